@@ -1,0 +1,17 @@
+// Constructors and registration of all passes of the compiler.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mgc {
+
+#define GEN_PASS_DECL
+#include "compiler/Passes.h.inc"
+
+std::unique_ptr<mlir::Pass> createGradPass();
+std::unique_ptr<mlir::Pass> createShardPass();
+std::unique_ptr<mlir::Pass> createLocalPass();
+
+} // namespace mgc

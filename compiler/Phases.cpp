@@ -1,0 +1,82 @@
+#include "compiler/Phases.h"
+
+#include "compiler/Passes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mgc;
+
+ArrayRef<Phase> mgc::phases() {
+  static const Phase table[] = {
+      {"import", "the logical program: one function per distinct block, and the chain of instances",
+       [](OpPassManager &) {}},
+      {"grad", "forward functions return what is saved; backward functions",
+       [](OpPassManager &pm) { pm.addPass(createGradPass()); }},
+      {"shard", "every value has its layout; mg.reshard at uses",
+       [](OpPassManager &pm) { pm.addPass(createShardPass()); }},
+      {"local", "local shapes, explicit collectives", [](OpPassManager &pm) { pm.addPass(createLocalPass()); }},
+  };
+  return table;
+}
+
+std::string mgc::phaseNames() {
+  std::string names;
+  for (const Phase &phase : phases())
+    names += (names.empty() ? "" : ", ") + phase.name.str();
+  return names;
+}
+
+static Result<size_t> indexOf(StringRef name, StringRef flag) {
+  for (auto [i, phase] : llvm::enumerate(phases()))
+    if (phase.name == name)
+      return i;
+  return errorf("{} {}: there is no such phase\n  phases: {}", flag.str(), name.str(), phaseNames());
+}
+
+static Status dump(ModuleOp module, size_t index, const std::filesystem::path &directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  std::string path = (directory / fmt::format("{:02}-{}.mlir", index, phases()[index].name.str())).string();
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return errorf("{}: cannot be written: {}", path, error.message());
+  module.print(file);
+  return Status::ok();
+}
+
+Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
+  auto recorded = module->getAttrOfType<StringAttr>("mg.phase");
+  std::string from = !options.from.empty() ? options.from : recorded ? recorded.str() : "import";
+  MGC_ASSIGN(first, indexOf(from, "--compile-from"));
+  size_t last = phases().size() - 1;
+  if (!options.to.empty()) {
+    MGC_ASSIGN(to, indexOf(options.to, "--compile-to"));
+    last = to;
+  }
+  if (last < first)
+    return errorf("--compile-to {}: the module is already in phase {}", phases()[last].name.str(), from);
+
+  std::string messages;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      messages += (messages.empty() ? "" : "\n") + diagnostic.str();
+    return success();
+  });
+  for (size_t i = first; i <= last; ++i) {
+    if (i > first) {
+      PassManager pm(module.getContext());
+      pm.enableVerifier(true);
+      phases()[i].build(pm);
+      if (failed(pm.run(module)))
+        return errorf("phase {}: {}", phases()[i].name.str(), messages);
+    } else if (failed(verify(module))) {
+      return errorf("the module in phase {} does not verify: {}", from, messages);
+    }
+    if (!options.dumpDirectory.empty())
+      MGC_TRY(dump(module, i, options.dumpDirectory));
+  }
+  return Status::ok();
+}

@@ -1,0 +1,31 @@
+// The phases of the compiler as one table, driven by one loop: the way of the data in docs/architecture.md.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "runtime/base/Status.h"
+
+#include <filesystem>
+
+namespace mgc {
+
+struct Phase {
+  llvm::StringLiteral name;
+  llvm::StringLiteral description;
+  void (*build)(mlir::OpPassManager &);
+};
+
+// In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
+llvm::ArrayRef<Phase> phases();
+std::string phaseNames(); // "import, grad, ..."
+
+struct PhaseOptions {
+  std::string from;                   // the phase the module is in; empty: mg.phase of the module, or import
+  std::string to;                     // empty: the last
+  std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
+};
+
+// Runs the phases after `from` up to `to`, verifying after each. Messages of the passes become the error.
+Status runPhases(mlir::ModuleOp module, const PhaseOptions &options);
+
+} // namespace mgc

@@ -1,0 +1,344 @@
+// mg-grad: differentiates each logical block.
+//
+// before:  func @B(activations, data, params) -> (activations)
+// after:   func @B.forward(same) -> (activations, saved)
+//          func @B.backward(dout, saved, data, params) -> (din, grad)
+//     or   func @B.input(dout, saved, data, params) -> (din, split)  and  @B.weight(split, saved, data, params) -> (grad)
+//
+// The gradient ops are first built inside a copy of the block, where they may use any forward value, and are then cut
+// out: what a cut uses from outside becomes its arguments. The input half is the backward slice of the din values.
+#include "compiler/Passes.h"
+#include "dialects/mg/Gradient.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_GRAD
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+bool isActivation(func::FuncOp block, unsigned argument) {
+  return !block.getArgAttr(argument, kDataAttr) && !block.getArgAttr(argument, kParamAttr);
+}
+
+// Cotangents of one block's values, built at the end of its body.
+class BlockGradient : public GradientBuilder {
+public:
+  BlockGradient(func::FuncOp block)
+      : block_(block), terminator_(cast<func::ReturnOp>(block.getBody().front().getTerminator())),
+        builder_(terminator_) {}
+
+  OpBuilder &builder() override { return builder_; }
+  Location loc() override { return loc_; }
+  bool isSeed(Value result) override { return result == seed_; }
+  bool wants(Value operand) override { return active_.contains(operand); }
+  void contribute(Value operand, Value contribution) override { contributions_[operand].push_back(contribution); }
+
+  // The sum of the contributions so far: one n-ary op (calculus P4).
+  Value cotangent(Value value) override {
+    auto it = contributions_.find(value);
+    if (it == contributions_.end())
+      return {};
+    SmallVector<Value> &parts = it->second;
+    if (parts.size() > 1) {
+      SmallVector<int64_t> signs(parts.size(), 1);
+      Value sum = make<AccumulateOp>(value, parts, builder_.getDenseI64ArrayAttr(signs));
+      parts.assign({sum});
+    }
+    return parts.front();
+  }
+
+  // Builds everything; afterwards gradient ops stand between the last forward op and the terminator.
+  LogicalResult build() {
+    findActive();
+    Block &body = block_.getBody().front();
+    SmallVector<Operation *> forward;
+    for (Operation &op : body.without_terminator())
+      forward.push_back(&op);
+    firstGradient_ = forward.size();
+    seedResults();
+    for (Operation *op : llvm::reverse(forward)) {
+      loc_ = op->getLoc();
+      if (!llvm::any_of(op->getResults(), [&](Value r) { return r == seed_ || contributions_.contains(r); }) ||
+          !llvm::any_of(op->getOperands(), [&](Value v) { return wants(v); }))
+        continue;
+      auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
+      if (!differentiable)
+        return op->emitOpError("has no gradient");
+      if (failed(differentiable.buildGradient(*this)))
+        return failure();
+    }
+    loc_ = block_.getLoc();
+    return success();
+  }
+
+  SmallVector<Value> douts; // placeholders: extra block arguments
+
+private:
+  void findActive() {
+    Block &body = block_.getBody().front();
+    for (BlockArgument argument : body.getArguments())
+      if (tensorOf(argument).getElementType().isF32() && !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
+        active_.insert(argument);
+    for (Operation &op : body)
+      if (llvm::any_of(op.getOperands(), [&](Value v) { return active_.contains(v); }))
+        for (Value result : op.getResults())
+          active_.insert(result);
+  }
+
+  void seedResults() {
+    for (auto [i, value] : llvm::enumerate(terminator_.getOperands())) {
+      auto kind = block_.getResultAttrOfType<StringAttr>(i, kResultAttr);
+      if (kind && kind == "loss_sum")
+        seed_ = value;
+      if (kind && kind != "out")
+        continue;
+      Value dout = block_.getBody().front().addArgument(value.getType(), loc_);
+      douts.push_back(dout);
+      if (active_.contains(value))
+        contribute(value, dout);
+    }
+  }
+
+  func::FuncOp block_;
+  func::ReturnOp terminator_;
+  OpBuilder builder_;
+  Location loc_ = UnknownLoc::get(block_.getContext());
+  llvm::DenseSet<Value> active_;
+  llvm::DenseMap<Value, SmallVector<Value>> contributions_;
+  Value seed_;
+
+public:
+  size_t firstGradient_ = 0;
+};
+
+// A function to be cut out of the block: its ops, and results with their attributes.
+struct Cut {
+  std::string pass; // "backward", "input", "weight"
+  llvm::SetVector<Operation *> ops;
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttrs;
+};
+
+class BlockCutter {
+public:
+  BlockCutter(func::FuncOp original, func::FuncOp forward) : original_(original), forward_(forward) {}
+
+  LogicalResult run(bool split) {
+    BlockGradient gradient(forward_);
+    if (failed(gradient.build()))
+      return failure();
+    douts_ = gradient.douts;
+    collect(gradient);
+    SmallVector<Cut> cuts = split ? splitHalves() : SmallVector<Cut>{whole()};
+    for (Cut &cut : cuts)
+      emit(cut);
+    finishForward();
+    return success();
+  }
+
+private:
+  Builder attributes() { return Builder(forward_.getContext()); }
+  DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) { return attributes().getDictionaryAttr(entries); }
+  NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
+
+  // Gradient ops in order, and the values to return.
+  void collect(BlockGradient &gradient) {
+    for (BlockArgument argument : original_.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      Value value = forward_.getArgument(i);
+      if (!tensorOf(value).getElementType().isF32() || original_.getArgAttr(i, kDataAttr))
+        continue;
+      Value cotangent = gradient.cotangent(value);
+      if (!cotangent)
+        continue;
+      if (isActivation(original_, i)) {
+        dins_.push_back(cotangent);
+      } else {
+        grads_.push_back(cotangent);
+        gradAttrs_.push_back(dictionary({named(kResultAttr, attributes().getStringAttr("grad")),
+                                         named(kParamAttr, original_.getArgAttr(i, kParamAttr))}));
+      }
+    }
+    size_t i = 0;
+    for (Operation &op : forward_.getBody().front().without_terminator())
+      if (i++ >= gradient.firstGradient_)
+        gradientOps_.insert(&op);
+  }
+
+  llvm::SetVector<Operation *> sliceOf(ArrayRef<Value> roots) {
+    llvm::DenseSet<Operation *> reached;
+    SmallVector<Value> work(roots);
+    while (!work.empty()) {
+      Operation *op = work.pop_back_val().getDefiningOp();
+      if (op && gradientOps_.contains(op) && reached.insert(op).second)
+        llvm::append_range(work, op->getOperands());
+    }
+    llvm::SetVector<Operation *> slice;
+    for (Operation *op : gradientOps_)
+      if (reached.contains(op))
+        slice.insert(op);
+    return slice;
+  }
+
+  DictionaryAttr kind(StringRef name) { return dictionary(named(kResultAttr, attributes().getStringAttr(name))); }
+
+  Cut whole() {
+    SmallVector<Value> roots(dins_);
+    roots.append(grads_);
+    Cut cut{"backward", sliceOf(roots), roots, {}};
+    cut.resultAttrs.assign(dins_.size(), kind("din"));
+    cut.resultAttrs.append(gradAttrs_);
+    return cut;
+  }
+
+  SmallVector<Cut> splitHalves() {
+    Cut input{"input", sliceOf(dins_), dins_, {}}, weight{"weight", {}, grads_, gradAttrs_};
+    for (Operation *op : sliceOf(grads_))
+      if (!input.ops.contains(op))
+        weight.ops.insert(op);
+    auto hand = [&](Value value) {
+      bool fromInput = llvm::is_contained(douts_, value) || (value.getDefiningOp() && input.ops.contains(value.getDefiningOp()));
+      if (fromInput)
+        splits_.insert(value);
+    };
+    for (Operation *op : weight.ops)
+      llvm::for_each(op->getOperands(), hand);
+    llvm::for_each(grads_, hand);
+    input.resultAttrs.assign(dins_.size(), kind("din"));
+    for (Value value : splits_) {
+      input.results.push_back(value);
+      input.resultAttrs.push_back(kind("split"));
+    }
+    return {input, weight};
+  }
+
+  // What kind of argument an outside value becomes, as a sort key (dout, split, saved, data, param) and attributes.
+  std::pair<int, DictionaryAttr> argumentFor(Value value, bool isWeight) {
+    auto arg = [&](StringRef name, int64_t index) {
+      return dictionary({named("mg.arg", attributes().getStringAttr(name)),
+                         named("mg.index", attributes().getI64IntegerAttr(index))});
+    };
+    if (isWeight && splits_.contains(value))
+      return {1, arg("split", llvm::find(splits_, value) - splits_.begin())};
+    if (auto it = llvm::find(douts_, value); it != douts_.end())
+      return {0, arg("dout", it - douts_.begin())};
+    if (auto argument = dyn_cast<BlockArgument>(value); argument && !isActivation(original_, argument.getArgNumber())) {
+      bool isData = bool(original_.getArgAttr(argument.getArgNumber(), kDataAttr));
+      return {isData ? 3 : 4, original_.getArgAttrDict(argument.getArgNumber())};
+    }
+    saved_.insert(value);
+    return {2, arg("saved", llvm::find(saved_, value) - saved_.begin())};
+  }
+
+  void emit(const Cut &cut) {
+    struct Argument {
+      int order;
+      Value value;
+      DictionaryAttr attrs;
+    };
+    SmallVector<Argument> arguments;
+    llvm::DenseSet<Value> seen;
+    auto need = [&](Value value) {
+      if ((value.getDefiningOp() && cut.ops.contains(value.getDefiningOp())) || !seen.insert(value).second)
+        return;
+      auto [order, attrs] = argumentFor(value, cut.pass == "weight");
+      arguments.push_back({order, value, attrs});
+    };
+    for (Operation *op : cut.ops)
+      llvm::for_each(op->getOperands(), need);
+    llvm::for_each(cut.results, need);
+    llvm::stable_sort(arguments, [](const Argument &a, const Argument &b) { return a.order < b.order; });
+
+    SmallVector<Type> inputs, outputs;
+    for (const Argument &argument : arguments)
+      inputs.push_back(argument.value.getType());
+    for (Value value : cut.results)
+      outputs.push_back(value.getType());
+    OpBuilder builder(forward_->getContext());
+    builder.setInsertionPoint(forward_);
+    auto function = func::FuncOp::create(builder, forward_.getLoc(), (original_.getName() + "." + cut.pass).str(),
+                                         builder.getFunctionType(inputs, outputs));
+    function->setAttr("mg.block", builder.getStringAttr(original_.getName()));
+    function->setAttr("mg.pass", builder.getStringAttr(cut.pass));
+    IRMapping mapping;
+    Block *body = function.addEntryBlock();
+    for (auto [i, argument] : llvm::enumerate(arguments)) {
+      function.setArgAttrs(i, argument.attrs);
+      mapping.map(argument.value, body->getArgument(i));
+    }
+    for (auto [i, attrs] : llvm::enumerate(cut.resultAttrs))
+      function.setResultAttrs(i, attrs);
+    builder.setInsertionPointToStart(body);
+    for (Operation *op : cut.ops)
+      builder.clone(*op, mapping);
+    SmallVector<Value> results;
+    for (Value value : cut.results)
+      results.push_back(mapping.lookup(value));
+    func::ReturnOp::create(builder, function.getLoc(), results);
+    function->moveAfter(forward_);
+  }
+
+  // Drops the gradient ops and placeholders; returns the saved values too.
+  void finishForward() {
+    for (Operation *op : llvm::reverse(gradientOps_.getArrayRef())) {
+      op->dropAllUses();
+      op->erase();
+    }
+    Block &body = forward_.getBody().front();
+    body.eraseArguments(original_.getNumArguments(), douts_.size());
+    Operation *terminator = body.getTerminator();
+    SmallVector<Value> results(terminator->getOperands());
+    SmallVector<DictionaryAttr> attrs;
+    for (unsigned i = 0; i < original_.getNumResults(); ++i)
+      attrs.push_back(original_.getResultAttrDict(i));
+    for (Value value : saved_) {
+      results.push_back(value);
+      attrs.push_back(kind("saved"));
+    }
+    terminator->setOperands(results);
+    forward_.setType(FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),
+                                       llvm::map_to_vector(results, [](Value value) { return value.getType(); })));
+    for (auto [i, dict] : llvm::enumerate(attrs))
+      forward_.setResultAttrs(i, dict ? dict : dictionary({}));
+  }
+
+  func::FuncOp original_, forward_;
+  SmallVector<Value> douts_, dins_, grads_;
+  SmallVector<DictionaryAttr> gradAttrs_;
+  llvm::SetVector<Operation *> gradientOps_;
+  llvm::SetVector<Value> saved_, splits_;
+};
+
+struct GradPass : mgc::impl::GradBase<GradPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
+    auto split = training ? training.getAs<BoolAttr>("split_backward") : BoolAttr();
+    SmallVector<func::FuncOp> blocks;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("mg.block"))
+        blocks.push_back(function);
+    for (func::FuncOp block : blocks) {
+      OpBuilder builder(block);
+      auto forward = cast<func::FuncOp>(builder.clone(*block));
+      forward.setName((block.getName() + ".forward").str());
+      forward->setAttr("mg.block", builder.getStringAttr(block.getName()));
+      forward->setAttr("mg.pass", builder.getStringAttr("forward"));
+      if (failed(BlockCutter(block, forward).run(split && split.getValue())))
+        return signalPassFailure();
+      block.erase();
+    }
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "grad"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createGradPass() { return std::make_unique<GradPass>(); }

@@ -1,0 +1,123 @@
+// Building blocks of KernelEmitter: integers, loops, vectors.
+#include "compiler/kernels/Emit.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+namespace mgc::rowgen {
+
+using namespace mlir;
+
+Value KernelEmitter::i64(int64_t value) {
+  return arith::ConstantOp::create(b_, loc_, b_.getI64IntegerAttr(value));
+}
+
+Value KernelEmitter::addI64(Value a, Value b) { return arith::AddIOp::create(b_, loc_, a, b); }
+
+Value KernelEmitter::mulI64(Value a, int64_t factor) {
+  return factor == 1 ? a : arith::MulIOp::create(b_, loc_, a, i64(factor)).getResult();
+}
+
+KernelEmitter::Values KernelEmitter::loop(Value begin, Value end, int64_t step, ValueRange carried,
+                                          const LoopBody &body) {
+  auto forOp = scf::ForOp::create(b_, loc_, begin, end, i64(step), carried);
+  OpBuilder::InsertionGuard guard(b_);
+  if (carried.empty()) // The builder then made the terminator already.
+    b_.setInsertionPoint(forOp.getBody()->getTerminator());
+  else
+    b_.setInsertionPointToEnd(forOp.getBody());
+  Values next = body(forOp.getInductionVar(), forOp.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(b_, loc_, next);
+  return Values(forOp.getResults());
+}
+
+void KernelEmitter::onlyIf(Value condition, const std::function<void()> &body) {
+  auto ifOp = scf::IfOp::create(b_, loc_, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b_);
+  b_.setInsertionPoint(ifOp.thenBlock()->getTerminator());
+  body();
+}
+
+KernelEmitter::Values
+KernelEmitter::chunkedLoop(int64_t size, int64_t step, int64_t chunk, ValueRange totals, ValueRange identities,
+                           const std::function<Value(size_t, Value, Value)> &combine, const LoopBody &body) {
+  if (size <= chunk || totals.empty())
+    return loop(i64(0), i64(size), step, totals, body);
+  return loop(i64(0), i64(size), chunk, totals, [&](Value begin, ValueRange carried) {
+    Value end = arith::MinSIOp::create(b_, loc_, addI64(begin, i64(chunk)), i64(size));
+    Values partial = loop(begin, end, step, identities, body);
+    for (size_t number = 0; number < partial.size(); ++number)
+      partial[number] = combine(number, carried[number], partial[number]);
+    return partial;
+  });
+}
+
+Type KernelEmitter::elementType(Element element) {
+  switch (element) {
+  case Element::f32:
+    return b_.getF32Type();
+  case Element::i32:
+    return b_.getI32Type();
+  case Element::i64:
+    return b_.getI64Type();
+  case Element::i1:
+    return b_.getI1Type();
+  }
+  return {};
+}
+
+Type KernelEmitter::vectorType(Element element, int64_t width) { return VectorType::get({width}, elementType(element)); }
+
+Value KernelEmitter::splat(Value scalar, int64_t width) {
+  return vector::BroadcastOp::create(b_, loc_, VectorType::get({width}, scalar.getType()), scalar);
+}
+
+// f32 or i32, scalar or vector.
+Value KernelEmitter::constantOf(Type type, double value) {
+  Type element = getElementTypeOrSelf(type);
+  TypedAttr attribute = element.isF32() ? TypedAttr(b_.getF32FloatAttr(float(value)))
+                                        : TypedAttr(b_.getIntegerAttr(element, int64_t(value)));
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    attribute = DenseElementsAttr::get(shaped, Attribute(attribute));
+  return arith::ConstantOp::create(b_, loc_, attribute);
+}
+
+Value KernelEmitter::laneMask(const Lanes &lanes) {
+  SmallVector<bool> bits(lanes.width);
+  for (int64_t lane = 0; lane < lanes.width; ++lane)
+    bits[lane] = lane < lanes.valid;
+  auto type = VectorType::get({lanes.width}, b_.getI1Type());
+  return arith::ConstantOp::create(b_, loc_, DenseElementsAttr::get(type, bits));
+}
+
+Value KernelEmitter::combine(Reduction reduction, Value a, Value b) {
+  if (!isa<FloatType>(getElementTypeOrSelf(a.getType())))
+    return arith::AddIOp::create(b_, loc_, a, b);
+  if (reduction == Reduction::sum)
+    return arith::AddFOp::create(b_, loc_, a, b);
+  // One maxps; a NaN in b is passed over.
+  Value greater = arith::CmpFOp::create(b_, loc_, arith::CmpFPredicate::OGT, b, a);
+  return arith::SelectOp::create(b_, loc_, greater, b, a);
+}
+
+Value KernelEmitter::identityOf(Reduction reduction, Type type) {
+  return constantOf(type, reduction == Reduction::sum ? 0.0 : -std::numeric_limits<double>::infinity());
+}
+
+// Halves fold onto each other: 16, 8, 4, 2, 1.
+Value KernelEmitter::combineLanes(Reduction reduction, Value vector) {
+  for (int64_t width = cast<VectorType>(vector.getType()).getDimSize(0); width > 1; width /= 2) {
+    SmallVector<int64_t> low(width / 2), high(width / 2);
+    for (int64_t lane = 0; lane < width / 2; ++lane) {
+      low[lane] = lane;
+      high[lane] = lane + width / 2;
+    }
+    Value lower = vector::ShuffleOp::create(b_, loc_, vector, vector, low);
+    Value upper = vector::ShuffleOp::create(b_, loc_, vector, vector, high);
+    vector = combine(reduction, lower, upper);
+  }
+  return vector::ExtractOp::create(b_, loc_, vector, ArrayRef<int64_t>{0});
+}
+
+} // namespace mgc::rowgen

@@ -1,0 +1,266 @@
+// Forms rows and blocks of KernelEmitter: the kernel's frame, the passes over the columns.
+//
+//   for row in [begin, end):
+//     per-row values                                          pass 0
+//     for columns: accumulate the reductions of level 1
+//     per-row values that use them                            pass 1
+//     for columns: accumulate the reductions of level 2
+//     ...
+//     the last pass also stores what has columns; per-row values are stored at the very end
+// Every pass loads or computes anew what it needs of the columns: a row stays in the first-level cache.
+#include "compiler/kernels/Emit.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <algorithm>
+
+namespace mgc::rowgen {
+
+using namespace mlir;
+using Kind = RowGraph::NodeKind;
+
+static constexpr int64_t kWidth = 16;        // floats: one AVX-512 register, two of AVX2
+static constexpr int kUnroll = 2;            // independent accumulators per reduction
+static constexpr int64_t kColumnChunk = 4096; // columns that one set of accumulators sums
+
+KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
+    : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()), loc_(b_.getUnknownLoc()) {}
+
+Status emitKernel(ModuleOp module, const std::string &symbol, const Layout &layout) {
+  return KernelEmitter(module, layout).emit(symbol);
+}
+
+Status KernelEmitter::emit(const std::string &symbol) {
+  auto pointerType = LLVM::LLVMPointerType::get(b_.getContext());
+  Type i64Type = b_.getI64Type();
+  b_.setInsertionPointToEnd(module_.getBody());
+  auto type = b_.getFunctionType({pointerType, pointerType, i64Type, i64Type}, {});
+  auto function = func::FuncOp::create(b_, loc_, symbol, type);
+  b_.setInsertionPointToStart(function.addEntryBlock());
+  for (size_t number = 0; number < graph_.operands().size(); ++number) {
+    Value place = LLVM::GEPOp::create(b_, loc_, pointerType, pointerType, function.getArgument(0),
+                                      ArrayRef<LLVM::GEPArg>{int32_t(number)});
+    operands_.push_back(LLVM::LoadOp::create(b_, loc_, pointerType, place, 8));
+  }
+  scalars_ = function.getArgument(1);
+  begin_ = function.getArgument(2);
+  end_ = function.getArgument(3);
+  coordinates_.resize(layout_.loops().size());
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (Kind kind = graph_[Node{id}].kind; layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
+      kernelValues_[id] = uniform({id});
+  if (layout_.form() == Layout::Form::rows)
+    emitRows();
+  else if (layout_.form() == Layout::Form::blocks)
+    emitBlocks();
+  else
+    emitColumns();
+  func::ReturnOp::create(b_, loc_);
+  return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
+}
+
+static bool isColumnStore(const Layout &layout, const RowGraph::Effect &effect) {
+  for (size_t loop = layout.firstColumn(); loop < layout.loops().size(); ++loop)
+    if (layout.stride(effect.operand, effect.at, loop) != 0)
+      return true;
+  return false;
+}
+
+// --- Form rows ------------------------------------------------------------------------------------------------------
+
+void KernelEmitter::emitRows() {
+  int passes = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce)
+      passes = std::max(passes, layout_.level({id}));
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (isColumnStore(layout_, effect))
+      passes = std::max(passes, layout_.level(effect.node) + 1);
+  loop(begin_, end_, 1, {}, [&](Value row, ValueRange) {
+    setRow(row);
+    for (int pass = 0; pass < passes; ++pass)
+      emitPass(pass, passes);
+    for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
+      if (!isColumnStore(layout_, graph_.effects()[effect]))
+        storeUniform(effect);
+    return Values();
+  });
+}
+
+void KernelEmitter::emitPass(int pass, int passes) {
+  std::vector<Node> reductions;
+  std::vector<size_t> stores;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce && layout_.level({id}) == pass + 1)
+      reductions.push_back({id});
+  for (size_t effect = 0; pass + 1 == passes && effect < graph_.effects().size(); ++effect)
+    if (isColumnStore(layout_, graph_.effects()[effect]))
+      stores.push_back(effect);
+  for (Node reduction : reductions)
+    prepare(graph_[reduction].arguments[0]);
+  for (size_t effect : stores)
+    prepareStore(effect);
+  if (!layout_.hasColumns()) { // All column dims have size 1: a sum is its only summand.
+    for (Node reduction : reductions)
+      uniforms_[reduction.id] = uniform(graph_[reduction].arguments[0]);
+    return;
+  }
+  std::vector<Accumulator> accumulators = accumulatorsOf(reductions);
+  Values initial;
+  for (const Accumulator &accumulator : accumulators) {
+    const RowGraph::NodeInfo &info = graph_[accumulator.reduction];
+    initial.push_back(identityOf(info.reduction, vectorType(info.element, accumulator.width)));
+  }
+  Values totals = columnNest(layout_.firstColumn(), accumulators, initial, stores);
+  finishReductions(reductions, accumulators, totals);
+}
+
+// Width of the vector that covers the last `count` < kWidth columns.
+static int64_t tailWidth(int64_t count) {
+  int64_t width = 1;
+  while (width < count)
+    width *= 2;
+  return width;
+}
+
+std::vector<KernelEmitter::Accumulator> KernelEmitter::accumulatorsOf(const std::vector<Node> &reductions) {
+  std::vector<Accumulator> accumulators;
+  int64_t size = layout_.innerSize();
+  for (Node reduction : reductions) {
+    for (int lane = 0; lane < kUnroll && (lane + 1) * kWidth <= size; ++lane)
+      accumulators.push_back({reduction, kWidth, lane});
+    if (size % kWidth)
+      accumulators.push_back({reduction, tailWidth(size % kWidth), -1});
+  }
+  return accumulators;
+}
+
+KernelEmitter::Values KernelEmitter::columnNest(size_t number, const std::vector<Accumulator> &accumulators,
+                                                Values carried, const std::vector<size_t> &stores) {
+  if (number + 1 == layout_.loops().size())
+    return innerColumns(accumulators, carried, stores);
+  return loop(i64(0), i64(layout_.loops()[number].size), 1, carried, [&](Value position, ValueRange inner) {
+    coordinates_[number] = position;
+    return columnNest(number + 1, accumulators, Values(inner), stores);
+  });
+}
+
+// The inner column loop: pairs of full vectors, at most one more full vector, the tail.
+KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator> &accumulators, Values carried,
+                                                  const std::vector<size_t> &stores) {
+  int64_t size = layout_.innerSize(), full = size / kWidth * kWidth;
+  int64_t step = kWidth * (accumulators.empty() ? 1 : kUnroll), inLoop = size / step * step;
+  if (inLoop > 0) {
+    Values identities;
+    for (size_t number = 0; number < carried.size(); ++number)
+      identities.push_back(identityOf(graph_[accumulators[number].reduction].reduction, carried[number].getType()));
+    auto join = [&](size_t number, Value total, Value partial) {
+      return combine(graph_[accumulators[number].reduction].reduction, total, partial);
+    };
+    carried = chunkedLoop(inLoop, step, kColumnChunk, carried, identities, join, [&](Value start, ValueRange inner) {
+      Values values(inner);
+      for (int lane = 0; lane * kWidth < step; ++lane) {
+        Lanes lanes{kWidth, kWidth, addI64(start, i64(lane * kWidth))};
+        visit(lanes, lane, accumulators, values, stores);
+      }
+      return values;
+    });
+  }
+  for (int64_t position = inLoop; position < full; position += kWidth) {
+    Lanes lanes{kWidth, kWidth, i64(position)};
+    visit(lanes, 0, accumulators, carried, stores);
+  }
+  if (full < size) {
+    Lanes lanes{tailWidth(size - full), size - full, i64(full)};
+    visit(lanes, -1, accumulators, carried, stores);
+  }
+  return carried;
+}
+
+// One vector of columns: accumulate into the accumulators of `lane`, then store.
+void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
+                          const std::vector<size_t> &stores) {
+  for (size_t number = 0; number < accumulators.size(); ++number) {
+    if (accumulators[number].lane != lane)
+      continue;
+    const RowGraph::NodeInfo &info = graph_[accumulators[number].reduction];
+    Value value = vectorOf(info.arguments[0], lanes);
+    if (lanes.isMasked())
+      value = arith::SelectOp::create(b_, loc_, laneMask(lanes), value, identityOf(info.reduction, value.getType()));
+    carried[number] = combine(info.reduction, carried[number], value);
+  }
+  storeLanes(lanes, stores);
+}
+
+// All values first: a store may be in place.
+void KernelEmitter::storeLanes(Lanes &lanes, const std::vector<size_t> &stores) {
+  Values values;
+  for (size_t effect : stores)
+    values.push_back(vectorOf(graph_.effects()[effect].node, lanes));
+  for (size_t number = 0; number < stores.size(); ++number)
+    storeVector(stores[number], values[number], lanes);
+}
+
+// The unrolled accumulators are added up as vectors, then lane by lane; the tail comes last.
+void KernelEmitter::finishReductions(const std::vector<Node> &reductions,
+                                     const std::vector<Accumulator> &accumulators, ValueRange totals) {
+  for (Node reduction : reductions) {
+    Reduction kind = graph_[reduction].reduction;
+    Value vector, result;
+    for (size_t number = 0; number < accumulators.size(); ++number) {
+      if (accumulators[number].reduction.id != reduction.id)
+        continue;
+      if (accumulators[number].lane >= 0)
+        vector = vector ? combine(kind, vector, totals[number]) : totals[number];
+      else
+        result = combineLanes(kind, totals[number]);
+    }
+    if (vector) {
+      Value sum = combineLanes(kind, vector);
+      result = result ? combine(kind, sum, result) : sum;
+    }
+    uniforms_[reduction.id] = result;
+  }
+}
+
+// --- Form blocks ----------------------------------------------------------------------------------------------------
+
+// The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full vector.
+void KernelEmitter::emitBlocks() {
+  int64_t blocks = layout_.blocksPerRow(), size = layout_.innerSize(), full = size / kWidth * kWidth;
+  std::vector<size_t> stores;
+  for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
+    stores.push_back(effect);
+  loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
+    Value block = blocks == 1 ? i64(0) : arith::RemUIOp::create(b_, loc_, number, i64(blocks)).getResult();
+    setRow(blocks == 1 ? number : arith::DivUIOp::create(b_, loc_, number, i64(blocks)).getResult());
+    if (!layout_.hasColumns()) {
+      for (size_t effect : stores)
+        uniform(graph_.effects()[effect].node);
+      for (size_t effect : stores)
+        storeUniform(effect);
+      return Values();
+    }
+    for (size_t effect : stores)
+      prepareStore(effect);
+    if (full > 0) {
+      Value start = mulI64(block, layout_.blockSize());
+      Value end = arith::MinSIOp::create(b_, loc_, addI64(start, i64(layout_.blockSize())), i64(full));
+      loop(start, end, kWidth, {}, [&](Value position, ValueRange) {
+        Lanes lanes{kWidth, kWidth, position};
+        storeLanes(lanes, stores);
+        return Values();
+      });
+    }
+    auto storeTail = [&] {
+      Lanes lanes{tailWidth(size - full), size - full, i64(full)};
+      storeLanes(lanes, stores);
+    };
+    if (full < size && blocks == 1)
+      storeTail();
+    else if (full < size)
+      onlyIf(arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, block, i64(blocks - 1)), storeTail);
+    return Values();
+  });
+}
+
+} // namespace mgc::rowgen

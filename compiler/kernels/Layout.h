@@ -1,0 +1,69 @@
+// Decides how a verified row graph is iterated, before any IR is made.
+//   in:  RowGraph
+//   out: loops (dims of size 1 dropped, adjacent dims merged where every access allows), which of them are rows and which
+//        columns, strides of every access along every loop, what the kernel's range counts, and the cost
+//
+//   form rows     for row in [begin, end):                    passes over the columns
+//   form blocks   for (row, block of the inner loop) in ..:   one elementwise pass; the split of rows and columns is free
+//   form columns  for block of columns in [begin, end):       sums over all rows
+#pragma once
+
+#include "compiler/kernels/RowGraph.h"
+
+namespace mgc::rowgen {
+
+class Layout {
+public:
+  enum class Form { rows, blocks, columns };
+  struct Loop {
+    int64_t size = 1;
+    bool column = false;
+    std::vector<Dim> dims; // merged, outermost first
+  };
+
+  explicit Layout(const RowGraph &graph);
+
+  const RowGraph &graph() const { return graph_; }
+  Form form() const { return form_; }
+  // Row loops first; columns start at firstColumn(). The innermost column loop is the one with vectors.
+  const std::vector<Loop> &loops() const { return loops_; }
+  size_t firstColumn() const { return firstColumn_; }
+  bool hasColumns() const { return firstColumn_ < loops_.size(); }
+  int64_t innerSize() const { return hasColumns() ? loops_.back().size : 1; }
+  int64_t rows() const; // product of the row loops
+  // blocks, columns: number of inner columns per block; the last block of a row may be shorter.
+  int64_t blockSize() const { return blockSize_; }
+  int64_t blocksPerRow() const;
+  KernelInfo info() const;
+
+  // Elements from one iteration of the loop to the next; 0 where the access does not depend on it.
+  int64_t stride(Operand operand, const std::vector<At> &at, size_t loop) const;
+  // Elements from one position of the dim to the next.
+  int64_t stride(Operand operand, Dim dim) const;
+  // The loop of a dim of size > 1 that an index() node names.
+  size_t loopOf(Dim dim) const;
+  // Does the node change along the column loops? (Not along those of size 1.)
+  bool varies(Node node) const { return varies_[node.id]; }
+  // Number of passes over the columns that must precede the node's use.
+  int level(Node node) const { return levels_[node.id]; }
+  bool isUsed(Node node) const { return used_[node.id]; }
+
+private:
+  bool isElementwise() const;
+  bool mayMerge(const Loop &outer, const Loop &inner) const;
+  void mergeLoops(bool acrossColumns);
+  void findNodeFacts();
+  void markUsed(Node node);
+  double elements(const Loop *begin, const Loop *end) const;
+  double accessBytes(Operand operand, const std::vector<At> &at) const;
+
+  const RowGraph &graph_;
+  Form form_ = Form::rows;
+  std::vector<Loop> loops_;
+  size_t firstColumn_ = 0;
+  int64_t blockSize_ = 1;
+  std::vector<bool> varies_, used_;
+  std::vector<int> levels_;
+};
+
+} // namespace mgc::rowgen

@@ -1,0 +1,134 @@
+// mg-local: local shapes and explicit collectives.
+//
+// before:  %1 = mg.reshard %0 : tensor<16x2x32xf32, #mg.layout<s [tp], b, h>> -> tensor<16x2x32xf32, #mg.layout<s, b, h>>
+// after:   %1 = mg.all_gather %0 over ["tp"] {dim = 0} : tensor<8x2x32xf32, #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
+//
+// Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type.
+#include "compiler/Passes.h"
+#include "compiler/shard/Reshard.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_LOCAL
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+class FunctionLocalizer {
+public:
+  FunctionLocalizer(func::FuncOp function, MeshAttr mesh)
+      : function_(function), mesh_(mesh), builder_(function.getContext()) {}
+
+  void run() {
+    Block &body = function_.getBody().front();
+    recordTypes();
+    for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+      if (auto reshard = dyn_cast<ReshardOp>(op)) {
+        lower(reshard);
+        continue;
+      }
+      recordCoordinates(&op);
+    }
+    for (BlockArgument argument : body.getArguments())
+      argument.setType(localType(tensorOf(argument)));
+    for (Operation &op : body)
+      for (Value result : op.getResults())
+        if (!local_.contains(&op))
+          result.setType(localType(tensorOf(result)));
+    function_.setType(FunctionType::get(
+        function_.getContext(), llvm::to_vector(body.getArgumentTypes()),
+        llvm::to_vector(body.getTerminator()->getOperandTypes())));
+  }
+
+private:
+  RankedTensorType localType(RankedTensorType type) { return localType(type, layoutOf(type)); }
+  RankedTensorType localType(RankedTensorType type, LayoutAttr layout) {
+    SmallVector<int64_t> shape;
+    for (auto [size, axes] : llvm::zip(type.getShape(), layout.getAxes()))
+      shape.push_back(size / mesh_.sizeOf(axes));
+    return RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(type.getContext(), layout.getNames()));
+  }
+
+  void recordTypes() {
+    for (auto [i, type] : llvm::enumerate(function_.getArgumentTypes()))
+      function_.setArgAttr(i, "mg.type", TypeAttr::get(type));
+    for (auto [i, type] : llvm::enumerate(function_.getResultTypes()))
+      function_.setResultAttr(i, "mg.type", TypeAttr::get(type));
+  }
+
+  // Which axes split the factors whose global index the op reads.
+  void recordCoordinates(Operation *op) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    if (!compute)
+      return;
+    SmallVector<NamedAttribute> coordinates;
+    for (StringAttr factor : compute.getIndexedFactors())
+      for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()), llvm::to_vector(op->getResults())))
+        if (ArrayAttr axes = layoutOf(value).axesOf(factor); !axes.empty()) {
+          coordinates.push_back(builder_.getNamedAttr(factor.getValue(), axes));
+          break;
+        }
+    if (!coordinates.empty())
+      op->setAttr("coordinates", builder_.getDictionaryAttr(coordinates));
+  }
+
+  void lower(ReshardOp reshard) {
+    builder_.setInsertionPoint(reshard);
+    RankedTensorType global = reshard.getResult().getType();
+    Value value = reshard.getValue();
+    for (const ReshardStep &step : planReshard(layoutOf(value), layoutOf(global))) {
+      value = create(reshard.getLoc(), step, localType(global, step.result), value,
+                     layoutOf(reshard.getValue()).getReduction());
+      local_.insert(value.getDefiningOp());
+    }
+    reshard.replaceAllUsesWith(value);
+    reshard.erase();
+  }
+
+  Value create(Location loc, const ReshardStep &step, Type type, Value value, Reduction reduction) {
+    StringRef kind = reduction == Reduction::sum ? "sum" : "max";
+    switch (step.kind) {
+    case ReshardKind::slice:
+      return SliceOp::create(builder_, loc, type, value, step.axes, step.dim);
+    case ReshardKind::reduceScatter:
+      return ReduceScatterOp::create(builder_, loc, type, value, step.axes, step.dim, kind);
+    case ReshardKind::allToAll:
+      return AllToAllOp::create(builder_, loc, type, value, step.axes, step.dim, step.from);
+    case ReshardKind::allReduce:
+      return AllReduceOp::create(builder_, loc, type, value, step.axes, kind);
+    case ReshardKind::allGather:
+      return AllGatherOp::create(builder_, loc, type, value, step.axes, step.dim);
+    case ReshardKind::demote:
+      return DemoteOp::create(builder_, loc, type, value, step.axes);
+    }
+    llvm_unreachable("covered switch");
+  }
+
+  func::FuncOp function_;
+  MeshAttr mesh_;
+  OpBuilder builder_;
+  llvm::DenseSet<Operation *> local_; // already of local type
+};
+
+struct LocalPass : mgc::impl::LocalBase<LocalPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    if (!mesh) {
+      module.emitError() << "needs the attribute " << kMeshAttr;
+      return signalPassFailure();
+    }
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr("mg.pass"))
+        FunctionLocalizer(function, mesh).run();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "local"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createLocalPass() { return std::make_unique<LocalPass>(); }

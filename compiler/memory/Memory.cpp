@@ -1,0 +1,168 @@
+// Greedy placement: buffers in a fixed order, each into the tightest gap between the placed buffers that live
+// with it. Several orders are tried and the lowest peak is kept: by size (TFLite's greedy-by-size), which
+// wins when sizes differ, and by begin, which is optimal when all sizes are equal (interval colouring).
+#include "compiler/memory/Memory.h"
+
+#include "runtime/base/Checked.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace mgc::memory {
+namespace {
+
+int64_t rounded(int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool isPlaced(const Buffer &buffer) { return buffer.size > 0 && buffer.begin < buffer.end; }
+
+Status check(const std::vector<Buffer> &buffers) {
+  Checked total = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer &b = buffers[i];
+    if (b.size < 0 || b.begin > b.end)
+      return errorf(
+          "buffer {}: size {} bytes, lifetime [{}, {}); a size is at least 0 and a lifetime ends after it "
+          "begins",
+          i, b.size, b.begin, b.end);
+    total = checkedAdd(total, checkedAdd(b.size, kAlignment - 1));
+  }
+  if (!total)
+    return errorf("the sizes of {} buffers add up to more than 64 bits hold", buffers.size());
+  return Status::ok();
+}
+
+// The placed buffers as columns, by offset: the scan over them is the whole cost of the solver.
+struct Placed {
+  std::vector<int64_t> offset, end, lifeBegin, lifeEnd;
+
+  // The start of the tightest gap of `size` bytes at the points [begin, finish), lowest first among equals;
+  // above everything when none is large enough.
+  int64_t findGap(int64_t size, int64_t begin, int64_t finish) const {
+    int64_t free = 0, best = -1, bestGap = 0;
+    for (size_t i = 0; i < offset.size(); ++i) {
+      if (lifeBegin[i] >= finish || begin >= lifeEnd[i])
+        continue;
+      int64_t gap = offset[i] - free;
+      if (gap >= size && (best < 0 || gap < bestGap)) {
+        best = free;
+        bestGap = gap;
+      }
+      free = std::max(free, end[i]);
+    }
+    return best >= 0 ? best : free;
+  }
+
+  void insert(int64_t at, int64_t size, const Buffer &buffer) {
+    auto position = std::upper_bound(offset.begin(), offset.end(), at) - offset.begin();
+    offset.insert(offset.begin() + position, at);
+    end.insert(end.begin() + position, at + size);
+    lifeBegin.insert(lifeBegin.begin() + position, buffer.begin);
+    lifeEnd.insert(lifeEnd.begin() + position, buffer.end);
+  }
+};
+
+Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &order) {
+  Assignment result;
+  result.offsets.assign(buffers.size(), 0);
+  Placed placed;
+  for (size_t index : order) {
+    const Buffer &buffer = buffers[index];
+    if (!isPlaced(buffer))
+      continue;
+    int64_t size = rounded(buffer.size);
+    int64_t at = placed.findGap(size, buffer.begin, buffer.end);
+    placed.insert(at, size, buffer);
+    result.offsets[index] = at;
+    result.peak = std::max(result.peak, at + size);
+  }
+  return result;
+}
+
+// Indices sorted by the keys in turn, then by index, so that the result depends on nothing else.
+using Key = std::function<std::pair<int64_t, int64_t>(const Buffer &)>;
+std::vector<size_t> sorted(const std::vector<Buffer> &buffers, const Key &key) {
+  std::vector<std::pair<std::pair<int64_t, int64_t>, size_t>> keys;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    keys.emplace_back(key(buffers[i]), i);
+  std::sort(keys.begin(), keys.end());
+  std::vector<size_t> order;
+  for (const auto &[unused, index] : keys)
+    order.push_back(index);
+  return order;
+}
+
+} // namespace
+
+Result<Assignment> solve(const std::vector<Buffer> &buffers) {
+  MGC_TRY(check(buffers));
+  const Key keys[] = {
+      [](const Buffer &b) { return std::pair(-b.size, b.begin); },
+      [](const Buffer &b) { return std::pair(b.begin, -b.size); },
+  };
+  int64_t bound = lowerBound(buffers);
+  Assignment best;
+  for (const Key &key : keys) {
+    Assignment found = place(buffers, sorted(buffers, key));
+    if (best.offsets.empty() || found.peak < best.peak)
+      best = std::move(found);
+    if (best.peak == bound)
+      break;
+  }
+  return best;
+}
+
+int64_t lowerBound(const std::vector<Buffer> &buffers) {
+  std::vector<std::pair<int64_t, int64_t>>
+      changes; // point, change of the live bytes; ends sort before begins
+  for (const Buffer &buffer : buffers)
+    if (isPlaced(buffer)) {
+      changes.emplace_back(buffer.begin, rounded(buffer.size));
+      changes.emplace_back(buffer.end, -rounded(buffer.size));
+    }
+  std::sort(changes.begin(), changes.end());
+  int64_t live = 0, most = 0;
+  for (auto [point, change] : changes)
+    most = std::max(most, live += change);
+  return most;
+}
+
+Status verify(const std::vector<Buffer> &buffers, const Assignment &assignment) {
+  MGC_TRY(check(buffers));
+  if (assignment.offsets.size() != buffers.size())
+    return errorf("{} offsets for {} buffers", assignment.offsets.size(), buffers.size());
+  std::vector<std::pair<std::pair<int64_t, int>, size_t>> events; // (point, end before begin), buffer
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (!isPlaced(buffers[i]))
+      continue;
+    int64_t offset = assignment.offsets[i];
+    if (offset % kAlignment || !fitsInside(offset, buffers[i].size, assignment.peak))
+      return errorf("buffer {}: offset {} with {} bytes is not a multiple of {} inside [0, {})", i, offset,
+                    buffers[i].size, kAlignment, assignment.peak);
+    events.push_back({{buffers[i].begin, 1}, i});
+    events.push_back({{buffers[i].end, 0}, i});
+  }
+  std::sort(events.begin(), events.end());
+  std::map<int64_t, size_t> live; // by offset; no two overlap
+  auto overlap = [&](size_t a, size_t b) {
+    return errorf("buffers {} and {} overlap: [{}, {}) and [{}, {}) bytes, both live at point {}", a, b,
+                  assignment.offsets[a], assignment.offsets[a] + buffers[a].size, assignment.offsets[b],
+                  assignment.offsets[b] + buffers[b].size, std::max(buffers[a].begin, buffers[b].begin));
+  };
+  for (auto [key, index] : events) {
+    int64_t offset = assignment.offsets[index];
+    if (key.second == 0) {
+      live.erase(offset);
+      continue;
+    }
+    auto next = live.lower_bound(offset);
+    if (next != live.end() && next->first < offset + buffers[index].size)
+      return overlap(next->second, index);
+    if (next != live.begin() && std::prev(next)->first + buffers[std::prev(next)->second].size > offset)
+      return overlap(std::prev(next)->second, index);
+    live.emplace(offset, index);
+  }
+  return Status::ok();
+}
+
+} // namespace mgc::memory

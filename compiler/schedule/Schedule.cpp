@@ -1,0 +1,147 @@
+// Names, the table of accesses, look-up of a schedule, and what the structs of Schedule.h can say about
+// themselves.
+#include "compiler/schedule/Schedule.h"
+
+#include "runtime/base/Checked.h"
+
+#include <algorithm>
+
+namespace mgc::schedule {
+
+const char *nameOf(TaskKind kind) {
+  static constexpr const char *names[] = {"begin",  "forward", "backward", "input",
+                                          "weight", "reduce",  "update"};
+  return names[int(kind)];
+}
+
+const char *nameOf(BufferKind kind) {
+  static constexpr const char *names[] = {"input",      "activation",  "output",
+                                          "gradientIn", "gradientOut", "split"};
+  return names[int(kind)];
+}
+
+std::string toString(const Task &task) {
+  if (task.microbatch < 0)
+    return nameOf(task.kind);
+  return fmt::format("{} chunk {} microbatch {}", nameOf(task.kind), task.chunk, task.microbatch);
+}
+
+std::string toString(const Step &step) {
+  if (step.kind == Step::Kind::run)
+    return "run " + toString(step.task);
+  bool isSend = step.kind == Step::Kind::send, isGradient = step.value % 2 != 0;
+  return fmt::format("{} {} of global chunk {} microbatch {} {} stage {}", isSend ? "send" : "recv",
+                     isGradient ? "gradient" : "activation", step.value / 2, step.microbatch,
+                     isSend ? "to" : "from", step.peer);
+}
+
+AccessTable defaultAccess() {
+  AccessTable table{};
+  auto set = [&](TaskKind task, Access access, std::initializer_list<BufferKind> kinds) {
+    for (BufferKind kind : kinds)
+      table[int(task)][int(kind)] = access;
+  };
+  using enum BufferKind;
+  set(TaskKind::forward, Access::read, {input});
+  set(TaskKind::forward, Access::write, {activation, output});
+  set(TaskKind::backward, Access::read, {input, activation, gradientIn});
+  set(TaskKind::backward, Access::write, {gradientOut});
+  set(TaskKind::input, Access::read, {input, activation, gradientIn});
+  set(TaskKind::input, Access::write, {gradientOut, split});
+  set(TaskKind::weight, Access::read, {input, activation, split});
+  return table;
+}
+
+Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes) {
+  Problem problem;
+  problem.schedule = std::move(schedule);
+  problem.shape = shape;
+  problem.bytes.assign(shape.stages, std::vector<Sizes>(shape.virtualStages, bytes));
+  return problem;
+}
+
+int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind kind) {
+  int64_t global = problem.shape.globalChunk(stage, chunk);
+  bool isBefore = kind == BufferKind::input || kind == BufferKind::gradientOut;
+  bool isAfter = kind == BufferKind::output || kind == BufferKind::gradientIn;
+  if ((isBefore && global == 0) || (isAfter && global + 1 == problem.shape.chunks()))
+    return 0;
+  return problem.bytes[stage][chunk][int(kind)];
+}
+
+Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
+  auto row =
+      std::find_if(schedules().begin(), schedules().end(), [&](const Row &r) { return name == r.name; });
+  if (row == schedules().end()) {
+    std::string names;
+    for (const Row &each : schedules())
+      names += (names.empty() ? "" : ", ") + std::string(each.name);
+    return errorf("there is no schedule \"{}\"; possible: {}", name, names);
+  }
+  constexpr int64_t most = int64_t(1) << 24; // a row may pad the microbatches to a multiple of the stages
+  Checked tasks =
+      checkedProduct({shape.stages, shape.virtualStages, checkedAdd(shape.microbatches, shape.stages)});
+  if (shape.stages < 1 || shape.virtualStages < 1 || shape.microbatches < 1 || !tasks || *tasks > most)
+    return errorf(
+        "{} stages, {} virtual stages, {} microbatches: each is at least 1, and stages x virtual stages x "
+        "(microbatches + stages) at most {}",
+        shape.stages, shape.virtualStages, shape.microbatches, most);
+  if (shape.virtualStages < row->minVirtualStages)
+    return errorf("schedule \"{}\" takes at least {} virtual stages, not {}", name, row->minVirtualStages,
+                  shape.virtualStages);
+  if (shape.virtualStages > row->maxVirtualStages)
+    return errorf(
+        "schedule \"{}\" takes at most {} virtual stage(s), not {}; possible with more: gpipe, interleaved",
+        name, row->maxVirtualStages, shape.virtualStages);
+  return &*row;
+}
+
+Status checkSizes(const Problem &problem) {
+  const Shape &shape = problem.shape;
+  if (int64_t(problem.bytes.size()) != shape.stages)
+    return errorf("sizes for {} stages, expected {}", problem.bytes.size(), shape.stages);
+  for (int64_t stage = 0; stage < shape.stages; ++stage) {
+    if (int64_t(problem.bytes[stage].size()) != shape.virtualStages)
+      return errorf("stage {}: sizes for {} chunks, expected {}", stage, problem.bytes[stage].size(),
+                    shape.virtualStages);
+    for (const Sizes &sizes : problem.bytes[stage])
+      for (int64_t bytes : sizes)
+        if (bytes < 0)
+          return errorf("stage {}: a buffer of {} bytes", stage, bytes);
+  }
+  for (int64_t global = 0; global + 1 < shape.chunks(); ++global) {
+    const Sizes &front = problem.bytes[shape.stageOf(global)][global / shape.stages];
+    const Sizes &back = problem.bytes[shape.stageOf(global + 1)][(global + 1) / shape.stages];
+    auto agree = [&](BufferKind sent, const Sizes &from, BufferKind received, const Sizes &to) {
+      return from[int(sent)] > 0 && from[int(sent)] == to[int(received)];
+    };
+    if (!agree(BufferKind::output, front, BufferKind::input, back))
+      return errorf(
+          "global chunk {} has an output of {} bytes and chunk {} an input of {}; they must be equal and "
+          "positive",
+          global, front[int(BufferKind::output)], global + 1, back[int(BufferKind::input)]);
+    if (!agree(BufferKind::gradientOut, back, BufferKind::gradientIn, front))
+      return errorf(
+          "global chunk {} has a gradientOut of {} bytes and chunk {} a gradientIn of {}; they must be equal "
+          "and positive",
+          global + 1, back[int(BufferKind::gradientOut)], global, front[int(BufferKind::gradientIn)]);
+  }
+  return Status::ok();
+}
+
+int64_t peakInFlight(const Solution &solution, int64_t stage) {
+  int64_t live = 0, most = 0;
+  bool isSplit = false;
+  for (const Step &step : solution.stages[stage].steps)
+    isSplit |= step.kind == Step::Kind::run && step.task.kind == TaskKind::weight;
+  for (const Step &step : solution.stages[stage].steps) {
+    if (step.kind != Step::Kind::run)
+      continue;
+    live += step.task.kind == TaskKind::forward;
+    live -= step.task.kind == (isSplit ? TaskKind::weight : TaskKind::backward);
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+} // namespace mgc::schedule

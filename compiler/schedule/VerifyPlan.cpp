@@ -1,0 +1,286 @@
+// See VerifyPlan.h. What a run touches is the memory of its slots and of its calls' segments in the
+// allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order.
+#include "compiler/schedule/VerifyPlan.h"
+
+#include "compiler/schedule/Happens.h"
+#include "compiler/schedule/Match.h"
+
+#include "runtime/base/Checked.h"
+#include "runtime/plan/Mesh.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mgc::schedule {
+namespace {
+
+using plan::Chunk;
+using plan::Collective;
+using plan::Plan;
+using plan::ScheduleStep;
+using plan::StagePlan;
+
+bool inside(int64_t value, size_t bound) { return 0 <= value && value < int64_t(bound); }
+
+std::string describe(const StagePlan &stage, int64_t index) {
+  const ScheduleStep &step = stage.schedule[index];
+  if (step.kind == ScheduleStep::Kind::run)
+    return step.microbatch < 0
+               ? fmt::format("run {}", stage.chunks[step.chunk].name)
+               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name, step.microbatch);
+  bool isSend = step.kind == ScheduleStep::Kind::send;
+  return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
+                     step.microbatch, isSend ? "to" : "from", step.peer);
+}
+
+// --- Well formed
+// ----------------------------------------------------------------------------------------------------
+
+std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleStep &step) {
+  if (!inside(step.chunk, stage.chunks.size()))
+    return fmt::format("runs chunk {} of {}", step.chunk, stage.chunks.size());
+  const Chunk &chunk = stage.chunks[step.chunk];
+  if (step.slots.size() != chunk.slotBytes.size())
+    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name,
+                       chunk.slotBytes.size());
+  for (size_t i = 0; i < step.slots.size(); ++i)
+    if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
+      return fmt::format("binds slot {} of {} bytes at {}, outside the allocation of {} bytes", i,
+                         chunk.slotBytes[i], step.slots[i], stage.bytes);
+  for (const plan::Call &call : chunk.calls)
+    if (!inside(call.program, plan.programs.size()) ||
+        call.segments.size() != plan.programs[call.program].segmentBytes.size())
+      return fmt::format("runs chunk {}, a call of which has program {} of {} or binds {} segments",
+                         chunk.name, call.program, plan.programs.size(), call.segments.size());
+  return "";
+}
+
+std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
+  const StagePlan &stage = plan.stages[stageIndex];
+  const ScheduleStep &step = stage.schedule[index];
+  for (int64_t wait : step.waits)
+    if (wait < 0 || wait >= index)
+      return fmt::format("waits for step {}; a step waits for earlier steps", wait);
+  if (step.microbatch < -1 || step.microbatch >= std::max<int64_t>(plan.microbatches, 0))
+    return fmt::format("has microbatch {} of {}", step.microbatch, plan.microbatches);
+  if (step.kind == ScheduleStep::Kind::run)
+    return checkRun(plan, stage, step);
+  if (!inside(step.peer, plan.stages.size()) || step.peer == stageIndex)
+    return fmt::format("has peer {}; it must be another of {} stages", step.peer, plan.stages.size());
+  if (step.bytes <= 0 || !fitsInside(step.offset, step.bytes, stage.bytes))
+    return fmt::format("has {} bytes at {}; they must lie in the allocation of {} bytes", step.bytes,
+                       step.offset, stage.bytes);
+  return "";
+}
+
+void checkForm(const Plan &plan, Violations &violations) {
+  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
+    for (int64_t i = 0; i < int64_t(plan.stages[stage].schedule.size()); ++i)
+      if (std::string fault = checkStep(plan, stage, i); !fault.empty())
+        violations.add(fmt::format("stage {} step {} {}", stage, i, fault));
+}
+
+// --- Meetings: collectives between stages
+// ---------------------------------------------------------------------------
+
+class NetworkBuilder {
+public:
+  explicit NetworkBuilder(const Plan &plan) : plan(plan) {
+    for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s)
+      everyone.push_back(s);
+  }
+
+  Network build(Violations &violations) {
+    for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
+      std::vector<std::vector<NetworkStep::Meeting>> meetings; // by chunk
+      for (const Chunk &chunk : plan.stages[s].chunks)
+        meetings.push_back(meetingsOf(chunk, s, violations));
+      std::vector<NetworkStep> &steps = network.stages.emplace_back();
+      for (const ScheduleStep &step : plan.stages[s].schedule) {
+        NetworkStep out{NetworkStep::Kind(step.kind),
+                        step.peer,
+                        step.value,
+                        step.microbatch,
+                        step.bytes,
+                        &step.waits,
+                        {},
+                        0};
+        if (step.kind == ScheduleStep::Kind::run)
+          out.meetings = meetings[step.chunk];
+        steps.push_back(std::move(out));
+      }
+    }
+    for (const auto &[stages, index] : groupIds)
+      network.groups[index] = stages;
+    network.describe = [this](int64_t stage, int64_t step) { return describe(plan.stages[stage], step); };
+    return std::move(network);
+  }
+
+private:
+  std::vector<NetworkStep::Meeting> meetingsOf(const Chunk &chunk, int64_t stage, Violations &violations) {
+    std::vector<NetworkStep::Meeting> meetings;
+    for (const plan::Call &call : chunk.calls) {
+      if (!inside(call.program, plan.programs.size()))
+        continue; // of a chunk that no step runs
+      for (const plan::Instruction &instruction : plan.programs[call.program].instructions) {
+        const auto *collective = std::get_if<Collective>(&instruction.body);
+        std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
+        if (stages.empty())
+          continue;
+        if (!std::all_of(stages.begin(), stages.end(),
+                         [&](int64_t s) { return inside(s, plan.stages.size()); }) ||
+            std::find(stages.begin(), stages.end(), stage) == stages.end()) {
+          violations.add(fmt::format(
+              "stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
+              "this one",
+              stage, chunk.name, instruction.label, fmt::join(stages, ", ")));
+          continue;
+        }
+        meetings.push_back({groupOf(stages), what(*collective)});
+      }
+    }
+    return meetings;
+  }
+
+  // The stages that take part; empty when it stays inside one.
+  std::vector<int64_t> stagesOf(const Collective &collective) const {
+    std::vector<int64_t> stages = collective.stages;
+    if (stages.empty() && plan::verifyAxes(plan.mesh, collective.axes).isOk()) {
+      plan::Axes axes = plan::primitiveAxes(plan.mesh, collective.axes);
+      if (std::find(axes.begin(), axes.end(), "pp") != axes.end())
+        stages = everyone;
+    }
+    std::sort(stages.begin(), stages.end());
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+    return stages;
+  }
+
+  static std::string what(const Collective &c) {
+    static constexpr const char *kinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
+    return fmt::format("{} {} of {} x {} x {} {} over [{}]", kinds[int(c.kind)],
+                       c.reduce == plan::ReduceKind::sum ? "sum" : "max", c.outer, c.middle, c.chunk,
+                       c.type == plan::DType::f32 ? "f32" : "i32", fmt::join(c.axes, ", "));
+  }
+
+  int64_t groupOf(const std::vector<int64_t> &stages) {
+    auto [it, isNew] = groupIds.try_emplace(stages, int64_t(network.groups.size()));
+    if (isNew)
+      network.groups.emplace_back();
+    return it->second;
+  }
+
+  const Plan &plan;
+  Network network;
+  std::vector<int64_t> everyone;
+  std::map<std::vector<int64_t>, int64_t> groupIds;
+};
+
+// --- Memory in flight
+// -----------------------------------------------------------------------------------------------
+
+struct Range {
+  int64_t offset = 0, bytes = 0;
+};
+
+class FlightCheck {
+public:
+  FlightCheck(const Plan &plan, int64_t index, Violations &violations)
+      : plan(plan), stage(plan.stages[index]), index(index), violations(violations), memory(cuts(stage)) {}
+
+  void check() {
+    for (current = 0; current < int64_t(stage.schedule.size()); ++current) {
+      const ScheduleStep &step = stage.schedule[current];
+      bool isRun = step.kind == ScheduleStep::Kind::run, isSend = step.kind == ScheduleStep::Kind::send;
+      happens.append(isRun ? HappensBefore::kCompute : HappensBefore::messages(step.peer, isSend),
+                     step.waits);
+      if (!isRun)
+        touch({step.offset, step.bytes}, isSend);
+      else
+        for (const Range &range : touched(step))
+          touch(range, false);
+    }
+  }
+
+private:
+  static std::vector<int64_t> cuts(const StagePlan &stage) {
+    std::vector<int64_t> result;
+    for (const ScheduleStep &step : stage.schedule)
+      if (step.kind != ScheduleStep::Kind::run) {
+        result.push_back(step.offset);
+        result.push_back(step.offset + step.bytes);
+      }
+    return result;
+  }
+
+  std::vector<Range> touched(const ScheduleStep &step) const {
+    const Chunk &chunk = stage.chunks[step.chunk];
+    std::vector<Range> ranges;
+    for (size_t i = 0; i < step.slots.size(); ++i)
+      ranges.push_back({step.slots[i], chunk.slotBytes[i]});
+    for (const plan::Call &call : chunk.calls)
+      for (size_t i = 0; i < call.segments.size(); ++i)
+        if (call.segments[i].slot < 0) {
+          int64_t bytes = plan.programs[call.program].segmentBytes[i];
+          if (fitsInside(call.segments[i].offset, bytes, stage.bytes))
+            ranges.push_back({call.segments[i].offset, bytes});
+        }
+    return ranges;
+  }
+
+  void touch(const Range &range, bool isRead) {
+    memory.visit(range.offset, range.bytes, [&](MemoryTracker::Segment &segment) {
+      follow(segment.writer);
+      if (isRead) {
+        segment.readers.push_back(current);
+        return;
+      }
+      for (int64_t reader : segment.readers)
+        follow(reader);
+      segment.writer = current;
+      segment.readers.clear();
+    });
+  }
+
+  void follow(int64_t other) {
+    if (other < 0 || other == current || happens.completed(other) || std::pair(other, current) == reported)
+      return;
+    reported = {other, current};
+    violations.add(fmt::format(
+        "stage {} step {} ({}) uses memory of step {} ({}) without being ordered after it; a wait "
+        "is missing or the memory may not be shared",
+        index, current, describe(stage, current), other, describe(stage, other)));
+  }
+
+  const Plan &plan;
+  const StagePlan &stage;
+  int64_t index, current = 0;
+  std::pair<int64_t, int64_t> reported = {-1, -1};
+  Violations &violations;
+  MemoryTracker memory;
+  HappensBefore happens;
+};
+
+Status result(const Violations &violations) {
+  return violations.empty() ? Status::ok() : Status::error(violations.text());
+}
+
+} // namespace
+
+Status verifySchedule(const Plan &plan) {
+  Violations violations;
+  MGC_TRY(plan::verifyMesh(plan.mesh));
+  if (plan::stageCount(plan.mesh) != int64_t(plan.stages.size()))
+    return errorf("the mesh has {} stages, the plan {}", plan::stageCount(plan.mesh), plan.stages.size());
+  checkForm(plan, violations);
+  MGC_TRY(result(violations));
+  NetworkBuilder builder(plan);
+  Network network = builder.build(violations);
+  MGC_TRY(result(violations));
+  checkMatching(network, violations);
+  (void)play(network, violations);
+  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
+    FlightCheck(plan, stage, violations).check();
+  return result(violations);
+}
+
+} // namespace mgc::schedule

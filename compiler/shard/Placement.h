@@ -1,0 +1,40 @@
+// The rule table: which mesh axes split a dimension name. Megatron-LM's whole placement is this table.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+class Placement {
+public:
+  // Reads mg.mesh and mg.placement of a module; the axes of the table are named axes of the mesh.
+  static mlir::FailureOr<Placement> of(mlir::ModuleOp module);
+
+  MeshAttr mesh() const { return mesh_; }
+
+  // Axes of each factor in an op (or value) with these factors; whole factors take none. `extra` axes are taken by a
+  // factor only beside its `with` factor and where no other factor takes any part of them (calculus, section 2).
+  using Assignment = llvm::SmallDenseMap<mlir::StringAttr, mlir::ArrayAttr, 8>;
+  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, llvm::ArrayRef<mlir::StringAttr> whole = {}) const;
+
+  // Home layout of a value: the table applied to its own names.
+  LayoutAttr home(LayoutAttr names) const;
+
+  // The layout with the names of `names` and the axes of the assignment, complete.
+  LayoutAttr restrict(LayoutAttr names, const Assignment &assignment) const;
+
+  // The axes in the order of the mesh, each once.
+  mlir::ArrayAttr inMeshOrder(llvm::ArrayRef<mlir::Attribute> axes) const;
+
+private:
+  struct Row {
+    mlir::ArrayAttr axes;  // primitive
+    mlir::StringAttr with; // null: no extra
+    mlir::ArrayAttr extra;
+  };
+  MeshAttr mesh_;
+  llvm::SmallDenseMap<mlir::StringAttr, Row, 8> rows_;
+  mlir::ArrayAttr none_;
+};
+
+} // namespace mgc

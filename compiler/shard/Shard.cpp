@@ -1,0 +1,354 @@
+// mg-shard: gives every value its layout and puts mg.reshard at uses.
+//
+// before:  logical types          %y = mg.einsum %x, %w
+// after:   sharded types          %x1 = mg.reshard %x : s [tp], b, h -> s, b, h
+//                                 %y = mg.einsum %x1, %w -> s, b, f [tp]
+//
+// There is no propagation: types are a pure function of the op's rule and the placement table. What is decided here is
+// where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums carried through linear uses
+// (P3), cotangents summed before they are reduced (P4), complete home types at block ends (P5), the smallest complete
+// copy saved (P6), parameter gradients left pending (P7).
+#include "compiler/Passes.h"
+#include "compiler/shard/Placement.h"
+#include "compiler/shard/Reshard.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_SHARD
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+Type withLayout(Type type, LayoutAttr layout) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), tensor.getElementType(), layout);
+}
+
+// Layouts of saved and split results by block, so that the backward functions take what the earlier ones give.
+struct Handed {
+  llvm::StringMap<SmallVector<LayoutAttr>> saved, split;
+};
+
+class FunctionSharder {
+public:
+  FunctionSharder(func::FuncOp function, const Placement &placement, Handed &handed)
+      : function_(function), placement_(placement), handed_(handed), builder_(function.getContext()),
+        block_(function->getAttrOfType<StringAttr>("mg.block").getValue()) {}
+
+  LogicalResult run() {
+    decomposeOps();
+    Block &body = function_.getBody().front();
+    if (failed(typeArguments(body)))
+      return failure();
+    for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+      builder_.setInsertionPoint(&op);
+      LogicalResult typed = isa<AccumulateOp>(op) ? shardAccumulate(cast<AccumulateOp>(op)) : shardOp(&op);
+      if (failed(typed))
+        return failure();
+      done_.push_back(&op);
+    }
+    shardReturn(cast<func::ReturnOp>(body.getTerminator()));
+    for (Operation *op : llvm::reverse(done_))
+      op->erase();
+    return success();
+  }
+
+private:
+  // --- Copies of a value ----------------------------------------------------------------------------------------------
+
+  // Every logical value has copies of different layouts, all meaning the same.
+  llvm::DenseMap<Value, SmallVector<Value, 2>> copies_;
+
+  void addCopy(Value logical, Value typed) { copies_[logical].push_back(typed); }
+
+  // The copy with the layout wanted: an existing one, or a reshard of the cheapest (P1, P2).
+  Value use(Value logical, LayoutAttr wanted) {
+    SmallVector<Value, 2> &copies = copies_[logical];
+    Value best;
+    double bestCost = 0;
+    for (Value copy : copies) {
+      LayoutAttr layout = layoutOf(copy);
+      if (layout == wanted)
+        return copy;
+      auto steps = planReshard(layout, wanted);
+      // A complete copy next to a pending one serves only complete wishes: demoting it would cost as much as it saves.
+      double cost = reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
+      if (!best || cost < bestCost)
+        std::tie(best, bestCost) = std::pair(copy, cost);
+    }
+    Value resharded = ReshardOp::create(builder_, best.getLoc(), withLayout(best.getType(), wanted), best);
+    copies.push_back(resharded);
+    return resharded;
+  }
+
+  // The copy that was defined first: what the value's own op (or the function's argument) gave.
+  LayoutAttr definedLayout(Value logical) { return layoutOf(copies_[logical].front()); }
+  bool isPending(Value logical) { return llvm::none_of(copies_[logical], [](Value v) { return layoutOf(v).isComplete(); }); }
+
+  // --- Carrying (P3) ------------------------------------------------------------------------------------------------------
+
+  // A use that only makes a parameter gradient, which stays pending anyway.
+  bool isWeightGradientUse(OpOperand &use) {
+    Operation *op = use.getOwner();
+    return op->getNumResults() == 1 && op->getResult(0).hasOneUse() && isGradient(*op->getResult(0).use_begin());
+  }
+  bool isGradient(OpOperand &use) {
+    if (!isa<func::ReturnOp>(use.getOwner()))
+      return false;
+    auto kind = function_.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kResultAttr);
+    return kind && (kind == "grad" || kind == "loss_sum" || kind == "tokens");
+  }
+  bool mayCarry(Value logical, OpOperand &here) {
+    if (isWeightGradientUse(here))
+      return true;
+    return llvm::all_of(logical.getUses(), [&](OpOperand &use) { return &use == &here || isWeightGradientUse(use); });
+  }
+
+  // --- Ops ----------------------------------------------------------------------------------------------------------------
+
+  void decomposeOps() {
+    for (Operation &op : llvm::make_early_inc_range(function_.getBody().front()))
+      if (auto whole = dyn_cast<DecomposableOpInterface>(op)) {
+        builder_.setInsertionPoint(&op);
+        op.replaceAllUsesWith(whole.decompose(builder_));
+        op.erase();
+      }
+  }
+
+  static SmallVector<StringAttr> factorsOf(const AxisRule &rule) {
+    llvm::SmallSetVector<StringAttr, 8> factors;
+    for (const auto &list : rule.operands)
+      factors.insert(list.begin(), list.end());
+    for (const auto &list : rule.results)
+      factors.insert(list.begin(), list.end());
+    return factors.takeVector();
+  }
+
+  // Pending axes that pass through operand i: those of its defined copy, minus what the op's assignment uses.
+  SmallVector<Attribute> carriedThrough(OpOperand &operand, Linear linear, const Placement::Assignment &assignment) {
+    Value value = operand.get();
+    if (linear != Linear::alone || !isPending(value) || !mayCarry(value, operand))
+      return {};
+    SmallVector<Attribute> carried;
+    for (Attribute axis : definedLayout(value).getPending())
+      if (llvm::none_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); }))
+        carried.push_back(axis);
+    return carried;
+  }
+
+  LogicalResult shardOp(Operation *op) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    if (!compute)
+      return op->emitOpError("is no op of a logical program");
+    AxisRule rule = compute.getAxisRule();
+    if (!rule.error.empty())
+      return op->emitOpError() << rule.error;
+    Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole);
+    SmallVector<Value> operands;
+    llvm::SmallSetVector<Attribute, 4> carried;
+    for (OpOperand &operand : op->getOpOperands()) {
+      LayoutAttr wanted = placement_.restrict(layoutOf(operand.get()), assignment);
+      auto axes = carriedThrough(operand, rule.linear[operand.getOperandNumber()], assignment);
+      if (!axes.empty() && carried.empty()) {
+        carried.insert(axes.begin(), axes.end());
+        wanted = wanted.withPending(placement_.inMeshOrder(axes));
+      }
+      operands.push_back(use(operand.get(), wanted));
+    }
+    Operation *typed = builder_.clone(*op);
+    typed->setOperands(operands);
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      LayoutAttr layout = resultLayout(rule, i, layoutOf(result), assignment, carried.getArrayRef());
+      if (failed(checkDivides(op, result, layout)))
+        return failure();
+      typed->getResult(i).setType(withLayout(result.getType(), layout));
+      addCopy(result, typed->getResult(i));
+    }
+    return success();
+  }
+
+  LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names, const Placement::Assignment &assignment,
+                          ArrayRef<Attribute> carried) {
+    SmallVector<Attribute> pending(carried);
+    for (auto &[factor, axes] : assignment) {
+      bool reduced = names.indexOf(factor) < 0 && llvm::any_of(rule.operands, [&, f = factor](auto &list) {
+                       return llvm::is_contained(list, f);
+                     });
+      if (reduced)
+        llvm::append_range(pending, axes);
+    }
+    return placement_.restrict(names, assignment).withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
+  }
+
+  LogicalResult checkDivides(Operation *op, Value value, LayoutAttr layout) {
+    for (auto [name, axes, size] : llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
+      int64_t extent = placement_.mesh().sizeOf(axes);
+      if (size % extent != 0)
+        return op->emitOpError() << "dimension '" << name.getValue() << "' of size " << size << " does not divide over "
+                                 << axes << " of extent " << extent;
+    }
+    return success();
+  }
+
+  // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are added
+  // after that, at the home type.
+  LogicalResult shardAccumulate(AccumulateOp op) {
+    LayoutAttr home = placement_.home(layoutOf(op.getResult()));
+    Type type = op.getType();
+    struct Group {
+      SmallVector<Value> values;
+      SmallVector<int64_t> signs;
+      llvm::SmallSetVector<Attribute, 4> pending;
+    };
+    llvm::MapVector<Attribute, Group> groups; // by splits
+    SmallVector<Value> complete;
+    SmallVector<int64_t> completeSigns;
+    for (auto [value, sign] : llvm::zip(op.getValues(), op.getSigns())) {
+      if (!isPending(value)) {
+        complete.push_back(use(value, home));
+        completeSigns.push_back(sign);
+        continue;
+      }
+      LayoutAttr layout = definedLayout(value);
+      Group &group = groups[layout.withPending(ArrayAttr::get(op.getContext(), {}))];
+      group.values.push_back(value);
+      group.signs.push_back(sign);
+      group.pending.insert(layout.getPending().begin(), layout.getPending().end());
+    }
+    SmallVector<Value> partial;
+    SmallVector<int64_t> partialSigns;
+    for (auto &[splits, group] : groups) {
+      LayoutAttr layout =
+          cast<LayoutAttr>(splits).withPending(placement_.inMeshOrder(group.pending.getArrayRef()));
+      SmallVector<Value> parts;
+      for (Value value : group.values)
+        parts.push_back(use(value, layout));
+      bool alone = parts.size() == 1;
+      partial.push_back(alone ? parts.front()
+                              : AccumulateOp::create(builder_, op.getLoc(), withLayout(type, layout), parts,
+                                                     builder_.getDenseI64ArrayAttr(group.signs)));
+      partialSigns.push_back(alone ? group.signs.front() : 1);
+    }
+    if (complete.empty() && partial.size() == 1 && partialSigns.front() == 1) {
+      addCopy(op.getResult(), partial.front());
+      return success();
+    }
+    for (Value value : partial)
+      complete.push_back(ReshardOp::create(builder_, op.getLoc(), withLayout(type, home), value));
+    completeSigns.append(partialSigns);
+    addCopy(op.getResult(), AccumulateOp::create(builder_, op.getLoc(), withLayout(type, home), complete,
+                                                 builder_.getDenseI64ArrayAttr(completeSigns)));
+    return success();
+  }
+
+  // --- Ends of the function -----------------------------------------------------------------------------------------------
+
+  LogicalResult typeArguments(Block &body) {
+    SmallVector<Value> typed;
+    unsigned count = body.getNumArguments();
+    for (unsigned i = 0; i < count; ++i) {
+      Value logical = body.getArgument(i);
+      LayoutAttr layout = argumentLayout(i);
+      if (!layout)
+        return function_.emitError() << "argument " << i << " has no layout";
+      if (failed(checkDivides(function_, logical, layout)))
+        return failure();
+      Value argument = body.addArgument(withLayout(logical.getType(), layout), logical.getLoc());
+      addCopy(logical, argument);
+    }
+    return success();
+  }
+
+  LayoutAttr argumentLayout(unsigned i) {
+    auto kind = function_.getArgAttrOfType<StringAttr>(i, "mg.arg");
+    if (kind && (kind == "saved" || kind == "split")) {
+      auto &given = (kind == "saved" ? handed_.saved : handed_.split)[block_];
+      auto index = function_.getArgAttrOfType<IntegerAttr>(i, "mg.index");
+      return index && size_t(index.getInt()) < given.size() ? given[index.getInt()] : LayoutAttr();
+    }
+    return placement_.home(layoutOf(function_.getArgument(i)));
+  }
+
+  void shardReturn(func::ReturnOp terminator) {
+    builder_.setInsertionPoint(terminator);
+    SmallVector<Value> results;
+    for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
+      auto kind = function_.getResultAttrOfType<StringAttr>(i, kResultAttr);
+      StringRef name = kind ? kind.getValue() : "out";
+      bool handed = name == "saved" || name == "split";
+      bool pends = name == "grad" || name == "loss_sum" || name == "tokens";
+      results.push_back(handed ? smallestComplete(value) : use(value, endLayout(value, pends)));
+      if (handed)
+        (name == "saved" ? handed_.saved : handed_.split)[block_].push_back(layoutOf(results.back()));
+    }
+    terminator->setOperands(results);
+    Block &body = function_.getBody().front();
+    unsigned count = body.getNumArguments() / 2;
+    // Old arguments have no uses but in ops that are erased next.
+    for (Operation *op : llvm::reverse(done_))
+      op->dropAllReferences();
+    body.eraseArguments(0, count);
+    function_.setType(FunctionType::get(function_.getContext(), llvm::to_vector(body.getArgumentTypes()),
+                                        llvm::map_to_vector(results, [](Value v) { return v.getType(); })));
+  }
+
+  // Home; a gradient keeps what is pending, less what its home splits (P5, P7).
+  LayoutAttr endLayout(Value value, bool pends) {
+    LayoutAttr home = placement_.home(layoutOf(value));
+    if (!pends)
+      return home;
+    SmallVector<Attribute> pending;
+    for (Attribute axis : definedLayout(value).getPending())
+      if (llvm::none_of(home.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); }))
+        pending.push_back(axis);
+    return home.withPending(placement_.inMeshOrder(pending));
+  }
+
+  // P6. Arguments keep the copy they came with.
+  Value smallestComplete(Value logical) {
+    Value best;
+    for (Value copy : copies_[logical]) {
+      if (!layoutOf(copy).isComplete())
+        continue;
+      auto size = [&](Value v) { return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh()); };
+      if (!best || (size(copy) < size(best) && !isa<BlockArgument>(best)))
+        best = copy;
+    }
+    return best ? best : use(logical, placement_.home(layoutOf(logical)));
+  }
+
+  func::FuncOp function_;
+  const Placement &placement_;
+  Handed &handed_;
+  OpBuilder builder_;
+  std::string block_;
+  SmallVector<Operation *> done_;
+};
+
+struct ShardPass : mgc::impl::ShardBase<ShardPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto placement = Placement::of(module);
+    if (failed(placement))
+      return signalPassFailure();
+    Handed handed;
+    // Program order: forward, then backward or input, then weight; each takes what the ones before give.
+    for (StringRef pass : {"forward", "backward", "input", "weight"})
+      for (auto function : module.getOps<func::FuncOp>()) {
+        auto name = function->getAttrOfType<StringAttr>("mg.pass");
+        if (name && name == pass && failed(FunctionSharder(function, *placement, handed).run()))
+          return signalPassFailure();
+      }
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "shard"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createShardPass() { return std::make_unique<ShardPass>(); }

@@ -1,0 +1,248 @@
+// Layout and mesh attributes: parsing, printing, verification, queries.
+#include "dialects/mg/Mg.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+using namespace mgc;
+
+#define GET_ATTRDEF_CLASSES
+#include "MgAttributes.cpp.inc"
+
+void MgDialect::registerAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "MgAttributes.cpp.inc"
+      >();
+}
+
+static void printAxes(AsmPrinter &printer, ArrayAttr axes) {
+  printer << "[";
+  llvm::interleaveComma(axes.getAsRange<StringAttr>(), printer.getStream(),
+                        [&](StringAttr axis) { printer << axis.getValue(); });
+  printer << "]";
+}
+
+// `[a, b]` of bare names.
+static FailureOr<ArrayAttr> parseAxes(AsmParser &parser) {
+  SmallVector<Attribute> axes;
+  auto element = [&]() -> ParseResult {
+    std::string name;
+    if (parser.parseKeywordOrString(&name))
+      return failure();
+    axes.push_back(StringAttr::get(parser.getContext(), name));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, element))
+    return failure();
+  return ArrayAttr::get(parser.getContext(), axes);
+}
+
+// --- layout ---------------------------------------------------------------------------------------------------------
+
+Attribute LayoutAttr::parse(AsmParser &parser, Type) {
+  MLIRContext *context = parser.getContext();
+  ArrayAttr none = ArrayAttr::get(context, {}), pending = none;
+  Reduction reduction = Reduction::sum;
+  SmallVector<StringAttr> names;
+  SmallVector<ArrayAttr> axes;
+  auto entry = [&]() -> ParseResult {
+    std::string name;
+    if (parser.parseKeywordOrString(&name))
+      return failure();
+    if (name == "sum" || name == "max") {
+      auto list = parseAxes(parser);
+      if (failed(list))
+        return failure();
+      pending = *list;
+      reduction = name == "sum" ? Reduction::sum : Reduction::max;
+      return success();
+    }
+    if (!pending.empty())
+      return parser.emitError(parser.getCurrentLocation(), "a dimension after the pending reduction");
+    names.push_back(StringAttr::get(context, name));
+    axes.push_back(none);
+    OptionalParseResult bracket = success();
+    if (succeeded(parser.parseOptionalLSquare())) {
+      SmallVector<Attribute> list;
+      do {
+        std::string axis;
+        if (parser.parseKeywordOrString(&axis))
+          return failure();
+        list.push_back(StringAttr::get(context, axis));
+      } while (succeeded(parser.parseOptionalComma()));
+      if (parser.parseRSquare())
+        return failure();
+      axes.back() = ArrayAttr::get(context, list);
+    }
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, entry))
+    return {};
+  return parser.getChecked<LayoutAttr>(context, names, axes, pending, reduction);
+}
+
+void LayoutAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(llvm::zip(getNames(), getAxes()), printer.getStream(), [&](auto entry) {
+    auto [name, axes] = entry;
+    printer.printKeywordOrString(name.getValue());
+    if (!axes.empty()) {
+      printer << " ";
+      printAxes(printer, axes);
+    }
+  });
+  if (!getPending().empty()) {
+    printer << (getNames().empty() ? "" : ", ") << (getReduction() == Reduction::sum ? "sum " : "max ");
+    printAxes(printer, getPending());
+  }
+  printer << ">";
+}
+
+LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> names,
+                                 ArrayRef<ArrayAttr> axes, ArrayAttr pending, Reduction) {
+  llvm::StringSet<> seenNames, seenAxes;
+  if (names.size() != axes.size())
+    return emitError() << "as many axis lists as names expected";
+  for (StringAttr name : names)
+    if (!seenNames.insert(name.getValue()).second || name == "sum" || name == "max")
+      return emitError() << "dimension name '" << name.getValue() << "' repeated or reserved (layout_c1)";
+  auto once = [&](ArrayAttr list) -> LogicalResult {
+    for (StringAttr axis : list.getAsRange<StringAttr>())
+      if (!seenAxes.insert(axis.getValue()).second)
+        return emitError() << "axis '" << axis.getValue() << "' occurs twice in one layout (layout_c2)";
+    return success();
+  };
+  for (ArrayAttr list : axes)
+    if (failed(once(list)))
+      return failure();
+  return once(pending);
+}
+
+LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                                         function_ref<InFlightDiagnostic()> emitError) const {
+  if (shape.size() != getNames().size())
+    return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank " << shape.size()
+                       << " (layout_c3)";
+  return success();
+}
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringAttr> names) {
+  ArrayAttr none = ArrayAttr::get(context, {});
+  SmallVector<ArrayAttr> axes(names.size(), none);
+  return get(context, names, axes, none, Reduction::sum);
+}
+
+LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringRef> names) {
+  return get(context, llvm::map_to_vector(names, [&](StringRef name) { return StringAttr::get(context, name); }));
+}
+
+int64_t LayoutAttr::indexOf(StringAttr name) const {
+  auto it = llvm::find(getNames(), name);
+  return it == getNames().end() ? -1 : it - getNames().begin();
+}
+
+ArrayAttr LayoutAttr::axesOf(StringAttr name) const {
+  int64_t index = indexOf(name);
+  return index < 0 ? ArrayAttr::get(getContext(), {}) : getAxes()[index];
+}
+
+bool LayoutAttr::isLogical() const {
+  return isComplete() && llvm::all_of(getAxes(), [](ArrayAttr axes) { return axes.empty(); });
+}
+
+LayoutAttr LayoutAttr::withPending(ArrayAttr pending, Reduction reduction) const {
+  return get(getContext(), getNames(), getAxes(), pending, reduction);
+}
+
+// --- mesh -----------------------------------------------------------------------------------------------------------
+
+Attribute MeshAttr::parse(AsmParser &parser, Type) {
+  MLIRContext *context = parser.getContext();
+  SmallVector<StringAttr> names;
+  SmallVector<int64_t> sizes;
+  SmallVector<NamedAttribute> named;
+  auto entry = [&]() -> ParseResult {
+    std::string name;
+    int64_t size = 0;
+    if (parser.parseKeywordOrString(&name) || parser.parseEqual())
+      return failure();
+    OptionalParseResult integer = parser.parseOptionalInteger(size);
+    if (integer.has_value()) {
+      if (failed(*integer))
+        return failure();
+      if (size < 2)
+        return parser.emitError(parser.getCurrentLocation(), "axis '") << name << "' of extent " << size
+                                                                        << "; axes of a mesh have extent 2 or more";
+      names.push_back(StringAttr::get(context, name));
+      sizes.push_back(size);
+      return success();
+    }
+    auto list = parseAxes(parser);
+    if (failed(list))
+      return failure();
+    named.push_back({StringAttr::get(context, name), *list});
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, entry))
+    return {};
+  for (NamedAttribute alias : named)
+    for (StringAttr axis : cast<ArrayAttr>(alias.getValue()).getAsRange<StringAttr>())
+      if (!llvm::is_contained(names, axis)) {
+        parser.emitError(parser.getCurrentLocation(), "named axis '")
+            << alias.getName().getValue() << "' lists '" << axis.getValue() << "', which is no axis of the mesh";
+        return {};
+      }
+  return MeshAttr::get(context, names, sizes, DictionaryAttr::get(context, named));
+}
+
+void MeshAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  bool first = true;
+  auto comma = [&] { printer << (std::exchange(first, false) ? "" : ", "); };
+  for (auto [name, size] : llvm::zip(getNames(), getSizes())) {
+    comma();
+    printer.printKeywordOrString(name.getValue());
+    printer << " = " << size;
+  }
+  for (NamedAttribute alias : getNamed()) {
+    comma();
+    printer.printKeywordOrString(alias.getName().getValue());
+    printer << " = ";
+    printAxes(printer, cast<ArrayAttr>(alias.getValue()));
+  }
+  printer << ">";
+}
+
+int64_t MeshAttr::sizeOf(StringRef axis) const {
+  for (auto [name, size] : llvm::zip(getNames(), getSizes()))
+    if (name == axis)
+      return size;
+  return 1;
+}
+
+int64_t MeshAttr::sizeOf(ArrayAttr axes) const {
+  int64_t product = 1;
+  for (StringAttr axis : axes.getAsRange<StringAttr>())
+    product *= sizeOf(axis.getValue());
+  return product;
+}
+
+ArrayAttr MeshAttr::resolve(StringRef name) const {
+  if (Attribute list = getNamed().get(name))
+    return cast<ArrayAttr>(list);
+  for (StringAttr axis : getNames())
+    if (axis == name)
+      return ArrayAttr::get(getContext(), {axis});
+  return ArrayAttr::get(getContext(), {});
+}
+
+int64_t MeshAttr::worldSize() const {
+  int64_t product = 1;
+  for (int64_t size : getSizes())
+    product *= size;
+  return product;
+}

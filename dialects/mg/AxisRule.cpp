@@ -1,0 +1,196 @@
+// Binding rule texts to types, and the one verifier of all compute ops.
+#include "dialects/mg/Mg.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mgc;
+
+bool AxisRule::has(StringAttr factor) const {
+  auto in = [&](const auto &lists) {
+    return llvm::any_of(lists, [&](const Factors &list) { return llvm::is_contained(list, factor); });
+  };
+  return in(operands) || in(results);
+}
+
+namespace {
+
+// One term of a rule text: `~* n!` or `max s b`.
+struct Term {
+  Linear linear = Linear::none;
+  Reduction reduction = Reduction::sum;
+  SmallVector<StringRef> letters; // "*" or a letter, its "!" kept
+};
+
+Term parseTerm(StringRef text) {
+  Term term;
+  text = text.trim();
+  if (text.consume_front("~"))
+    term.linear = Linear::alone;
+  else if (text.consume_front("&"))
+    term.linear = Linear::joint;
+  SmallVector<StringRef> words;
+  text.split(words, ' ', -1, false);
+  if (!words.empty() && words.front() == "max") {
+    term.reduction = Reduction::max;
+    words.erase(words.begin());
+  }
+  term.letters = words;
+  return term;
+}
+
+SmallVector<Term> parseTerms(StringRef side) {
+  SmallVector<StringRef> texts;
+  side.split(texts, ',');
+  return llvm::map_to_vector(texts, parseTerm);
+}
+
+// Binds letters to names, one term at a time.
+struct Binder {
+  AxisRule &rule;
+  llvm::StringMap<StringAttr> letters;
+
+  void bind(const Term &term, ArrayRef<StringAttr> names, AxisRule::Factors &out) {
+    bool wild = !term.letters.empty() && term.letters.front() == "*";
+    size_t fixed = term.letters.size() - wild;
+    if (names.size() < fixed || (!wild && names.size() != fixed)) {
+      rule.error = llvm::formatv("rank {0} where the rule has {1} dimensions", names.size(), fixed).str();
+      return;
+    }
+    out.assign(names.begin(), names.end());
+    for (size_t i = 0; i < fixed; ++i)
+      bindLetter(term.letters[wild + i], names[names.size() - fixed + i]);
+  }
+
+  void bindLetter(StringRef letter, StringAttr name) {
+    if (letter.consume_back("!") && !rule.isWhole(name))
+      rule.whole.push_back(name);
+    auto [it, isNew] = letters.try_emplace(letter, name);
+    if (!isNew && it->second != name)
+      rule.error = llvm::formatv("letter {0} of the rule is bound to '{1}' and to '{2}'", letter,
+                                 it->second.getValue(), name.getValue())
+                       .str();
+  }
+};
+
+} // namespace
+
+AxisRule mgc::bindRule(Operation *op, StringRef text) {
+  AxisRule rule;
+  auto [left, right] = text.split("->");
+  SmallVector<Term> operandTerms = parseTerms(left), resultTerms = parseTerms(right);
+  Binder binder{rule, {}};
+  auto bindAll = [&](auto values, ArrayRef<Term> terms, auto &lists, auto each) {
+    for (auto [i, value] : llvm::enumerate(values)) {
+      const Term &term = terms[std::min<size_t>(i, terms.size() - 1)];
+      lists.emplace_back();
+      LayoutAttr layout = layoutOf(value.getType());
+      if (!layout) {
+        rule.error = "a type without #mg.layout";
+        return;
+      }
+      binder.bind(term, layout.getNames(), lists.back());
+      each(term);
+    }
+  };
+  bindAll(op->getOperands(), operandTerms, rule.operands,
+          [&](const Term &term) { rule.linear.push_back(term.linear); });
+  if (rule.error.empty())
+    bindAll(op->getResults(), resultTerms, rule.results,
+            [&](const Term &term) { rule.reductions.push_back(term.reduction); });
+  return rule;
+}
+
+namespace {
+
+// What is known of one factor so far, while walking the types of an op.
+struct FactorFacts {
+  int64_t size;
+  ArrayAttr axes;
+};
+
+LogicalResult checkFactors(Operation *op, const AxisRule &rule, llvm::DenseMap<StringAttr, FactorFacts> &facts) {
+  auto check = [&](Value value) -> LogicalResult {
+    LayoutAttr layout = layoutOf(value);
+    for (auto [name, axes, size] : llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
+      auto [it, isNew] = facts.try_emplace(name, FactorFacts{size, axes});
+      if (!isNew && it->second.size != size)
+        return op->emitOpError() << "dimension '" << name.getValue() << "' has sizes " << it->second.size << " and "
+                                 << size << " (rule_c2)";
+      if (!isNew && it->second.axes != axes)
+        return op->emitOpError() << "dimension '" << name.getValue() << "' is split over " << it->second.axes
+                                 << " and over " << axes << " (rule_c3)";
+      if (rule.isWhole(name) && !axes.empty())
+        return op->emitOpError() << "dimension '" << name.getValue() << "' must be whole but is split over " << axes
+                                 << " (rule_c3)";
+    }
+    return success();
+  };
+  for (Value value : op->getOperands())
+    if (failed(check(value)))
+      return failure();
+  for (Value value : op->getResults())
+    if (failed(check(value)))
+      return failure();
+  return success();
+}
+
+using AxisSet = llvm::SmallSetVector<Attribute, 4>;
+
+// Axes that pass from operands to results by linearity; fails where the rule forbids it.
+LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried) {
+  ArrayAttr joint;
+  for (auto [i, value] : llvm::enumerate(op->getOperands())) {
+    ArrayAttr pending = layoutOf(value).getPending();
+    if (rule.linear[i] == Linear::joint && joint && joint != pending)
+      return op->emitOpError() << "operand " << i << " is pending over " << pending << ", the operands before it over "
+                               << joint << "; they must be alike: reduce the pending one first (rule_c4)";
+    if (rule.linear[i] == Linear::joint)
+      joint = pending;
+    if (pending.empty())
+      continue;
+    if (rule.linear[i] == Linear::none || layoutOf(value).getReduction() != Reduction::sum)
+      return op->emitOpError() << "operand " << i << " is pending over " << pending
+                               << " where a complete value is needed (rule_c4)";
+    if (rule.linear[i] == Linear::alone && !carried.empty())
+      return op->emitOpError() << "two operands are pending (rule_c4)";
+    carried.insert(pending.begin(), pending.end());
+  }
+  return success();
+}
+
+} // namespace
+
+LogicalResult mgc::verifyComputeOp(Operation *op) {
+  AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
+  if (!rule.error.empty())
+    return op->emitOpError() << rule.error << " (rule_c1)";
+  llvm::DenseMap<StringAttr, FactorFacts> facts;
+  AxisSet carried;
+  if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)))
+    return failure();
+  for (auto [i, result] : llvm::enumerate(op->getResults())) {
+    LayoutAttr layout = layoutOf(result);
+    AxisSet expected = carried;
+    for (auto &[name, fact] : facts)
+      if (layout.indexOf(name) < 0 && llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
+        expected.insert(fact.axes.begin(), fact.axes.end());
+    AxisSet found(layout.getPending().begin(), layout.getPending().end());
+    bool equal = expected.size() == found.size() && llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });
+    if (!equal)
+      return op->emitOpError() << "result " << i << " is pending over " << layout.getPending() << "; its operands make it "
+                               << ArrayAttr::get(op->getContext(), expected.getArrayRef()) << " (rule_c5)";
+    if (!found.empty() && layout.getReduction() != rule.reductions[i])
+      return op->emitOpError() << "result " << i << " has the wrong kind of pending reduction (rule_c5)";
+  }
+  return success();
+}
+
+double mgc::elementwiseFlops(Operation *op) {
+  double most = 0;
+  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
+    most = std::max(most, double(cast<RankedTensorType>(type).getNumElements()));
+  return most;
+}

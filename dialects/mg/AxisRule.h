@@ -1,0 +1,40 @@
+// The axis rule of an op: which named factors its operands and results have, what is reduced, kept whole, linear.
+// Parsed from the one rule text in the op's TableGen entry; read by shape checks, typing, pending sums and the docs.
+#pragma once
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Operation.h"
+
+namespace mgc {
+
+enum class Reduction { sum, max };
+
+// How a pending sum may pass through an operand: not at all, alone, or together with all other `joint` operands.
+enum class Linear { none, alone, joint };
+
+struct AxisRule {
+  using Factors = llvm::SmallVector<mlir::StringAttr, 5>;
+  llvm::SmallVector<Factors, 4> operands, results;
+  llvm::SmallVector<Linear, 4> linear;         // per operand
+  llvm::SmallVector<Reduction, 2> reductions;  // per result
+  llvm::SmallVector<mlir::StringAttr, 2> whole;
+  std::string error; // not empty: the types do not fit the rule text
+
+  bool isWhole(mlir::StringAttr factor) const { return llvm::is_contained(whole, factor); }
+  bool has(mlir::StringAttr factor) const; // in any operand or result
+};
+
+// Binds the letters of `text` to the dimension names of the op's operand and result types.
+AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
+
+// The form every compute op has, logical, sharded or local:
+//   rule_c1 types are tensors with a layout and fit the rule text
+//   rule_c2 a factor has one size in all of them
+//   rule_c3 a factor is split by the same axes in all of them; a whole factor by none
+//   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
+//   rule_c5 a result is pending over the axes of the factors it lacks and those carried from its operands
+llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
+
+double elementwiseFlops(mlir::Operation *op);
+
+} // namespace mgc

@@ -1,0 +1,82 @@
+// The mg dialect: transformer training programs over named dimensions.
+#ifndef MGC_DIALECTS_MG_DIALECT_TD
+#define MGC_DIALECTS_MG_DIALECT_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
+
+def Mg_Dialect : Dialect {
+  let name = "mg";
+  let cppNamespace = "::mgc";
+  let summary = "Transformer training programs over named dimensions";
+  let description = [{
+    A value is a ranked tensor whose encoding names its dimensions. A sharded value also says, per dimension, which
+    mesh axes split it, and over which axes a reduction is still pending:
+
+        tensor<4096x2x8192xf32, #mg.layout<s, b, h>>                        logical
+        tensor<4096x2x8192xf32, #mg.layout<s [cp, tp], b [dp], h>>          sequence parallel
+        tensor<4096x2x8192xf32, #mg.layout<s [cp], b [dp], h, sum [tp]>>    after a row-parallel product
+
+    Programs are written and differentiated on logical values; collectives follow from changes of type.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = "void registerAttributes();";
+}
+
+class Mg_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<Mg_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+def Mg_LayoutAttr : Mg_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "Names, splits and the pending reduction of a value";
+  let description = [{
+    One entry per dimension: its name and the mesh axes that split it, first listed = major. Then, optionally,
+    `sum [axes]` or `max [axes]`: the global value is the reduction of the ranks' blocks over these axes.
+
+    1. names are distinct; `sum` and `max` are not names (layout_c1)
+    2. an axis occurs at most once in the whole layout (layout_c2)
+    3. as many entries as the tensor has dimensions (layout_c3)
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"::mlir::ArrayAttr">:$axes,
+                        "::mlir::ArrayAttr":$pending, "::mgc::Reduction":$reduction);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The logical layout of these names.
+    static LayoutAttr get(::mlir::MLIRContext *context, ::llvm::ArrayRef<::mlir::StringAttr> names);
+    static LayoutAttr get(::mlir::MLIRContext *context, ::llvm::ArrayRef<::llvm::StringRef> names);
+    /// Axes that split the dimension called `name`; empty when there is none.
+    ::mlir::ArrayAttr axesOf(::mlir::StringAttr name) const;
+    /// Position of the dimension called `name`, or -1.
+    int64_t indexOf(::mlir::StringAttr name) const;
+    bool isComplete() const { return getPending().empty(); }
+    /// Neither split nor pending.
+    bool isLogical() const;
+    LayoutAttr withPending(::mlir::ArrayAttr pending, Reduction reduction = Reduction::sum) const;
+  }];
+}
+
+def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
+  let summary = "The device mesh: primitive axes, major first, and named lists of them";
+  let description = [{
+    `#mg.mesh<pp = 2, dp = 4, tpg = 2, tpr = 2, tp = [tpg, tpr]>`. A rank's number is its coordinates read major
+    first. A named axis is an ordered list of primitive axes; a primitive axis names itself; a named axis of extent 1
+    is the empty list. Axes of extent 1 are not primitive axes (calculus T4).
+  }];
+  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"int64_t">:$sizes,
+                        "::mlir::DictionaryAttr":$named);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// Extent of one primitive axis; 1 when the mesh has none of that name.
+    int64_t sizeOf(::llvm::StringRef axis) const;
+    /// Product of the extents.
+    int64_t sizeOf(::mlir::ArrayAttr axes) const;
+    /// The primitive axes of a named one: itself, its list, or nothing.
+    ::mlir::ArrayAttr resolve(::llvm::StringRef name) const;
+    int64_t worldSize() const;
+  }];
+}
+
+#endif

@@ -1,0 +1,28 @@
+// What an op needs to state its gradient: cotangents in, contributions out, all on logical values.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+class GradientBuilder {
+public:
+  virtual ~GradientBuilder() = default;
+  virtual mlir::OpBuilder &builder() = 0;
+  virtual mlir::Location loc() = 0;
+  // Cotangent of a result of the op; null when nothing depends on it.
+  virtual mlir::Value cotangent(mlir::Value result) = 0;
+  // Whether the result is the training loss, whose cotangent is 1 by definition (it is scaled by 1/N in the update).
+  virtual bool isSeed(mlir::Value result) = 0;
+  // Whether the operand's cotangent is needed at all.
+  virtual bool wants(mlir::Value operand) = 0;
+  // Adds a contribution of the operand's type to its cotangent.
+  virtual void contribute(mlir::Value operand, mlir::Value contribution) = 0;
+
+  // Creates an op whose only result has the type of `like`.
+  template <typename Op, typename... Args> mlir::Value make(mlir::Value like, Args &&...args) {
+    return Op::create(builder(), loc(), like.getType(), std::forward<Args>(args)...)->getResult(0);
+  }
+};
+
+} // namespace mgc

@@ -1,0 +1,51 @@
+// What every mg op says about itself: its axis rule, gradient, cost and row lowering.
+#ifndef MGC_DIALECTS_MG_INTERFACES_TD
+#define MGC_DIALECTS_MG_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def Mg_ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = [{
+    An op with an axis rule: `operands -> results` over letters, one term per operand. `*` is any dimensions, by
+    their names; `n!` is kept whole (never split); a leading `~` marks an operand through which a pending sum may
+    pass, `&` operands through which it may pass jointly (all pending alike); `max` before a result makes its
+    reduction a maximum; the last operand term repeats for variadic operands; operands without a term are optional
+    ones at the end. A factor that a result lacks is reduced.
+  }];
+  let methods = [
+    StaticInterfaceMethod<"The axis rule as written in the op's entry.", "::llvm::StringRef", "getRuleText", (ins)>,
+    InterfaceMethod<"The rule with letters bound to the dimension names of this op's types.", "::mgc::AxisRule",
+      "getAxisRule", (ins), "", [{ return ::mgc::bindRule($_op.getOperation(), $_op.getRuleText()); }]>,
+    InterfaceMethod<"Floating point operations on the given types.", "double", "getFlops", (ins), "",
+      [{ return ::mgc::elementwiseFlops($_op.getOperation()); }]>,
+    InterfaceMethod<"Names of the factors whose global index the op reads (needs the rank's block offset).",
+      "::llvm::SmallVector<::mlir::StringAttr>", "getIndexedFactors", (ins), "", [{ return {}; }]>
+  ];
+  let verify = [{ return ::mgc::verifyComputeOp($_op); }];
+}
+
+def Mg_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "Adds this op's contributions to its operands' cotangents, on logical values.";
+  let methods = [InterfaceMethod<"", "::llvm::LogicalResult", "buildGradient", (ins "::mgc::GradientBuilder &":$g)>];
+}
+
+def Mg_DecomposableOpInterface : OpInterface<"DecomposableOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op that stands for several before types are assigned (the loss).";
+  let methods = [InterfaceMethod<"Returns the values that replace the results.", "::llvm::SmallVector<::mlir::Value>",
+    "decompose", (ins "::mlir::OpBuilder &":$builder)>];
+}
+
+def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op between the matrix products: adds its scalar body to a row kernel.";
+  let methods = [
+    InterfaceMethod<"Adds the body.", "::llvm::LogicalResult", "emitRow", (ins "::mgc::RowEmitter &":$e)>,
+    InterfaceMethod<"Which dimensions are rows, which columns.", "::mgc::RowSpace", "getRowSpace", (ins), "",
+      [{ return ::mgc::rowSpaceOf($_op.getOperation()); }]>
+  ];
+}
+
+#endif

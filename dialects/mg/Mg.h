@@ -1,0 +1,51 @@
+// The mg dialect: attributes, interfaces and ops. Include this, not the generated files.
+#pragma once
+
+#include "dialects/mg/AxisRule.h"
+#include "dialects/mg/RowSpace.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mgc {
+class GradientBuilder; // dialects/mg/Gradient.h
+class RowEmitter;      // dialects/mg/RowEmitter.h
+} // namespace mgc
+
+#include "MgDialect.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "MgAttributes.h.inc"
+#include "MgInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "MgOps.h.inc"
+
+namespace mgc {
+
+// The layout of a tensor value; null when it has none.
+inline LayoutAttr layoutOf(mlir::Type type) {
+  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  return tensor ? mlir::dyn_cast_or_null<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
+}
+inline LayoutAttr layoutOf(mlir::Value value) { return layoutOf(value.getType()); }
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
+// Module attributes.
+inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
+inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // dictionary: dialects/mg/Placement.h
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/architecture.md
+inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
+// Function argument attributes: an argument without either is an activation of the chain.
+inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
+inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
+// Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din", "split", "grad".
+inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
+
+} // namespace mgc

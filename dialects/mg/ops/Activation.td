@@ -1,0 +1,30 @@
+// Activation functions. Each is a map with a scalar body; its gradient is a second map.
+include "dialects/mg/ops/OpBase.td"
+
+class Mg_ActivationOp<string mnemonic> : Mg_ComputeOp<mnemonic, [MgGradient, MgRow]> {
+  let arguments = (ins Mg_F32:$x);
+  let results = (outs Mg_F32:$y);
+  let rule = "* -> *";
+}
+class Mg_ActivationGradOp<string mnemonic> : Mg_ComputeOp<mnemonic, [MgRow]> {
+  let arguments = (ins Mg_F32:$x, Mg_F32:$dy);
+  let results = (outs Mg_F32:$dx);
+  let rule = "*, * -> *";
+}
+
+// Forms of GELU: `erf` x Phi(x); `tanh` its tanh approximation (gelu_new, gelu_pytorch_tanh, gelu_fast);
+// `sigmoid` x sigmoid(1.702 x) (quick_gelu).
+def Mg_GeluOp : Mg_ActivationOp<"gelu"> {
+  let summary = "GELU: form \"erf\", \"tanh\" or \"sigmoid\"";
+  let description = "1. form is erf, tanh or sigmoid (gelu_c1)";
+  let arguments = (ins Mg_F32:$x, StrAttr:$form);
+  let hasVerifier = 1;
+}
+def Mg_GeluGradOp : Mg_ActivationGradOp<"gelu_grad"> {
+  let summary = "dy * gelu'(x)";
+  let arguments = (ins Mg_F32:$x, Mg_F32:$dy, StrAttr:$form);
+}
+def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
+def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }
+def Mg_ReluOp : Mg_ActivationOp<"relu"> { let summary = "max(x, 0)"; }
+def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad"> { let summary = "dy where x > 0, else 0"; }

@@ -1,0 +1,87 @@
+// Rotary positions and attention: verifiers, gradients, costs.
+#include "dialects/mg/Gradient.h"
+#include "dialects/mg/RowEmitter.h"
+
+using namespace mlir;
+using namespace mgc;
+
+LogicalResult RopeOp::verify() {
+  int64_t size = tensorOf(getX()).getShape().back();
+  return int64_t(getFrequencies().size()) * 2 == size
+             ? success()
+             : emitOpError() << getFrequencies().size() << " frequencies for a last dimension of " << size
+                             << "; expected half of it (rope_c1)";
+}
+
+LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<RopeOp>(getX(), dy, getPositions(), getFrequenciesAttr(),
+                                        getInverse() ? UnitAttr() : g.builder().getUnitAttr()));
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  bool drops = getDropout().convertToDouble() > 0;
+  return drops == bool(getSamples()) ? success()
+                                     : emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
+}
+
+LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getO());
+  if (!dy)
+    return success();
+  auto grad = AttentionGradOp::create(g.builder(), g.loc(),
+                                      TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
+                                      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getSamples(),
+                                      getScaleAttr(), getWindowAttr(), getDropoutAttr(), getSiteAttr(),
+                                      getQueriesPerGroupAttr(), DictionaryAttr());
+  g.contribute(getQ(), grad.getDq());
+  g.contribute(getK(), grad.getDk());
+  g.contribute(getV(), grad.getDv());
+  return success();
+}
+
+// Two products of [s, d] x [d, t] per head forward, five backward; the causal half is not computed.
+static double attentionFlops(Value q, Value k, double products) {
+  auto qShape = tensorOf(q).getShape();
+  double heads = double(qShape[1]) * qShape[2] * qShape[3];
+  return products * heads * qShape[0] * tensorOf(k).getDimSize(0) * qShape[4];
+}
+double AttentionOp::getFlops() { return attentionFlops(getQ(), getK(), 2); }
+double AttentionGradOp::getFlops() { return attentionFlops(getQ(), getK(), 5); }
+
+static SmallVector<StringAttr> headFactors(Value q) {
+  auto names = layoutOf(q).getNames();
+  return {names[2], names[3]};
+}
+SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(getQ()); }
+SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactors(getQ()); }
+
+// --- rope: row body -------------------------------------------------------------------------------------------------
+
+// Columns are the pairs: half of the last dimension.
+RowSpace RopeOp::getRowSpace() {
+  RowSpace space{RowSpace::Kind::alone, rowDims(getX()), {}};
+  RowSpace::NamedDim last = space.rows.pop_back_val();
+  space.columns.push_back({last.name, last.size / 2});
+  return space;
+}
+
+LogicalResult RopeOp::emitRow(RowEmitter &e) {
+  using rowgen::mul, rowgen::sub, rowgen::add;
+  rowgen::RowGraph &g = e.graph();
+  std::vector<rowgen::Dim> dims = e.dims(getX());
+  rowgen::Dim pair = dims.back(), half = g.addDim(rowgen::DimKind::indexed, 2);
+  dims.insert(dims.end() - 1, half);
+  rowgen::Operand in = e.operand(getX(), rowgen::Access::in, dims);
+  rowgen::Operand out = e.operand(getY(), e.accessOf(getY()), dims);
+  rowgen::Node a = g.load(in, {{half, 0}}), b = g.load(in, {{half, 1}});
+  rowgen::Node position = rowgen::toF32(g, e.value(getPositions()));
+  rowgen::Node angle = mul(g, position, lookUp(g, getFrequencies(), g.index(pair)));
+  rowgen::Node cos = rowgen::cos(g, angle), sin = rowgen::sin(g, angle);
+  if (getInverse())
+    sin = rowgen::scale(g, sin, -1);
+  g.store(out, sub(g, mul(g, a, cos), mul(g, b, sin)), {{half, 0}});
+  g.store(out, add(g, mul(g, b, cos), mul(g, a, sin)), {{half, 1}});
+  return success();
+}

@@ -1,0 +1,46 @@
+// Rotary positions and attention. Positions are data, by query and by key: packing, zigzag and windows are then data.
+include "dialects/mg/ops/OpBase.td"
+
+def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgRowSpace]> {
+  let summary = "Rotates the halves of the last dimension by position * frequency (Hugging Face's rotate_half)";
+  let description = [{
+    y[i] = x[i] cos - x[i + d/2] sin; y[i + d/2] = x[i + d/2] cos + x[i] sin, with angle = position * frequencies[i].
+    `inverse` rotates back: the gradient.
+
+    1. as many frequencies as half the last dimension (rope_c1)
+  }];
+  let arguments = (ins Mg_F32:$x, Mg_I32:$positions, DenseF32ArrayAttr:$frequencies, UnitAttr:$inverse);
+  let results = (outs Mg_F32:$y);
+  let rule = "~* n!, * -> * n";
+  let hasVerifier = 1;
+}
+
+def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient]> {
+  let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
+  let description = [{
+    Key t is visible to query s when key_position <= position and, with a window w > 0, position - key_position < w.
+    o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
+    Philox keyed by seed, site, instance, sample, head and positions.
+
+    1. samples and instance are given exactly when dropout > 0 (attention_c1)
+  }];
+  let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
+                       Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
+                       I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates);
+  let results = (outs Mg_F32:$o, Mg_F32:$lse);
+  let rule = "s b g r d!, t! b g d!, t! b g d!, s b, t! b, b -> s b g r d, s b g r";
+  let hasVerifier = 1;
+  let extraClassDeclaration = "double getFlops();";
+}
+def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad"> {
+  let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
+  let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_F32:$o, Mg_F32:$lse, Mg_F32:$do_, Mg_I32:$positions,
+                       Mg_I32:$keyPositions, Optional<Mg_I32>:$samples, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$dropout,
+                       DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
+  let results = (outs Mg_F32:$dq, Mg_F32:$dk, Mg_F32:$dv);
+  let rule = "s b g r d!, t! b g d!, t! b g d!, s b g r d!, s b g r, s b g r d!, s b, t! b, b -> s b g r d, t b g d, t b g d";
+  let extraClassDeclaration = "double getFlops();";
+}

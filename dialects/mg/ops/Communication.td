@@ -1,0 +1,44 @@
+// Change of type (reshard) and what it is lowered to: collectives over named axes, and local slices.
+include "dialects/mg/ops/OpBase.td"
+
+def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
+  let summary = "The same value with another layout";
+  let description = [{
+    1. shape, element type and names are equal (reshard_c1)
+    2. the layouts differ (reshard_c2)
+  }];
+  let arguments = (ins Mg_Tensor:$value);
+  let results = (outs Mg_Tensor:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+// Local programs: types are local, `axes` are primitive axes, first = major.
+class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure]> {
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes);
+  let results = (outs Mg_Tensor:$result);
+  let assemblyFormat = "$value `over` $axes attr-dict `:` type($value) `->` type($result)";
+}
+def Mg_AllReduceOp : Mg_CollectiveOp<"all_reduce"> {
+  let summary = "Reduction of the ranks' values along the axes; every rank gets the same bits";
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, DefaultValuedAttr<StrAttr, "\"sum\"">:$reduction);
+}
+def Mg_AllGatherOp : Mg_CollectiveOp<"all_gather"> {
+  let summary = "Concatenation of the ranks' values along dimension dim";
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim);
+}
+def Mg_ReduceScatterOp : Mg_CollectiveOp<"reduce_scatter"> {
+  let summary = "Reduction, of which each rank keeps its block along dimension dim";
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim, DefaultValuedAttr<StrAttr, "\"sum\"">:$reduction);
+}
+def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all"> {
+  let summary = "Dimension `split` is split further, dimension `concat` is concatenated";
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
+}
+def Mg_SliceOp : Mg_CollectiveOp<"slice"> {
+  let summary = "The rank's block along dimension dim: local";
+  let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim);
+}
+def Mg_DemoteOp : Mg_CollectiveOp<"demote"> {
+  let summary = "The value where the coordinate along the axes is 0, else zero: local";
+}

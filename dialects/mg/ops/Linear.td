@@ -1,0 +1,84 @@
+// Contractions, sums and products of values.
+include "dialects/mg/ops/OpBase.td"
+
+def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient]> {
+  let summary = "Contraction: sums the product over the factors the result lacks";
+  let description = [{
+    The factors are the dimension names. One matrix product on every rank: the factors of each operand must fall into
+    at most three runs (batch-free): those kept from the left, those kept from the right, those summed.
+
+        %q = mg.einsum %x, %wq : (tensor<.., #mg.layout<s, b, h>>, tensor<.., #mg.layout<h, g, r, d>>)
+                                 -> tensor<.., #mg.layout<s, b, g, r, d>>
+
+    1. every factor of the result is in exactly one operand; a factor of both operands is summed (einsum_c1)
+    2. kept and summed factors stand in runs of equal order, so that the product is one gemm (einsum_c2)
+  }];
+  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
+  let results = (outs Mg_F32:$result);
+  let rule = "~*, ~* -> *";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    double getFlops();
+    /// The local product as one gemm; fails where the runs do not merge.
+    struct GemmShape { int64_t m, n, k; bool swapOperands, transposeLhs, transposeRhs; };
+    ::mlir::FailureOr<GemmShape> getGemmShape();
+  }];
+}
+
+def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
+  let summary = "Sum of two values; the right one is broadcast over the dimensions it lacks";
+  let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (add_c1)";
+  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
+  let results = (outs Mg_F32:$result);
+  let rule = "&*, &* -> *";
+  let hasVerifier = 1;
+}
+
+def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRow]> {
+  let summary = "Signed sum of equally named values: cotangents, loss terms";
+  let description = "1. all operands and the result have the same names in the same order (accumulate_c1)\n"
+                    "2. as many signs (1 or -1) as operands (accumulate_c2)";
+  let arguments = (ins Variadic<Mg_F32>:$values, DenseI64ArrayAttr:$signs);
+  let results = (outs Mg_F32:$result);
+  let rule = "&* -> *";
+  let hasVerifier = 1;
+}
+
+def Mg_SumOp : Mg_ComputeOp<"sum", [MgGradient, MgRow]> {
+  let summary = "Sum over the dimensions the result lacks";
+  let description = "1. the names of the result are names of the operand, in its order (sum_c1)";
+  let arguments = (ins Mg_F32:$value);
+  let results = (outs Mg_F32:$result);
+  let rule = "~* -> *";
+  let hasVerifier = 1;
+}
+
+def Mg_MulOp : Mg_ComputeOp<"mul", [MgGradient, MgRow]> {
+  let summary = "Product of two values; the right one is broadcast over the dimensions it lacks";
+  let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (mul_c1)";
+  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
+  let results = (outs Mg_F32:$result);
+  let rule = "*, * -> *";
+  let hasVerifier = 1;
+}
+
+def Mg_ScaleOp : Mg_ComputeOp<"scale", [MgGradient, MgRow]> {
+  let summary = "Product with a constant that does not depend on the layout";
+  let arguments = (ins Mg_F32:$value, F64Attr:$factor);
+  let results = (outs Mg_F32:$result);
+  let rule = "~* -> *";
+}
+
+def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
+    DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
+  let summary = "The same data with dimension `from` called `to`: keys are the positions s under the name t";
+  let description = [{
+    Both names are whole here, so that a value split over `from` is gathered at its use (and its cotangent, pending,
+    reduce-scattered): the key/value all-gather of context parallelism. No data moves.
+    1. the result has the names of the operand with `from` replaced by `to` (rename_c1)
+  }];
+  let arguments = (ins Mg_F32:$value, StrAttr:$from, StrAttr:$to);
+  let results = (outs Mg_F32:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}

@@ -1,0 +1,95 @@
+// Norms: gradients.
+#include "dialects/mg/Gradient.h"
+#include "dialects/mg/RowEmitter.h"
+
+using namespace mlir;
+using namespace mgc;
+
+LogicalResult LayerNormOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getY());
+  if (!dy)
+    return success();
+  if (g.wants(getX()))
+    g.contribute(getX(), g.make<LayerNormGradOp>(getX(), getX(), getGamma(), getMean(), getRstd(), dy));
+  if (g.wants(getGamma()))
+    g.contribute(getGamma(), g.make<LayerNormWeightGradOp>(getGamma(), getX(), getMean(), getRstd(), dy));
+  if (g.wants(getBeta()))
+    g.contribute(getBeta(), g.make<SumOp>(getBeta(), dy));
+  return success();
+}
+
+LogicalResult RmsNormOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getY());
+  if (!dy)
+    return success();
+  if (g.wants(getX()))
+    g.contribute(getX(), g.make<RmsNormGradOp>(getX(), getX(), getGamma(), getRstd(), dy));
+  if (g.wants(getGamma()))
+    g.contribute(getGamma(), g.make<RmsNormWeightGradOp>(getGamma(), getX(), getRstd(), dy));
+  return success();
+}
+
+// --- row bodies: columns are the normalised dimension ---------------------------------------------------------------
+
+namespace {
+using rowgen::Node;
+using rowgen::mul;
+using rowgen::sub;
+
+Node meanOf(RowEmitter &e, Node node) { return rowgen::scale(e.graph(), e.sumOverColumns(node), 1.0 / e.columnCount()); }
+
+Node reciprocalRoot(RowEmitter &e, Node variance, double epsilon) {
+  return rowgen::rsqrt(e.graph(), rowgen::shift(e.graph(), variance, epsilon));
+}
+} // namespace
+
+LogicalResult LayerNormOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node x = e.value(getX()), mean = meanOf(e, x), centered = sub(g, x, mean);
+  Node rstd = reciprocalRoot(e, meanOf(e, mul(g, centered, centered)), getEpsilon().convertToDouble());
+  e.define(getMean(), mean);
+  e.define(getRstd(), rstd);
+  e.define(getY(), rowgen::add(g, mul(g, mul(g, centered, rstd), e.value(getGamma())), e.value(getBeta())));
+  return success();
+}
+
+// With n the normalised x and g = dy gamma: dx = rstd (g - mean(g) - n mean(g n)).
+LogicalResult LayerNormGradOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node rstd = e.value(getRstd()), n = mul(g, sub(g, e.value(getX()), e.value(getMean())), rstd);
+  Node dn = mul(g, e.value(getDy()), e.value(getGamma()));
+  Node projected = sub(g, sub(g, dn, meanOf(e, dn)), mul(g, n, meanOf(e, mul(g, dn, n))));
+  e.define(getDx(), mul(g, projected, rstd));
+  return success();
+}
+
+LogicalResult LayerNormWeightGradOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node n = mul(g, sub(g, e.value(getX()), e.value(getMean())), e.value(getRstd()));
+  e.sumOverRows(getDgamma(), mul(g, e.value(getDy()), n));
+  return success();
+}
+
+LogicalResult RmsNormOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node x = e.value(getX());
+  Node rstd = reciprocalRoot(e, meanOf(e, mul(g, x, x)), getEpsilon().convertToDouble());
+  e.define(getRstd(), rstd);
+  e.define(getY(), mul(g, mul(g, x, rstd), e.value(getGamma())));
+  return success();
+}
+
+// As layer_norm_grad without the mean.
+LogicalResult RmsNormGradOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node rstd = e.value(getRstd()), n = mul(g, e.value(getX()), rstd);
+  Node dn = mul(g, e.value(getDy()), e.value(getGamma()));
+  e.define(getDx(), mul(g, sub(g, dn, mul(g, n, meanOf(e, mul(g, dn, n)))), rstd));
+  return success();
+}
+
+LogicalResult RmsNormWeightGradOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  e.sumOverRows(getDgamma(), mul(g, e.value(getDy()), mul(g, e.value(getX()), e.value(getRstd()))));
+  return success();
+}

@@ -1,0 +1,43 @@
+// Classes the op families share.
+#ifndef MGC_DIALECTS_MG_OPS_OPBASE_TD
+#define MGC_DIALECTS_MG_OPS_OPBASE_TD
+
+include "dialects/mg/Dialect.td"
+include "dialects/mg/Interfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+defvar Mg_Tensor = AnyRankedTensor;
+def Mg_F32 : RankedTensorOf<[F32]>;
+def Mg_I32 : RankedTensorOf<[I32]>;
+
+class Mg_Op<string mnemonic, list<Trait> traits = []> : Op<Mg_Dialect, mnemonic, traits>;
+
+// An op with an axis rule, written in `rule` (Interfaces.td says how).
+class Mg_ComputeOp<string mnemonic, list<Trait> traits = []>
+    : Mg_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText"]>] # traits> {
+  string rule = ?;
+  code declarations = "";
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = declarations;
+  let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
+}
+
+// Row ops, differentiable ops, and both: what each family's entries are made of.
+defvar MgRow = DeclareOpInterfaceMethods<Mg_RowOpInterface>;
+defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule
+defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
+
+// Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.
+class Mg_IndexedOp<string mnemonic, list<Trait> traits = []>
+    : Mg_Op<mnemonic, [Pure, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getIndexedFactors"]>]
+            # traits> {
+  string rule = ?;
+  string indexed = "";
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
+}
+
+#endif

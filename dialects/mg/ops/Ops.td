@@ -1,0 +1,11 @@
+// All ops of the dialect, family by family.
+include "dialects/mg/ops/Linear.td"
+include "dialects/mg/ops/Activation.td"
+include "dialects/mg/ops/Norm.td"
+include "dialects/mg/ops/Attention.td"
+include "dialects/mg/ops/Embedding.td"
+include "dialects/mg/ops/Loss.td"
+include "dialects/mg/ops/Random.td"
+include "dialects/mg/ops/Communication.td"
+include "dialects/mg/ops/Optimizer.td"
+include "dialects/mg/ops/Structure.td"

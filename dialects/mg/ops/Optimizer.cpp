@@ -1,0 +1,52 @@
+// The step's end: row bodies.
+#include "dialects/mg/RowEmitter.h"
+
+using namespace mlir;
+using namespace mgc;
+using rowgen::add;
+using rowgen::div;
+using rowgen::mul;
+using rowgen::Node;
+using rowgen::sub;
+
+LogicalResult SumSquaresOp::emitRow(RowEmitter &e) {
+  Node value = e.value(getValue());
+  e.define(getResult(), e.sumOverColumns(mul(e.graph(), value, value)));
+  return success();
+}
+
+LogicalResult ClipFactorOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node zero = g.constant(0), one = g.constant(1), clip = e.value(getClip()), tokens = e.value(getTokens());
+  Node hasTokens = greater(g, tokens, zero);
+  Node share = rowgen::select(g, hasTokens, div(g, one, tokens), zero);
+  Node norm = mul(g, rowgen::sqrt(g, e.value(getSumSquares())), share);
+  Node bound = div(g, clip, rowgen::shift(g, norm, 1e-6));
+  Node clipped = rowgen::select(g, greater(g, one, bound), bound, one);
+  e.define(getNorm(), norm);
+  e.define(getFactor(), mul(g, rowgen::select(g, greater(g, clip, zero), clipped, one), share));
+  return success();
+}
+
+LogicalResult AdamWOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  StringAttr number = layoutOf(getScalars()).getNames()[0];
+  auto scalar = [&](llvm::StringRef name) {
+    auto it = llvm::find(plan::kStepScalars, name);
+    return e.value(getScalars(), {number, int64_t(it - plan::kStepScalars.begin())});
+  };
+  auto blend = [&](Node beta, Node old, Node now) { // beta old + (1 - beta) now
+    return add(g, mul(g, beta, old), mul(g, sub(g, g.constant(1), beta), now));
+  };
+  Node lr = scalar("lr"), value = e.value(getValue()), gradient = mul(g, e.value(getGradient()), e.value(getFactor()));
+  if (getDecay())
+    value = mul(g, value, sub(g, g.constant(1), mul(g, lr, scalar("weight_decay"))));
+  Node first = blend(scalar("beta1"), e.value(getFirstMoment()), gradient);
+  Node second = blend(scalar("beta2"), e.value(getSecondMoment()), mul(g, gradient, gradient));
+  Node root = rowgen::sqrt(g, div(g, second, scalar("bias_correction2")));
+  Node step = div(g, div(g, first, scalar("bias_correction1")), add(g, root, scalar("eps")));
+  e.define(getNewFirstMoment(), first);
+  e.define(getNewSecondMoment(), second);
+  e.define(getNewValue(), sub(g, value, mul(g, lr, step)));
+  return success();
+}

@@ -1,0 +1,32 @@
+// The step's end, on flat buckets `tensor<Nxf32, #mg.layout<flat>>`.
+include "dialects/mg/ops/OpBase.td"
+
+def Mg_SumSquaresOp : Mg_ComputeOp<"sum_squares", [MgRow]> {
+  let summary = "Sum of the squares of all elements";
+  let arguments = (ins Mg_F32:$value);
+  let results = (outs Mg_F32:$result);
+  let rule = "* -> ";
+}
+def Mg_ClipFactorOp : Mg_ComputeOp<"clip_factor", [MgRow]> {
+  let summary = "Gradient norm and the factor of the update";
+  let description = [{
+    norm = sqrt(sum_squares) / tokens; factor = min(1, clip / (norm + 1e-6)) / tokens, and 1 / tokens when clip = 0
+    (Megatron-LM's clip_grad 0: no clipping). tokens = 0 gives factor 0.
+  }];
+  let arguments = (ins Mg_F32:$sumSquares, Mg_F32:$tokens, Mg_F32:$clip);
+  let results = (outs Mg_F32:$norm, Mg_F32:$factor);
+  let rule = ", , -> , ";
+}
+def Mg_AdamWOp : Mg_ComputeOp<"adamw", [MgRow]> {
+  let summary = "One AdamW update in place: gradient * factor, decoupled decay when `decay`";
+  let description = [{
+    Loshchilov and Hutter 2019, in the order of PyTorch's AdamW: value *= 1 - lr * weight_decay (when decay);
+    m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+    value -= lr * (m / bias_correction1) / (sqrt(v / bias_correction2) + eps).
+    `scalars` are plan::kStepScalars.
+  }];
+  let arguments = (ins Mg_F32:$value, Mg_F32:$gradient, Mg_F32:$firstMoment, Mg_F32:$secondMoment, Mg_F32:$factor,
+                       Mg_F32:$scalars, BoolAttr:$decay);
+  let results = (outs Mg_F32:$newValue, Mg_F32:$newFirstMoment, Mg_F32:$newSecondMoment);
+  let rule = "*, *, *, *, , n -> *, *, *";
+}

@@ -1,0 +1,60 @@
+// The chain of block instances: verifiers.
+#include "dialects/mg/Mg.h"
+
+using namespace mlir;
+using namespace mgc;
+
+LogicalResult InstanceOp::verify() {
+  if (getFirst() < 0 || getCount() < 1)
+    return emitOpError("count must be at least 1 and first at least 0 (instance_c2)");
+  return success();
+}
+
+// Activations of a block: the arguments that are neither data nor parameters, and the results called "out".
+static SmallVector<Type> activationsOf(func::FuncOp block) {
+  SmallVector<Type> types;
+  for (auto [i, type] : llvm::enumerate(block.getArgumentTypes()))
+    if (!block.getArgAttr(i, kDataAttr) && !block.getArgAttr(i, kParamAttr))
+      types.push_back(type);
+  return types;
+}
+static SmallVector<Type> outputsOf(func::FuncOp block) {
+  SmallVector<Type> types;
+  for (auto [i, type] : llvm::enumerate(block.getResultTypes())) {
+    auto kind = block.getResultAttrOfType<StringAttr>(i, kResultAttr);
+    if (!kind || kind == "out")
+      types.push_back(type);
+  }
+  return types;
+}
+
+// The block, or its forward function once it is differentiated.
+static func::FuncOp lookupBlock(SymbolTableCollection &symbols, InstanceOp instance) {
+  if (auto block = symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, instance.getBlockAttr()))
+    return block;
+  auto forward = StringAttr::get(instance.getContext(), instance.getBlock() + ".forward");
+  return symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, forward);
+}
+
+LogicalResult ChainOp::verifyRegions() {
+  SmallVector<Type> flow;
+  SymbolTableCollection symbols;
+  for (Operation &op : *getBody().begin()) {
+    auto instance = dyn_cast<InstanceOp>(op);
+    if (!instance)
+      return op.emitOpError("a chain holds instances only");
+    func::FuncOp block = lookupBlock(symbols, instance);
+    if (!block || !block->hasAttr("mg.block"))
+      return instance.emitOpError() << instance.getBlock() << " is no function with mg.block (instance_c1)";
+    SmallVector<Type> inputs = activationsOf(block), outputs = outputsOf(block);
+    if (inputs != flow)
+      return instance.emitOpError("activations do not fit the results of the instance before (chain_c1)");
+    if (instance.getCount() > 1 && inputs != outputs)
+      return instance.emitOpError("a repeated block must return what it takes (chain_c1)");
+    flow = outputs;
+  }
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "MgOps.cpp.inc"

@@ -1,0 +1,199 @@
+#include "frontend/Layout.h"
+#include "frontend/LayoutChecks.h"
+#include <algorithm>
+#include <numeric>
+
+namespace mgc::frontend {
+
+namespace {
+
+// Fills a Layout field by field: the flag, else the file's default, else `chosen` because of `reason`.
+class Resolver {
+public:
+  Resolver(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &defaults,
+           const Supported &supported, Problems &problems)
+      : model(model), flags(flags), defaults(defaults), supported(supported), problems(problems) {}
+
+  Layout run() {
+    resolveMesh();
+    resolveBatch();
+    resolveSchedule();
+    resolveTarget();
+    return std::move(layout);
+  }
+
+private:
+  using Sizes = std::optional<int64_t> LayoutOptions::*;
+
+  void record(std::string_view flag, std::string value, std::string reason) {
+    layout.choices.push_back({std::string(flag), std::move(value), std::move(reason)});
+  }
+
+  template <typename T>
+  std::optional<T> given(std::string_view flag, std::optional<T> LayoutOptions::*field) {
+    const std::optional<T> &value = flags.*field ? flags.*field : defaults.*field;
+    if (value)
+      record(flag, fmt::format("{}", *value), flags.*field ? "given" : "given in " + model.source);
+    return value;
+  }
+
+  int64_t size(std::string_view flag, Sizes field, int64_t least, int64_t limit, int64_t chosen,
+               std::string reason) {
+    std::optional<int64_t> value = given(flag, field);
+    if (!value) {
+      record(flag, std::to_string(chosen), std::move(reason));
+      return chosen;
+    }
+    if (*value >= least && *value <= limit)
+      return *value;
+    problems.add("{} {} is not from {} to {}", flag, *value, least, limit);
+    return least;
+  }
+
+  std::string word(std::string_view flag, std::optional<std::string> LayoutOptions::*field,
+                   const std::vector<std::string> &allowed, const std::string &chosen, std::string reason) {
+    std::optional<std::string> value = given(flag, field);
+    if (!value) {
+      record(flag, chosen, std::move(reason));
+      return chosen;
+    }
+    if (std::find(allowed.begin(), allowed.end(), *value) == allowed.end()) {
+      problems.add("{} {} is not known", flag, *value);
+      problems.hint("possible {}: {}", flag, listOf(allowed));
+    }
+    return *value;
+  }
+
+  void resolveMesh();
+  void resolveBatch();
+  void resolveSchedule();
+  void resolveTarget();
+
+  const ModelDescription &model;
+  const LayoutOptions &flags, &defaults;
+  const Supported &supported;
+  Problems &problems;
+  Layout layout;
+};
+
+void Resolver::resolveMesh() {
+  constexpr int64_t kMaxAxis = 1 << 16;
+  std::optional<int64_t> world = given("--world", &LayoutOptions::world);
+  layout.tp = size("--tp", &LayoutOptions::tp, 1, kMaxAxis, 1, "no tensor parallelism unless asked for");
+  layout.pp = size("--pp", &LayoutOptions::pp, 1, kMaxAxis, 1, "no pipeline unless asked for");
+  int64_t rest = layout.tp * layout.pp;
+  bool fits = world && *world >= rest && *world % rest == 0;
+  layout.dp = size("--dp", &LayoutOptions::dp, 1, kMaxAxis, fits ? *world / rest : 1,
+                   fits ? "world / (tp * pp)" : "one replica unless asked for");
+  if (world && (!fits || *world != layout.world())) {
+    problems.add("--world {} is not tp * pp * dp = {} * {} * {}", *world, layout.tp, layout.pp, layout.dp);
+    problems.hint("possible --world with these: {}", layout.world());
+    if (fits)
+      problems.hint("possible --dp: {}", *world / rest);
+    else if (*world >= 1 && *world <= kMaxAxis)
+      problems.hint("possible tp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
+  }
+  if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
+    std::tie(layout.tpGroups, layout.tpQueries) = *split;
+  std::optional<bool> sp = given("--sp", &LayoutOptions::sp);
+  layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
+  if (!sp)
+    record("--sp", layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
+}
+
+void Resolver::resolveBatch() {
+  constexpr int64_t kDefaultSequence = 1024;
+  int64_t sequence = std::min(model.maxPositions, kDefaultSequence);
+  layout.sequenceLength =
+      size("--seq", &LayoutOptions::seq, 1, 1 << 30, sequence, "smaller of the model's positions and 1024");
+  layout.microBatchSize = size("--mbs", &LayoutOptions::mbs, 1, 1 << 20, 1, "least memory");
+  layout.globalBatchSize = size("--gbs", &LayoutOptions::gbs, 1, int64_t(1) << 40,
+                                layout.microBatchSize * layout.dp * layout.pp, "mbs * dp * pp");
+  int64_t perMicrobatch = layout.microBatchSize * layout.dp;
+  layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
+  layout.zero =
+      size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
+}
+
+void Resolver::resolveSchedule() {
+  auto rowOf = [&](const std::string &name) -> const ScheduleInfo * {
+    for (const ScheduleInfo &row : supported.schedules)
+      if (row.name == name)
+        return &row;
+    return nullptr;
+  };
+  const ScheduleInfo *asked = flags.schedule      ? rowOf(*flags.schedule)
+                              : defaults.schedule ? rowOf(*defaults.schedule)
+                                                  : nullptr;
+  int64_t needed = asked ? asked->minVirtualStages : 1;
+  layout.vpp = size("--vpp", &LayoutOptions::vpp, 1, 1 << 12, needed,
+                    needed > 1 ? "the least this schedule takes" : "one chunk of layers per stage");
+  std::vector<std::string> names;
+  for (const ScheduleInfo &row : supported.schedules)
+    names.push_back(row.name);
+  layout.schedule =
+      word("--schedule", &LayoutOptions::schedule, names, layout.vpp > 1 ? "interleaved" : "1f1b",
+           layout.vpp > 1 ? "vpp > 1" : "least memory of the schedules without split");
+  if (const ScheduleInfo *row = rowOf(layout.schedule))
+    layout.splitBackward = row->splitBackward;
+}
+
+void Resolver::resolveTarget() {
+  layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
+                      "the first supported");
+  layout.target = word("--target", &LayoutOptions::target, supported.targets, supported.targets.front(),
+                       "the first supported");
+}
+
+} // namespace
+
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const Attention &attention, int64_t tp) {
+  int64_t tpGroups = std::gcd(attention.groups, tp), tpQueries = tp / tpGroups;
+  if ((attention.heads / attention.groups) % tpQueries != 0)
+    return std::nullopt;
+  return std::pair(tpGroups, tpQueries);
+}
+
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
+                             const LayoutOptions &defaults, const Supported &supported) {
+  Problems problems(model.source);
+  Layout layout = Resolver(model, flags, defaults, supported, problems).run();
+  if (problems.empty()) // values out of range would only raise more
+    checkLayout(model, supported, layout, problems);
+  if (!problems.empty())
+    return problems.status();
+  return layout;
+}
+
+plan::Mesh Layout::mesh() const {
+  plan::Mesh mesh;
+  auto add = [&](const std::string &name, int64_t size) {
+    mesh.named[name] = {};
+    if (size == 1)
+      return;
+    mesh.axes.push_back({name, size});
+    mesh.named[name] = {name};
+  };
+  add("pp", pp);
+  add("dp", dp);
+  add("cp", 1);
+  if (tpGroups > 1 && tpQueries > 1) {
+    add("tpg", tpGroups);
+    add("tpr", tpQueries);
+    mesh.named["tp"] = {"tpg", "tpr"};
+    return mesh;
+  }
+  add("tp", tp);
+  mesh.named["tpg"] = tpGroups > 1 ? mesh.named["tp"] : plan::Axes();
+  mesh.named["tpr"] = tpQueries > 1 ? mesh.named["tp"] : plan::Axes();
+  return mesh;
+}
+
+std::string describe(const Layout &layout) {
+  std::string lines;
+  for (const Choice &choice : layout.choices)
+    lines += fmt::format("{:<10} {:<12} {}\n", choice.flag, choice.value, choice.reason);
+  return lines + fmt::format("{:<10} {:<12} {}\n", "microbatches", layout.microbatches, "gbs / (mbs * dp)");
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,64 @@
+// Layout: how a model is spread over ranks. Takes what the user gave (flags, and defaults in model.json),
+// fills in the rest with reasons, and refuses what cannot work: all violations at once, each with the values
+// that would work.
+#pragma once
+
+#include "frontend/Description.h"
+
+namespace mgc::frontend {
+
+struct LayoutOptions { // what was given
+  std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
+                         zero = {};
+  std::optional<bool> sp = {};
+  std::optional<std::string> schedule = {}, dtype = {}, target = {};
+};
+
+// A row of the caller's table of schedules.
+struct ScheduleInfo {
+  std::string name;
+  bool splitBackward = false;
+  int64_t minVirtualStages = 1, maxVirtualStages = 1;
+};
+
+struct Supported { // by the caller
+  std::vector<ScheduleInfo> schedules;
+  std::vector<std::string> dtypes = {"f32"}, targets = {"cpu"};
+};
+
+struct Choice { // for people
+  std::string flag, value;
+  std::string reason; // "given", "given in model.json", "because ..."
+};
+
+struct Layout {
+  int64_t tp = 1, pp = 1, dp = 1, vpp = 1;
+  int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
+  bool sequenceParallel = false;
+  int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
+  int64_t microbatches = 1; // gbs / (mbs * dp)
+  int64_t zero = 0;
+  std::string schedule, dtype, target;
+  bool splitBackward = false;
+  std::vector<Choice> choices;
+  std::vector<std::string> warnings;
+
+  int64_t world() const { return tp * pp * dp; }
+  // Axes pp, dp, tpg, tpr, major first (tp is fastest in the rank number), those of extent 1 left out. Where
+  // all of tp is one of the two, the axis is called tp. Named: tp, tpg and tpr, and every axis left out as
+  // the empty list.
+  plan::Mesh mesh() const;
+};
+
+// `defaults` (of the model file) hold where `flags` are silent.
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
+                             const LayoutOptions &defaults, const Supported &supported);
+
+// The split of tp over key/value groups and the queries of one: tpg = gcd(groups, tp), tpr = tp / tpg.
+// Nothing when the query heads of a group do not divide over tpr.
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const Attention &attention, int64_t tp);
+
+// "--tp 4   given", one line per choice.
+std::string describe(const Layout &layout);
+
+} // namespace mgc::frontend

@@ -1,0 +1,145 @@
+#include "frontend/LayoutChecks.h"
+#include <algorithm>
+#include <functional>
+
+namespace mgc::frontend {
+
+static constexpr int64_t kMaxListed = 1024; // tp and divisors beyond this are not proposed
+
+// --- Tensor parallelism: each rule is a predicate on tp, so that the message can list every tp that
+// satisfies it.
+
+struct TensorRule {
+  std::string what;
+  std::function<bool(int64_t)> fits;
+};
+
+static std::vector<TensorRule> tensorRules(const ModelDescription &model, const Layout &layout) {
+  std::vector<TensorRule> rules;
+  for (size_t i = 0; i < model.kinds.size(); ++i) {
+    const Block &block = model.kinds[i].block;
+    const Attention &attention = block.attention;
+    std::string heads = fmt::format("{} = {}", model.names.heads, attention.heads);
+    if (attention.groups != attention.heads)
+      heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
+    rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
+    int64_t ffn = block.mlp.ffn;
+    rules.push_back(
+        {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
+  }
+  int64_t vocabulary = model.paddedVocabulary;
+  rules.push_back({fmt::format("vocab_size = {} (padded to {})", model.vocabulary, vocabulary),
+                   [vocabulary](int64_t tp) { return vocabulary % tp == 0; }});
+  if (layout.sequenceParallel) {
+    int64_t seq = layout.sequenceLength;
+    rules.push_back(
+        {fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
+  }
+  auto equal = [](const TensorRule &a, const TensorRule &b) { return a.what == b.what; };
+  std::vector<TensorRule> distinct; // kinds of blocks that differ elsewhere repeat rules
+  for (TensorRule &rule : rules)
+    if (std::none_of(distinct.begin(), distinct.end(), [&](const TensorRule &r) { return equal(r, rule); }))
+      distinct.push_back(std::move(rule));
+  return distinct;
+}
+
+static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRule *> &rules) {
+  std::vector<int64_t> possible;
+  for (int64_t tp = 1; tp <= kMaxListed; ++tp)
+    if (std::all_of(rules.begin(), rules.end(), [&](const TensorRule *rule) { return rule->fits(tp); }))
+      possible.push_back(tp);
+  return possible;
+}
+
+static void checkTensor(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  std::vector<TensorRule> rules = tensorRules(model, layout);
+  std::vector<const TensorRule *> all;
+  int64_t broken = 0;
+  for (const TensorRule &rule : rules) {
+    all.push_back(&rule);
+    if (rule.fits(layout.tp))
+      continue;
+    ++broken;
+    problems.add("{} does not divide over tp = {}", rule.what, layout.tp);
+    problems.hint("possible tp: {}", listOf(tensorSizesThatFit({&rule})));
+  }
+  if (broken > 1)
+    problems.hint("possible tp for all of this: {}", listOf(tensorSizesThatFit(all)));
+}
+
+// --- Sequence and batch
+// -----------------------------------------------------------------------------------------------
+
+static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
+  if (layout.sequenceLength <= model.maxPositions)
+    return;
+  std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
+                                  model.maxPositions);
+  if (!model.learnedPositions) {
+    layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
+    return;
+  }
+  problems.add("{}: there are no learned positions beyond", found);
+  problems.hint("possible --seq: 1 to {}", model.maxPositions);
+}
+
+static void checkBatch(const Layout &layout, Problems &problems) {
+  int64_t unit = layout.microBatchSize * layout.dp, gbs = layout.globalBatchSize;
+  if (gbs % unit == 0)
+    return;
+  int64_t below = gbs / unit * unit;
+  problems.add("--gbs {} is not mbs * dp * microbatches with mbs = {}, dp = {}", gbs, layout.microBatchSize,
+               layout.dp);
+  problems.hint("possible --gbs: multiples of {}: {}", unit,
+                below ? fmt::format("{}, {}", below, below + unit) : fmt::format("{}", unit));
+  if (gbs % layout.dp == 0)
+    problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
+}
+
+// --- Pipeline
+// ---------------------------------------------------------------------------------------------------------
+
+static void checkPipeline(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  int64_t chunks = layout.pp * layout.vpp, layers = model.layerCount();
+  if (layers < chunks) {
+    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.names.layers, layers,
+                 layout.pp, layout.vpp, chunks);
+    if (layers >= layout.vpp)
+      problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
+    if (layers >= layout.pp)
+      problems.hint("possible --vpp with --pp {}: 1 to {}", layout.pp, layers / layout.pp);
+  }
+  if (layout.vpp > 1 && layout.pp == 1) {
+    problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);
+    problems.hint("possible --vpp with --pp 1: 1");
+  }
+}
+
+static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
+  std::vector<std::string> others;
+  for (const ScheduleInfo &row : supported.schedules)
+    if (row.minVirtualStages <= layout.vpp && layout.vpp <= row.maxVirtualStages)
+      others.push_back(row.name);
+  for (const ScheduleInfo &row : supported.schedules) {
+    if (row.name != layout.schedule ||
+        (row.minVirtualStages <= layout.vpp && layout.vpp <= row.maxVirtualStages))
+      continue;
+    problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
+    problems.hint("possible --vpp with it: {}",
+                  row.minVirtualStages == row.maxVirtualStages
+                      ? fmt::format("{}", row.minVirtualStages)
+                      : fmt::format("{} to {}", row.minVirtualStages, row.maxVirtualStages));
+    problems.hint("possible --schedule with --vpp {}: {}", layout.vpp, listOf(others));
+  }
+}
+
+void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
+                 Problems &problems) {
+  checkTensor(model, layout, problems);
+  checkSequence(model, layout, problems);
+  checkBatch(layout, problems);
+  checkPipeline(model, layout, problems);
+  checkSchedule(layout, supported, problems);
+}
+
+} // namespace mgc::frontend

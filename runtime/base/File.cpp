@@ -1,0 +1,205 @@
+#include "runtime/base/File.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace mgc {
+
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+class Descriptor {
+public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  ~Descriptor() {
+    if (value_ >= 0)
+      ::close(value_);
+  }
+  int get() const { return value_; }
+
+private:
+  int value_;
+};
+
+// Opens a regular file for reading and tells its size.
+Status openRegular(const std::string &path, const Descriptor &file, size_t &size) {
+  if (file.get() < 0)
+    return errorf("{}: cannot open: {}", path, reason(errno));
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return errorf("{}: cannot read: {}", path, reason(errno));
+  if (!S_ISREG(info.st_mode))
+    return errorf("{}: is {}, expected a regular file", path,
+                  S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
+  size = static_cast<size_t>(info.st_size);
+  return Status::ok();
+}
+
+} // namespace
+
+Result<MappedFile> MappedFile::open(const std::string &path) {
+  // O_NONBLOCK: a pipe must not hang the open; it has no effect on regular files.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  MappedFile mapped;
+  mapped.path_ = path;
+  MGC_TRY(openRegular(path, file, mapped.size_));
+  if (mapped.size_ == 0)
+    return mapped;
+  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) {
+    mapped.size_ = 0;
+    return errorf("{}: cannot map: {}", path, reason(errno));
+  }
+  mapped.data_ = static_cast<const std::byte *>(data);
+  return mapped;
+}
+
+MappedFile::MappedFile(MappedFile &&other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_)
+    ::munmap(const_cast<std::byte *>(data_), size_);
+}
+
+Result<std::string> readFile(const std::string &path, int64_t maxBytes) {
+  MGC_ASSIGN(file, MappedFile::open(path));
+  if (static_cast<int64_t>(file.bytes().size()) > maxBytes)
+    return errorf("{}: has {} bytes, expected at most {}", path, file.bytes().size(), maxBytes);
+  return std::string(file.text());
+}
+
+Status syncDirectoryOf(const std::string &path) {
+  std::string parent = std::filesystem::path(path).parent_path().string();
+  Descriptor directory(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems cannot sync a directory (EINVAL) and need no such thing.
+  if (directory.get() < 0 || (::fsync(directory.get()) != 0 && errno != EINVAL))
+    return errorf("{}: cannot bring the directory to disk: {}", parent.empty() ? "." : parent, reason(errno));
+  return Status::ok();
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string &path) {
+  static std::atomic<int> counter = 0;
+  AtomicFile file;
+  file.path_ = path;
+  file.buffer_ = std::make_unique<std::byte[]>(kBufferBytes);
+  do { // a name left behind by a killed process of the same id is passed over
+    file.temporary_ = fmt::format("{}.tmp-{}-{}", path, ::getpid(), counter++);
+    file.descriptor_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (file.descriptor_ < 0 && errno == EEXIST);
+  if (file.descriptor_ < 0) {
+    Status status = file.fail("create");
+    file.temporary_.clear();
+    return status;
+  }
+  return file;
+}
+
+AtomicFile::AtomicFile(AtomicFile &&other) noexcept
+    : path_(std::move(other.path_)), temporary_(std::exchange(other.temporary_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)), buffer_(std::move(other.buffer_)),
+      buffered_(std::exchange(other.buffered_, 0)) {}
+
+AtomicFile &AtomicFile::operator=(AtomicFile &&other) noexcept {
+  discard();
+  path_ = std::move(other.path_);
+  temporary_ = std::exchange(other.temporary_, {});
+  descriptor_ = std::exchange(other.descriptor_, -1);
+  buffer_ = std::move(other.buffer_);
+  buffered_ = std::exchange(other.buffered_, 0);
+  return *this;
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::discard() {
+  if (descriptor_ >= 0)
+    ::close(std::exchange(descriptor_, -1));
+  if (!temporary_.empty())
+    ::unlink(std::exchange(temporary_, {}).c_str());
+}
+
+Status AtomicFile::fail(std::string_view what) const {
+  return errorf("{}: cannot {}: {}", temporary_.empty() ? path_ : temporary_, what, reason(errno));
+}
+
+Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+
+Status AtomicFile::write(std::span<const std::byte> bytes) {
+  if (buffered_ + bytes.size() <= kBufferBytes) {
+    if (!bytes.empty())
+      std::memcpy(buffer_.get() + buffered_, bytes.data(), bytes.size());
+    buffered_ += bytes.size();
+    return Status::ok();
+  }
+  MGC_TRY(flush());
+  return bytes.size() <= kBufferBytes ? write(bytes) : writeThrough(bytes.data(), bytes.size());
+}
+
+Status AtomicFile::flush() { return writeThrough(buffer_.get(), std::exchange(buffered_, 0)); }
+
+Status AtomicFile::writeThrough(const std::byte *data, size_t size) {
+  while (size > 0) {
+    ssize_t written = ::write(descriptor_, data, size);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written < 0)
+      return fail("write");
+    data += written;
+    size -= static_cast<size_t>(written);
+  }
+  return Status::ok();
+}
+
+Status AtomicFile::finish() {
+  if (descriptor_ < 0)
+    return Status::ok();
+  MGC_TRY(flush());
+  if (::fsync(descriptor_) != 0)
+    return fail("bring to disk");
+  if (::close(std::exchange(descriptor_, -1)) != 0)
+    return fail("close");
+  return Status::ok();
+}
+
+Status AtomicFile::place() {
+  MGC_TRY(finish());
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    return fail(fmt::format("rename to {}", path_));
+  temporary_.clear();
+  return Status::ok();
+}
+
+Status AtomicFile::commit() {
+  MGC_TRY(place());
+  return syncDirectoryOf(path_);
+}
+
+Status writeFileAtomically(const std::string &path, std::string_view text) {
+  MGC_ASSIGN(file, AtomicFile::create(path));
+  MGC_TRY(file.write(text));
+  return file.commit();
+}
+
+} // namespace mgc

@@ -1,0 +1,76 @@
+// Files as the readers and writers here see them: a read-only mapping of a whole file, and a file that
+// appears under its name only when all of it is on disk.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace mgc {
+
+// The bytes of a regular file, mapped read-only; valid as long as the object (or what it was moved to) lives,
+// and as long as nobody truncates the file. Replacing the file by rename, as AtomicFile does, leaves them
+// untouched.
+class MappedFile {
+public:
+  static Result<MappedFile> open(const std::string &path);
+  MappedFile(MappedFile &&other) noexcept;
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  const std::string &path() const { return path_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char *>(data_), size_}; }
+
+private:
+  MappedFile() = default;
+  std::string path_;
+  const std::byte *data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A regular file as a string; an error when it is longer than maxBytes.
+Result<std::string> readFile(const std::string &path, int64_t maxBytes);
+
+// Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one
+// step; an object destroyed before that removes its temporary file, and what was under `path` stays as it
+// was.
+class AtomicFile {
+public:
+  static Result<AtomicFile> create(const std::string &path);
+  AtomicFile(AtomicFile &&other) noexcept;
+  AtomicFile &operator=(AtomicFile &&other) noexcept;
+  ~AtomicFile();
+
+  const std::string &path() const { return path_; }
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view text);
+  Status finish(); // on disk, still under the temporary name: no lack of space can show after this
+  Status
+  place(); // finish() if that was not called, then rename: others see it, but a power cut may undo the rename
+  Status commit(); // place() and syncDirectoryOf(path)
+
+private:
+  AtomicFile() = default;
+  Status fail(std::string_view what) const;
+  Status flush();
+  Status writeThrough(const std::byte *data, size_t size);
+  void discard();
+  std::string path_, temporary_;
+  int descriptor_ = -1;
+  std::unique_ptr<std::byte[]> buffer_;
+  size_t buffered_ = 0;
+};
+
+// Brings the renames and removals in the directory of `path` to disk.
+Status syncDirectoryOf(const std::string &path);
+
+// Writes `text` to `path` through an AtomicFile.
+Status writeFileAtomically(const std::string &path, std::string_view text);
+
+} // namespace mgc

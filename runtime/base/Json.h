@@ -1,0 +1,21 @@
+// JSON text from an untrusted file -> a document, or an error that says where it is wrong.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+namespace mgc {
+
+// Refuses, besides what is no JSON: a name given twice in one object, and nesting deeper than 64. Throws
+// nothing.
+Result<nlohmann::json> parseJson(std::string_view text);
+
+// A JSON integer >= 0 that fits int64_t, else nothing.
+std::optional<int64_t> jsonSize(const nlohmann::json &value);
+
+// Foreign text fit for a message: control characters escaped, cut after 160 bytes.
+std::string printable(std::string_view text);
+
+} // namespace mgc

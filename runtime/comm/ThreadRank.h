@@ -1,0 +1,148 @@
+// The parts of ThreadWorld: what the ranks share, and one rank's Communicator over it. For runtime/comm only.
+#pragma once
+
+#include "runtime/comm/ThreadWorld.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+
+namespace mgc {
+
+// Where a rank sleeps. A waiter reads count() first, then looks whether what it waits for has come, then
+// sleeps until the count differs: a ring in between is not lost.
+class Bell {
+public:
+  uint64_t count() const { return count_.load(std::memory_order_acquire); }
+  void ring();
+  bool sleep(uint64_t seen, std::chrono::steady_clock::time_point deadline); // false: the deadline has passed
+
+private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  std::atomic<uint64_t> count_{0};
+};
+
+// One end of a transfer, in its rank's pool; its address stays.
+struct PendingTransfer {
+  int64_t source = -1, destination = -1;
+  bool isSend = false;
+  Transfer what;
+  PendingTransfer *next = nullptr; // in a mailbox
+  Status error;                    // set before done
+  std::atomic<bool> done{false};   // set by the side that comes second
+};
+
+// Ends of transfers towards one rank that have not met their other end yet, oldest first.
+struct Mailbox {
+  std::mutex mutex;
+  PendingTransfer *first = nullptr, *last = nullptr;
+  PendingTransfer *takeMatch(const PendingTransfer &arriving); // null: none
+  void append(PendingTransfer *pending);
+};
+
+// What all members must agree on. A copy: a member that finds a disagreement leaves, and its plan::Collective
+// with it.
+struct Agreement {
+  bool isBarrier = true;
+  plan::Collective::Kind kind{};
+  plan::ReduceKind reduce{};
+  plan::DType type{};
+  int64_t outer = 0, chunk = 0, middle = 0;
+  bool operator==(const Agreement &) const = default;
+};
+
+// What a member has laid down for the others between two meetings.
+struct alignas(64) GroupMember {
+  const std::byte *source = nullptr;
+  std::byte *destination = nullptr;
+  Agreement agreement;
+  std::atomic<uint64_t> arrivals{0};
+};
+
+struct Group {
+  explicit Group(const std::vector<int64_t> &ranks) : ranks(ranks), members(ranks.size()) {}
+  const std::vector<int64_t> ranks;
+  std::deque<GroupMember> members; // as in ranks
+  std::atomic<int64_t> arrived{0};
+  std::atomic<uint64_t> generation{0}; // meetings completed
+  int64_t size() const { return static_cast<int64_t>(ranks.size()); }
+};
+
+class ThreadRank;
+
+struct ThreadShared {
+  std::chrono::milliseconds timeout{};
+  std::deque<ThreadRank> ranks;
+  std::deque<Mailbox> mailboxes; // by destination
+  std::deque<Bell> bells;
+  std::mutex groupsMutex;
+  std::map<std::vector<int64_t>, std::unique_ptr<Group>> groups;
+  std::atomic<bool> aborted{false};
+  std::mutex causeMutex;
+  Status cause;
+};
+
+class ThreadRank final : public Communicator {
+public:
+  ThreadRank(ThreadShared &shared, int64_t rank) : shared_(shared), rank_(rank) {}
+  int64_t rank() const override { return rank_; }
+  int64_t worldSize() const override { return static_cast<int64_t>(shared_.bells.size()); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
+  void reserveTransfers(int64_t count) override;
+  void setProgress(Progress *progress) override { progress_ = progress; }
+  Status collective(GroupId group, const plan::Collective &what, const void *source,
+                    void *destination) override;
+  Status barrier(GroupId group) override;
+  Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
+  Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
+  Result<bool> isDone(Ticket ticket) override;
+  Status wait(Ticket ticket) override;
+  void abort(const Status &cause) override;
+  bool isAborted() const override { return shared_.aborted.load(std::memory_order_acquire); }
+  Status cause() const override;
+
+private:
+  struct Membership {
+    Group *group = nullptr;
+    int64_t index = 0; // of this rank in the group
+  };
+  // Sleeps until ready() holds. At the deadline the error says what describe() says was waited for.
+  template <typename Ready, typename Describe> Status waitUntil(Ready ready, Describe describe);
+  Result<Ticket> post(const Transfer &transfer, bool isSend);
+  Ticket takeFreeTicket();
+  std::string describeWait(const PendingTransfer &pending) const;
+
+  Status publish(const Membership &my, const Agreement &agreement, const void *source, void *destination);
+  Status meet(const Membership &my); // returns once all members have come
+  Status checkAgreement(const Group &group) const;
+  std::string describeWait(const Group &group, uint64_t generation) const;
+
+  ThreadShared &shared_;
+  const int64_t rank_;
+  Progress *progress_ = nullptr;
+  std::vector<Membership> memberships_; // by GroupId
+  std::deque<PendingTransfer> pool_;    // by Ticket
+  std::vector<Ticket> freeTickets_;
+};
+
+template <typename Ready, typename Describe> Status ThreadRank::waitUntil(Ready ready, Describe describe) {
+  Bell &bell = shared_.bells[rank_];
+  const auto deadline = std::chrono::steady_clock::now() + shared_.timeout;
+  while (true) {
+    const uint64_t seen = bell.count();
+    if (isAborted())
+      return cause();
+    if (ready())
+      return Status::ok();
+    if (progress_)
+      MGC_TRY(progress_->progress());
+    if (!bell.sleep(seen, deadline) && !ready() && !isAborted())
+      return errorf("waited {} s for {}", std::chrono::duration<double>(shared_.timeout).count(), describe());
+  }
+}
+
+} // namespace mgc

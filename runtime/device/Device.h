@@ -1,0 +1,68 @@
+// Device: where a rank's memory lives and where its generated kernels come from. runtime/device/cpu is one.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace mgc {
+
+// void kernel(operands, scalars, begin, end): the rows [begin, end) of a plan::RowKernel.
+using RowFunction = void (*)(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end);
+
+class Device;
+
+// Memory of a device; freed with the object, which must not outlive the device.
+class Buffer {
+public:
+  Buffer() = default;
+  Buffer(Device &device, std::byte *data, int64_t bytes) : device_(&device), data_(data), bytes_(bytes) {}
+  Buffer(Buffer &&other) noexcept { swap(other); }
+  Buffer &operator=(Buffer &&other) noexcept {
+    Buffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Buffer();
+  std::byte *data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+private:
+  void swap(Buffer &other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  Device *device_ = nullptr;
+  std::byte *data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// The generated kernels of a plan, loaded.
+class KernelLibrary {
+public:
+  virtual ~KernelLibrary() = default;
+  virtual Result<RowFunction> find(const std::string &symbol) const = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  // At plan::kAlignment at least; what is in it is not defined.
+  virtual Result<Buffer> allocate(int64_t bytes) = 0;
+  // Refuses a file whose bytes do not hash (hashName of runtime/base/Philox.h) to `hash`.
+  virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &path, uint64_t hash) = 0;
+
+private:
+  friend class Buffer;
+  virtual void free(std::byte *data, int64_t bytes) = 0;
+};
+
+inline Buffer::~Buffer() {
+  if (data_)
+    device_->free(data_, bytes_);
+}
+
+} // namespace mgc

@@ -1,0 +1,82 @@
+// See CpuDevice.h. A large allocation stands on a huge page boundary and asks for huge pages.
+#include "runtime/device/cpu/CpuDevice.h"
+
+#include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/plan/Plan.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <sys/mman.h>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kHugePage = 2 << 20;
+
+class CpuKernelLibrary final : public KernelLibrary {
+public:
+  CpuKernelLibrary(std::string path, void *handle) : path_(std::move(path)), handle_(handle) {}
+  ~CpuKernelLibrary() override { dlclose(handle_); }
+  CpuKernelLibrary(const CpuKernelLibrary &) = delete;
+  CpuKernelLibrary &operator=(const CpuKernelLibrary &) = delete;
+
+  Result<RowFunction> find(const std::string &symbol) const override {
+    if (void *address = dlsym(handle_, symbol.c_str()))
+      return reinterpret_cast<RowFunction>(address);
+    return errorf("{}: no kernel '{}' in it; it does not belong to this plan: compile the plan again", path_,
+                  symbol);
+  }
+
+private:
+  std::string path_;
+  void *handle_;
+};
+
+class CpuDevice final : public Device {
+public:
+  explicit CpuDevice(const CpuDeviceOptions &options) : options_(options) {}
+
+  Result<Buffer> allocate(int64_t bytes) override {
+    if (bytes < 0)
+      return errorf("an allocation of {} bytes", bytes);
+    const int64_t alignment = bytes >= kHugePage ? kHugePage : plan::kAlignment;
+    void *data = nullptr;
+    if (posix_memalign(&data, alignment, bytes > 0 ? bytes : 1) != 0)
+      return errorf(
+          "no memory for an allocation of {} bytes ({:.1f} GiB); use more ranks, or a layout that needs less",
+          bytes, bytes / 1073741824.0);
+    if (bytes >= kHugePage)
+      madvise(data, bytes, MADV_HUGEPAGE); // advice: what it answers does not matter
+    if (options_.poison)
+      std::memset(data, 0xFF, bytes);
+    return Buffer(*this, static_cast<std::byte *>(data), bytes);
+  }
+
+  Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &path, uint64_t hash) override {
+    MGC_ASSIGN(file, MappedFile::open(path));
+    if (const uint64_t found = hashName(file.text()); found != hash)
+      return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again",
+                    path, found, hash);
+    // An absolute path keeps dlopen from searching the library path for a name without a slash.
+    void *handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+      return errorf("{}: cannot be loaded: {}", path, dlerror());
+    return std::unique_ptr<KernelLibrary>(std::make_unique<CpuKernelLibrary>(path, handle));
+  }
+
+private:
+  void free(std::byte *data, int64_t) override { std::free(data); }
+  CpuDeviceOptions options_;
+};
+
+} // namespace
+
+std::unique_ptr<Device> makeCpuDevice(const CpuDeviceOptions &options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+} // namespace mgc

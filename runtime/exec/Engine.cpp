@@ -1,0 +1,200 @@
+// See Engine.h. One persistent thread per rank; between steps they sleep.
+#include "runtime/exec/Engine.h"
+
+#include "runtime/comm/ThreadWorld.h"
+#include "runtime/exec/Inputs.h"
+#include "runtime/exec/Resolve.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <sched.h>
+#include <thread>
+
+namespace mgc {
+
+namespace {
+
+int availableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+// What the ranks need for one step; set by the caller's thread while they sleep.
+struct StepOrder {
+  int64_t step = 0;
+  const GlobalBatch *batch = nullptr;
+  StepScalars scalars{};
+  const std::function<Status()> *beforeUpdate = nullptr;
+};
+
+struct Rank {
+  Buffer buffer;
+  Communicator *communicator = nullptr;
+  GroupId everyone = -1;
+  RankRecord record;
+  std::vector<InputRecord> inputs;
+  std::unique_ptr<RankExecutor> executor;
+  std::function<Status()> beforeUpdate;
+  std::thread thread;
+};
+
+class ThreadEngine final : public Engine {
+public:
+  ThreadEngine(plan::Plan plan, EngineOptions options)
+      : plan_(std::move(plan)), options_(std::move(options)),
+        world_(plan_.mesh.worldSize(), {options_.timeout}), ranks_(plan_.mesh.worldSize()) {}
+  ~ThreadEngine() override;
+  Status load(const std::string &bundle, Device &device);
+
+  const plan::Plan &plan() const override { return plan_; }
+  std::span<std::byte *const> arenas() const override { return arenas_; }
+  int threadsPerRank() const override { return threads_; }
+  Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                          const std::function<Status()> &beforeUpdate) override;
+  StepResult results() const override;
+  void abort(const Status &cause) override { world_.communicator(0).abort(cause); }
+
+private:
+  Status loadRank(int64_t index, Device &device);
+  void startThreads();
+  void rankMain(Rank &rank);
+  void runStep(Rank &rank);
+  Status beforeUpdate(Rank &rank);
+  void runOnAllRanks(const StepOrder &order);
+
+  const plan::Plan plan_;
+  const EngineOptions options_;
+  ThreadWorld world_;
+  std::unique_ptr<KernelLibrary> kernels_;
+  std::vector<Rank> ranks_;
+  std::vector<std::byte *> arenas_;
+  int threads_ = 1;
+
+  std::mutex mutex_;
+  std::condition_variable orderGiven_, allDone_;
+  StepOrder order_;
+  uint64_t orders_ = 0; // given so far
+  int64_t busy_ = 0;    // ranks that have not finished the last one
+  bool ending_ = false;
+};
+
+Status ThreadEngine::load(const std::string &bundle, Device &device) {
+  threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
+                                         : std::max(1, availableCores() / static_cast<int>(ranks_.size()));
+  if (!plan_.kernelLibrary.empty()) {
+    MGC_ASSIGN(kernels, device.loadKernels(bundle + "/" + plan_.kernelLibrary, plan_.kernelHash));
+    kernels_ = std::move(kernels);
+  }
+  for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
+    MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
+  startThreads();
+  return Status::ok();
+}
+
+Status ThreadEngine::loadRank(int64_t index, Device &device) {
+  Rank &rank = ranks_[index];
+  rank.communicator = &world_.communicator(index);
+  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, index, *rank.communicator));
+  rank.record = std::move(record);
+  std::vector<int64_t> all(ranks_.size());
+  std::iota(all.begin(), all.end(), 0);
+  MGC_ASSIGN(everyone, rank.communicator->openGroup(all));
+  rank.everyone = everyone;
+  MGC_ASSIGN(buffer, device.allocate(rank.record.stage->bytes));
+  rank.buffer = std::move(buffer);
+  arenas_.push_back(rank.buffer.data());
+  rank.inputs = resolveInputs(plan_, index);
+  rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
+  rank.executor = std::make_unique<RankExecutor>(rank.record, *rank.communicator, rank.buffer.data(),
+                                                 ExecutorOptions{threads_, options_.inject});
+  return Status::ok();
+}
+
+void ThreadEngine::startThreads() {
+  for (Rank &rank : ranks_)
+    rank.thread = std::thread([this, &rank] { rankMain(rank); });
+}
+
+ThreadEngine::~ThreadEngine() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  orderGiven_.notify_all();
+  for (Rank &rank : ranks_)
+    if (rank.thread.joinable())
+      rank.thread.join();
+}
+
+void ThreadEngine::rankMain(Rank &rank) {
+  for (uint64_t seen = 0;; ++seen) {
+    {
+      std::unique_lock lock(mutex_);
+      orderGiven_.wait(lock, [&] { return orders_ != seen || ending_; });
+      if (ending_)
+        return;
+    }
+    runStep(rank);
+    std::lock_guard lock(mutex_);
+    if (--busy_ == 0)
+      allDone_.notify_one();
+  }
+}
+
+void ThreadEngine::runStep(Rank &rank) {
+  std::byte *arena = rank.buffer.data();
+  for (const InputRecord &input : rank.inputs)
+    writeInput(input, plan_, *order_.batch, order_.step, arena);
+  std::memcpy(arena + rank.record.stage->stepScalarsOffset, order_.scalars.data(), sizeof order_.scalars);
+  if (const Status status = rank.executor->run(order_.step, rank.beforeUpdate); !status.isOk())
+    rank.communicator->abort(status); // keeps the first cause
+}
+
+// All ranks meet, one calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
+Status ThreadEngine::beforeUpdate(Rank &rank) {
+  if (!*order_.beforeUpdate)
+    return Status::ok();
+  MGC_TRY(rank.communicator->barrier(rank.everyone));
+  if (rank.communicator->rank() == 0)
+    MGC_TRY((*order_.beforeUpdate)());
+  return rank.communicator->barrier(rank.everyone);
+}
+
+void ThreadEngine::runOnAllRanks(const StepOrder &order) {
+  std::unique_lock lock(mutex_);
+  order_ = order;
+  ++orders_;
+  busy_ = static_cast<int64_t>(ranks_.size());
+  orderGiven_.notify_all();
+  allDone_.wait(lock, [&] { return busy_ == 0; });
+}
+
+Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                                      const std::function<Status()> &beforeUpdate) {
+  MGC_TRY(checkBatch(plan_, batch));
+  runOnAllRanks({step, &batch, scalars, &beforeUpdate});
+  MGC_TRY(world_.communicator(0).cause());
+  return results();
+}
+
+StepResult ThreadEngine::results() const {
+  std::array<float, 3> values; // as plan::kResults
+  std::memcpy(values.data(), arenas_[0] + plan_.stages[0].resultsOffset, sizeof values);
+  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
+          values[2]};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle, Device &device,
+                                               EngineOptions options) {
+  auto engine = std::make_unique<ThreadEngine>(std::move(plan), std::move(options));
+  MGC_TRY(engine->load(bundle, device));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+} // namespace mgc

@@ -1,0 +1,53 @@
+// Engine: runs a plan, with every rank of the mesh a thread of this process.
+//   in:  a verified plan, its bundle folder, a device; per step the global batch and the optimizer's scalars
+//   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks'
+//   allocations
+//
+// Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing.
+#pragma once
+
+#include "runtime/device/Device.h"
+#include "runtime/exec/Data.h"
+#include "runtime/exec/Optimizer.h"
+#include "runtime/exec/RankExecutor.h"
+
+#include <chrono>
+#include <span>
+
+namespace mgc {
+
+struct EngineOptions {
+  int threadsPerRank = 0;                      // 0: the cores of this machine over the ranks, at least 1
+  std::chrono::milliseconds timeout{600'000};  // of each wait for another rank
+  uint64_t seed = 1234;                        // of dropout
+  std::function<Status(const Place &)> inject; // see ExecutorOptions
+};
+
+struct StepResult {
+  double loss = 0; // mean over the tokens counted
+  double tokens = 0;
+  double gradientNorm = 0;
+};
+
+class Engine {
+public:
+  // The plan must have passed verifyPlan; the device outlives the engine.
+  static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle, Device &device,
+                                                EngineOptions options = {});
+  virtual ~Engine() = default;
+  virtual const plan::Plan &plan() const = 0;
+  virtual std::span<std::byte *const> arenas() const = 0; // by rank
+  virtual int threadsPerRank() const = 0;
+
+  // One training step. `step` counts from 0 and names the global samples (step * globalBatchSize + i).
+  // beforeUpdate, if given, is called once, on some thread, when all ranks have complete gradients and none
+  // updates yet. After an error the engine runs no more steps; the error is the root cause, with its place.
+  virtual Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                                  const std::function<Status()> &beforeUpdate = nullptr) = 0;
+  // The results of the step that runs, for use in beforeUpdate; tokens are complete then.
+  virtual StepResult results() const = 0;
+  // Makes the step that runs end with this error. From any thread.
+  virtual void abort(const Status &cause) = 0;
+};
+
+} // namespace mgc

@@ -1,0 +1,134 @@
+// The part of RankExecutor that executes the instructions of a chunk.
+#include "runtime/exec/RankExecutor.h"
+
+#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Parallel.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mgc {
+
+Status RankExecutor::runChunk(const plan::ScheduleStep &step) {
+  slotBases_[0] = arena_;
+  for (size_t slot = 0; slot < step.slots.size(); ++slot)
+    slotBases_[slot + 1] = arena_ + step.slots[slot];
+  const ChunkRecord &chunk = record_.chunks[step.chunk];
+  for (const InstructionRecord &instruction : chunk.instructions) {
+    place_.instruction = *instruction.label;
+    MGC_TRY(runInstruction(chunk, instruction));
+  }
+  place_.instruction = {};
+  return Status::ok();
+}
+
+Status RankExecutor::runInstruction(const ChunkRecord &chunk, const InstructionRecord &instruction) {
+  if (options_.inject)
+    MGC_TRY(options_.inject(place_));
+  for (int64_t i = 0; i < instruction.operandCount; ++i) {
+    const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
+    operands_[i] = slotBases_[operand.slot] + operand.offset;
+  }
+  if (const auto *row = std::get_if<RowRecord>(&instruction.body))
+    execute(*row, chunk);
+  else if (const auto *gemm = std::get_if<GemmRecord>(&instruction.body))
+    execute(*gemm);
+  else if (const auto *attention = std::get_if<AttentionRecord>(&instruction.body))
+    execute(*attention);
+  else if (const auto *collective = std::get_if<CollectiveRecord>(&instruction.body))
+    return execute(*collective);
+  else
+    execute(std::get<MoveRecord>(instruction.body), instruction.operandCount);
+  return Status::ok();
+}
+
+// Parts of a row kernel are independent, so the number of threads does not change a bit of the result.
+void RankExecutor::execute(const RowRecord &row, const ChunkRecord &chunk) {
+  const int64_t *scalars = chunk.scalars.data() + row.firstScalar;
+  const int64_t parts = std::min<int64_t>(options_.threads, row.range);
+  if (parts <= 1) {
+    row.function(operands_.data(), scalars, 0, row.range);
+    return;
+  }
+  struct Work {
+    const RowRecord &row;
+    void *const *operands;
+    const int64_t *scalars;
+    int64_t parts;
+  } const work{row, operands_.data(), scalars, parts};
+  parallelFor(options_.threads, parts, parts, [&work](int64_t part, int64_t) {
+    const int64_t range = work.row.range;
+    work.row.function(work.operands, work.scalars, range * part / work.parts,
+                      range * (part + 1) / work.parts);
+  });
+}
+
+void RankExecutor::execute(const GemmRecord &gemm) {
+  mgc::gemm(*gemm.gemm, operand<const float>(0), operand<const float>(1), operand<float>(2),
+            options_.threads);
+}
+
+// The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
+void RankExecutor::execute(const AttentionRecord &record) {
+  const plan::Attention &attention = *record.attention;
+  int64_t next = 0;
+  AttentionOperands to;
+  to.q = operand<float>(next++);
+  to.k = operand<float>(next++);
+  to.v = operand<float>(next++);
+  if (attention.backward) {
+    to.o = operand<float>(next++);
+    to.lse = operand<float>(next++);
+    to.outputGradient = operand<float>(next++);
+  }
+  to.queryPositions = operand<int32_t>(next++);
+  to.keyPositions = operand<int32_t>(next++);
+  if (attention.dropout > 0)
+    to.samples = operand<int32_t>(next++);
+  if (attention.backward) {
+    to.dq = operand<float>(next++);
+    to.dk = operand<float>(next++);
+    to.dv = operand<float>(next++);
+  } else {
+    to.o = operand<float>(next++);
+    to.lse = operand<float>(next++);
+  }
+  to.workspace = operand<void>(next++);
+  mgc::attention(attention, to, record.scalars, options_.threads);
+}
+
+Status RankExecutor::execute(const CollectiveRecord &record) {
+  return communicator_.collective(record.group, *record.collective, operands_[0], operands_[1]);
+}
+
+static void copySlice(const plan::Move &move, int64_t index, int64_t parts, const std::byte *from,
+                      std::byte *to) {
+  for (int64_t row = 0; row < move.outer; ++row)
+    std::memcpy(to + row * move.chunkBytes, from + (row * parts + index) * move.chunkBytes, move.chunkBytes);
+}
+
+// The last operand is written; a fill has no other.
+void RankExecutor::execute(const MoveRecord &record, int64_t operandCount) {
+  const plan::Move &move = *record.move;
+  const auto *from = operand<const std::byte>(0);
+  auto *to = operand<std::byte>(operandCount - 1);
+  switch (move.kind) {
+  case plan::Move::Kind::slice:
+    copySlice(move, record.coordinate, record.groupSize, from, to);
+    return;
+  case plan::Move::Kind::fill:
+    std::memset(to, 0, move.bytes);
+    return;
+  case plan::Move::Kind::demote:
+    if (record.coordinate != 0) {
+      std::memset(to, 0, move.bytes);
+      return;
+    }
+    [[fallthrough]];
+  case plan::Move::Kind::copy:
+    if (from != to)
+      std::memcpy(to, from, move.bytes);
+  }
+}
+
+} // namespace mgc

@@ -1,0 +1,134 @@
+// See Optimizer.h. Megatron counts samples where this counts steps; only ratios matter, so the rates are the
+// same.
+#include "runtime/exec/Optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace mgc {
+
+namespace {
+
+double cosineCoefficient(double ratio) { return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0); }
+
+// Stays at 1 and falls to 0 in the last lrWsdDecayIters steps before decayIters.
+double wsdCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
+  const int64_t annealStart = decayIters - options.lrWsdDecayIters;
+  if (step <= annealStart)
+    return 1;
+  const double ratio = static_cast<double>(step - annealStart) / static_cast<double>(options.lrWsdDecayIters);
+  if (options.lrWsdDecayStyle == "linear")
+    return 1.0 - ratio;
+  if (options.lrWsdDecayStyle == "cosine")
+    return cosineCoefficient(ratio);
+  if (options.lrWsdDecayStyle == "minus_sqrt")
+    return 1.0 - std::sqrt(ratio);
+  return 2.0 * std::pow(0.5, ratio) - 1.0;
+}
+
+double decayCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
+  if (options.lrDecayStyle == "WSD")
+    return wsdCoefficient(options, decayIters, step);
+  const double ratio = static_cast<double>(step - options.lrWarmupIters) /
+                       static_cast<double>(decayIters - options.lrWarmupIters);
+  return options.lrDecayStyle == "cosine" ? cosineCoefficient(ratio) : 1.0 - ratio;
+}
+
+int64_t decayItersOf(const OptimizerOptions &options, int64_t trainIters) {
+  return options.lrDecayIters > 0 ? options.lrDecayIters : trainIters;
+}
+
+class Complaints {
+public:
+  template <typename... Args> void unless(bool good, fmt::format_string<Args...> format, Args &&...args) {
+    if (!good)
+      text_ += (text_.empty() ? "" : "\n") + fmt::format(format, std::forward<Args>(args)...);
+  }
+  Status status() const { return text_.empty() ? Status::ok() : Status::error(text_); }
+
+private:
+  std::string text_;
+};
+
+bool isOneOf(const std::string &value, std::initializer_list<const char *> names) {
+  return std::find(names.begin(), names.end(), value) != names.end();
+}
+
+void checkAdam(const OptimizerOptions &options, Complaints &complaints) {
+  complaints.unless(options.beta1 >= 0 && options.beta1 < 1, "--adam-beta1 = {}: at least 0 and below 1",
+                    options.beta1);
+  complaints.unless(options.beta2 >= 0 && options.beta2 < 1, "--adam-beta2 = {}: at least 0 and below 1",
+                    options.beta2);
+  complaints.unless(options.eps > 0, "--adam-eps = {}: must be above 0", options.eps);
+  complaints.unless(options.weightDecay >= 0, "--weight-decay = {}: must not be negative",
+                    options.weightDecay);
+  complaints.unless(options.clipGrad >= 0, "--clip-grad = {}: must not be negative; 0 is no clipping",
+                    options.clipGrad);
+}
+
+void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complaints &complaints) {
+  complaints.unless(options.lr >= 0 && std::isfinite(options.lr), "--lr = {}: must not be negative",
+                    options.lr);
+  complaints.unless(options.minLr >= 0 && options.minLr <= options.lr,
+                    "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
+  complaints.unless(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
+                    "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
+  complaints.unless(options.lrWarmupIters >= 0 &&
+                        (options.lrWarmupIters == 0 || options.lrWarmupIters < decayIters),
+                    "--lr-warmup-iters = {}: at least 0, below the {} steps of the decay",
+                    options.lrWarmupIters, decayIters);
+  if (options.lrDecayStyle != "WSD")
+    return;
+  complaints.unless(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),
+                    "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt",
+                    options.lrWsdDecayStyle);
+  complaints.unless(options.lrWsdDecayIters > 0 && options.lrWsdDecayIters <= decayIters,
+                    "--lr-wsd-decay-iters = {}: WSD needs 1 to {}", options.lrWsdDecayIters, decayIters);
+}
+
+} // namespace
+
+Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters) {
+  Complaints complaints;
+  checkAdam(options, complaints);
+  if (options.lrList.empty())
+    checkSchedule(options, decayItersOf(options, trainIters), complaints);
+  else
+    complaints.unless(static_cast<int64_t>(options.lrList.size()) >= trainIters,
+                      "--lr-list: {} rates for {} training steps", options.lrList.size(), trainIters);
+  return complaints.status();
+}
+
+double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t step) {
+  if (!options.lrList.empty())
+    return options.lrList[std::min<size_t>(step, options.lrList.size() - 1)];
+  const int64_t decayIters = decayItersOf(options, trainIters);
+  if (options.lrWarmupIters > 0 && step <= options.lrWarmupIters)
+    return options.lrWarmupInit + (options.lr - options.lrWarmupInit) * static_cast<double>(step) /
+                                      static_cast<double>(options.lrWarmupIters);
+  if (options.lrDecayStyle == "constant")
+    return options.lr;
+  if (step > decayIters)
+    return options.minLr;
+  return options.minLr + decayCoefficient(options, decayIters, step) * (options.lr - options.minLr);
+}
+
+StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
+  constexpr double kNoClip = 1e30; // clip / norm stays finite, and above 1
+  const auto t = static_cast<double>(step + 1);
+  const std::array<double, 8> values = {lr,
+                                        options.beta1,
+                                        options.beta2,
+                                        options.eps,
+                                        options.weightDecay,
+                                        options.clipGrad > 0 ? options.clipGrad : kNoClip,
+                                        1 - std::pow(options.beta1, t),
+                                        1 - std::pow(options.beta2, t)};
+  StepScalars scalars;
+  std::transform(values.begin(), values.end(), scalars.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  return scalars;
+}
+
+} // namespace mgc

@@ -1,0 +1,160 @@
+// See RankExecutor.h. This file walks the schedule; Instructions.cpp executes what is in a chunk.
+#include "runtime/exec/RankExecutor.h"
+
+#include <algorithm>
+
+namespace mgc {
+
+using StepKind = plan::ScheduleStep::Kind;
+
+std::string toString(const Place &place) {
+  std::string text = fmt::format("rank {} (stage {}), step {}", place.rank, place.stage, place.step);
+  if (place.microbatch >= 0)
+    text += fmt::format(", microbatch {}", place.microbatch);
+  if (!place.chunk.empty())
+    text += fmt::format(", {}", place.chunk);
+  if (!place.instruction.empty())
+    text += fmt::format(", {}", place.instruction);
+  return text;
+}
+
+RankExecutor::RankExecutor(const RankRecord &record, Communicator &communicator, std::byte *arena,
+                           ExecutorOptions options)
+    : record_(record), communicator_(communicator), arena_(arena), options_(std::move(options)),
+      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), transfers_(record.schedule.size()) {
+  place_.rank = record.rank;
+  place_.stage = record.stageIndex;
+  deferred_.reserve(record.transfers);
+  communicator_.reserveTransfers(record.transfers);
+  communicator_.setProgress(this);
+}
+
+Status RankExecutor::run(int64_t step, const std::function<Status()> &beforeUpdate) {
+  place_.step = step;
+  place_.microbatch = -1;
+  place_.chunk = place_.instruction = {};
+  std::fill(transfers_.begin(), transfers_.end(), TransferRecord());
+  deferred_.clear();
+  Status status = runSchedule(beforeUpdate);
+  return status.isOk() ? status : std::move(status).at(toString(place_)); // the text is made for errors only
+}
+
+Status RankExecutor::runSchedule(const std::function<Status()> &beforeUpdate) {
+  const auto size = static_cast<int64_t>(record_.schedule.size());
+  for (int64_t index = 0; index < size; ++index) {
+    if (index == record_.updateStep)
+      MGC_TRY(beforeUpdate());
+    MGC_TRY(runStep(index));
+  }
+  if (record_.updateStep == size)
+    MGC_TRY(beforeUpdate());
+  return finishAll();
+}
+
+Status RankExecutor::runStep(int64_t index) {
+  if (communicator_.isAborted())
+    return communicator_.cause();
+  MGC_TRY(retryDeferred());
+  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  place_.microbatch = step.microbatch;
+  place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].chunk->name)
+                 : step.kind == StepKind::send ? "send"
+                                               : "recv";
+  if (step.kind != StepKind::run)
+    return start(index);
+  for (int64_t wait : step.waits)
+    MGC_TRY(finish(wait));
+  return runChunk(step);
+}
+
+int64_t RankExecutor::firstDeferredLike(int64_t index) const {
+  const StepRecord &mine = record_.schedule[index];
+  for (int64_t other : deferred_) {
+    const StepRecord &before = record_.schedule[other];
+    if (before.peer == mine.peer && before.step->kind == mine.step->kind)
+      return other;
+  }
+  return index;
+}
+
+// A run is done once the list has gone past it, and a transfer that waits for it stands after it.
+Result<bool> RankExecutor::isDone(int64_t index) {
+  const TransferRecord &transfer = transfers_[index];
+  if (isRun(index) || transfer.state == TransferState::done)
+    return true;
+  if (transfer.state != TransferState::posted)
+    return false;
+  return communicator_.isDone(transfer.ticket);
+}
+
+Result<bool> RankExecutor::isReady(int64_t index) {
+  for (int64_t wait : record_.schedule[index].step->waits) {
+    MGC_ASSIGN(done, isDone(wait));
+    if (!done)
+      return false;
+  }
+  return firstDeferredLike(index) >= index;
+}
+
+Status RankExecutor::post(int64_t index) {
+  const StepRecord &record = record_.schedule[index];
+  const plan::ScheduleStep &step = *record.step;
+  const Transfer transfer{record.peer, step.value, step.microbatch, arena_ + step.offset, step.bytes};
+  MGC_ASSIGN(ticket,
+             step.kind == StepKind::send ? communicator_.send(transfer) : communicator_.receive(transfer));
+  transfers_[index] = {TransferState::posted, ticket};
+  return Status::ok();
+}
+
+Status RankExecutor::start(int64_t index) {
+  MGC_ASSIGN(ready, isReady(index));
+  if (ready)
+    return post(index);
+  transfers_[index].state = TransferState::deferred;
+  deferred_.push_back(index);
+  return Status::ok();
+}
+
+Status RankExecutor::retryDeferred() {
+  for (size_t i = 0; i < deferred_.size();) {
+    const int64_t index = deferred_[i];
+    MGC_ASSIGN(ready, isReady(index));
+    if (!ready) {
+      ++i;
+      continue;
+    }
+    MGC_TRY(post(index));
+    deferred_.erase(deferred_.begin() + static_cast<int64_t>(i));
+  }
+  return Status::ok();
+}
+
+Status RankExecutor::progress() { return retryDeferred(); }
+
+// A deferred transfer needs its waits done, and then those before it posted. While this sleeps, progress()
+// may post it.
+Status RankExecutor::finish(int64_t index) {
+  const TransferRecord &transfer = transfers_[index];
+  if (isRun(index) || transfer.state == TransferState::done)
+    return Status::ok();
+  for (int64_t wait : record_.schedule[index].step->waits)
+    if (transfer.state == TransferState::deferred)
+      MGC_TRY(finish(wait));
+  while (transfer.state == TransferState::deferred) {
+    const int64_t first = firstDeferredLike(index);
+    MGC_TRY(first < index ? finish(first) : retryDeferred());
+  }
+  MGC_TRY(communicator_.wait(transfer.ticket));
+  transfers_[index].state = TransferState::done;
+  return Status::ok();
+}
+
+Status RankExecutor::finishAll() {
+  place_.chunk = "end of the step";
+  place_.microbatch = -1;
+  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index)
+    MGC_TRY(finish(index));
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,70 @@
+// What a rank executes, resolved from the plan for this rank once at load: flat lists with nothing left to
+// look up. An operand's address is the base of its slot, which the schedule step gives, plus a fixed offset.
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/device/Device.h"
+#include "runtime/kernels/Attention.h"
+#include "runtime/plan/Plan.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mgc {
+
+// Slot 0 is the rank's allocation, slot i + 1 is slot i of the chunk.
+struct OperandRecord {
+  int64_t slot = 0;
+  int64_t offset = 0; // bytes
+};
+
+struct RowRecord {
+  RowFunction function = nullptr;
+  int64_t range = 0;
+  int64_t firstScalar = 0; // in ChunkRecord::scalars
+};
+struct GemmRecord {
+  const plan::Gemm *gemm = nullptr;
+};
+struct AttentionRecord {
+  const plan::Attention *attention = nullptr;
+  AttentionScalars scalars;
+};
+struct CollectiveRecord {
+  const plan::Collective *collective = nullptr;
+  GroupId group = -1;
+};
+struct MoveRecord {
+  const plan::Move *move = nullptr;
+  int64_t coordinate = 0, groupSize = 1; // along move->axes
+};
+
+struct InstructionRecord {
+  std::variant<RowRecord, GemmRecord, AttentionRecord, CollectiveRecord, MoveRecord> body;
+  int64_t firstOperand = 0, operandCount = 0; // in ChunkRecord::operands
+  const std::string *label = nullptr;
+};
+
+struct ChunkRecord {
+  const plan::Chunk *chunk = nullptr;
+  std::vector<InstructionRecord> instructions;
+  std::vector<OperandRecord> operands;
+  std::vector<int64_t> scalars;
+};
+
+struct StepRecord {
+  const plan::ScheduleStep *step = nullptr;
+  int64_t peer = -1; // rank of the other end of a transfer
+};
+
+struct RankRecord {
+  int64_t rank = 0, stageIndex = 0;
+  const plan::StagePlan *stage = nullptr;
+  std::vector<ChunkRecord> chunks;
+  std::vector<StepRecord> schedule;
+  int64_t updateStep = 0; // index of the first step that runs the chunk "update"; else the end
+  int64_t maxOperands = 0, maxSlots = 0, transfers = 0;
+};
+
+} // namespace mgc

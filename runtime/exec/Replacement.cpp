@@ -1,0 +1,104 @@
+#include "runtime/exec/Replacement.h"
+
+namespace mgc {
+
+namespace fs = std::filesystem;
+
+static bool present(const fs::path &path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+Status makeDirectory(const std::string &directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error || !fs::is_directory(directory, error))
+    return errorf("{}: cannot make this directory: {}", directory, error ? error.message() : "it is a file");
+  return Status::ok();
+}
+
+std::vector<std::string> weightFileNames(const fs::path &directory, size_t count) {
+  if (count == 1)
+    return {"model.safetensors"};
+  for (int64_t attempt = 0;; ++attempt) {
+    std::vector<std::string> names;
+    bool taken = false;
+    for (size_t i = 1; i <= count; ++i) {
+      std::string version = attempt == 0 ? "" : fmt::format("v{}-", attempt + 1);
+      names.push_back(fmt::format("model-{}{:05}-of-{:05}.safetensors", version, i, count));
+      taken |= present(directory / names.back());
+    }
+    if (!taken)
+      return names;
+  }
+}
+
+// Weight files of the checkpoint in the directory before it is replaced.
+static std::set<std::string> oldFiles(const fs::path &directory) {
+  std::set<std::string> files;
+  if (Result<std::map<std::string, std::string>> index =
+          readCheckpointIndex((directory / "model.safetensors.index.json").string());
+      index.isOk())
+    for (const auto &entry : *index)
+      if (entry.second.ends_with(".safetensors")) // whatever an index says, nothing else is deleted
+        files.insert(entry.second);
+  for (const char *name : {"model.safetensors", "model.safetensors.index.json"})
+    if (present(directory / name))
+      files.insert(name);
+  return files;
+}
+
+Replacement::Replacement(const std::string &directory) : directory_(directory), old_(oldFiles(directory)) {}
+
+void Replacement::add(const std::string &name, SafetensorsWriter writer) {
+  auto held = std::make_shared<SafetensorsWriter>(std::move(writer));
+  steps_.push_back({name, [held] { return held->place(); }});
+}
+
+Status Replacement::addText(const std::string &name, std::string_view text) {
+  MGC_ASSIGN(file, AtomicFile::create(pathOf(name)));
+  MGC_TRY(file.write(text));
+  MGC_TRY(file.finish());
+  auto held = std::make_shared<AtomicFile>(std::move(file));
+  steps_.push_back({name, [held] { return held->place(); }});
+  return Status::ok();
+}
+
+// A file that stays is litter, not damage: no error.
+void Replacement::remove(const std::set<std::string> &names) {
+  std::error_code ignored;
+  for (const std::string &name : names)
+    fs::remove(directory_ / name, ignored);
+}
+
+Status Replacement::place(const Step &step, std::set<std::string> &added) {
+  bool isNew = !present(directory_ / step.name);
+  MGC_TRY(step.place());
+  if (isNew)
+    added.insert(step.name);
+  return Status::ok();
+}
+
+// What the last file refers to is on disk before it is.
+Status Replacement::placeAll(std::set<std::string> &added) {
+  for (size_t i = 0; i + 1 < steps_.size(); ++i)
+    MGC_TRY(place(steps_[i], added));
+  MGC_TRY(syncDirectoryOf(pathOf("")));
+  return place(steps_.back(), added);
+}
+
+Status Replacement::commit() {
+  std::set<std::string> added;
+  if (Status status = placeAll(added); !status.isOk()) {
+    remove(added);
+    return status;
+  }
+  // Before the old files go, the new ones are there to stay.
+  MGC_TRY(syncDirectoryOf(pathOf("")));
+  for (const Step &step : steps_)
+    old_.erase(step.name);
+  remove(old_);
+  return Status::ok();
+}
+
+} // namespace mgc

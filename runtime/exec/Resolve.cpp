@@ -1,0 +1,178 @@
+// See Resolve.h.
+#include "runtime/exec/Resolve.h"
+
+#include "runtime/plan/Mesh.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mgc {
+
+namespace {
+
+class Resolver {
+public:
+  Resolver(const ResolveContext &context, int64_t rank, Communicator &communicator)
+      : context_(context), plan_(context.plan), rank_(rank), communicator_(communicator) {}
+  Result<RankRecord> resolve();
+
+private:
+  Result<ChunkRecord> resolveChunk(const plan::Chunk &chunk);
+  Status addCall(const plan::Call &call, ChunkRecord &to);
+  Status addInstruction(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
+  void addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
+  StepRecord resolveStep(const plan::ScheduleStep &step) const;
+  int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
+  Result<GroupId> openGroup(const plan::Collective &collective);
+
+  Result<RowRecord> makeRecord(const plan::RowKernel &kernel, const plan::Call &call, ChunkRecord &to);
+  Result<GemmRecord> makeRecord(const plan::Gemm &gemm, const plan::Call &, ChunkRecord &) {
+    return GemmRecord{&gemm};
+  }
+  Result<AttentionRecord> makeRecord(const plan::Attention &attention, const plan::Call &call,
+                                     ChunkRecord &to);
+  Result<CollectiveRecord> makeRecord(const plan::Collective &collective, const plan::Call &, ChunkRecord &);
+  Result<MoveRecord> makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &);
+
+  const ResolveContext &context_;
+  const plan::Plan &plan_;
+  int64_t rank_;
+  Communicator &communicator_;
+  std::map<std::vector<int64_t>, GroupId> groups_;
+};
+
+Result<RankRecord> Resolver::resolve() {
+  RankRecord record;
+  record.rank = rank_;
+  record.stageIndex = plan::stageOf(plan_.mesh, rank_);
+  record.stage = &plan_.stages[record.stageIndex];
+  for (const plan::Chunk &chunk : record.stage->chunks) {
+    MGC_ASSIGN(resolved, resolveChunk(chunk));
+    for (const InstructionRecord &instruction : resolved.instructions)
+      record.maxOperands = std::max(record.maxOperands, instruction.operandCount);
+    record.maxSlots = std::max(record.maxSlots, static_cast<int64_t>(chunk.slots.size()));
+    record.chunks.push_back(std::move(resolved));
+  }
+  for (const plan::ScheduleStep &step : record.stage->schedule) {
+    record.schedule.push_back(resolveStep(step));
+    record.transfers += step.kind != plan::ScheduleStep::Kind::run;
+  }
+  const auto isUpdate = [&](const StepRecord &step) {
+    return step.step->kind == plan::ScheduleStep::Kind::run &&
+           record.stage->chunks[step.step->chunk].name == "update";
+  };
+  record.updateStep =
+      std::find_if(record.schedule.begin(), record.schedule.end(), isUpdate) - record.schedule.begin();
+  return record;
+}
+
+Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
+  ChunkRecord record;
+  record.chunk = &chunk;
+  for (const plan::Call &call : chunk.calls)
+    MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", chunk.name)));
+  return record;
+}
+
+Status Resolver::addCall(const plan::Call &call, ChunkRecord &to) {
+  for (const plan::Instruction &instruction : plan_.programs[call.program].instructions)
+    MGC_TRY(addInstruction(instruction, call, to).at(instruction.label));
+  return Status::ok();
+}
+
+Status Resolver::addInstruction(const plan::Instruction &instruction, const plan::Call &call,
+                                ChunkRecord &to) {
+  InstructionRecord record;
+  record.label = &instruction.label;
+  record.firstOperand = static_cast<int64_t>(to.operands.size());
+  record.operandCount = static_cast<int64_t>(instruction.operands.size());
+  addOperands(instruction, call, to);
+  MGC_TRY(std::visit(
+      [&](const auto &body) -> Status {
+        MGC_ASSIGN(made, makeRecord(body, call, to));
+        record.body = made;
+        return Status::ok();
+      },
+      instruction.body));
+  to.instructions.push_back(record);
+  return Status::ok();
+}
+
+void Resolver::addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to) {
+  for (const plan::Operand &operand : instruction.operands) {
+    const plan::Binding &binding = call.segments[operand.segment];
+    to.operands.push_back({binding.slot + 1, binding.offset + operand.offset});
+  }
+}
+
+int64_t Resolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) const {
+  int64_t result = scalar.value;
+  switch (scalar.kind) {
+  case plan::Scalar::Kind::linear:
+    for (const plan::Scalar::Term &term : scalar.terms)
+      result += plan::coordinate(plan_.mesh, rank_, term.axes) * term.scale;
+    return result;
+  case plan::Scalar::Kind::instance:
+    return call.instance;
+  case plan::Scalar::Kind::seed:
+    return static_cast<int64_t>(context_.seed);
+  }
+  return result;
+}
+
+Result<RowRecord> Resolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
+                                       ChunkRecord &to) {
+  if (!context_.kernels)
+    return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
+  MGC_ASSIGN(function, context_.kernels->find(kernel.symbol));
+  const auto firstScalar = static_cast<int64_t>(to.scalars.size());
+  for (const plan::Scalar &scalar : kernel.scalars)
+    to.scalars.push_back(evaluate(scalar, call));
+  return RowRecord{function, kernel.range, firstScalar};
+}
+
+Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
+                                             ChunkRecord &) {
+  AttentionScalars scalars;
+  scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
+  scalars.instance = evaluate(attention.instance, call);
+  scalars.headOffset = evaluate(attention.headOffset, call);
+  return AttentionRecord{&attention, scalars};
+}
+
+Result<CollectiveRecord> Resolver::makeRecord(const plan::Collective &collective, const plan::Call &,
+                                              ChunkRecord &) {
+  MGC_ASSIGN(group, openGroup(collective));
+  return CollectiveRecord{&collective, group};
+}
+
+Result<MoveRecord> Resolver::makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &) {
+  return MoveRecord{&move, plan::coordinate(plan_.mesh, rank_, move.axes),
+                    plan::groupSize(plan_.mesh, move.axes)};
+}
+
+Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
+  const std::vector<int64_t> ranks = collective.stages.empty()
+                                         ? plan::groupOf(plan_.mesh, rank_, collective.axes)
+                                         : plan::groupOfStages(plan_.mesh, rank_, collective.stages);
+  const auto known = groups_.find(ranks);
+  if (known != groups_.end())
+    return known->second;
+  MGC_ASSIGN(group, communicator_.openGroup(ranks));
+  groups_[ranks] = group;
+  return group;
+}
+
+StepRecord Resolver::resolveStep(const plan::ScheduleStep &step) const {
+  if (step.kind == plan::ScheduleStep::Kind::run)
+    return {&step, -1};
+  return {&step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
+}
+
+} // namespace
+
+Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator) {
+  return Resolver(context, rank, communicator).resolve();
+}
+
+} // namespace mgc

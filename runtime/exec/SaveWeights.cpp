@@ -1,0 +1,218 @@
+// saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
+#include "runtime/base/Json.h"
+#include "runtime/exec/Replacement.h"
+#include "runtime/exec/Shard.h"
+#include "runtime/exec/Weights.h"
+
+#include <cstring>
+#include <fmt/ranges.h>
+
+namespace mgc {
+
+using plan::Bucket;
+using plan::Parameter;
+using plan::Plan;
+
+namespace {
+
+constexpr size_t kMaxProblems = 20;
+const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
+
+const float *floatsAt(const std::byte *arena, int64_t byteOffset) {
+  return reinterpret_cast<const float *>(arena + byteOffset);
+}
+
+const Bucket &bucketOf(const Plan &plan, const Parameter::Place &place) {
+  return plan.stages[place.stage].buckets[place.bucket];
+}
+
+const float *valuesOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
+  const Parameter::Place &place = parameter.places[holder.place];
+  return floatsAt(arenas[holder.rank], bucketOf(plan, place).valueOffset) + place.elementOffset;
+}
+
+Status verifyPresent(Arenas arenas) {
+  for (size_t rank = 0; rank < arenas.size(); ++rank)
+    if (!arenas[rank])
+      return errorf("rank {} is not in this process: only a process that holds all ranks can save", rank);
+  return Status::ok();
+}
+
+// --- Replicas
+// --------------------------------------------------------------------------------------------------------
+
+// A line for each rank whose copy of a block differs from its owner's; "nothing" is an empty string.
+std::string compareBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
+                         Arenas arenas) {
+  const float *first = valuesOf(plan, parameter, holders[0], arenas);
+  int64_t elements = shardOf(plan.mesh, parameter, holders[0].rank).elements;
+  std::vector<int64_t> ranks;
+  std::string example;
+  for (const Holder &holder : holders) {
+    const float *other = valuesOf(plan, parameter, holder, arenas);
+    if (std::memcmp(first, other, size_t(elements) * sizeof(float)) == 0)
+      continue;
+    int64_t at = 0;
+    while (std::memcmp(first + at, other + at, sizeof(float)) == 0)
+      ++at;
+    if (ranks.empty())
+      example = fmt::format("element {} is {} on rank {} and {} on rank {}", at, first[at], holders[0].rank,
+                            other[at], holder.rank);
+    ranks.push_back(holder.rank);
+  }
+  if (ranks.empty())
+    return "";
+  return fmt::format("parameter {}: ranks {} differ from rank {}: {}", parameter.name, fmt::join(ranks, ", "),
+                     holders[0].rank, example);
+}
+
+Status verifyReplicas(const Plan &plan, Arenas arenas) {
+  std::vector<std::string> perParameter(plan.parameters.size());
+  forEachInParallel(int64_t(plan.parameters.size()), [&](int64_t i) {
+    for (const std::vector<Holder> &holders : blocksOf(plan, plan.parameters[i]))
+      if (std::string problem = compareBlock(plan, plan.parameters[i], holders, arenas); !problem.empty())
+        perParameter[i] += "\n  " + problem;
+  });
+  size_t problems = 0;
+  std::string text = "ranks that should hold equal copies do not; nothing was saved";
+  for (const std::string &problem : perParameter)
+    if (!problem.empty() && ++problems <= kMaxProblems)
+      text += problem;
+  if (problems > kMaxProblems)
+    text += fmt::format("\n  and {} more parameters", problems - kMaxProblems);
+  return problems == 0 ? Status::ok() : Status::error(std::move(text));
+}
+
+// --- Tensors
+// ---------------------------------------------------------------------------------------------------------
+
+// The contiguous local block of a parameter on a rank; it may be put together in `scratch`.
+using Fetch =
+    std::function<const float *(const Parameter &, const Holder &, int64_t elements, std::vector<float> &)>;
+
+std::vector<float> gather(const Plan &plan, const FileTensor &tensor, const Fetch &fetch) {
+  std::vector<float> whole(size_t(tensor.elements())), scratch;
+  for (const Parameter *parameter : tensor.parameters)
+    for (const std::vector<Holder> &holders : blocksOf(plan, *parameter)) {
+      Shard shard = shardOf(plan.mesh, *parameter, holders[0].rank);
+      const float *block = fetch(*parameter, holders[0], shard.elements, scratch);
+      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+        std::memcpy(whole.data() + file, block + local, size_t(count) * sizeof(float));
+      });
+    }
+  return whole;
+}
+
+// A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
+Result<SafetensorsWriter> writeTensors(const Plan &plan, std::span<const FileTensor> tensors,
+                                       const std::string &path, const Fetch &fetch, float scale) {
+  std::vector<TensorSpec> specs;
+  for (const FileTensor &tensor : tensors)
+    specs.push_back({tensor.name, ElementType::F32, tensor.shape});
+  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, kMetadata));
+  for (const FileTensor &tensor : tensors) {
+    std::vector<float> values = gather(plan, tensor, fetch);
+    if (scale != 1.0f)
+      for (float &value : values)
+        value *= scale;
+    MGC_TRY(writer.write(std::as_bytes(std::span(values))));
+  }
+  MGC_TRY(writer.finish());
+  return writer;
+}
+
+// --- The directory
+// ---------------------------------------------------------------------------------------------------
+
+// Tensors for each file: as many as fit into maxBytes, at least one.
+std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t maxBytes) {
+  std::vector<std::vector<FileTensor>> files(1);
+  int64_t bytes = 0;
+  for (FileTensor &tensor : tensors) {
+    int64_t size = tensor.elements() * int64_t(sizeof(float));
+    if (!files.back().empty() && bytes + size > maxBytes) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += size;
+    files.back().push_back(std::move(tensor));
+  }
+  return files;
+}
+
+std::string indexText(const std::vector<std::vector<FileTensor>> &files,
+                      const std::vector<std::string> &names) {
+  nlohmann::json map = nlohmann::json::object();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < files.size(); ++i)
+    for (const FileTensor &tensor : files[i]) {
+      map[tensor.name] = names[i];
+      bytes += tensor.elements() * int64_t(sizeof(float));
+    }
+  nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
+  return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// The part [begin, begin + elements) of a sharded bucket's gradient: slice i lies with the rank whose
+// coordinate along the data axes is i.
+const float *assembleSlices(const Plan &plan, const Bucket &bucket, const Holder &holder, int64_t begin,
+                            int64_t elements, Arenas arenas, std::vector<float> &scratch) {
+  std::vector<int64_t> group = plan::groupOf(plan.mesh, holder.rank, bucket.dataAxes);
+  int64_t slice = bucket.elements / int64_t(group.size());
+  scratch.resize(size_t(elements));
+  for (int64_t done = 0; done < elements;) {
+    int64_t owner = (begin + done) / slice, inside = (begin + done) % slice;
+    int64_t count = std::min(elements - done, slice - inside);
+    const float *from = floatsAt(arenas[group[owner]], bucket.gradientShardOffset) + inside;
+    std::memcpy(scratch.data() + done, from, size_t(count) * sizeof(float));
+    done += count;
+  }
+  return scratch.data();
+}
+
+} // namespace
+
+Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
+                   const SaveOptions &options) {
+  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyPresent(arenas).at(directory));
+  std::vector<FileTensor> tensors = fileTensors(plan);
+  MGC_TRY(verifyCover(tensors));
+  MGC_TRY(verifyReplicas(plan, arenas).at(directory));
+  MGC_TRY(makeDirectory(directory));
+  std::vector<std::vector<FileTensor>> files = splitByBytes(std::move(tensors), options.maxShardBytes);
+  std::vector<std::string> names = weightFileNames(directory, files.size());
+  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t, std::vector<float> &) {
+    return valuesOf(plan, parameter, holder, arenas);
+  };
+  Replacement replacement(directory);
+  if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);
+      !old.isOk() || *old != plan.modelConfig)
+    MGC_TRY(replacement.addText("config.json", plan.modelConfig));
+  for (size_t i = 0; i < files.size(); ++i) {
+    MGC_ASSIGN(writer, writeTensors(plan, files[i], replacement.pathOf(names[i]), fetch, 1.0f));
+    replacement.add(names[i], std::move(writer));
+  }
+  if (files.size() > 1)
+    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names)));
+  return replacement.commit();
+}
+
+Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file) {
+  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyPresent(arenas).at(file));
+  std::vector<FileTensor> tensors = fileTensors(plan);
+  MGC_TRY(verifyCover(tensors));
+  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t elements,
+                    std::vector<float> &scratch) {
+    const Parameter::Place &place = parameter.places[holder.place];
+    const Bucket &bucket = bucketOf(plan, place);
+    if (bucket.sharded)
+      return assembleSlices(plan, bucket, holder, place.elementOffset, elements, arenas, scratch);
+    return floatsAt(arenas[holder.rank], bucket.gradientOffset) + place.elementOffset;
+  };
+  MGC_ASSIGN(writer, writeTensors(plan, tensors, file, fetch, scale));
+  return writer.commit();
+}
+
+} // namespace mgc

@@ -1,0 +1,55 @@
+// Where the elements of a parameter lie: in the file tensor it is cut from, and in the memory of each rank.
+//
+//   GPT-2's c_attn.weight [4, 12] holds k as [h, g r d] from column 4 on. With g split over tp = 2, rank 1
+//   holds columns 6 and 7: its shard is 4 runs of 2 elements, from file elements 6, 18, 30, 42.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Mesh.h"
+
+#include <functional>
+#include <span>
+
+namespace mgc {
+
+// What one rank holds of a parameter: a row-major block over the local dimensions. `count` is how much of the
+// block the file has; the rest (rows >= valid) is padding. Strides and base are in elements.
+struct Shard {
+  int64_t elements = 0; // of the block, padding included
+  int64_t fileBase = 0;
+  std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
+  std::vector<int64_t> count, fileStride, localStride;
+};
+Shard shardOf(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
+
+// Calls run(local element, file element, count) for each longest stretch contiguous on both sides.
+void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run);
+
+// A rank that holds a block of a parameter, at parameter.places[place].
+struct Holder {
+  int64_t place = 0, rank = 0;
+};
+// The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
+// replicated axes.
+std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);
+
+// A tensor of the checkpoint and the parameters cut from it, in the order of the plan.
+struct FileTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<const plan::Parameter *> parameters;
+  int64_t elements() const;
+};
+std::vector<FileTensor> fileTensors(const plan::Plan &plan);
+
+// Whether the parameters of each tensor cover it exactly once, as saving it needs.
+Status verifyCover(const std::vector<FileTensor> &tensors);
+
+// Whether every address computed here from the plan is inside the tensors and the ranks' allocations, and
+// there is one allocation per rank. Everything else here relies on it.
+Status verifyParameters(const plan::Plan &plan, std::span<std::byte *const> arenas);
+
+// Calls body(0) ... body(count - 1), on several threads when the machine has them.
+void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body);
+
+} // namespace mgc

@@ -1,0 +1,170 @@
+#include "runtime/exec/Weights.h"
+
+#include "runtime/base/Philox.h"
+#include "runtime/exec/Shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/ranges.h>
+
+namespace mgc {
+
+using plan::Bucket;
+using plan::Parameter;
+using plan::Plan;
+
+namespace {
+
+constexpr size_t kMaxProblems = 20;
+
+float *valuesOf(const Plan &plan, const Parameter::Place &place, std::byte *arena) {
+  const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
+  return reinterpret_cast<float *>(arena + bucket.valueOffset) + place.elementOffset;
+}
+
+// Values and moments of all buckets of a rank.
+void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
+  for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {
+    int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
+    size_t bytes = size_t(bucket.elements) * sizeof(float), slice = bytes / size_t(parts);
+    std::memset(arena + bucket.valueOffset, 0, bytes);
+    std::memset(arena + bucket.firstMomentOffset, 0, slice);
+    std::memset(arena + bucket.secondMomentOffset, 0, slice);
+  }
+}
+
+void clearAll(const Plan &plan, Arenas arenas) {
+  forEachInParallel(int64_t(arenas.size()), [&](int64_t rank) {
+    if (arenas[rank])
+      clearBuckets(plan, rank, arenas[rank]);
+  });
+}
+
+// A tied output embedding is stored once, under either name: a plan that names no lm_head.weight takes its
+// embedding from there when the checkpoint has it under no other name.
+const TensorView *findTensor(const Plan &plan, const Checkpoint &checkpoint, const std::string &name) {
+  if (const TensorView *found = checkpoint.find(name))
+    return found;
+  bool isEmbedding = name.ends_with("wte.weight") || name.ends_with("embed_tokens.weight");
+  bool isTied =
+      std::ranges::none_of(plan.parameters, [](const Parameter &p) { return p.tensor == "lm_head.weight"; });
+  return isEmbedding && isTied ? checkpoint.find("lm_head.weight") : nullptr;
+}
+
+// What is wrong with the checkpoint's tensor; empty: nothing.
+std::string problemWith(const TensorView *found, const FileTensor &expected) {
+  std::string shape = shapeToString(expected.shape);
+  if (!found)
+    return fmt::format("missing, expected shape {}", shape);
+  if (found->shape != expected.shape)
+    return fmt::format("found shape {}, expected {}", shapeToString(found->shape), shape);
+  if (!isFloat(found->type))
+    return fmt::format("found {} {}, expected F32, BF16, F16 or F64", toString(found->type), shape);
+  return "";
+}
+
+Status report(const Checkpoint &checkpoint, const std::vector<std::string> &problems, bool allMissing) {
+  std::string text = fmt::format("{}: {} tensors do not fit the plan", checkpoint.path(), problems.size());
+  for (size_t i = 0; i < std::min(problems.size(), kMaxProblems); ++i)
+    text += "\n  " + problems[i];
+  if (problems.size() > kMaxProblems)
+    text += fmt::format("\n  and {} more", problems.size() - kMaxProblems);
+  std::vector<std::string> names = checkpoint.names();
+  names.resize(std::min<size_t>(names.size(), 3));
+  if (allMissing)
+    text += fmt::format("\n  it has tensors such as {}: is it another model?", fmt::join(names, ", "));
+  return Status::error(std::move(text));
+}
+
+// The checkpoint's tensor for each of `tensors`, all of the right shape and a type that can be read.
+Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint &checkpoint,
+                                              const std::vector<FileTensor> &tensors) {
+  std::vector<const TensorView *> views;
+  std::vector<std::string> problems;
+  for (const FileTensor &tensor : tensors) {
+    views.push_back(findTensor(plan, checkpoint, tensor.name));
+    if (std::string problem = problemWith(views.back(), tensor); !problem.empty())
+      problems.push_back(fmt::format("{}: {}", tensor.name, problem));
+  }
+  bool allMissing = std::ranges::all_of(views, [](const TensorView *view) { return view == nullptr; });
+  if (!problems.empty())
+    return report(checkpoint, problems, allMissing);
+  return views;
+}
+
+// Writes the elements [file, file + count) of a file tensor to `out`.
+using Fill = std::function<void(const Parameter &, int64_t file, int64_t count, float *out)>;
+
+void fillShard(const Plan &plan, const Parameter &parameter, const Holder &holder, std::byte *arena,
+               const Fill &fill) {
+  float *values = valuesOf(plan, parameter.places[holder.place], arena);
+  forEachRun(shardOf(plan.mesh, parameter, holder.rank), [&](int64_t local, int64_t file, int64_t count) {
+    fill(parameter, file, count, values + local);
+  });
+}
+
+// Each distinct block is filled once, for its first holder here, and copied to the others.
+void fillBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
+               Arenas arenas, const Fill &fill) {
+  const float *first = nullptr;
+  for (const Holder &holder : holders) {
+    std::byte *arena = arenas[holder.rank];
+    if (!arena)
+      continue;
+    float *values = valuesOf(plan, parameter.places[holder.place], arena);
+    if (first)
+      std::memcpy(values, first, size_t(shardOf(plan.mesh, parameter, holder.rank).elements) * sizeof(float));
+    else
+      fillShard(plan, parameter, holder, arena, fill);
+    first = first ? first : values;
+  }
+}
+
+void fillAll(const Plan &plan, Arenas arenas, const Fill &fill) {
+  clearAll(plan, arenas);
+  struct Job {
+    const Parameter *parameter;
+    std::vector<Holder> holders;
+  };
+  std::vector<Job> jobs;
+  for (const Parameter &parameter : plan.parameters)
+    for (std::vector<Holder> &holders : blocksOf(plan, parameter))
+      jobs.push_back({&parameter, std::move(holders)});
+  forEachInParallel(int64_t(jobs.size()),
+                    [&](int64_t i) { fillBlock(plan, *jobs[i].parameter, jobs[i].holders, arenas, fill); });
+}
+
+} // namespace
+
+Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas) {
+  MGC_TRY(verifyParameters(plan, arenas));
+  std::vector<FileTensor> tensors = fileTensors(plan);
+  MGC_ASSIGN(views, match(plan, checkpoint, tensors));
+  std::map<std::string, const TensorView *> byName;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    byName[tensors[i].name] = views[i];
+  fillAll(plan, arenas, [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
+    convertToF32(*byName.at(parameter.tensor), file, count, out);
+  });
+  return Status::ok();
+}
+
+Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas) {
+  MGC_TRY(verifyParameters(plan, arenas));
+  fillAll(plan, arenas, [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
+    switch (parameter.init) {
+    case plan::InitKind::normal:
+      return normalRange(seed, hashName(parameter.tensor), uint64_t(file), uint64_t(count), parameter.initStd,
+                         out);
+    case plan::InitKind::ones:
+      std::fill_n(out, count, 1.0f);
+      return;
+    case plan::InitKind::zeros:
+      std::fill_n(out, count, 0.0f);
+      return;
+    }
+  });
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,40 @@
+// Parameters between Hugging Face checkpoints and the memory of the ranks. Any layout loads any checkpoint by
+// slicing and saves one back.
+//
+// `arenas` has one allocation (StagePlan::bytes of the rank's stage) per rank of the mesh. All functions work
+// on the bucket buffers in them: value of element e of a bucket at valueOffset + 4 * e.
+#pragma once
+
+#include "runtime/base/Safetensors.h"
+#include "runtime/plan/Plan.h"
+
+#include <span>
+
+namespace mgc {
+
+using Arenas = std::span<std::byte *const>;
+
+// Fills the values of every rank from the checkpoint, zeroes padding and both moments. All that is missing or
+// wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then.
+Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas);
+
+// The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
+// tensor), so it depends neither on the layout nor on how a file tensor is cut into parameters.
+Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas);
+
+struct SaveOptions {
+  int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
+};
+
+// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
+// config.json = plan.modelConfig. Ranks that hold the same block must hold the same bits, else it is an error
+// and nothing is written. A checkpoint that was in the directory stays whole until the new one is complete on
+// disk.
+Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
+                   const SaveOptions &options = {});
+
+// Writes the gradients, times `scale`, under the names and shapes of the weights to one safetensors file.
+// They must be complete: after the chunk "reduce", before "update".
+Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file);
+
+} // namespace mgc

@@ -1,0 +1,42 @@
+// Blocked attention, the library call behind plan::Attention: the scores never exist as a whole.
+//   in:  q[s,b,g,r,d], k,v[t,b,g,d], positions; backward: also o, lse and do
+//   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
+// All row-major and contiguous. A query that sees no key has o = 0, lse = -infinity and no gradient.
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+namespace mgc {
+
+// What plan::Scalar stands for, resolved for this rank, call and step.
+struct AttentionScalars {
+  uint64_t seed = 0;
+  int64_t instance = 0;
+  int64_t headOffset = 0;
+};
+
+struct AttentionOperands {
+  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  const int32_t *queryPositions = nullptr; // [s,b]
+  const int32_t *keyPositions = nullptr;   // [t,b]
+  const int32_t *samples = nullptr;        // [b], read with dropout only
+  float *o = nullptr;                      // written forward, read backward
+  float *lse = nullptr;                    // written forward, read backward
+  const float *outputGradient = nullptr;   // do; this and below backward only
+  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  void *workspace = nullptr; // attentionWorkspaceBytes, 64-byte aligned
+};
+
+// At most this many blocks are worked on at once, whatever the thread count: the workspace has a slice for
+// each.
+inline constexpr int64_t kAttentionLanes = 8;
+
+// Bytes of workspace: a function of the sizes and the direction only, at most
+// kAttentionLanes * (768 d + 4.1 t + 67000). Sizes beyond 64 bits give the largest int64_t.
+int64_t attentionWorkspaceBytes(const plan::Attention &attention);
+
+// Forward or backward, as attention.backward says. Equal bits for every thread count.
+void attention(const plan::Attention &attention, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads);
+
+} // namespace mgc

@@ -1,0 +1,67 @@
+// See Gemm.h. oneDNN does the work; what it is not made for (empty and single-element results) is done here.
+#include "runtime/kernels/Gemm.h"
+
+#include "runtime/kernels/Parallel.h"
+
+#include <algorithm>
+#include <dnnl.h>
+
+namespace mgc {
+
+namespace {
+
+// Summed in double, in eight lanes: losses are dot products with long k.
+float dot(const float *a, const float *b, int64_t k) {
+  double lanes[8] = {};
+  const int64_t whole = k - k % 8;
+  for (int64_t p = 0; p < whole; p += 8)
+    for (int64_t lane = 0; lane < 8; ++lane)
+      lanes[lane] += static_cast<double>(a[p + lane]) * b[p + lane];
+  for (int64_t p = whole; p < k; ++p)
+    lanes[p - whole] += static_cast<double>(a[p]) * b[p];
+  double sum = 0;
+  for (double lane : lanes)
+    sum += lane;
+  return static_cast<float>(sum);
+}
+
+// When oneDNN has no memory for its buffers: slow, but needs none.
+void plainGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
+  for (int64_t i = 0; i < gemm.m; ++i)
+    for (int64_t j = 0; j < gemm.n; ++j) {
+      double sum = gemm.accumulate ? c[i * strideC + j] : 0;
+      for (int64_t p = 0; p < gemm.k; ++p)
+        sum += static_cast<double>(a.data[gemm.transposeA ? p * a.stride + i : i * a.stride + p]) *
+               b.data[gemm.transposeB ? j * b.stride + p : p * b.stride + j];
+      c[i * strideC + j] = static_cast<float>(sum);
+    }
+}
+
+} // namespace
+
+void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
+  if (gemm.m <= 0 || gemm.n <= 0)
+    return;
+  if (gemm.k <= 0) {
+    for (int64_t i = 0; i < gemm.m && !gemm.accumulate; ++i)
+      std::fill_n(c + i * strideC, gemm.n, 0.0f);
+    return;
+  }
+  const dnnl_status_t status =
+      dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
+                 a.data, a.stride, b.data, b.stride, gemm.accumulate ? 1.0f : 0.0f, c, strideC);
+  if (status != dnnl_success)
+    plainGemm(gemm, a, b, c, strideC);
+}
+
+void gemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int threads) {
+  if (gemm.m == 1 && gemm.n == 1 && gemm.k > 0) {
+    c[0] = (gemm.accumulate ? c[0] : 0) + dot(a, b, gemm.k);
+    return;
+  }
+  setLibraryThreads(threads);
+  stridedGemm(gemm, {a, gemm.transposeA ? gemm.m : gemm.k}, {b, gemm.transposeB ? gemm.k : gemm.n}, c,
+              gemm.n);
+}
+
+} // namespace mgc

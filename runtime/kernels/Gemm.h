@@ -1,0 +1,22 @@
+// Matrix product, the library call behind plan::Gemm.
+//   in:  row-major f32 matrices A [m,k] (or [k,m]), B [k,n] (or [n,k]); C [m,n] when accumulating
+//   out: C = (accumulate ? C : 0) + op(A) op(B)
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+namespace mgc {
+
+// Uses up to `threads` threads. Equal bits for equal thread counts. Any dimension may be 0: with k = 0, C
+// becomes 0 or stays. A and B must not overlap C.
+void gemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int threads);
+
+// The same on parts of larger matrices: rows are `stride` elements apart, at least as long as a row. Uses as
+// many threads as the calling thread was last given (setLibraryThreads).
+struct Matrix {
+  const float *data = nullptr;
+  int64_t stride = 0;
+};
+void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
+
+} // namespace mgc

@@ -1,0 +1,22 @@
+// The OpenMP runtime that oneDNN brings along, used directly: one pool of threads per rank for all library
+// calls.
+//   in:  a number of tasks and of threads
+//   out: every task run once, by some thread
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace mgc {
+
+// Sets how many threads library calls made by the calling thread may use. With 1 no pool exists, so nothing
+// spins.
+void setLibraryThreads(int threads);
+
+// Calls body(task, lane) for each task in [0, tasks). At most min(threads, lanes) calls run at once; calls
+// that run at the same time have different lanes in [0, lanes). Which lane gets a task varies from run to
+// run. Library calls within the body use one thread.
+void parallelFor(int threads, int64_t lanes, int64_t tasks,
+                 const std::function<void(int64_t, int64_t)> &body);
+
+} // namespace mgc

@@ -1,0 +1,301 @@
+// The plan: what every rank computes, sends, receives and stores. The one contract between compiler and
+// runtime. compiler/emit writes it as plan.json (docs/plan-format.md); runtime/plan reads it back as hostile
+// input.
+//
+// Its size follows the number of distinct stages and blocks, not ranks: ranks of a stage share everything but
+// their mesh coordinates. Three levels of address keep it so:
+//   program   typed instructions over `segments`; an operand is {segment, byte offset in it}. Equal layers
+//   share one. chunk     an ordered list of calls; a call binds each segment of its program to {slot, byte
+//   offset in it}. schedule  an ordered list of steps per stage; a `run` step binds each slot of its chunk to
+//   a byte offset in the
+//             rank's one allocation. Slot -1 is the allocation itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace mgc::plan {
+
+inline constexpr int64_t kVersion = 1;
+inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
+
+enum class DType { f32, i32 };
+int64_t sizeInBytes(DType type);
+
+// Primitive mesh axes, first = major in the rank number: rank = ((c0 * n1 + c1) * n2 + c2) ...
+struct Axis {
+  std::string name;
+  int64_t size = 1;
+  bool operator==(const Axis &) const = default;
+};
+using Axes = std::vector<std::string>; // names of primitive axes, first = major
+
+struct Mesh {
+  std::vector<Axis> axes;
+  std::map<std::string, Axes> named; // "tp" -> ["tpg", "tpr"]; every primitive axis names itself
+  int64_t worldSize() const;
+  bool operator==(const Mesh &) const = default;
+};
+
+// --- Parameters
+// -----------------------------------------------------------------------------------------------------
+
+// One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
+// file.
+struct ParameterDim {
+  std::string name;
+  int64_t size = 0;
+  int64_t valid = 0;
+  Axes axes; // that split it
+  bool operator==(const ParameterDim &) const = default;
+};
+
+enum class InitKind { normal, zeros, ones };
+
+// A logical parameter is a view of one tensor of the Hugging Face checkpoint: file dimension j, from
+// offset[j] on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight
+// [h, 3h] holds q, k and v: k is dims h g r d, grouping [1, 3], offset [0, h]. Two parameters of one name are
+// tied: they are one parameter.
+struct Parameter {
+  std::string name; // unique: "h.0.attn.c_attn.weight[k]"
+  std::string tensor;
+  std::vector<int64_t> fileShape;
+  std::vector<int64_t> grouping;
+  std::vector<int64_t> offset;
+  std::vector<ParameterDim> dims;
+  InitKind init = InitKind::normal;
+  double initStd = 0.02;
+  struct Place { // where a stage keeps it; a tied parameter has several
+    int64_t stage = 0;
+    int64_t bucket = 0; // index into StagePlan::buckets
+    int64_t elementOffset = 0;
+    bool operator==(const Place &) const = default;
+  };
+  std::vector<Place> places;
+  bool operator==(const Parameter &) const = default;
+};
+
+// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
+// for values, gradients and the two moments. ZeRO-1 gives each rank of `shardAxes` one of equal contiguous
+// slices.
+struct Bucket {
+  std::string name;
+  int64_t elements = 0; // per rank, padded so that it divides over shardAxes and alignment
+  bool decay = false;
+  Axes splitAxes;  // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
+  Axes reduceAxes; // pending on the gradient, data axes excluded: reduced first
+  Axes dataAxes;   // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
+  bool sharded = false;            // ZeRO-1: moments and the updated slice are 1 / |dataAxes|
+  std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
+  int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0,
+          secondMomentOffset = 0;  // bytes in the rank
+  int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
+  bool operator==(const Bucket &) const = default;
+};
+
+// --- Programs
+// -------------------------------------------------------------------------------------------------------
+
+struct Operand {
+  int64_t segment = 0;
+  int64_t offset = 0; // bytes
+  bool operator==(const Operand &) const = default;
+};
+
+// A number an instruction needs that is not known until the rank, the call or the step is.
+struct Scalar {
+  // linear: value + sum over terms of coordinate(axes) * scale.  instance: Call::instance.  seed: of the run.
+  enum class Kind { linear, instance, seed } kind = Kind::linear;
+  struct Term {
+    Axes axes; // the rank's position along these axes, major first
+    int64_t scale = 0;
+    bool operator==(const Term &) const = default;
+  };
+  int64_t value = 0;
+  std::vector<Term> terms;
+  bool operator==(const Scalar &) const = default;
+};
+
+enum class ReduceKind { sum, max };
+
+struct RowKernel {    // generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin,
+                      // end)
+  std::string symbol; // in kernels/
+  int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
+  std::vector<Scalar> scalars;
+  double flops = 0, bytes = 0; // cost of the whole range
+  bool operator==(const RowKernel &) const = default;
+};
+struct Gemm { // C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, f32. Operands A, B, C.
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
+  bool accumulate = false;
+  bool operator==(const Gemm &) const = default;
+};
+// Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
+// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w.
+// forward operands:  q k v queryPos keyPos [sample] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [sample] -> dq dk dv, workspace
+// sample[b] (i32) only with dropout. dk and dv sum over r.
+struct Attention {
+  bool backward = false;
+  int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
+  double scale = 1;
+  int64_t window = 0;
+  double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
+  int64_t site = 0;   // hash of the dropout's name
+  Scalar seed = {}, instance = {}, headOffset = {}; // headOffset: global number of local head 0 (g major, r minor); global
+                                     // head of (g, r) = headOffset + g * groupStride + r
+  int64_t groupStride = 0;
+  int64_t workspaceBytes = 0;
+  bool operator==(const Attention &) const = default;
+};
+// Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
+// buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
+// dimension.
+struct Collective {
+  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
+  ReduceKind reduce = ReduceKind::sum;
+  DType type = DType::f32;
+  Axes axes;
+  std::vector<int64_t>
+      stages;        // not empty: the group is the ranks of these stages with equal other coordinates
+  int64_t outer = 1; // allGather: local [outer, chunk] -> [outer, n*chunk]; reduceScatter: the reverse
+  int64_t chunk = 0; // elements; allReduce: outer = 1, chunk = all elements
+  // allToAll: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
+  // rank j; what rank i sent lands at position i of the second n.
+  int64_t middle = 1;
+  bool operator==(const Collective &) const = default;
+};
+// Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
+// axes.
+struct Move {
+  enum class Kind { copy, fill, slice, demote } kind = Kind::copy;
+  int64_t bytes = 0; // copy, fill (with zero byte), demote: whole size. demote: copy where the coordinate
+                     // along axes is 0, else zero
+  int64_t outer = 1, chunkBytes = 0; // slice
+  Axes axes;
+  bool operator==(const Move &) const = default;
+};
+
+struct Instruction {
+  std::variant<RowKernel, Gemm, Attention, Collective, Move> body;
+  std::vector<Operand> operands;
+  std::string label; // where it comes from, for errors and traces: "layer.fwd/attn.q"
+  bool operator==(const Instruction &) const = default;
+};
+
+struct Program {
+  std::string name; // "layer.fwd"
+  std::vector<std::string> segments;
+  std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
+  std::vector<Instruction> instructions;
+  bool operator==(const Program &) const = default;
+};
+
+// --- Chunks and schedule
+// --------------------------------------------------------------------------------------------
+
+struct Binding {
+  int64_t slot = -1; // of the chunk; -1: the rank's allocation
+  int64_t offset = 0;
+  bool operator==(const Binding &) const = default;
+};
+struct Call {
+  int64_t program = 0;
+  int64_t instance = 0; // number of the block instance: the layer
+  std::vector<Binding> segments;
+  bool operator==(const Call &) const = default;
+};
+struct Chunk {
+  std::string name; // "forward.0", "backward.0", "input.0", "weight.0", "begin", "reduce", "update"
+  std::vector<std::string> slots;
+  std::vector<int64_t> slotBytes;
+  std::vector<Call> calls;
+  bool operator==(const Chunk &) const = default;
+};
+
+// One step of a stage's ordered list. run executes on stream "compute" in list order. send and recv are
+// asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
+// they match in list order, untagged. A step with waits starts after those events.
+struct ScheduleStep {
+  enum class Kind { run, send, recv } kind = Kind::run;
+  int64_t chunk = -1;            // run: which
+  int64_t microbatch = -1;       // -1: once per training step
+  std::vector<int64_t> slots;    // run: byte offset of each slot in the allocation
+  int64_t peer = -1;             // send, recv: stage
+  int64_t value = -1;            // send, recv: identity of what travels; both ends must agree, microbatch too
+  int64_t offset = 0, bytes = 0; // send, recv
+  std::vector<int64_t> waits;    // indices of earlier steps of this list
+  bool operator==(const ScheduleStep &) const = default;
+};
+
+// Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
+// local.
+struct Input {
+  enum class Kind { tokens, labels, lossWeights, positions, keyPositions, samples } kind;
+  DType type = DType::i32;
+  struct Dim { // names are s (or t: key positions), b
+    std::string name;
+    int64_t size = 0; // global, of one microbatch over all data ranks
+    Axes axes;
+    bool operator==(const Dim &) const = default;
+  };
+  std::vector<Dim> dims;
+  int64_t offset = 0;           // bytes in the allocation
+  int64_t microbatchStride = 0; // bytes; 0: the same for all microbatches
+  bool operator==(const Input &) const = default;
+};
+
+struct Region {     // of the rank's allocation; together they cover it exactly
+  std::string kind; // parameters gradients optimizer activations frame inputs communication scalars
+  int64_t offset = 0, bytes = 0;
+  bool operator==(const Region &) const = default;
+};
+
+struct StagePlan {
+  std::vector<Bucket> buckets;
+  std::vector<Chunk> chunks;
+  std::vector<ScheduleStep> schedule; // one training step
+  std::vector<Input> inputs;
+  std::vector<Region> regions;
+  int64_t bytes = 0; // the allocation
+  // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
+  // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: loss_sum, tokens, grad_norm.
+  int64_t stepScalarsOffset = 0, resultsOffset = 0;
+  int64_t layersBegin = 0, layersEnd = 0; // what it holds, for people
+  bool operator==(const StagePlan &) const = default;
+};
+inline const std::vector<std::string> kStepScalars = {
+    "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
+inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
+
+struct Cost { // per training step, predicted
+  double flops = 0;
+  bool operator==(const Cost &) const = default;
+};
+
+struct Plan {
+  int64_t version = kVersion;
+  std::string
+      modelConfig; // the config.json the plan was compiled from, verbatim: written beside saved weights
+  std::string modelType;
+  Mesh mesh;
+  int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
+  int64_t zero = 0;
+  std::string schedule;
+  int64_t virtualStages = 1;
+  std::string dtype = "f32";
+  std::string kernelLibrary; // "kernels/cpu.so"
+  uint64_t kernelHash = 0;   // of the file's bytes
+  std::vector<Parameter> parameters;
+  std::vector<Program> programs;
+  std::vector<StagePlan> stages;
+  // A stage is the coordinate along the axis "pp" (0 when the mesh has none).
+  bool operator==(const Plan &) const = default;
+};
+
+} // namespace mgc::plan

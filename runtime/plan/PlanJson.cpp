@@ -1,0 +1,108 @@
+// The file is {"version": V, "checksum": "C", "plan": BODY}, with these bytes up to BODY and a closing brace
+// after it. C is the FNV-1a hash of BODY's text, so that the check needs no parser.
+#include "runtime/plan/PlanJson.h"
+
+#include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/plan/JsonReader.h"
+#include "runtime/plan/JsonWriter.h"
+
+#include <charconv>
+
+namespace mgc::plan {
+
+static constexpr int64_t kMaxFileBytes = int64_t(1) << 31;
+static constexpr std::string_view kBeforeVersion = "{\n\"version\": ";
+static constexpr std::string_view kBeforeChecksum = ",\n\"checksum\": \"";
+static constexpr std::string_view kBeforeBody = "\",\n\"plan\": ";
+static constexpr std::string_view kAfterBody = "\n}\n";
+
+// --- Writing
+// --------------------------------------------------------------------------------------------------------
+
+std::string sealPlan(int64_t version, std::string_view body) {
+  return fmt::format("{}{}{}{:016x}{}{}{}", kBeforeVersion, version, kBeforeChecksum, hashName(body),
+                     kBeforeBody, body, kAfterBody);
+}
+
+Result<std::string> printPlan(const Plan &plan) {
+  std::string body;
+  JsonWriter writer(body);
+  try {
+    writer.write(plan, 0);
+  } catch (const nlohmann::json::exception &error) {
+    return errorf("a string of the plan is not UTF-8 after {} bytes of the file", body.size());
+  }
+  if (!writer.ok())
+    return errorf("a number of the plan is not finite; JSON has no such number");
+  return sealPlan(plan.version, body);
+}
+
+Status writePlan(const Plan &plan, const std::filesystem::path &directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    return errorf("{}: cannot make the directory: {}", directory.string(), error.message());
+  std::string path = (directory / kPlanFile).string();
+  Result<std::string> text = printPlan(plan);
+  return text.isOk() ? writeFileAtomically(path, *text) : Status(text.status()).at(path);
+}
+
+// --- Reading
+// --------------------------------------------------------------------------------------------------------
+
+// Takes `prefix` from the front of `text` if it is there.
+static bool consume(std::string_view &text, std::string_view prefix) {
+  bool found = text.starts_with(prefix);
+  text.remove_prefix(found ? prefix.size() : 0);
+  return found;
+}
+
+template <typename T> static bool consumeNumber(std::string_view &text, T &value, int base) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  text.remove_prefix(end - text.data());
+  return error == std::errc();
+}
+
+// The text of the plan behind a header that holds.
+static Result<std::string_view> unseal(std::string_view text) {
+  int64_t version = 0;
+  uint64_t checksum = 0;
+  if (!consume(text, kBeforeVersion) || !consumeNumber(text, version, 10))
+    return errorf("does not begin like a plan; expected {{, a line end and \"version\": {}", kVersion);
+  if (version != kVersion)
+    return errorf(
+        "is of version {}, this program reads version {}; recompile the plan with the mgc of this version",
+        version, kVersion);
+  std::string_view digits = text.substr(0, kBeforeChecksum.size() + 16);
+  if (!consume(digits, kBeforeChecksum) || !consumeNumber(digits, checksum, 16) || !digits.empty() ||
+      (text.remove_prefix(kBeforeChecksum.size() + 16), !consume(text, kBeforeBody)))
+    return errorf(
+        "was edited or cut off in the header; expected the checksum on line 3 and \"plan\" on line 4");
+  if (!text.ends_with(kAfterBody) || hashName(text.substr(0, text.size() - kAfterBody.size())) != checksum)
+    return errorf(
+        "was edited or cut off: its text does not have the checksum {:016x} of its header; recompile it",
+        checksum);
+  text.remove_suffix(kAfterBody.size());
+  return text;
+}
+
+Result<Plan> parsePlan(std::string_view text) {
+  MGC_ASSIGN(body, unseal(text));
+  MGC_ASSIGN(json, parseJson(body));
+  Violations violations;
+  Place root;
+  Plan plan;
+  JsonReader(violations).read(json, plan, root);
+  MGC_TRY(violations.status());
+  return plan;
+}
+
+Result<Plan> readPlan(const std::filesystem::path &directory) {
+  std::string path = (directory / kPlanFile).string();
+  MGC_ASSIGN(text, readFile(path, kMaxFileBytes));
+  Result<Plan> plan = parsePlan(text);
+  return plan.isOk() ? plan : Result<Plan>(Status(plan.status()).at(path));
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,229 @@
+// Parameters against the checkpoint tensor they view and the buckets that hold them; buckets against the
+// allocation.
+#include "runtime/plan/VerifyParts.h"
+
+#include <cmath>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+
+namespace mgc::plan {
+
+namespace {
+
+using BucketKey = std::pair<int64_t, int64_t>; // stage, bucket
+using Occupancy = std::map<BucketKey, std::vector<Interval>>;
+
+// Primitive axes that have more than one rank, sorted.
+Axes effectiveAxes(const Mesh &mesh, const Axes &axes) {
+  Axes effective;
+  for (const std::string &axis : primitiveAxes(mesh, axes))
+    if (groupSize(mesh, {axis}) > 1)
+      effective.push_back(axis);
+  std::ranges::sort(effective);
+  return effective;
+}
+
+// --- Parameters
+// -----------------------------------------------------------------------------------------------------
+
+class ParameterChecks {
+public:
+  ParameterChecks(Checks &checks, const Parameter &parameter, const Place &place)
+      : checks_(checks), violations_(checks.violations), parameter_(parameter), place_(place) {}
+
+  void verify(Occupancy &occupancy) {
+    violations_.expect(!parameter_.tensor.empty(), place_, "'{}' names no tensor", parameter_.name);
+    violations_.expect(std::isfinite(parameter_.initStd) && parameter_.initStd >= 0, place_,
+                       "initStd = {} must be finite and not negative", parameter_.initStd);
+    verifyFileView();
+    Checked elements = localElements();
+    if (elements)
+      verifyPlaces(*elements, occupancy);
+  }
+
+private:
+  void verifyFileView();
+  Checked localElements();
+  void verifyPlaces(int64_t elements, Occupancy &occupancy);
+  void verifyBucket(const Bucket &bucket, const Place &place);
+
+  Checks &checks_;
+  Violations &violations_;
+  const Parameter &parameter_;
+  const Place &place_;
+};
+
+// File dimension j holds offset[j] + the product of the valid sizes of its dims.
+void ParameterChecks::verifyFileView() {
+  const std::vector<int64_t> &shape = parameter_.fileShape, &grouping = parameter_.grouping;
+  const std::vector<int64_t> &offset = parameter_.offset;
+  const std::vector<ParameterDim> &dims = parameter_.dims;
+  Checked grouped = 0;
+  for (int64_t count : grouping)
+    grouped = count < 0 ? std::nullopt : checkedAdd(grouped, count);
+  bool sizes = grouping.size() == shape.size() && offset.size() == shape.size() &&
+               grouped == Checked(static_cast<int64_t>(dims.size()));
+  if (!violations_.expect(
+          sizes, place_,
+          "fileShape, grouping and offset must have one entry per file dimension, and grouping must "
+          "add up to the {} dims; found {}, {}, {} entries",
+          dims.size(), shape.size(), grouping.size(), offset.size()))
+    return;
+  for (size_t j = 0, dim = 0; j < shape.size(); ++j) {
+    Checked extent = 1;
+    for (int64_t i = 0; i < grouping[j]; ++i)
+      extent = checkedMultiply(extent, dims[dim++].valid);
+    violations_.expect(shape[j] > 0 && fitsInside(offset[j], extent, shape[j]), place_,
+                       "file dimension {}: {} elements from {} on do not lie inside fileShape = {}", j,
+                       extent ? fmt::to_string(*extent) : "too many", offset[j], shape[j]);
+  }
+}
+
+// Elements that a rank holds; nothing after a violation.
+Checked ParameterChecks::localElements() {
+  Checked elements = 1;
+  Axes all;
+  Place dims = place_.field("dims");
+  bool sound = true;
+  for (size_t i = 0; i < parameter_.dims.size(); ++i) {
+    const ParameterDim &dim = parameter_.dims[i];
+    Place place = dims.element(i);
+    Checked local = localSize(checks_, place, dim.size, dim.axes);
+    sound &= local.has_value();
+    elements = checkedMultiply(elements, local);
+    violations_.expect(dim.valid >= 1 && dim.valid <= dim.size, place, "valid = {} is not in [1, size = {}]",
+                       dim.valid, dim.size);
+    all.insert(all.end(), dim.axes.begin(), dim.axes.end());
+  }
+  if (!sound || !verifyAxesAt(checks_, dims, all))
+    return std::nullopt;
+  violations_.expect(elements.has_value(), dims, "the sizes multiply to more than 64 bits hold");
+  return elements;
+}
+
+void ParameterChecks::verifyPlaces(int64_t elements, Occupancy &occupancy) {
+  violations_.expect(!parameter_.places.empty(), place_, "'{}' has no place", parameter_.name);
+  std::set<int64_t> stages;
+  Place places = place_.field("places");
+  for (size_t i = 0; i < parameter_.places.size(); ++i) {
+    const auto &[stage, bucket, offset] = parameter_.places[i];
+    Place place = places.element(i);
+    if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}",
+                            stage, checks_.plan.stages.size()))
+      continue;
+    violations_.expect(stages.insert(stage).second, place, "'{}' has two places in stage {}", parameter_.name,
+                       stage);
+    const std::vector<Bucket> &buckets = checks_.plan.stages[stage].buckets;
+    if (!violations_.expect(inRange(bucket, buckets.size()), place, "bucket {} is not one of {} of stage {}",
+                            bucket, buckets.size(), stage))
+      continue;
+    verifyBucket(buckets[bucket], place);
+    if (violations_.expect(fitsInside(offset, elements, buckets[bucket].elements), place,
+                           "{} elements from {} on do not lie inside the {} of bucket {}", elements, offset,
+                           buckets[bucket].elements, bucket))
+      occupancy[{stage, bucket}].push_back({offset, offset + elements, parameter_.name});
+  }
+}
+
+// The bucket treats the parameter as it needs to be treated.
+void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
+  Axes split;
+  for (const ParameterDim &dim : parameter_.dims)
+    split.insert(split.end(), dim.axes.begin(), dim.axes.end());
+  const Mesh &mesh = checks_.plan.mesh;
+  if (verifyAxes(mesh, bucket.splitAxes).isOk()) // else the bucket's own violation
+    violations_.expect(effectiveAxes(mesh, split) == effectiveAxes(mesh, bucket.splitAxes), place,
+                       "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name,
+                       fmt::join(split, ", "), bucket.name, fmt::join(bucket.splitAxes, ", "));
+  std::set<int64_t> tied(bucket.tiedStages.begin(), bucket.tiedStages.end()), stages;
+  for (const Parameter::Place &other : parameter_.places)
+    stages.insert(other.stage);
+  violations_.expect(stages.size() > 1 ? tied == stages : tied.empty(), place,
+                     "'{}' is in stages [{}], but its bucket '{}' is tied over stages [{}]", parameter_.name,
+                     fmt::join(stages, ", "), bucket.name, fmt::join(tied, ", "));
+}
+
+// --- Buckets
+// --------------------------------------------------------------------------------------------------------
+
+struct Buffer {
+  std::string_view name;
+  int64_t offset, elements;
+};
+
+// ZeRO-1 gives every rank of dataAxes an equal, aligned slice.
+int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
+  int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
+  int64_t unit = ranks * (bucket.sharded ? kAlignment / sizeInBytes(DType::f32) : 1);
+  checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place,
+                           "is sharded, but the plan has zero = 0");
+  checks.violations.expect(
+      bucket.elements % unit == 0, place,
+      "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
+      bucket.elements, ranks, unit);
+  return bucket.elements / ranks;
+}
+
+void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
+                   std::vector<Interval> &persistent) {
+  int64_t all = bucket.elements, shard = verifyShards(checks, bucket, place);
+  checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
+                           "is not sharded, so gradientShardOffset must equal gradientOffset");
+  for (const Buffer &buffer : {Buffer{"value", bucket.valueOffset, all},
+                               {"gradient", bucket.gradientOffset, all},
+                               {"firstMoment", bucket.firstMomentOffset, shard},
+                               {"secondMoment", bucket.secondMomentOffset, shard},
+                               {"gradientShard", bucket.gradientShardOffset, shard}}) {
+    Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(DType::f32));
+    bool fits = fitsInside(buffer.offset, bytes, stage.bytes);
+    checks.violations.expect(
+        fits && buffer.offset % kAlignment == 0, place,
+        "{}Offset = {} must be a multiple of {}, and its {} elements lie inside the allocation "
+        "of {} bytes",
+        buffer.name, buffer.offset, kAlignment, buffer.elements, stage.bytes);
+    if (fits && buffer.name != "gradientShard") // reused from step to step, so free to share memory
+      persistent.push_back({buffer.offset, buffer.offset + *bytes,
+                            fmt::format("{} of bucket '{}'", buffer.name, bucket.name)});
+  }
+}
+
+void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occupancy &occupancy) {
+  const StagePlan &plan = checks.plan.stages[stage];
+  Place buckets = stagePlace.field("buckets");
+  std::vector<Interval> persistent;
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    const Bucket &bucket = plan.buckets[i];
+    Place place = buckets.element(i);
+    verifyDisjoint(checks, place, std::move(occupancy[{stage, i}]));
+    if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
+      checks.violations.expect(bucket.tiedStages.empty() ||
+                                   std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),
+                               place, "tiedStages [{}] does not have the bucket's own stage {}",
+                               fmt::join(bucket.tiedStages, ", "), stage);
+    bool sized =
+        checks.violations.expect(bucket.elements >= 0, place, "elements = {} is negative", bucket.elements);
+    if (verifyAxesApart(checks, place, {&bucket.splitAxes, &bucket.reduceAxes, &bucket.dataAxes}) && sized)
+      verifyBuffers(checks, plan, bucket, place, persistent);
+  }
+  verifyDisjoint(checks, buckets, std::move(persistent));
+}
+
+} // namespace
+
+void verifyParameters(Checks &checks) {
+  Place root, parameters = root.field("parameters"), stages = root.field("stages");
+  Occupancy occupancy;
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < checks.plan.parameters.size(); ++i) {
+    const Parameter &parameter = checks.plan.parameters[i];
+    Place place = parameters.element(i);
+    checks.violations.expect(!parameter.name.empty() && names.insert(parameter.name).second, place,
+                             "name '{}' is empty or comes twice", parameter.name);
+    ParameterChecks(checks, parameter, place).verify(occupancy);
+  }
+  for (size_t i = 0; i < checks.plan.stages.size(); ++i)
+    verifyBucketsOf(checks, static_cast<int64_t>(i), stages.element(i), occupancy);
+}
+
+} // namespace mgc::plan

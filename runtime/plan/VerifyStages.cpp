@@ -1,0 +1,201 @@
+// The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs
+// to it.
+#include "runtime/plan/VerifyParts.h"
+
+#include <array>
+#include <fmt/ranges.h>
+
+namespace mgc::plan {
+
+static constexpr auto kRegionKinds = std::to_array<std::string_view>(
+    {"parameters", "gradients", "optimizer", "activations", "frame", "inputs", "communication", "scalars"});
+
+// Regions in order of offset leave no gap and no overlap.
+static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &stagePlace) {
+  Place regions = stagePlace.field("regions");
+  std::vector<size_t> order;
+  for (size_t i = 0; i < stage.regions.size(); ++i) {
+    const auto &[kind, offset, bytes] = stage.regions[i];
+    Place place = regions.element(i);
+    checks.violations.expect(std::ranges::find(kRegionKinds, kind) != kRegionKinds.end(), place,
+                             "kind '{}' is none of {}", kind, fmt::join(kRegionKinds, " "));
+    checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset,
+                             kAlignment);
+    if (checks.violations.expect(fitsInside(offset, bytes, stage.bytes), place,
+                                 "{} bytes from {} on are not inside the allocation of {} bytes", bytes,
+                                 offset, stage.bytes))
+      order.push_back(i);
+  }
+  if (order.size() != stage.regions.size())
+    return;
+  std::ranges::sort(order, {},
+                    [&](size_t i) { return std::pair(stage.regions[i].offset, stage.regions[i].bytes); });
+  int64_t covered = 0;
+  for (size_t i : order) {
+    const auto &[kind, offset, bytes] = stage.regions[i];
+    checks.violations.expect(offset == covered, regions.element(i),
+                             "begins at {}, but the regions before it end at {}", offset, covered);
+    covered = std::max(covered, offset + bytes);
+  }
+  checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes",
+                           covered, stage.bytes);
+}
+
+static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place) {
+  int64_t width = sizeInBytes(DType::f32);
+  int64_t stepBytes = static_cast<int64_t>(kStepScalars.size()) * width;
+  int64_t resultBytes = static_cast<int64_t>(kResults.size()) * width;
+  auto inside = [&](std::string_view name, int64_t offset, int64_t bytes) {
+    return checks.violations.expect(
+        offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
+        "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
+        width, stage.bytes);
+  };
+  bool step = inside("stepScalarsOffset", stage.stepScalarsOffset, stepBytes);
+  bool results = inside("resultsOffset", stage.resultsOffset, resultBytes);
+  if (step && results)
+    verifyDisjoint(checks, place,
+                   {{stage.stepScalarsOffset, stage.stepScalarsOffset + stepBytes, "stepScalars"},
+                    {stage.resultsOffset, stage.resultsOffset + resultBytes, "results"}});
+}
+
+// --- Inputs
+// ---------------------------------------------------------------------------------------------------------
+
+// A dimension b is all samples of a microbatch, s or t a whole sequence.
+static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place &place) {
+  const Plan &plan = checks.plan;
+  if (dim.name == "b")
+    checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize),
+                             place, "{} microbatches of b = {} are not globalBatchSize = {}",
+                             plan.microbatches, dim.size, plan.globalBatchSize);
+  else if (checks.violations.expect(dim.name == "s" || dim.name == "t", place, "name '{}' is none of s t b",
+                                    dim.name))
+    checks.violations.expect(dim.size == plan.sequenceLength, place, "{} = {} is not sequenceLength = {}",
+                             dim.name, dim.size, plan.sequenceLength);
+  return localSize(checks, place, dim.size, dim.axes);
+}
+
+static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
+  DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
+  checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
+  Checked bytes = sizeInBytes(input.type);
+  Axes all;
+  Place dims = place.field("dims");
+  for (size_t i = 0; i < input.dims.size(); ++i) {
+    bytes = checkedMultiply(bytes, verifyInputDim(checks, input.dims[i], dims.element(i)));
+    all.insert(all.end(), input.dims[i].axes.begin(), input.dims[i].axes.end());
+  }
+  if (!verifyAxesAt(checks, dims, all) || !bytes)
+    return;
+  int64_t stride = input.microbatchStride;
+  checks.violations.expect(stride == 0 || stride >= *bytes, place,
+                           "microbatchStride = {} is below the {} bytes of one", stride, *bytes);
+  Checked total = checkedAdd(checkedMultiply(stride, checks.plan.microbatches - 1), bytes);
+  checks.violations.expect(
+      fitsInside(input.offset, total, stage.bytes), place,
+      "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
+      checks.plan.microbatches, *bytes, stride, input.offset, stage.bytes);
+  int64_t width = sizeInBytes(input.type);
+  checks.violations.expect(input.offset % width == 0 && stride % width == 0, place,
+                           "offset {} and microbatchStride {} must be multiples of {}", input.offset, stride,
+                           width);
+}
+
+// --- Chunks
+// ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class CallChecks {
+public:
+  CallChecks(Checks &checks, int64_t stage, const Chunk &chunk)
+      : checks_(checks), stage_(stage), chunk_(chunk) {}
+
+  void verify(const Call &call, const Place &place) {
+    Violations &violations = checks_.violations;
+    const std::vector<Program> &programs = checks_.plan.programs;
+    violations.expect(call.instance >= 0, place, "instance = {} is negative", call.instance);
+    if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}",
+                           call.program, programs.size()))
+      return;
+    const Program &program = programs[call.program];
+    verifyMembership(program, place);
+    if (!violations.expect(call.segments.size() == program.segmentBytes.size(), place,
+                           "binds {} segments, but program '{}' has {}", call.segments.size(), program.name,
+                           program.segmentBytes.size()))
+      return;
+    Place segments = place.field("segments");
+    for (size_t i = 0; i < call.segments.size(); ++i)
+      verifyBinding(program, i, call.segments[i], segments.element(i));
+  }
+
+private:
+  // A collective over stages is run by those stages and by no other.
+  void verifyMembership(const Program &program, const Place &place) {
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *collective = std::get_if<Collective>(&instruction.body);
+          collective && !collective->stages.empty())
+        checks_.violations.expect(std::ranges::find(collective->stages, stage_) != collective->stages.end(),
+                                  place, "stage {} runs '{}', a collective of stages [{}]", stage_,
+                                  instruction.label, fmt::join(collective->stages, ", "));
+  }
+
+  void verifyBinding(const Program &program, size_t segment, const Binding &binding, const Place &place) {
+    const auto &[slot, offset] = binding;
+    if (!checks_.violations.expect(slot == -1 || inRange(slot, chunk_.slotBytes.size()), place,
+                                   "slot {} is neither -1 nor one of {}", slot, chunk_.slotBytes.size()))
+      return;
+    int64_t limit = slot == -1 ? checks_.plan.stages[stage_].bytes : chunk_.slotBytes[slot];
+    checks_.violations.expect(
+        fitsInside(offset, program.segmentBytes[segment], limit), place,
+        "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
+        program.name, program.segmentBytes[segment], offset, limit, slot);
+    checks_.violations.expect(offset % sizeInBytes(DType::f32) == 0, place,
+                              "offset {} is not a multiple of {}", offset, sizeInBytes(DType::f32));
+  }
+
+  Checks &checks_;
+  int64_t stage_;
+  const Chunk &chunk_;
+};
+
+} // namespace
+
+static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const Place &place) {
+  checks.violations.expect(chunk.slots.size() == chunk.slotBytes.size(), place,
+                           "found {} slots and {} slotBytes, expected as many", chunk.slots.size(),
+                           chunk.slotBytes.size());
+  for (size_t i = 0; i < chunk.slotBytes.size(); ++i)
+    checks.violations.expect(chunk.slotBytes[i] >= 0, place, "slotBytes[{}] = {} is negative", i,
+                             chunk.slotBytes[i]);
+  Place calls = place.field("calls");
+  CallChecks callChecks(checks, stage, chunk);
+  for (size_t i = 0; i < chunk.calls.size(); ++i)
+    callChecks.verify(chunk.calls[i], calls.element(i));
+}
+
+static void verifyStage(Checks &checks, int64_t index, const Place &place) {
+  const StagePlan &stage = checks.plan.stages[index];
+  if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes))
+    return;
+  checks.violations.expect(stage.layersBegin >= 0 && stage.layersBegin <= stage.layersEnd, place,
+                           "layers [{}, {}) are no range", stage.layersBegin, stage.layersEnd);
+  verifyRegions(checks, stage, place);
+  verifyScalars(checks, stage, place);
+  Place inputs = place.field("inputs"), chunks = place.field("chunks");
+  for (size_t i = 0; i < stage.inputs.size(); ++i) {
+    Place here = inputs.element(i);
+    verifyInput(checks, stage, stage.inputs[i], here);
+  }
+  for (size_t i = 0; i < stage.chunks.size(); ++i)
+    verifyChunk(checks, index, stage.chunks[i], chunks.element(i));
+}
+
+void verifyStages(Checks &checks) {
+  Place root, stages = root.field("stages");
+  for (size_t i = 0; i < checks.plan.stages.size(); ++i)
+    verifyStage(checks, static_cast<int64_t>(i), stages.element(i));
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,136 @@
+#include "test/compiler/kernels/Harness.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace mgc::rowgen::test {
+
+static constexpr uint32_t kGuardBits = 0x7fc0dead; // a NaN: reading it shows up too
+
+static float guardWord() {
+  float word;
+  std::memcpy(&word, &kGuardBits, 4);
+  return word;
+}
+
+Buffer::Buffer(size_t size, float fill) : words_(size + 2 * kGuard, guardWord()) {
+  std::fill(floats(), floats() + size, fill);
+}
+Buffer::Buffer(const std::vector<float> &values) : Buffer(values.size()) {
+  std::copy(values.begin(), values.end(), floats());
+}
+Buffer::Buffer(const std::vector<int32_t> &values) : Buffer(values.size()) {
+  std::copy(values.begin(), values.end(), ints());
+}
+
+bool Buffer::guardsIntact() const {
+  auto intact = [](float word) { return std::memcmp(&word, &kGuardBits, 4) == 0; };
+  return std::all_of(words_.begin(), words_.begin() + kGuard, intact) &&
+         std::all_of(words_.end() - kGuard, words_.end(), intact);
+}
+
+bool Buffer::sameBits(const Buffer &other) const {
+  return words_.size() == other.words_.size() && std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
+}
+
+Library::Library(std::vector<NamedGraph> graphs, TargetOptions options) {
+  static int count = 0;
+  path_ = fmt::format("{}/mgc-rowgen-{}-{}.so", ::testing::TempDir(), getpid(), count++);
+  auto result = compileKernels(graphs, options, path_);
+  if (!result.isOk()) {
+    ADD_FAILURE() << result.status().message();
+    return;
+  }
+  kernels_ = result.take();
+  handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle_)
+    ADD_FAILURE() << dlerror();
+}
+
+Library::~Library() {
+  if (handle_)
+    dlclose(handle_);
+  unlink(path_.c_str());
+}
+
+Kernel Library::symbol(size_t kernel) const {
+  auto function = reinterpret_cast<Kernel>(dlsym(handle_, kernels_[kernel].symbol.c_str()));
+  EXPECT_NE(function, nullptr) << kernels_[kernel].symbol;
+  return function;
+}
+
+static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
+  static std::mt19937 random(7);
+  std::vector<int64_t> cuts = {0, range};
+  for (int cut = 0; cut < 5; ++cut)
+    cuts.push_back(int64_t(random() % uint64_t(range + 1)));
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  for (size_t cut = 0; cut + 1 < cuts.size(); ++cut)
+    parts.push_back({cuts[cut], cuts[cut + 1]});
+  std::shuffle(parts.begin(), parts.end(), random);
+  return parts;
+}
+
+void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
+  if (!handle_)
+    return;
+  Kernel kernel = symbol(number);
+  std::vector<Buffer> copies;
+  for (Buffer *buffer : buffers)
+    copies.push_back(*buffer);
+  std::vector<void *> pointers, copyPointers;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    pointers.push_back(buffers[i]->floats());
+    size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
+    copyPointers.push_back(copies[first].floats());
+  }
+  kernel(pointers.data(), scalars.data(), 0, kernels_[number].info.range);
+  for (auto [begin, end] : randomParts(kernels_[number].info.range))
+    kernel(copyPointers.data(), scalars.data(), begin, end);
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin();
+    EXPECT_TRUE(buffers[i]->sameBits(copies[first])) << "operand " << i << " depends on the split of the range";
+    EXPECT_TRUE(buffers[i]->guardsIntact()) << "operand " << i << ": written outside";
+  }
+}
+
+void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
+  Library library({{"kernel", graph}});
+  library.run(0, std::move(buffers), std::move(scalars));
+}
+
+std::vector<float> randomFloats(size_t size, unsigned seed, float low, float high) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(low, high);
+  std::vector<float> values(size);
+  for (float &value : values)
+    value = uniform(random);
+  return values;
+}
+
+std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t high) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int32_t> uniform(low, high);
+  std::vector<int32_t> values(size);
+  for (int32_t &value : values)
+    value = uniform(random);
+  return values;
+}
+
+void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance, const std::string &what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(actual[i]))
+      continue;
+    if (std::isinf(expected[i]) && double(actual[i]) == expected[i])
+      continue;
+    ASSERT_LE(std::abs(actual[i] - expected[i]), tolerance * std::max(1.0, std::abs(expected[i])))
+        << what << " at " << i << ": " << actual[i] << ", expected " << expected[i];
+  }
+}
+
+} // namespace mgc::rowgen::test

@@ -1,0 +1,159 @@
+// verifySchedule on plans made from solutions, whole and broken.
+#include "compiler/schedule/VerifyPlan.h"
+
+#include "test/compiler/schedule/Sweep.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::schedule {
+namespace {
+
+using plan::ScheduleStep;
+
+plan::Program meetingOf(const char *name, plan::Axes axes, std::vector<int64_t> stages) {
+  plan::Collective collective;
+  collective.axes = std::move(axes);
+  collective.stages = std::move(stages);
+  collective.chunk = 4;
+  return {name, {"scalars"}, {64}, {{collective, {{0, 0}, {0, 0}}, name}}};
+}
+
+// A plan with the steps of the solution: one chunk per task kind and chunk, slots for its buffers, and
+// meetings in reduce (over pp) and update (stages 0 and last, as for tied parameters).
+plan::Plan planOf(const Problem &problem, const Solution &solution) {
+  plan::Plan plan;
+  int64_t pp = problem.shape.stages;
+  plan.mesh.axes = {{"pp", pp}};
+  plan.microbatches = problem.shape.microbatches;
+  plan.programs = {meetingOf("reduce", {"pp"}, {}), meetingOf("update", {}, {0, pp - 1})};
+  for (int64_t s = 0; s < pp; ++s) {
+    plan::StagePlan &stage = plan.stages.emplace_back();
+    const StageSchedule &list = solution.stages[s];
+    stage.bytes = list.bytes + 64; // the last 64 bytes are for the meetings
+    std::vector<Task> chunks;
+    for (const Step &step : list.steps) {
+      ScheduleStep out;
+      out.kind = ScheduleStep::Kind(step.kind);
+      out.microbatch = step.microbatch;
+      out.waits = step.waits;
+      if (step.kind != Step::Kind::run) {
+        out.peer = step.peer;
+        out.value = step.value;
+        out.bytes = step.bytes;
+        out.offset = list.buffers[(step.reads.empty() ? step.writes : step.reads)[0].buffer].offset;
+        stage.schedule.push_back(out);
+        continue;
+      }
+      Task task = {step.task.kind, step.task.chunk, -1};
+      out.chunk = std::find(chunks.begin(), chunks.end(), task) - chunks.begin();
+      bool isNew = out.chunk == int64_t(chunks.size());
+      if (isNew) {
+        chunks.push_back(task);
+        stage.chunks.emplace_back().name = fmt::format("{}.{}", nameOf(task.kind), task.chunk);
+        bool meetsAll = task.kind == TaskKind::reduce;
+        if (meetsAll || (task.kind == TaskKind::update && (s == 0 || s == pp - 1)))
+          stage.chunks.back().calls = {{meetsAll ? 0 : 1, 0, {{-1, list.bytes}}}};
+      }
+      for (const auto *uses : {&step.reads, &step.writes})
+        for (const BufferUse &use : *uses) {
+          out.slots.push_back(list.buffers[use.buffer].offset);
+          if (isNew)
+            stage.chunks.back().slotBytes.push_back(list.buffers[use.buffer].bytes);
+        }
+      stage.schedule.push_back(out);
+    }
+  }
+  return plan;
+}
+
+plan::Plan planOf(const Problem &problem) { return planOf(problem, *generate(problem)); }
+
+TEST(Plan, EveryScheduleIsAccepted) {
+  sweep(4, 2, 6, [](const Row &, const Problem &problem) {
+    Status status = verifySchedule(planOf(problem));
+    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
+  });
+}
+
+TEST(Plan, EveryDroppedWaitAndStepIsRefused) {
+  int64_t mutants = 0;
+  for (const char *name : {"gpipe", "1f1b", "zb-h1", "interleaved"}) {
+    Problem problem = uniformProblem(name, {3, name == std::string("interleaved") ? 2 : 1, 4}, kSizes);
+    plan::Plan plan = planOf(problem);
+    for (plan::StagePlan &stage : plan.stages) {
+      const std::vector<ScheduleStep> valid = stage.schedule;
+      for (size_t i = 0; i < valid.size(); ++i) {
+        for (size_t w = 0; w < valid[i].waits.size(); ++w, ++mutants) {
+          stage.schedule[i].waits.erase(stage.schedule[i].waits.begin() + w);
+          EXPECT_FALSE(verifySchedule(plan).isOk()) << name << " step " << i << " wait " << w;
+          stage.schedule = valid;
+        }
+        if (valid[i].kind == ScheduleStep::Kind::run)
+          continue;
+        for (int64_t ScheduleStep::*field :
+             {&ScheduleStep::value, &ScheduleStep::microbatch, &ScheduleStep::bytes, &ScheduleStep::peer}) {
+          ++(stage.schedule[i].*field);
+          EXPECT_FALSE(verifySchedule(plan).isOk()) << name << " step " << i;
+          stage.schedule = valid;
+        }
+      }
+    }
+    EXPECT_TRUE(verifySchedule(plan).isOk());
+  }
+  EXPECT_GT(mutants, 200);
+}
+
+TEST(Plan, CollectivesBetweenStagesMustAgree) {
+  Problem problem = uniformProblem("1f1b", {3, 1, 2}, kSizes);
+  plan::Plan plan = planOf(problem);
+  plan.stages[2].chunks.back().calls.clear(); // the last stage does not come to the update
+  Status status = verifySchedule(plan);
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("stage 2 has none"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("waits for stage 2"), std::string::npos) << status.message();
+
+  plan = planOf(problem); // the first stage updates before it reduces
+  std::swap(*(plan.stages[0].schedule.end() - 1), *(plan.stages[0].schedule.end() - 2));
+  status = verifySchedule(plan);
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("deadlock"), std::string::npos) << status.message();
+
+  plan = planOf(problem);
+  std::get<plan::Collective>(plan.programs[1].instructions[0].body).stages = {0, 9};
+  EXPECT_FALSE(verifySchedule(plan).isOk());
+}
+
+TEST(Plan, HostileNumbersAreRefused) {
+  Problem problem = uniformProblem("1f1b", {2, 1, 2}, kSizes);
+  const plan::Plan valid = planOf(problem);
+  int64_t mutants = 0;
+  for (size_t i = 0; i < valid.stages[0].schedule.size(); ++i) {
+    bool isRun = valid.stages[0].schedule[i].kind == ScheduleStep::Kind::run;
+    for (int64_t bad : {INT64_MIN, int64_t(-2), int64_t(1) << 40, INT64_MAX})
+      for (int64_t ScheduleStep::*field :
+           isRun ? std::vector{&ScheduleStep::chunk}
+                 : std::vector{&ScheduleStep::peer, &ScheduleStep::offset, &ScheduleStep::bytes}) {
+        plan::Plan plan = valid;
+        plan.stages[0].schedule[i].*field = bad;
+        EXPECT_FALSE(verifySchedule(plan).isOk());
+        plan = valid;
+        plan.stages[0].schedule[i].waits.push_back(bad);
+        EXPECT_FALSE(verifySchedule(plan).isOk());
+        ++mutants;
+      }
+    if (!valid.stages[0].schedule[i].slots.empty()) {
+      plan::Plan plan = valid;
+      plan.stages[0].schedule[i].slots[0] = INT64_MAX - 8;
+      EXPECT_FALSE(verifySchedule(plan).isOk());
+      plan.stages[0].schedule[i].slots.clear();
+      EXPECT_FALSE(verifySchedule(plan).isOk());
+    }
+  }
+  EXPECT_GT(mutants, 20);
+  plan::Plan plan = valid;
+  plan.stages.pop_back();
+  EXPECT_FALSE(verifySchedule(plan).isOk());
+}
+
+} // namespace
+} // namespace mgc::schedule

@@ -1,0 +1,170 @@
+// Every schedule over many shapes through the verifier, and the memory each one promises.
+#include "test/compiler/schedule/Sweep.h"
+
+#include <algorithm>
+#include <chrono>
+#include <gtest/gtest.h>
+
+namespace mgc::schedule {
+namespace {
+
+TEST(Schedule, EveryRowIsValidForEveryShape) {
+  int64_t solutions = 0;
+  double worst = 0;
+  sweep(6, 3, 12, [&](const Row &, const Problem &problem) {
+    Result<Solution> solution = generate(problem);
+    ASSERT_TRUE(solution.isOk()) << nameOf(problem) << ": " << solution.status().message();
+    Status status = verify(problem, *solution);
+    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
+    for (const StageSchedule &stage : solution->stages)
+      worst = std::max(worst, double(stage.bytes) / double(std::max<int64_t>(1, stage.lowerBound)));
+    ++solutions;
+  });
+  std::printf("%ld solutions; worst area / lower bound %.3f\n", long(solutions), worst);
+  EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1)); // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1
+  EXPECT_LT(worst, 1.25);
+}
+
+TEST(Schedule, UnevenSizesAndBuffersThatAreAbsent) {
+  for (const Row &row : schedules()) {
+    int64_t v = row.minVirtualStages;
+    Problem problem = uniformProblem(row.name, {3, v, 5}, {256, 0, 256, 320, 320, 0});
+    for (int64_t stage = 0; stage < 3; ++stage)
+      for (int64_t chunk = 0; chunk < v; ++chunk)
+        problem.bytes[stage][chunk][int(BufferKind::activation)] = 100 * (stage + 2 * chunk);
+    Result<Solution> solution = generate(problem);
+    ASSERT_TRUE(solution.isOk()) << solution.status().message();
+    Status status = verify(problem, *solution);
+    EXPECT_TRUE(status.isOk()) << row.name << "\n" << status.message();
+  }
+}
+
+TEST(Schedule, AnotherAccessTable) { // a backward that does not need the chunk's input frees it early
+  sweep(4, 2, 6, [&](const Row &, Problem problem) {
+    int64_t before = generate(problem)->stages.back().bytes;
+    for (TaskKind kind : {TaskKind::backward, TaskKind::input, TaskKind::weight})
+      problem.access[int(kind)][int(BufferKind::input)] = Access::none;
+    Result<Solution> solution = generate(problem);
+    Status status = verify(problem, *solution);
+    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
+    EXPECT_LE(solution->stages.back().lowerBound, before);
+  });
+}
+
+TEST(Schedule, MicrobatchesInFlight) {
+  sweep(6, 1, 12, [&](const Row &row, const Problem &problem) {
+    Result<Solution> solution = generate(problem);
+    int64_t pp = problem.shape.stages, m = problem.shape.microbatches;
+    for (int64_t stage = 0; stage < pp; ++stage) {
+      int64_t peak = peakInFlight(*solution, stage);
+      if (row.name == std::string("gpipe")) {
+        EXPECT_EQ(peak, m);
+      }
+      if (row.name == std::string("1f1b")) {
+        EXPECT_EQ(peak, std::min(pp - stage, m)) << nameOf(problem) << " stage " << stage;
+      }
+      if (row.name == std::string("zb-h1")) { // 1F1B's largest, on its first stage
+        EXPECT_LE(peak, std::min(pp, m)) << nameOf(problem) << " stage " << stage;
+      }
+    }
+  });
+}
+
+TEST(Schedule, InterleavedHoldsNoMoreThanItsWarmup) {
+  for (int64_t pp = 1; pp <= 6; ++pp)
+    for (int64_t v = 2; v <= 3; ++v)
+      for (int64_t m = 1; m <= 20; ++m) {
+        Result<Solution> solution = generate(uniformProblem("interleaved", {pp, v, m}, kSizes));
+        for (int64_t stage = 0; stage < pp; ++stage)
+          EXPECT_LE(peakInFlight(*solution, stage), std::min(2 * (pp - stage - 1) + (v - 1) * pp + 1, m * v));
+      }
+}
+
+TEST(Schedule, SentBuffersAreReused) { // the ring of output buffers does not grow with the microbatches
+  auto outputs = [](int64_t m) {
+    Result<Solution> solution = generate(uniformProblem("gpipe", {2, 1, m}, {64, 0, 64, 64, 64, 0}));
+    std::vector<int64_t> offsets;
+    for (const Buffer &buffer : solution->stages[0].buffers)
+      if (buffer.kind == BufferKind::output)
+        offsets.push_back(buffer.offset);
+    std::sort(offsets.begin(), offsets.end());
+    return std::unique(offsets.begin(), offsets.end()) - offsets.begin();
+  };
+  EXPECT_EQ(outputs(8), outputs(40));
+  EXPECT_LE(outputs(40), 4);
+}
+
+TEST(Schedule, GradientsAccumulateInMicrobatchOrder) {
+  sweep(5, 3, 9, [&](const Row &row, const Problem &problem) {
+    TaskKind kind = row.splitBackward ? TaskKind::weight : TaskKind::backward;
+    for (const Order &order : row.orders(problem.shape)) {
+      std::vector<int64_t> next(problem.shape.virtualStages, 0);
+      for (const Task &task : order)
+        if (task.kind == kind) {
+          EXPECT_EQ(task.microbatch, next[task.chunk]++) << nameOf(problem);
+        }
+    }
+  });
+}
+
+TEST(Schedule,
+     InterleavedIsMegatronsWhenMicrobatchesDivide) { // warmup 2 (pp - rank - 1) + (v - 1) pp, capped
+  for (int64_t pp = 1; pp <= 5; ++pp)
+    for (int64_t v = 2; v <= 3; ++v)
+      for (int64_t m = pp; m <= 4 * pp; m += pp) {
+        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))->orders({pp, v, m});
+        for (int64_t stage = 0; stage < pp; ++stage) {
+          auto first = std::find_if(orders[stage].begin(), orders[stage].end(),
+                                    [](const Task &task) { return task.kind == TaskKind::backward; });
+          int64_t warmup = std::min(2 * (pp - stage - 1) + (v - 1) * pp, m * v);
+          EXPECT_EQ(first - orders[stage].begin(), std::min(warmup + 1, m * v));
+          EXPECT_EQ(first->chunk, v - 1);
+        }
+      }
+}
+
+TEST(Schedule, LargeProblemsAreFast) {
+  for (auto [name, v] : {std::pair("1f1b", 1), {"interleaved", 2}, {"gpipe", 2}, {"zb-h1", 1}}) {
+    Problem problem = uniformProblem(name, {64, v, 64}, kSizes);
+    auto start = std::chrono::steady_clock::now();
+    Result<Solution> solution = generate(problem);
+    auto middle = std::chrono::steady_clock::now();
+    ASSERT_TRUE(solution.isOk());
+    Status status = verify(problem, *solution);
+    auto end = std::chrono::steady_clock::now();
+    ASSERT_TRUE(status.isOk()) << status.message();
+    double milliseconds = std::chrono::duration<double, std::milli>(end - middle).count();
+    std::printf("%s pp 64 v %d M 64: generate %.0f ms, verify %.0f ms\n", name, v,
+                std::chrono::duration<double, std::milli>(middle - start).count(), milliseconds);
+    EXPECT_LT(milliseconds, 2000); // well under 200 in an optimised build on an idle machine
+  }
+}
+
+TEST(Schedule, RefusesBadProblems) {
+  auto message = [](const Problem &problem) {
+    Result<Solution> solution = generate(problem);
+    return solution.isOk() ? "" : solution.status().message();
+  };
+  EXPECT_NE(message(uniformProblem("2f2b", {2, 1, 4}, kSizes)).find("gpipe, 1f1b, interleaved, zb-h1"),
+            std::string::npos);
+  EXPECT_NE(message(uniformProblem("1f1b", {2, 2, 4}, kSizes)).find("at most 1"), std::string::npos);
+  EXPECT_NE(message(uniformProblem("interleaved", {2, 1, 4}, kSizes)).find("at least 2"), std::string::npos);
+  EXPECT_NE(message(uniformProblem("gpipe", {2, 1, 0}, kSizes)).find("at least 1"), std::string::npos);
+  Problem huge = uniformProblem("gpipe", {2, 1, 2}, kSizes);
+  huge.shape.microbatches = int64_t(1) << 62;
+  EXPECT_NE(message(huge).find("at most"), std::string::npos);
+  Problem problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
+  problem.bytes[0][0][int(BufferKind::output)] = 128;
+  EXPECT_NE(message(problem).find("output of 128 bytes"), std::string::npos);
+  problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
+  problem.bytes[1][0][int(BufferKind::gradientOut)] = 0;
+  EXPECT_NE(message(problem).find("gradientOut of 0 bytes"), std::string::npos);
+  problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
+  problem.bytes[1][0][int(BufferKind::activation)] = -1;
+  EXPECT_NE(message(problem).find("-1 bytes"), std::string::npos);
+  problem.bytes.pop_back();
+  EXPECT_NE(message(problem).find("sizes for 1 stages"), std::string::npos);
+}
+
+} // namespace
+} // namespace mgc::schedule

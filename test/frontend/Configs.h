@@ -1,0 +1,65 @@
+// Small model descriptions for the tests, and readers that edit one before it is parsed.
+#pragma once
+
+#include "frontend/Load.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace mgc::frontend {
+
+using nlohmann::json;
+
+inline json tinyGpt2() {
+  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+          {"vocab_size", 100},    {"n_embd", 32},
+          {"n_layer", 4},         {"n_head", 4},
+          {"n_positions", 64},    {"activation_function", "gelu_new"},
+          {"resid_pdrop", 0.0},   {"embd_pdrop", 0.0},
+          {"attn_pdrop", 0.0},    {"layer_norm_epsilon", 1e-5},
+          {"n_inner", nullptr},   {"tie_word_embeddings", true}};
+}
+
+// Llama, Mistral, Qwen2 and Qwen3 with the spelling before transformers 5.
+inline json tinyDecoder(const std::string &type) {
+  json config = {{"model_type", type},       {"vocab_size", 128},
+                 {"hidden_size", 32},        {"num_hidden_layers", 4},
+                 {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                 {"intermediate_size", 80},  {"max_position_embeddings", 64},
+                 {"rms_norm_eps", 1e-6},     {"rope_theta", 10000.0},
+                 {"hidden_act", "silu"},     {"tie_word_embeddings", false},
+                 {"torch_dtype", "float32"}};
+  if (type == "mistral")
+    config["sliding_window"] = nullptr;
+  if (type == "qwen3")
+    config["head_dim"] = 16;
+  return config;
+}
+
+inline Result<ModelFile> parse(const json &config) { return parseModel(config.dump(), "config.json"); }
+
+inline ModelDescription model(const json &config) {
+  Result<ModelFile> file = parse(config);
+  if (!file.isOk()) {
+    ADD_FAILURE() << file.status().message();
+    return {};
+  }
+  return file->model;
+}
+
+// The whole message; empty when the config was accepted.
+inline std::string errorOf(const json &config) {
+  Result<ModelFile> file = parse(config);
+  return file.isOk() ? "" : file.status().message();
+}
+
+inline json with(json config, const json &edit) {
+  config.update(edit);
+  return config;
+}
+
+inline json without(json config, const std::string &key) {
+  config.erase(key);
+  return config;
+}
+
+} // namespace mgc::frontend

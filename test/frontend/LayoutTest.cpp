@@ -1,0 +1,228 @@
+// Layouts: what is filled in, every violation with the values that would work, all at once.
+#include "test/frontend/Configs.h"
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+const Supported kSupported = {
+    {{"gpipe", false, 1, 1}, {"1f1b", false, 1, 1}, {"interleaved", false, 2, 64}, {"zb-h1", true, 1, 1}}};
+
+Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+  return resolveLayout(model(config), flags, defaults, kSupported);
+}
+
+Layout layout(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+  Result<Layout> result = resolve(config, flags, defaults);
+  if (!result.isOk()) {
+    ADD_FAILURE() << result.status().message();
+    return {};
+  }
+  return result.take();
+}
+
+std::string errorOf(const json &config, const LayoutOptions &flags) {
+  Result<Layout> result = resolve(config, flags);
+  return result.isOk() ? "" : result.status().message();
+}
+
+std::string reasonOf(const Layout &layout, std::string_view flag) {
+  for (const Choice &choice : layout.choices)
+    if (choice.flag == flag)
+      return choice.value + ": " + choice.reason;
+  return "";
+}
+
+TEST(LayoutDefaults, OneRank) {
+  Layout one = layout(tinyGpt2(), {});
+  EXPECT_EQ(one.world(), 1);
+  EXPECT_FALSE(one.sequenceParallel);
+  EXPECT_EQ(one.sequenceLength, 64); // the model's positions
+  EXPECT_EQ(one.globalBatchSize, 1);
+  EXPECT_EQ(one.microbatches, 1);
+  EXPECT_EQ(one.schedule, "1f1b");
+  EXPECT_EQ(one.dtype, "f32");
+  EXPECT_TRUE(one.mesh().axes.empty());
+  EXPECT_EQ(one.mesh().worldSize(), 1);
+}
+
+TEST(LayoutDefaults, FollowFromWhatIsGiven) {
+  Layout layout = ::layout(tinyGpt2(), {.tp = 2, .pp = 2, .world = 8, .mbs = 2});
+  EXPECT_EQ(layout.dp, 2);
+  EXPECT_TRUE(layout.sequenceParallel);
+  EXPECT_EQ(layout.globalBatchSize, 8); // mbs 2, dp 2, pp 2
+  EXPECT_EQ(layout.microbatches, 2);
+  EXPECT_EQ(reasonOf(layout, "--tp"), "2: given");
+  EXPECT_EQ(reasonOf(layout, "--dp"), "2: world / (tp * pp)");
+  EXPECT_EQ(reasonOf(layout, "--sp"), "true: tp > 1");
+  EXPECT_EQ(reasonOf(layout, "--gbs"), "8: mbs * dp * pp");
+}
+
+TEST(LayoutDefaults, VirtualStagesInterleave) {
+  Layout asked = layout(tinyGpt2(), {.pp = 2, .vpp = 2});
+  EXPECT_EQ(asked.schedule, "interleaved");
+  Layout implied = layout(tinyGpt2(), {.pp = 2, .schedule = "interleaved"});
+  EXPECT_EQ(implied.vpp, 2);
+  EXPECT_TRUE(layout(tinyGpt2(), {.pp = 2, .schedule = "zb-h1"}).splitBackward);
+}
+
+TEST(LayoutDefaults, FileThenFlags) {
+  Result<ModelFile> file = parse(with(tinyGpt2(), {{"mgc", {{"tp", 2}, {"sp", false}, {"seq", 32}}}}));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  Result<Layout> layout = resolveLayout(file->model, {.tp = 4}, file->defaults, kSupported);
+  ASSERT_TRUE(layout.isOk()) << layout.status().message();
+  EXPECT_EQ(layout->tp, 4);
+  EXPECT_FALSE(layout->sequenceParallel);
+  EXPECT_EQ(reasonOf(*layout, "--tp"), "4: given");
+  EXPECT_EQ(reasonOf(*layout, "--seq"), "32: given in config.json");
+}
+
+TEST(LayoutDefaults, WrongFieldsOfTheFile) {
+  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+            "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
+            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+            "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, sp, schedule, dtype, target");
+}
+
+TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
+  Layout layout =
+      ::layout(tinyDecoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .gbs = 6}); // 4 heads in 2 groups
+  EXPECT_EQ(layout.tpGroups, 2);
+  EXPECT_EQ(layout.tpQueries, 2);
+  plan::Mesh mesh = layout.mesh();
+  std::vector<std::string> axes;
+  for (const plan::Axis &axis : mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  EXPECT_EQ(axes, std::vector<std::string>({"pp=2", "dp=3", "tpg=2", "tpr=2"}));
+  EXPECT_EQ(mesh.named.at("tp"), plan::Axes({"tpg", "tpr"}));
+  EXPECT_EQ(mesh.worldSize(), 24);
+}
+
+TEST(LayoutMesh, OneNameWhereTheTensorAxisIsNotSplit) {
+  plan::Mesh groups = layout(tinyDecoder("llama"), {.tp = 2}).mesh();
+  ASSERT_EQ(groups.axes.size(), 1u);
+  EXPECT_EQ(groups.axes[0].name, "tp");
+  EXPECT_EQ(groups.named.at("tpg"), plan::Axes({"tp"}));
+  EXPECT_EQ(groups.named.at("tpr"), plan::Axes());
+  EXPECT_EQ(groups.named.at("dp"), plan::Axes());
+  json oneGroup = with(tinyDecoder("llama"), {{"num_key_value_heads", 1}});
+  EXPECT_EQ(layout(oneGroup, {.tp = 2}).mesh().named.at("tpr"), plan::Axes({"tp"}));
+}
+
+TEST(LayoutMesh, GroupsAndQueriesOfTheCalculus) {
+  auto split = [](int64_t groups, int64_t perGroup, int64_t tp) {
+    Attention attention;
+    attention.groups = groups;
+    attention.heads = groups * perGroup;
+    return splitTensorAxis(attention, tp);
+  };
+  EXPECT_EQ(split(2, 4, 4), std::pair(int64_t(2), int64_t(2)));
+  EXPECT_EQ(split(6, 2, 4), std::pair(int64_t(2), int64_t(2)));
+  EXPECT_EQ(split(30, 1, 4), std::nullopt);
+  EXPECT_EQ(split(1, 4, 4), std::pair(int64_t(1), int64_t(4)));
+}
+
+TEST(LayoutViolation, HeadsOverTensorRanks) {
+  json config = with(tinyGpt2(), {{"n_embd", 60}, {"n_head", 30}, {"n_inner", 64}});
+  EXPECT_EQ(errorOf(config, {.tp = 4}), "config.json: n_head = 30 does not divide over tp = 4\n"
+                                        "  possible tp: 1, 2, 3, 5, 6, 10, 15, 30");
+}
+
+TEST(LayoutViolation, GroupedHeads) {
+  json config = with(tinyDecoder("llama"), {{"intermediate_size", 96}, {"max_position_embeddings", 96}});
+  EXPECT_EQ(
+      errorOf(config, {.tp = 8}),
+      "config.json: num_attention_heads = 4 (in num_key_value_heads = 2 groups) does not divide over tp = 8\n"
+      "  possible tp: 1, 2, 4");
+}
+
+TEST(LayoutViolation, FfnVocabularyAndSequence) {
+  json config =
+      with(tinyDecoder("llama"), {{"num_attention_heads", 6}, {"num_key_value_heads", 6}, {"head_dim", 8}});
+  EXPECT_EQ(errorOf(config, {.tp = 3}),
+            "config.json: intermediate_size = 80 does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 5, 8, 10, 16, 20, 40, 80\n"
+            "config.json: vocab_size = 128 (padded to 128) does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 8, 16, 32, 64, 128\n"
+            "config.json: --seq 64 with --sp true does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 8, 16, 32, 64\n"
+            "  possible tp for all of this: 1, 2");
+}
+
+TEST(LayoutViolation, SequenceNeedNotDivideWithoutSequenceParallelism) {
+  EXPECT_NE(errorOf(tinyGpt2(), {.tp = 2, .seq = 33}), "");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 2, .seq = 33, .sp = false}), "");
+}
+
+TEST(LayoutViolation, PositionsAreAnErrorOnlyWhenLearned) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 65}),
+            "config.json: --seq 65 exceeds n_positions = 64: there are no learned positions beyond\n"
+            "  possible --seq: 1 to 64");
+  Layout llama = layout(tinyDecoder("llama"), {.seq = 128});
+  ASSERT_EQ(llama.warnings.size(), 1u);
+  EXPECT_NE(llama.warnings[0].find("--seq 128 exceeds max_position_embeddings = 64"), std::string::npos);
+}
+
+TEST(LayoutViolation, Batch) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 2, .mbs = 2, .gbs = 10}),
+            "config.json: --gbs 10 is not mbs * dp * microbatches with mbs = 2, dp = 2\n"
+            "  possible --gbs: multiples of 4: 8, 12\n"
+            "  possible --mbs: 1, 5");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .gbs = 3}),
+            "config.json: --gbs 3 is not mbs * dp * microbatches with mbs = 1, dp = 4\n"
+            "  possible --gbs: multiples of 4: 4");
+}
+
+TEST(LayoutViolation, Pipeline) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 4, .vpp = 2}),
+            "config.json: n_layer = 4 is fewer than the pp * vpp = 4 * 2 = 8 chunks\n"
+            "  possible --pp with --vpp 2: 1 to 2\n"
+            "  possible --vpp with --pp 4: 1 to 1");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.vpp = 2}),
+            "config.json: --vpp 2 needs --pp > 1: one stage has nothing to interleave with\n"
+            "  possible --vpp with --pp 1: 1");
+}
+
+TEST(LayoutViolation, Schedules) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 2, .schedule = "1f1b"}),
+            "config.json: --schedule 1f1b does not take --vpp 2\n"
+            "  possible --vpp with it: 1\n"
+            "  possible --schedule with --vpp 2: interleaved");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 1, .schedule = "interleaved"}),
+            "config.json: --schedule interleaved does not take --vpp 1\n"
+            "  possible --vpp with it: 2 to 64\n"
+            "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.schedule = "fast"}),
+      "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1");
+}
+
+TEST(LayoutViolation, World) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 2, .pp = 2, .dp = 3, .world = 8}),
+            "config.json: --world 8 is not tp * pp * dp = 2 * 2 * 3\n"
+            "  possible --world with these: 12\n"
+            "  possible --dp: 2");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 4, .world = 6}),
+            "config.json: --world 6 is not tp * pp * dp = 4 * 1 * 1\n"
+            "  possible --world with these: 4\n"
+            "  possible tp * pp for this world: 1, 2, 3, 6");
+}
+
+TEST(LayoutViolation, RangesAndNames) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 2, .dtype = "bf16", .target = "tpu"}),
+            "config.json: --tp 0 is not from 1 to 65536\n"
+            "config.json: --pp -1 is not from 1 to 65536\n"
+            "config.json: --zero 2 is not from 0 to 1\n"
+            "config.json: --dtype bf16 is not known\n  possible --dtype: f32\n"
+            "config.json: --target tpu is not known\n  possible --target: cpu");
+}
+
+TEST(LayoutViolation, AllAtOnce) {
+  std::string message = errorOf(tinyGpt2(), {.tp = 3, .pp = 8, .dp = 2, .seq = 66, .gbs = 3});
+  for (const char *part :
+       {"n_head = 4", "n_inner = 128", "vocab_size = 100", "n_positions = 64", "--gbs 3", "n_layer = 4"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+}
+
+} // namespace

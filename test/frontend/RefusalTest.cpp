@@ -1,0 +1,220 @@
+// What is refused, and how the message says it: field, value, what would work; all problems at once.
+#include "test/frontend/Configs.h"
+#include <filesystem>
+#include <fstream>
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+struct Case {
+  const char *name;
+  json config;
+  std::string message; // the whole of it
+};
+
+void check(const std::vector<Case> &cases) {
+  for (const Case &entry : cases)
+    EXPECT_EQ(errorOf(entry.config), entry.message) << entry.name;
+}
+
+json llama(const json &edit) { return with(tinyDecoder("llama"), edit); }
+json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
+
+TEST(Refusal, Families) {
+  check(
+      {{"unknown", llama({{"model_type", "mamba"}}),
+        "config.json: model_type = \"mamba\" is not supported\n  supported: gpt2, llama, mistral, qwen2, "
+        "qwen3"},
+       {"missing", without(tinyGpt2(), "model_type"),
+        "config.json: model_type is missing, but required\n  supported: gpt2, llama, mistral, qwen2, qwen3"},
+       {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
+       {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
+        "config.json: architectures = [\"LlamaForSequenceClassification\"] is not supported\n"
+        "  supported: [\"LlamaForCausalLM\"]"}});
+}
+
+TEST(Refusal, FeaturesThatMustBeOff) {
+  const std::string off = " is not supported\n  supported: ";
+  check({{"inverse layer scale", gpt2({{"scale_attn_by_inverse_layer_idx", true}}),
+          "config.json: scale_attn_by_inverse_layer_idx = true" + off + "false"},
+         {"cross attention", gpt2({{"add_cross_attention", true}}),
+          "config.json: add_cross_attention = true" + off + "false"},
+         {"pretraining_tp", llama({{"pretraining_tp", 2}}), "config.json: pretraining_tp = 2" + off + "1"},
+         {"partial rotary", llama({{"partial_rotary_factor", 0.5}}),
+          "config.json: partial_rotary_factor = 0.5" + off + "1.0"},
+         {"mrope", with(tinyDecoder("qwen2"), {{"use_mrope", true}}),
+          "config.json: use_mrope = true" + off + "false"},
+         {"mistral biases", with(tinyDecoder("mistral"), {{"attention_bias", true}}),
+          "config.json: attention_bias = true" + off + "false"},
+         {"quantized", llama({{"quantization_config", {{"bits", 4}}}}),
+          "config.json: quantization_config = {\"bits\":4} is not supported\n"
+          "  train from the weights that are not quantized"}});
+}
+
+TEST(Refusal, NeutralValuesAreAccepted) {
+  json config = gpt2({{"scale_attn_by_inverse_layer_idx", false},
+                      {"add_cross_attention", false},
+                      {"reorder_and_upcast_attn", true},
+                      {"quantization_config", nullptr},
+                      {"pruned_heads", json::object()},
+                      {"summary_type", "cls_index"},
+                      {"use_cache", true},
+                      {"something_else", nullptr}});
+  EXPECT_EQ(errorOf(config), "");
+  EXPECT_EQ(errorOf(llama({{"pretraining_tp", 1}, {"partial_rotary_factor", 1.0}})), "");
+}
+
+TEST(Refusal, UnknownFields) {
+  check({{"far from all", llama({{"num_experts", 8}}),
+          "config.json: num_experts = 8 is not understood for llama\n"
+          "  it may change what the model computes; remove it if it does not"},
+         {"misspelt", without(llama({{"rms_norm_epsilon", 1e-6}, {"mlp_bia", true}}), "rms_norm_eps"),
+          "config.json: mlp_bia = true is not understood for llama\n"
+          "  it may change what the model computes; remove it if it does not\n"
+          "  did you mean mlp_bias?\n"
+          "config.json: rms_norm_epsilon = 1e-06 is not understood for llama\n"
+          "  it may change what the model computes; remove it if it does not"},
+         {"of another family", gpt2({{"sliding_window", 4}}),
+          "config.json: sliding_window = 4 is not understood for gpt2\n"
+          "  it may change what the model computes; remove it if it does not"}});
+}
+
+TEST(Refusal, Values) {
+  check(
+      {{"text for number", llama({{"hidden_size", "32"}}),
+        "config.json: hidden_size = \"32\" is not a whole number from 1 to 262144"},
+       {"negative", llama({{"hidden_size", -32}}),
+        "config.json: hidden_size = -32 is not a whole number from 1 to 262144"},
+       {"zero", gpt2({{"n_layer", 0}}), "config.json: n_layer = 0 is not a whole number from 1 to 4096"},
+       {"fraction", gpt2({{"n_embd", 32.5}}),
+        "config.json: n_embd = 32.5 is not a whole number from 1 to 262144"},
+       {"huge", llama({{"vocab_size", 18446744073709551615u}}),
+        "config.json: vocab_size = 18446744073709551615 is not a whole number from 1 to 268435456"},
+       {"missing", without(tinyDecoder("llama"), "intermediate_size"),
+        "config.json: intermediate_size is missing, but required\n  expected a whole number from 1 to "
+        "16777216"},
+       {"null", llama({{"num_hidden_layers", nullptr}}),
+        "config.json: num_hidden_layers is null, but required\n  expected a whole number from 1 to 4096"},
+       {"text for flag", llama({{"mlp_bias", "no"}}), "config.json: mlp_bias = \"no\" is not true or false"},
+       {"probability", gpt2({{"attn_pdrop", 1.0}}),
+        "config.json: attn_pdrop = 1.0 is not a number from 0 to 0.999"},
+       {"negative epsilon", llama({{"rms_norm_eps", -1e-6}}),
+        "config.json: rms_norm_eps = -1e-06 is not a number from 0 to 1"},
+       {"activation", gpt2({{"activation_function", "tanh"}}),
+        "config.json: activation_function = \"tanh\" is not supported\n"
+        "  supported: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, quick_gelu, relu, silu, swish"}});
+}
+
+TEST(Refusal, SizesThatDoNotFit) {
+  check({{"gpt2 heads", gpt2({{"n_head", 5}}),
+          "config.json: n_embd = 32 does not divide over n_head = 5\n  possible n_head: 1, 2, 4, 8, 16, 32"},
+         {"llama heads", llama({{"num_attention_heads", 12}}),
+          "config.json: hidden_size = 32 does not divide over num_attention_heads = 12\n"
+          "  give head_dim, or a num_attention_heads of 1, 2, 4, 8, 16, 32"},
+         {"groups", llama({{"num_key_value_heads", 3}}),
+          "config.json: num_key_value_heads = 3 does not divide num_attention_heads = 4\n"
+          "  possible num_key_value_heads: 1, 2, 4"},
+         {"odd head", llama({{"head_dim", 7}}),
+          "config.json: head_dim = 7 is odd; rotary positions turn pairs"},
+         {"qwen without groups", without(tinyDecoder("qwen2"), "num_key_value_heads"),
+          "config.json: num_key_value_heads is missing, but required\n  expected a whole number from 1 to "
+          "4096"}});
+}
+
+TEST(Refusal, Windows) {
+  json qwen = tinyDecoder("qwen2");
+  json sliding = {"full_attention", "full_attention", "full_attention", "sliding_attention"};
+  check({{"mistral silent", without(tinyDecoder("mistral"), "sliding_window"),
+          "config.json: sliding_window is missing, but required\n"
+          "  expected the size of the window, or null for none"},
+         {"no size", with(qwen, {{"use_sliding_window", true}}),
+          "config.json: use_sliding_window = true but sliding_window gives no size"},
+         {"contradiction", with(qwen, {{"layer_types", sliding}, {"sliding_window", 4}}),
+          "config.json: layer_types = "
+          "[\"full_attention\",\"full_attention\",\"full_attention\",\"sliding_attention\"] "
+          "names sliding_attention, but no window is in use\n"
+          "  set use_sliding_window to true and sliding_window to its size"},
+         {"too few", with(qwen, {{"layer_types", {"full_attention"}}}),
+          "config.json: layer_types = [\"full_attention\"] has 1 entries\n"
+          "  expected one for each of num_hidden_layers = 4"},
+         {"other kind", with(qwen, {{"layer_types", {"linear_attention"}}}),
+          "config.json: layer_types = [\"linear_attention\"] is not supported\n"
+          "  supported: full_attention, sliding_attention"}});
+}
+
+TEST(Refusal, Rope) {
+  auto scaling = [](const json &fields) { return llama({{"rope_scaling", fields}}); };
+  for (const char *kind : {"dynamic", "yarn", "longrope", "su"})
+    EXPECT_EQ(errorOf(scaling({{"rope_type", kind}, {"factor", 2.0}, {"beta_fast", 32}})),
+              fmt::format("config.json: rope_scaling.rope_type = \"{}\" is not supported\n"
+                          "  supported: default, linear, llama3",
+                          kind));
+  check({{"no factor", scaling({{"type", "linear"}}),
+          "config.json: rope_scaling.factor is missing, but required\n  expected a number from 1 to "
+          "1000000000000000"},
+         {"unknown field", scaling({{"type", "linear"}, {"factor", 2}, {"attention_factor", 1.5}}),
+          "config.json: rope_scaling.attention_factor = 1.5 is not understood for this rope type\n"
+          "  it may change what the model computes; remove it if it does not"},
+         {"two names", scaling({{"type", "linear"}, {"rope_type", "default"}, {"factor", 2}}),
+          "config.json: rope_scaling.type = \"linear\" and rope_type differ\n  keep one of them\n"
+          "config.json: rope_scaling.factor = 2 is not understood for this rope type\n"
+          "  it may change what the model computes; remove it if it does not"},
+         {"two spellings",
+          llama({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}},
+                 {"rope_parameters", {{"rope_type", "default"}}}}),
+          "config.json: rope_scaling = {\"factor\":2,\"type\":\"linear\"} and rope_parameters are two "
+          "spellings of one "
+          "thing\n  keep one of them"},
+         {"two thetas", llama({{"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}),
+          "config.json: rope_theta = 10000.0 and rope_parameters.rope_theta = 500000 differ\n  keep one of "
+          "them"},
+         {"bands",
+          scaling({{"rope_type", "llama3"},
+                   {"factor", 8},
+                   {"low_freq_factor", 4},
+                   {"high_freq_factor", 4},
+                   {"original_max_position_embeddings", 32}}),
+          "config.json: rope_scaling.high_freq_factor = 4 is not above low_freq_factor = 4"},
+         {"no theta", without(tinyDecoder("qwen3"), "rope_theta"),
+          "config.json: rope_theta is missing, but required"},
+         {"not an object", scaling("linear"), "config.json: rope_scaling = \"linear\" is not an object"}});
+}
+
+TEST(Refusal, AllProblemsAtOnce) {
+  std::string message =
+      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "tanh"}, {"mlp_bias", 1}, {"foo", 1}}));
+  for (const char *part : {"hidden_size", "hidden_act", "mlp_bias", "foo"})
+    EXPECT_NE(message.find(fmt::format("config.json: {} = ", part)), std::string::npos) << part;
+}
+
+TEST(Refusal, Json) {
+  auto error = [](const std::string &text) {
+    Result<ModelFile> file = parseModel(text, "config.json");
+    return file.isOk() ? "" : file.status().message();
+  };
+  EXPECT_EQ(error("{\n  \"a\": }").substr(0, 60),
+            "config.json: is not JSON: parse error at line 2, column 8: s");
+  EXPECT_NE(error("").find("is not JSON"), std::string::npos);
+  EXPECT_NE(error("{\"a\": NaN}").find("is not JSON"), std::string::npos);
+  EXPECT_EQ(error("[1]"), "config.json: holds an array, not an object of fields");
+  EXPECT_EQ(error("3"), "config.json: holds a number, not an object of fields");
+  EXPECT_EQ(error("{\"a\": 1, \"a\": 2}"),
+            "config.json: is not usable JSON: the key \"a\" stands there twice");
+  EXPECT_EQ(error(std::string(100000, '[')), "config.json: is not usable JSON: nested deeper than 64 levels");
+  std::string broken = "{\"model_type\": \"\xff\"}";
+  EXPECT_NE(error(broken).find("is not JSON"), std::string::npos);
+}
+
+TEST(Refusal, Files) {
+  EXPECT_EQ(loadModel("/nowhere/config.json").status().message(), "/nowhere/config.json: no such file");
+  std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "mgc_frontend_refusal";
+  std::filesystem::create_directories(folder / "config.json");
+  std::string file = (folder / "config.json").string();
+  EXPECT_EQ(loadModel(file).status().message(), file + "/config.json: no such file");
+  EXPECT_EQ(loadModel(folder.string()).status().message(), file + ": is not a file");
+  std::filesystem::remove_all(folder);
+}
+
+} // namespace

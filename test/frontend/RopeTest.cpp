@@ -1,0 +1,68 @@
+// Rotary frequencies against the published formulas, written out independently.
+#include "test/frontend/Configs.h"
+#include <cmath>
+#include <numbers>
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+std::vector<double> frequenciesOf(const json &config) {
+  return model(config).blockOf(0).attention.rope->inverseFrequencies;
+}
+
+TEST(Rope, PlainFrequencies) {
+  std::vector<double> found = frequenciesOf(tinyDecoder("llama"));
+  const std::vector<double> expected = {1, 0.1, 0.01, 0.001}; // 10000^(-i/4)
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 1e-15);
+}
+
+TEST(Rope, LinearDividesByTheFactor) {
+  std::vector<double> plain = frequenciesOf(tinyDecoder("llama"));
+  std::vector<double> linear =
+      frequenciesOf(with(tinyDecoder("llama"), {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}));
+  for (size_t i = 0; i < plain.size(); ++i)
+    EXPECT_DOUBLE_EQ(linear[i], plain[i] / 4);
+}
+
+// Llama 3.1's own numbers: 64 frequencies, all three bands.
+TEST(Rope, Llama3KeepsBlendsAndDivides) {
+  const double theta = 500000, factor = 8, low = 1, high = 4, original = 8192;
+  RopeScaling scaling{RopeScaling::Kind::llama3, factor, low, high, original};
+  std::vector<double> found = inverseFrequencies(theta, 128, scaling);
+  ASSERT_EQ(found.size(), 64u);
+  int kept = 0, blended = 0, divided = 0;
+  for (int i = 0; i < 64; ++i) {
+    double frequency = 1 / std::pow(theta, i / 64.0), wavelength = 2 * std::numbers::pi / frequency, expected;
+    if (wavelength < original / high) {
+      expected = frequency, ++kept;
+    } else if (wavelength > original / low) {
+      expected = frequency / factor, ++divided;
+    } else {
+      double smooth = (original / wavelength - low) / (high - low);
+      expected = (1 - smooth) * frequency / factor + smooth * frequency, ++blended;
+    }
+    EXPECT_NEAR(found[i] / expected, 1, 1e-13) << i;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(blended, 0);
+  EXPECT_GT(divided, 0);
+}
+
+TEST(Rope, Llama3KnownValues) { // factor 8 over 32 positions, theta 100, head size 8
+  json scaling = {{"rope_type", "llama3"},
+                  {"factor", 8.0},
+                  {"low_freq_factor", 1.0},
+                  {"high_freq_factor", 4.0},
+                  {"original_max_position_embeddings", 32}};
+  std::vector<double> found =
+      frequenciesOf(with(tinyDecoder("llama"), {{"rope_theta", 100.0}, {"rope_scaling", scaling}}));
+  const std::vector<double> expected = {1, 0.09583998588296266, 0.0125, 0.003952847075210474};
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], 1e-12);
+}
+
+} // namespace

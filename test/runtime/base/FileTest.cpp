@@ -1,0 +1,149 @@
+#include "runtime/base/File.h"
+#include "runtime/base/Json.h"
+#include "runtime/base/Npy.h"
+#include "runtime/base/Utf8.h"
+#include "test/runtime/TempDir.h"
+
+using namespace mgc;
+using namespace mgc::test;
+
+TEST(File, mapsAndRefuses) {
+  TempDir dir;
+  Result<MappedFile> file = MappedFile::open(dir.write("f", "hello"));
+  ASSERT_TRUE(isOk(file));
+  MappedFile moved = file.take();
+  EXPECT_EQ(moved.text(), "hello");
+  Result<MappedFile> empty = MappedFile::open(dir.write("e", ""));
+  ASSERT_TRUE(isOk(empty));
+  EXPECT_EQ(empty->bytes().size(), 0u);
+  EXPECT_TRUE(fails(MappedFile::open(dir.path("none")), {dir.path("none"), "cannot open"}));
+  EXPECT_TRUE(fails(MappedFile::open(dir.path()), {"is a directory"}));
+  EXPECT_TRUE(fails(MappedFile::open("/dev/null"), {"is a device"}));
+  EXPECT_TRUE(fails(readFile(dir.path("f"), 4), {"has 5 bytes, expected at most 4"}));
+}
+
+TEST(File, aMappedFileOutlivesItsReplacement) {
+  TempDir dir;
+  Result<MappedFile> file = MappedFile::open(dir.write("f", "old"));
+  ASSERT_TRUE(isOk(writeFileAtomically(dir.path("f"), "newer")));
+  EXPECT_EQ(file->text(), "old");
+  EXPECT_EQ(dir.read("f"), "newer");
+}
+
+TEST(File, writesMoreThanItsBuffer) {
+  TempDir dir;
+  std::string large(3'000'000, 'x'), small(700'000, 'y');
+  Result<AtomicFile> file = AtomicFile::create(dir.path("f"));
+  ASSERT_TRUE(isOk(file));
+  for (const std::string *part : {&small, &small, &large, &small})
+    ASSERT_TRUE(isOk(file->write(std::string_view(*part))));
+  ASSERT_TRUE(isOk(file->commit()));
+  EXPECT_EQ(dir.read("f"), small + small + large + small);
+}
+
+TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
+  TempDir dir;
+  dir.write("f", "old");
+  for (size_t size : {size_t(1'000), size_t(5'000'000)}) {
+    FileSizeLimit limit(500);
+    EXPECT_TRUE(
+        fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')), {dir.path("f"), "cannot write"}));
+  }
+  EXPECT_EQ(dir.read("f"), "old");
+  EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
+}
+
+TEST(File, cannotWriteWhereNoDirectoryIs) {
+  TempDir dir;
+  EXPECT_TRUE(fails(writeFileAtomically(dir.path("none/f"), "x"), {"cannot create"}));
+  std::filesystem::create_directory(dir.path("d"));
+  EXPECT_TRUE(fails(writeFileAtomically(dir.path("d"), "x"), {"cannot rename"}));
+  EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
+}
+
+TEST(Json, refusesDuplicatesDepthAndGarbage) {
+  EXPECT_TRUE(isOk(parseJson(R"({"a": {"b": 1}, "b": [{"b": 2}, {"b": 3}]})")));
+  EXPECT_TRUE(fails(parseJson(R"({"a": {"b": 1, "b": 1}})"), {"\"b\" is given twice"}));
+  EXPECT_TRUE(isOk(parseJson(std::string(64, '[') + std::string(64, ']'))));
+  EXPECT_TRUE(fails(parseJson(std::string(65, '[') + std::string(65, ']')), {"deeper than 64"}));
+  EXPECT_TRUE(fails(parseJson(""), {"not JSON"}));
+  EXPECT_TRUE(fails(parseJson("{} {}"), {"not JSON"}));
+  EXPECT_TRUE(fails(parseJson("[1e999]"), {"not JSON"}));
+}
+
+TEST(Json, sizes) {
+  EXPECT_EQ(jsonSize(*parseJson("9223372036854775807")), INT64_MAX);
+  EXPECT_EQ(jsonSize(nlohmann::json(int64_t(5))), 5);
+  for (const char *bad : {"-1", "1.0", "9223372036854775808", "1e3", "\"1\"", "null", "true"})
+    EXPECT_EQ(jsonSize(*parseJson(bad)), std::nullopt) << bad;
+}
+
+TEST(Utf8, findsTheFirstBadByte) {
+  for (const char *good :
+       {"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
+    EXPECT_EQ(firstInvalidUtf8(good), std::nullopt) << good;
+  for (const char *bad : {"\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
+                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98"})
+    EXPECT_EQ(firstInvalidUtf8(std::string("ab") + bad), 2u) << bad;
+}
+
+// --- NumPy
+// -----------------------------------------------------------------------------------------------------------
+
+static std::string npy(std::string header, size_t dataBytes, int version = 1) {
+  std::string bytes = "\x93NUMPY";
+  bytes += char(version);
+  bytes += '\0';
+  uint32_t length = uint32_t(header.size());
+  bytes.append(reinterpret_cast<const char *>(&length), version == 1 ? 2 : 4);
+  bytes += header;
+  for (size_t i = 0; i < dataBytes; ++i)
+    bytes += char(i);
+  return bytes;
+}
+
+TEST(Npy, readsVersionsAndTypes) {
+  TempDir dir;
+  for (int version : {1, 2, 3}) {
+    Result<Npy> file = Npy::open(dir.write(
+        "a.npy", npy("{'descr': '<u2', 'fortran_order': False, 'shape': (2, 3), }   \n", 12, version)));
+    ASSERT_TRUE(isOk(file));
+    EXPECT_EQ(file->tensor().type, ElementType::U16);
+    EXPECT_EQ(file->tensor().shape, (std::vector<int64_t>{2, 3}));
+    int64_t last;
+    convertToI64(file->tensor(), 5, 1, &last);
+    EXPECT_EQ(last, 0x0b0a);
+  }
+  Result<Npy> one =
+      Npy::open(dir.write("b.npy", npy("{'shape': (4,), 'fortran_order': False, 'descr': '|i1'}", 4)));
+  ASSERT_TRUE(isOk(one));
+  EXPECT_EQ(one->tensor().type, ElementType::I8);
+}
+
+TEST(Npy, refusesTheRest) {
+  TempDir dir;
+  auto open = [&](const std::string &bytes) { return Npy::open(dir.write("a.npy", bytes)); };
+  auto header = [](const char *descr, const char *order, const char *shape) {
+    return fmt::format("{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}\n", descr, order, shape);
+  };
+  EXPECT_TRUE(fails(open(""), {"a.npy", "does not begin"}));
+  EXPECT_TRUE(fails(open("\x93NUMPY\x01"), {"does not begin"}));
+  EXPECT_TRUE(fails(open(npy("{}", 0, 9)), {"version 9"}));
+  EXPECT_TRUE(fails(open(npy("{}", 0)), {"expected descr"}));
+  EXPECT_TRUE(fails(open(npy("{'descr': '<i4'", 0)), {"expected , or }"}));
+  EXPECT_TRUE(fails(open(npy("{'descr", 0)), {"expected a string"}));
+  EXPECT_TRUE(fails(open(npy("{'other': 1}", 0)), {"\"other\""}));
+  EXPECT_TRUE(fails(open(npy("{'descr': '<i4'}", 4).substr(0, 14)), {"header length is 16, but only 4"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "True", "(2,)"), 8)), {"fortran_order is True"}));
+  EXPECT_TRUE(fails(open(npy(header("'<f4'", "False", "(2,)"), 8)), {"'<f4'", "little-endian integers"}));
+  EXPECT_TRUE(fails(open(npy(header("'>i4'", "False", "(2,)"), 8)), {"'>i4'"}));
+  EXPECT_TRUE(fails(open(npy(header("'|b1'", "False", "(2,)"), 2)), {"'|b1'"}));
+  EXPECT_TRUE(fails(open(npy(header("[('a', '<i4')]", "False", "(2,)"), 8)), {"expected a string"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "()"), 4)), {"one or two dimensions"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(1, 1, 1)"), 4)), {"one or two dimensions"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(-1,)"), 4)), {"expected a size"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(99999999999999999999,)"), 4)), {"expected a size"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(4294967296, 4294967296)"), 4)), {"does not take"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(2,)"), 7)), {"does not take the 7 bytes"}));
+  EXPECT_TRUE(fails(open(npy(header("'<i4'", "False", "(2,)"), 9)), {"does not take the 9 bytes"}));
+}

@@ -1,0 +1,25 @@
+// The communicator backends under test. A new backend adds one row to kBackends in ConformanceTest.cpp.
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace mgc::test {
+
+// A world of ranks, and a way to run one function on all of them at once.
+class World {
+public:
+  virtual ~World() = default;
+  virtual int64_t size() const = 0;
+  virtual void run(const std::function<void(Communicator &)> &body) = 0;
+};
+
+struct Backend {
+  const char *name;
+  std::unique_ptr<World> (*make)(int64_t ranks, std::chrono::milliseconds timeout);
+};
+
+} // namespace mgc::test

@@ -1,0 +1,93 @@
+// Memory and kernels of the CPU device.
+#include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/device/cpu/CpuDevice.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mgc::test {
+namespace {
+
+uint64_t hashOfKernels() {
+  Result<MappedFile> file = MappedFile::open(MGC_TEST_KERNELS);
+  EXPECT_TRUE(file.isOk());
+  return hashName(file->text());
+}
+
+TEST(Device, memoryIsAlignedAndPoisoned) {
+  const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});
+  for (int64_t bytes : {0, 1, 64, 1000, 5 << 20}) {
+    Result<Buffer> buffer = device->allocate(bytes);
+    ASSERT_TRUE(buffer.isOk());
+    EXPECT_EQ(buffer->bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % plan::kAlignment, 0u);
+    const auto *floats = reinterpret_cast<const float *>(buffer->data());
+    for (int64_t i = 0; i < bytes / 4; i += 100)
+      EXPECT_TRUE(std::isnan(floats[i]));
+  }
+}
+
+TEST(Device, tooMuchMemoryIsAnError) {
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  EXPECT_FALSE(device->allocate(-1).isOk());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) &&           \
+    !__has_feature(thread_sanitizer)
+  const Result<Buffer> buffer = device->allocate(int64_t(1) << 60);
+  ASSERT_FALSE(buffer.isOk());
+  EXPECT_NE(buffer.status().message().find("1152921504606846976 bytes"), std::string::npos);
+#endif
+}
+
+TEST(Device, kernelsAreFoundByName) {
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  Result<std::unique_ptr<KernelLibrary>> library = device->loadKernels(MGC_TEST_KERNELS, hashOfKernels());
+  ASSERT_TRUE(library.isOk()) << library.status().message();
+  Result<RowFunction> show = (*library)->find("showScalars");
+  ASSERT_TRUE(show.isOk());
+  int32_t out[3] = {};
+  void *operands[] = {out};
+  const int64_t scalars[] = {3, 5, 8};
+  (*show)(operands, scalars, 0, 1);
+  EXPECT_EQ(out[2], 8);
+  const Result<RowFunction> missing = (*library)->find("nowhere");
+  ASSERT_FALSE(missing.isOk());
+  EXPECT_NE(missing.status().message().find("no kernel 'nowhere'"), std::string::npos);
+}
+
+TEST(Device, otherBytesThanThePlanWasWrittenForAreRefused) {
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  const uint64_t hash = hashOfKernels();
+  const auto library = device->loadKernels(MGC_TEST_KERNELS, hash + 1);
+  ASSERT_FALSE(library.isOk());
+  EXPECT_NE(library.status().message().find(fmt::format("hash to {:016x}, the plan was written for {:016x}", hash,
+                                                        hash + 1)),
+            std::string::npos);
+}
+
+TEST(Device, aFileThatIsNoLibraryIsRefused) {
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  const TempDir folder;
+  const std::string path = folder.path("kernels.so");
+  ASSERT_TRUE(writeFileAtomically(path, "not an object file").isOk());
+  const auto library = device->loadKernels(path, hashName("not an object file"));
+  ASSERT_FALSE(library.isOk());
+  EXPECT_EQ(library.status().message().find(path + ": cannot be loaded"), 0u) << library.status().message();
+  EXPECT_FALSE(device->loadKernels(folder.path("absent.so"), 0).isOk());
+}
+
+TEST(Device, aPlanWithAnUnknownKernelIsRefusedAtLoad) {
+  plan::Plan plan = makePipelinePlan(1).plan;
+  std::get<plan::RowKernel>(plan.programs[1].instructions[0].body).symbol = "absent";
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  const std::string kernels = MGC_TEST_KERNELS;
+  const auto engine = Engine::create(plan, kernels.substr(0, kernels.rfind('/')), *device);
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_EQ(engine.status().message().find("rank 0: chunk forward.0: forward/0: "), 0u) << engine.status().message();
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,200 @@
+// The engine on the two-stage plan: what it computes, that it is the same every time, and that a step allocates
+// nothing.
+#include "test/runtime/exec/AllocationCount.h"
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+constexpr float kRate = 0.5f;
+
+StepScalars scalarsOf(int64_t step) {
+  OptimizerOptions options;
+  return stepScalars(options, kRate, step);
+}
+
+void setWeights(const PipelinePlan &pipeline, const Engine &engine) {
+  for (int64_t rank = 0; rank < static_cast<int64_t>(engine.arenas().size()) / 2; ++rank)
+    for (int64_t s = 0; s < pipeline.plan.sequenceLength; ++s)
+      inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
+}
+
+// The same model in a few loops over the global batch.
+struct Reference {
+  std::vector<double> w, gradient;
+  double lossSum = 0, tokens = 0;
+  explicit Reference(const plan::Plan &plan) {
+    for (int64_t s = 0; s < plan.sequenceLength; ++s)
+      w.push_back(0.25 * static_cast<double>(s + 1));
+  }
+  void step(const plan::Plan &plan, const GlobalBatch &batch) {
+    gradient.assign(w.size(), 0);
+    lossSum = tokens = 0;
+    for (size_t i = 0; i < batch.tokens.size(); ++i) {
+      if (batch.labels[i] == kIgnoredLabel)
+        continue;
+      lossSum += batch.tokens[i] * w[i % w.size()];
+      gradient[i % w.size()] += batch.tokens[i];
+      tokens += 1;
+    }
+    for (size_t s = 0; s < w.size(); ++s)
+      w[s] -= kRate * gradient[s] / tokens;
+  }
+  double norm() const {
+    double squares = 0;
+    for (double value : gradient)
+      squares += value * value;
+    return std::sqrt(squares);
+  }
+};
+
+TEST(Engine, trainsAsTheReferenceDoes) {
+  for (int64_t dp : {1, 2, 3})
+    for (int threads : {1, 2}) {
+      const PipelinePlan pipeline = makePipelinePlan(dp);
+      std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.threadsPerRank = threads});
+      setWeights(pipeline, *engine);
+      Reference reference(pipeline.plan);
+      for (int64_t step = 0; step < 4; ++step) {
+        const GlobalBatch batch = makeBatch(pipeline.plan, step);
+        reference.step(pipeline.plan, batch);
+        Result<StepResult> result = engine->step(step, batch, scalarsOf(step));
+        ASSERT_TRUE(result.isOk()) << result.status().message();
+        EXPECT_EQ(result->tokens, reference.tokens);
+        EXPECT_NEAR(result->loss, reference.lossSum / reference.tokens, 1e-3);
+        EXPECT_NEAR(result->gradientNorm, reference.norm(), 1e-2);
+      }
+      for (int64_t rank = 0; rank < dp; ++rank)
+        for (size_t s = 0; s < reference.w.size(); ++s)
+          EXPECT_NEAR(inArena<float>(*engine, rank, pipeline.valueOffset)[s], reference.w[s], 1e-3);
+    }
+}
+
+TEST(Engine, sameRunTwiceGivesTheSameBits) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  std::vector<std::vector<float>> runs;
+  for (int threads : {1, 1, 3}) {
+    std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.threadsPerRank = threads});
+    setWeights(pipeline, *engine);
+    std::vector<float> seen;
+    for (int64_t step = 0; step < 3; ++step) {
+      Result<StepResult> result = engine->step(step, makeBatch(pipeline.plan, step), scalarsOf(step));
+      ASSERT_TRUE(result.isOk()) << result.status().message();
+      seen.push_back(static_cast<float>(result->loss));
+    }
+    const float *w = inArena<float>(*engine, 0, pipeline.valueOffset);
+    seen.insert(seen.end(), w, w + pipeline.plan.sequenceLength);
+    runs.push_back(seen);
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_EQ(runs[0], runs[2]) << "the number of threads must not matter to row kernels";
+}
+
+TEST(Engine, aStepAllocatesNothing) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
+  setWeights(pipeline, *engine);
+  const GlobalBatch batch = makeBatch(pipeline.plan, 0);
+  int64_t calls = 0;
+  const std::function<Status()> beforeUpdate = [&] {
+    ++calls;
+    return Status::ok();
+  };
+  const AllocationCount count;
+  for (int64_t step = 0; step < 5; ++step)
+    if (!engine->step(step, batch, scalarsOf(step), beforeUpdate).isOk())
+      FAIL();
+  EXPECT_EQ(count.count(), 0);
+  EXPECT_EQ(calls, 5);
+}
+
+TEST(AllocationCount, seesAnAllocation) {
+  const AllocationCount count;
+  const auto value = std::make_unique<std::vector<int>>(100);
+  EXPECT_GE(count.count(), 2);
+}
+
+TEST(Engine, allocatesExactlyWhatThePlanSays) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
+  ASSERT_EQ(engine->arenas().size(), 4u);
+  // The last byte was poisoned, so it is there; the sanitizer watches the next one.
+  for (int64_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(*inArena<uint8_t>(*engine, rank, pipeline.plan.stages[rank / 2].bytes - 1), 0xFF);
+}
+
+TEST(Engine, beforeUpdateSeesCompleteGradientsAndOldValues) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
+  setWeights(pipeline, *engine);
+  Reference reference(pipeline.plan);
+  const GlobalBatch batch = makeBatch(pipeline.plan, 0);
+  const std::vector<double> before = reference.w;
+  reference.step(pipeline.plan, batch);
+  int64_t calls = 0;
+  Result<StepResult> result = engine->step(0, batch, scalarsOf(0), [&] {
+    ++calls;
+    for (int64_t rank : {0, 1})
+      for (size_t s = 0; s < before.size(); ++s) {
+        EXPECT_EQ(inArena<float>(*engine, rank, pipeline.gradientOffset)[s], reference.gradient[s]);
+        EXPECT_EQ(inArena<float>(*engine, rank, pipeline.valueOffset)[s], before[s]);
+      }
+    EXPECT_EQ(engine->results().tokens, reference.tokens);
+    return Status::ok();
+  });
+  ASSERT_TRUE(result.isOk()) << result.status().message();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Engine, writesTheStepScalarsToEveryRank) {
+  const PipelinePlan pipeline = makePipelinePlan(1);
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
+  setWeights(pipeline, *engine);
+  const StepScalars scalars = scalarsOf(6);
+  ASSERT_TRUE(engine->step(0, makeBatch(pipeline.plan, 0), scalars).isOk());
+  for (int64_t rank : {0, 1})
+    EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset), scalars.data(),
+                          sizeof scalars),
+              0);
+}
+
+// Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a collective
+// that stage 0 joins later in its list. The second send must not overtake the first, deferred one.
+TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
+  plan::Plan plan = emptyPlan({{"pp", 2}});
+  std::vector<int64_t> meet(2), buffers(2);
+  for (int64_t stage : {0, 1}) {
+    plan::StagePlan &to = plan.stages[stage];
+    StageLayout layout;
+    to.stepScalarsOffset = layout.place("scalars", 64);
+    to.resultsOffset = layout.place("scalars", 64);
+    buffers[stage] = layout.place("communication", 3 * 64);
+    layout.finish(to);
+    plan::Collective collective;
+    collective.chunk = 16;
+    collective.stages = {0, 1};
+    meet[stage] = addChunk(plan, stage, "forward.0", ProgramBuilder("meet", {64}).add(collective, {0, 0}),
+                           {to.resultsOffset});
+  }
+  const int64_t a = buffers[0], b = buffers[1];
+  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
+                             transferStep(true, 1, 12, 0, a + 64, 64), runStep(meet[0]), runStep(meet[0])};
+  plan.stages[1].schedule = {runStep(meet[1]), transferStep(true, 0, 10, 0, b, 64), runStep(meet[1]),
+                             transferStep(false, 0, 11, 0, b + 64, 64), transferStep(false, 0, 12, 0, b + 128, 64)};
+  std::unique_ptr<Engine> engine = makeEngine(plan, {.timeout = std::chrono::seconds(30)});
+  for (int64_t step = 0; step < 20; ++step) {
+    std::memset(engine->arenas()[0] + a + 64, 7, 64);
+    std::memset(engine->arenas()[1] + b, static_cast<int>(step + 1), 64);
+    Result<StepResult> result = engine->step(step, makeBatch(plan, 0), scalarsOf(0));
+    ASSERT_TRUE(result.isOk()) << result.status().message();
+    EXPECT_EQ(*inArena<uint8_t>(*engine, 1, b + 64), step + 1) << "forwarded by stage 0";
+    EXPECT_EQ(*inArena<uint8_t>(*engine, 1, b + 128), 7);
+  }
+}
+
+} // namespace
+} // namespace mgc::test

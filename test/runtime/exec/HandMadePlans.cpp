@@ -1,0 +1,290 @@
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/plan/Mesh.h"
+#include "runtime/plan/Verify.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+
+int64_t StageLayout::place(const std::string &kind, int64_t bytes) {
+  const int64_t offset = bytes_;
+  const int64_t padded = (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+  regions_.push_back({kind, offset, padded});
+  bytes_ += padded;
+  return offset;
+}
+
+void StageLayout::finish(plan::StagePlan &stage) const {
+  stage.regions = regions_;
+  stage.bytes = bytes_;
+}
+
+plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes) {
+  plan::Plan plan;
+  plan.mesh.axes = axes;
+  for (const plan::Axis &axis : axes)
+    plan.mesh.named[axis.name] = {axis.name};
+  int64_t dp = 1;
+  for (const plan::Axis &axis : axes)
+    if (axis.name == "dp")
+      dp = axis.size;
+  plan.modelConfig = "{}";
+  plan.modelType = "hand-made";
+  plan.sequenceLength = sizes.sequence;
+  plan.microBatchSize = sizes.microBatch;
+  plan.microbatches = sizes.microbatches;
+  plan.globalBatchSize = sizes.microBatch * dp * sizes.microbatches;
+  plan.vocabulary = 100;
+  plan.schedule = "by hand";
+  const std::filesystem::path kernels = MGC_TEST_KERNELS;
+  plan.kernelLibrary = kernels.filename();
+  Result<MappedFile> file = MappedFile::open(kernels);
+  EXPECT_TRUE(file.isOk());
+  plan.kernelHash = file.isOk() ? hashName(file->text()) : 0;
+  plan.stages.resize(plan::stageCount(plan.mesh));
+  return plan;
+}
+
+ProgramBuilder::ProgramBuilder(std::string name, std::vector<int64_t> segmentBytes) {
+  program.name = std::move(name);
+  for (size_t i = 0; i < segmentBytes.size(); ++i)
+    program.segments.push_back(fmt::format("segment{}", i));
+  program.segmentBytes = std::move(segmentBytes);
+}
+
+ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments) {
+  plan::Instruction instruction;
+  instruction.body = std::move(body);
+  for (int64_t segment : segments)
+    instruction.operands.push_back({segment, 0});
+  instruction.label = fmt::format("{}/{}", program.name, program.instructions.size());
+  program.instructions.push_back(std::move(instruction));
+  return *this;
+}
+
+plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars) {
+  plan::RowKernel kernel;
+  kernel.symbol = symbol;
+  kernel.range = range;
+  for (int64_t value : scalars) {
+    plan::Scalar scalar;
+    scalar.value = value;
+    kernel.scalars.push_back(scalar);
+  }
+  return kernel;
+}
+
+int64_t addChunk(plan::Plan &plan, int64_t stage, const std::string &name, const ProgramBuilder &program,
+                 const std::vector<int64_t> &offsets) {
+  plan::Chunk chunk;
+  chunk.name = name;
+  plan::Call call;
+  call.program = static_cast<int64_t>(plan.programs.size());
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const bool inSlot = offsets[i] < 0;
+    if (inSlot) {
+      chunk.slots.push_back(fmt::format("slot{}", chunk.slots.size()));
+      chunk.slotBytes.push_back(program.program.segmentBytes[i]);
+    }
+    call.segments.push_back({inSlot ? -1 - offsets[i] : -1, inSlot ? 0 : offsets[i]});
+  }
+  chunk.calls.push_back(call);
+  plan.programs.push_back(program.program);
+  plan.stages[stage].chunks.push_back(chunk);
+  return static_cast<int64_t>(plan.stages[stage].chunks.size()) - 1;
+}
+
+plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch, std::vector<int64_t> slots,
+                           std::vector<int64_t> waits) {
+  plan::ScheduleStep step;
+  step.kind = plan::ScheduleStep::Kind::run;
+  step.chunk = chunk;
+  step.microbatch = microbatch;
+  step.slots = std::move(slots);
+  step.waits = std::move(waits);
+  return step;
+}
+
+plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_t microbatch, int64_t offset,
+                                int64_t bytes, std::vector<int64_t> waits) {
+  plan::ScheduleStep step;
+  step.kind = isSend ? plan::ScheduleStep::Kind::send : plan::ScheduleStep::Kind::recv;
+  step.peer = peer;
+  step.value = value;
+  step.microbatch = microbatch;
+  step.offset = offset;
+  step.bytes = bytes;
+  step.waits = std::move(waits);
+  return step;
+}
+
+namespace {
+
+plan::Collective allReduce(int64_t elements, const plan::Axes &axes, const std::vector<int64_t> &stages = {}) {
+  plan::Collective collective;
+  collective.chunk = elements;
+  collective.axes = axes;
+  collective.stages = stages;
+  return collective;
+}
+
+plan::Move fill(int64_t bytes) {
+  plan::Move move;
+  move.kind = plan::Move::Kind::fill;
+  move.bytes = bytes;
+  return move;
+}
+
+plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t offset, int64_t stride) {
+  plan::Input input;
+  input.kind = kind;
+  input.type = kind == plan::Input::Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
+  input.dims = {{"s", plan.sequenceLength, {}}, {"b", plan.globalBatchSize / plan.microbatches, {"dp"}}};
+  input.offset = offset;
+  input.microbatchStride = stride;
+  return input;
+}
+
+constexpr int64_t kActivation = 1, kGradient = 2; // values that travel
+constexpr int64_t kLine = plan::kAlignment;
+
+// Sizes and offsets that both stages of the pipeline plan use.
+struct PipelineBuilder {
+  PipelinePlan result;
+  plan::Plan &plan = result.plan;
+  int64_t wBytes, activationBytes; // of one microbatch, one rank
+  explicit PipelineBuilder(int64_t dp, const PlanSizes &sizes)
+      : result{emptyPlan({{"pp", 2}, {"dp", dp}}, sizes), 0, 0}, wBytes(sizes.sequence * 4),
+        activationBytes(sizes.sequence * sizes.microBatch * 4) {
+    buildFirstStage();
+    buildLastStage();
+  }
+  void placeScalars(plan::StagePlan &stage, StageLayout &layout) {
+    stage.stepScalarsOffset = layout.place("scalars", kLine);
+    stage.resultsOffset = layout.place("scalars", kLine);
+  }
+  ProgramBuilder reduceResults(const std::string &name, const std::vector<int64_t> &segments) {
+    ProgramBuilder program(name, segments);
+    program.add(allReduce(2, {"dp"}), {0, 0});
+    program.add(allReduce(2, {}, {0, 1}), {0, 0});
+    return program;
+  }
+  void buildFirstStage();
+  void buildLastStage();
+};
+
+void PipelineBuilder::buildFirstStage() {
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  placeScalars(stage, layout);
+  const int64_t w = result.valueOffset = layout.place("parameters", wBytes);
+  const int64_t wGradient = result.gradientOffset = layout.place("gradients", wBytes);
+  const int64_t tokens = layout.place("inputs", activationBytes * plan.microbatches);
+  const int64_t buffers = layout.place("communication", activationBytes * plan.microbatches);
+  layout.finish(stage);
+  stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, activationBytes)};
+
+  const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
+  const int64_t begin = addChunk(plan, 0, "begin",
+                                 ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
+                                 {wGradient, stage.resultsOffset});
+  const int64_t forward =
+      addChunk(plan, 0, "forward.0",
+               ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
+                   .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
+               {-1, w, -2});
+  const int64_t backward =
+      addChunk(plan, 0, "backward.0",
+               ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
+                   .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
+               {-1, -2, wGradient});
+  ProgramBuilder reduceProgram = reduceResults("reduce.first", {kLine, wBytes});
+  reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
+  const int64_t reduce = addChunk(plan, 0, "reduce", reduceProgram, {stage.resultsOffset, wGradient});
+  const int64_t update = addChunk(plan, 0, "update",
+                                  ProgramBuilder("update", {wBytes, wBytes, kLine, kLine})
+                                      .add(rowKernel("descend", s), {0, 1, 2, 3}),
+                                  {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset});
+
+  std::vector<plan::ScheduleStep> &steps = stage.schedule;
+  steps.push_back(runStep(begin));
+  const auto bufferOf = [&](int64_t m) { return buffers + m * activationBytes; };
+  std::vector<int64_t> receives;
+  for (int64_t m = 0; m < plan.microbatches; ++m) {
+    steps.push_back(runStep(forward, m, {tokens + m * activationBytes, bufferOf(m)}));
+    steps.push_back(transferStep(true, 1, kActivation, m, bufferOf(m), activationBytes,
+                                 {static_cast<int64_t>(steps.size()) - 1}));
+    steps.push_back(transferStep(false, 1, kGradient, m, bufferOf(m), activationBytes,
+                                 {static_cast<int64_t>(steps.size()) - 1}));
+    receives.push_back(static_cast<int64_t>(steps.size()) - 1);
+  }
+  for (int64_t m = 0; m < plan.microbatches; ++m)
+    steps.push_back(runStep(backward, m, {tokens + m * activationBytes, bufferOf(m)}, {receives[m]}));
+  steps.push_back(runStep(reduce));
+  steps.push_back(runStep(update));
+}
+
+void PipelineBuilder::buildLastStage() {
+  plan::StagePlan &stage = plan.stages[1];
+  StageLayout layout;
+  placeScalars(stage, layout);
+  const int64_t weights = layout.place("inputs", activationBytes * plan.microbatches);
+  const int64_t received = layout.place("communication", activationBytes * plan.microbatches);
+  const int64_t gradients = layout.place("communication", activationBytes * plan.microbatches);
+  layout.finish(stage);
+  stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
+
+  const int64_t elements = plan.sequenceLength * plan.microBatchSize;
+  const int64_t begin = addChunk(plan, 1, "begin", ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
+                                 {stage.resultsOffset});
+  const int64_t loss = addChunk(plan, 1, "forward.0",
+                                ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
+                                    .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
+                                {-1, -2, -3, stage.resultsOffset});
+  const int64_t reduce = addChunk(plan, 1, "reduce", reduceResults("reduce.last", {kLine}), {stage.resultsOffset});
+  const int64_t update = addChunk(plan, 1, "update", ProgramBuilder("update.last", {}), {});
+
+  std::vector<plan::ScheduleStep> &steps = stage.schedule;
+  steps.push_back(runStep(begin));
+  for (int64_t m = 0; m < plan.microbatches; ++m) {
+    const int64_t offset = m * activationBytes;
+    steps.push_back(transferStep(false, 0, kActivation, m, received + offset, activationBytes));
+    steps.push_back(runStep(loss, m, {received + offset, weights + offset, gradients + offset},
+                            {static_cast<int64_t>(steps.size()) - 1}));
+    steps.push_back(transferStep(true, 0, kGradient, m, gradients + offset, activationBytes,
+                                 {static_cast<int64_t>(steps.size()) - 1}));
+  }
+  steps.push_back(runStep(reduce));
+  steps.push_back(runStep(update));
+}
+
+} // namespace
+
+PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) { return PipelineBuilder(dp, sizes).result; }
+
+std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options) {
+  static const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});
+  const Status verified = plan::verifyPlan(plan);
+  EXPECT_TRUE(verified.isOk()) << verified.message();
+  if (options.threadsPerRank == 0)
+    options.threadsPerRank = 1;
+  const std::string bundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
+  Result<std::unique_ptr<Engine>> engine = Engine::create(plan, bundle, *device, std::move(options));
+  EXPECT_TRUE(engine.isOk()) << engine.status().message();
+  return engine.isOk() ? engine.take() : nullptr;
+}
+
+GlobalBatch makeBatch(const plan::Plan &plan, int64_t step) {
+  GlobalBatch batch(plan);
+  for (int64_t i = 0; i < static_cast<int64_t>(batch.tokens.size()); ++i) {
+    batch.tokens[i] = static_cast<int32_t>((i * 7 + step * 13 + i / 5) % plan.vocabulary);
+    batch.labels[i] = i % 11 == 3 ? kIgnoredLabel : static_cast<int32_t>(i % plan.vocabulary);
+  }
+  return batch;
+}
+
+} // namespace mgc::test

@@ -1,0 +1,63 @@
+// Small plans written by hand, with the kernels of TestKernels.cpp, and the engine to run them on.
+#pragma once
+
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Engine.h"
+#include "runtime/plan/Plan.h"
+
+namespace mgc::test {
+
+// Lays buffers of a stage one after another; all of them are one region of their kind.
+class StageLayout {
+public:
+  int64_t place(const std::string &kind, int64_t bytes);
+  void finish(plan::StagePlan &stage) const;
+  int64_t bytes() const { return bytes_; }
+
+private:
+  std::vector<plan::Region> regions_;
+  int64_t bytes_ = 0;
+};
+
+// A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its scalars.
+struct PlanSizes {
+  int64_t sequence = 16, microBatch = 2, microbatches = 3;
+};
+plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes = {});
+
+// A program whose instruction i uses whole segments; operands[i] are segment numbers.
+struct ProgramBuilder {
+  plan::Program program;
+  ProgramBuilder(std::string name, std::vector<int64_t> segmentBytes);
+  ProgramBuilder &add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments);
+};
+plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars = {});
+
+// Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets; an offset
+// below 0 is slot -1 - offset of the chunk. Returns the chunk's index in the stage.
+int64_t addChunk(plan::Plan &plan, int64_t stage, const std::string &name, const ProgramBuilder &program,
+                 const std::vector<int64_t> &offsets);
+
+plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<int64_t> slots = {},
+                           std::vector<int64_t> waits = {});
+plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_t microbatch, int64_t offset,
+                                int64_t bytes, std::vector<int64_t> waits = {});
+
+// The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the loss.
+// Gradients come back into the buffers the activations left from, so stage 0's receives wait for its sends.
+struct PipelinePlan {
+  plan::Plan plan;
+  int64_t valueOffset = 0, gradientOffset = 0; // of w, in stage 0
+};
+PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes = {});
+
+// Fails the test when the plan does not verify or load. Memory is poisoned.
+std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options = {});
+
+GlobalBatch makeBatch(const plan::Plan &plan, int64_t step);
+
+template <typename T> T *inArena(const Engine &engine, int64_t rank, int64_t offset) {
+  return reinterpret_cast<T *>(engine.arenas()[rank] + offset);
+}
+
+} // namespace mgc::test

@@ -1,0 +1,44 @@
+// Small plans with parameters of every kind, over any mesh; and memory for their ranks.
+#pragma once
+
+#include "runtime/plan/Mesh.h"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace mgc::test {
+
+struct MeshSizes {
+  int64_t pp = 1, dp = 1, tpg = 1, tpr = 1;
+};
+
+// Two layers of a GPT-2 with 8 query heads in groups of 2 on 4 kv heads, tied embedding on the first and the
+// last stage, vocabulary 37 padded to 40. All sizes divide by tpg, tpr in {1, 2} and tp in {1, 2, 4}.
+plan::Plan makePlan(const MeshSizes &sizes, bool zero = false);
+
+// A plan of random parameters on a random mesh: any number of dimensions, grouped at will, cut with offsets
+// from larger tensors, padded, split over any axes.
+plan::Plan makeRandomPlan(uint32_t seed);
+
+// One allocation per rank, full of a byte that is no zero.
+class Memory {
+public:
+  explicit Memory(const plan::Plan &plan);
+  std::span<std::byte *const> arenas() const { return pointers_; }
+  float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter,
+               size_t place = 0) const;
+  std::span<float> floats(const plan::Plan &plan, int64_t rank, int64_t byteOffset, int64_t count) const;
+
+private:
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+  std::vector<std::byte *> pointers_;
+};
+
+// The file index of each local element of a parameter on a rank, -1 for padding: computed from the
+// definition, element by element.
+std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
+
+int64_t product(std::span<const int64_t> sizes);
+
+} // namespace mgc::test

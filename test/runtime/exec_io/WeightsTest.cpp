@@ -1,0 +1,263 @@
+// Loading and initialising: every element of every rank against the definition.
+#include "runtime/exec/Weights.h"
+
+#include "runtime/base/Philox.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/exec_io/TestPlan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <map>
+
+using namespace mgc;
+using namespace mgc::test;
+using plan::Bucket;
+using plan::Parameter;
+using plan::Plan;
+
+namespace {
+
+uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
+
+// The value every element of a file tensor has in these tests.
+float fileValue(const std::string &tensor, int64_t index) {
+  return float(hashName(tensor) % 97) + float(index) / 8;
+}
+
+std::map<std::string, std::vector<int64_t>> tensorShapes(const Plan &plan) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const Parameter &parameter : plan.parameters)
+    shapes[parameter.tensor] = parameter.fileShape;
+  return shapes;
+}
+
+// Writes a checkpoint of fileValue, with `prefix` before each name.
+void writeCheckpoint(const std::string &path, const std::map<std::string, std::vector<int64_t>> &shapes,
+                     const std::string &prefix = "") {
+  std::vector<TensorSpec> specs;
+  std::vector<float> values;
+  for (const auto &[name, shape] : shapes) {
+    specs.push_back({prefix + name, ElementType::F32, shape});
+    for (int64_t i = 0; i < product(shape); ++i)
+      values.push_back(fileValue(name, i));
+  }
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
+  ASSERT_TRUE(isOk(writer));
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+  ASSERT_TRUE(isOk(writer->commit()));
+}
+
+using Expected = std::function<float(const Parameter &, int64_t index)>;
+
+// Each value of each rank is `expected` of its file index, 0 where the file has none: padding of dimensions,
+// and the buckets between and after parameters. Moments are zero.
+void expectAll(const Plan &plan, const Memory &memory, const Expected &expected) {
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
+    int64_t stage = plan::stageOf(plan.mesh, rank);
+    for (size_t b = 0; b < plan.stages[stage].buckets.size(); ++b) {
+      const Bucket &bucket = plan.stages[stage].buckets[b];
+      std::vector<float> values(size_t(bucket.elements), 0.0f);
+      for (const Parameter &parameter : plan.parameters)
+        for (const Parameter::Place &place : parameter.places)
+          if (place.stage == stage && place.bucket == int64_t(b)) {
+            std::vector<int64_t> indices = naiveFileIndices(plan.mesh, parameter, rank);
+            for (size_t i = 0; i < indices.size(); ++i)
+              values[place.elementOffset + i] = indices[i] < 0 ? 0 : expected(parameter, indices[i]);
+          }
+      std::span<float> found = memory.floats(plan, rank, bucket.valueOffset, bucket.elements);
+      for (int64_t i = 0; i < bucket.elements; ++i)
+        ASSERT_EQ(bits(found[i]), bits(values[i])) << "rank " << rank << " bucket " << b << " element " << i;
+      int64_t slice = bucket.elements / (bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1);
+      for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
+        for (float moment : memory.floats(plan, rank, offset, slice))
+          ASSERT_EQ(bits(moment), 0u);
+    }
+  }
+}
+
+const std::vector<MeshSizes> kMeshes = {{1, 1, 1, 1}, {1, 1, 2, 1}, {1, 1, 1, 2}, {1, 1, 2, 2},
+                                        {2, 1, 1, 1}, {1, 3, 1, 1}, {3, 2, 2, 2}, {2, 2, 4, 1}};
+
+Result<Checkpoint> fullCheckpoint(const TempDir &dir, const Plan &plan) {
+  writeCheckpoint(dir.path("model.safetensors"), tensorShapes(plan));
+  return Checkpoint::open(dir.path());
+}
+
+} // namespace
+
+TEST(LoadWeights, slicesAsDefinedOnEveryMesh) {
+  for (bool zero : {false, true})
+    for (const MeshSizes &sizes : kMeshes) {
+      TempDir dir;
+      Plan plan = makePlan(sizes, zero);
+      Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
+      ASSERT_TRUE(isOk(checkpoint));
+      Memory memory(plan);
+      ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
+      expectAll(plan, memory, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+    }
+}
+
+TEST(LoadWeights, slicesRandomParametersAsDefined) {
+  int64_t elements = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    TempDir dir;
+    Plan plan = makeRandomPlan(seed);
+    Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
+    ASSERT_TRUE(isOk(checkpoint));
+    Memory memory(plan);
+    ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
+    expectAll(plan, memory,
+              [&](const Parameter &p, int64_t i) { return ++elements, fileValue(p.tensor, i); });
+    if (HasFatalFailure())
+      return;
+  }
+  EXPECT_GT(elements, 10'000);
+}
+
+TEST(LoadWeights, takesEitherPrefix) {
+  TempDir dir;
+  Plan plan = makePlan({1, 1, 2, 1});
+  writeCheckpoint(dir.path("model.safetensors"), tensorShapes(plan), "transformer.");
+  Memory memory(plan);
+  ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
+  expectAll(plan, memory, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+}
+
+TEST(LoadWeights, takesATiedEmbeddingFromItsOtherName) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  auto shapes = tensorShapes(plan);
+  auto embedding = shapes.extract("wte.weight");
+  embedding.key() = "lm_head.weight";
+  shapes.insert(std::move(embedding));
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  Memory memory(plan);
+  ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
+  EXPECT_EQ(memory.value(plan, 0, plan.parameters[0])[3], fileValue("lm_head.weight", 3));
+}
+
+TEST(LoadWeights, skipsRanksOfOtherProcesses) {
+  TempDir dir;
+  Plan plan = makePlan({1, 2, 1, 1});
+  Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
+  Memory memory(plan);
+  std::vector<std::byte *> arenas = {nullptr, memory.arenas()[1]};
+  ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, arenas)));
+  EXPECT_EQ(memory.value(plan, 1, plan.parameters[0])[5], fileValue("wte.weight", 5));
+  EXPECT_TRUE(fails(saveWeights(plan, arenas, dir.path()), {"rank 0 is not in this process"}));
+}
+
+TEST(LoadWeights, reportsAllProblemsAtOnceAndWritesNothing) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  auto shapes = tensorShapes(plan);
+  shapes.erase("h.0.mlp.c_fc.weight");
+  shapes["h.1.mlp.c_fc.weight"] = {20, 16};
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  Memory memory(plan);
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+            {dir.path(), "2 tensors do not fit", "h.0.mlp.c_fc.weight: missing, expected shape [16, 20]",
+             "h.1.mlp.c_fc.weight: found shape [20, 16], expected [16, 20]"}));
+  EXPECT_EQ(bits(memory.value(plan, 0, plan.parameters[0])[0]), 0x7f7f7f7fu);
+}
+
+TEST(LoadWeights, limitsTheReportAndHintsAtAnotherModel) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  for (int i = 0; i < 30; ++i) {
+    Parameter extra = plan.parameters[0];
+    extra.name = extra.tensor = fmt::format("extra.{}", i);
+    plan.parameters.push_back(extra);
+  }
+  writeCheckpoint(dir.path("model.safetensors"), {{"encoder.weight", {1}}});
+  Memory memory(plan);
+  Status status = loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas());
+  EXPECT_TRUE(fails(status, {"more", "it has tensors such as encoder.weight"}));
+  EXPECT_EQ(std::ranges::count(status.message(), '\n'), 22);
+}
+
+TEST(LoadWeights, convertsHalfAndRefusesIntegers) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  auto shapes = tensorShapes(plan);
+  auto load = [&](ElementType type) {
+    std::vector<TensorSpec> specs;
+    std::vector<uint16_t> values;
+    for (const auto &[name, shape] : shapes) {
+      specs.push_back({name, type, shape});
+      for (int64_t i = 0; i < product(shape); ++i)
+        values.push_back(uint16_t(0x3f80 + i % 2)); // BF16: 1 and 1 + 2^-7. F16: 1.875 and 1.8759765625
+    }
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(dir.path("model.safetensors"), specs);
+    EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+    EXPECT_TRUE(isOk(writer->commit()));
+    Memory memory(plan);
+    Status status = loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas());
+    return std::pair(status, memory.value(plan, 0, plan.parameters[0])[1]);
+  };
+  EXPECT_EQ(load(ElementType::BF16).second, 1.0078125f);
+  EXPECT_EQ(load(ElementType::F16).second, 1.8759765625f);
+  EXPECT_TRUE(fails(load(ElementType::I16).first,
+                    {"wte.weight: found I16 [37, 16], expected F32, BF16, F16 or F64"}));
+}
+
+TEST(LoadWeights, refusesPlansThatReachOutside) {
+  TempDir dir;
+  Plan good = makePlan({1, 2, 2, 1}, true);
+  Result<Checkpoint> checkpoint = fullCheckpoint(dir, good);
+  Memory memory(good);
+  auto tryWith = [&](auto change) {
+    Plan plan = good;
+    change(plan);
+    return loadWeights(plan, *checkpoint, memory.arenas());
+  };
+  EXPECT_TRUE(isOk(tryWith([](Plan &) {})));
+  EXPECT_TRUE(
+      fails(tryWith([](Plan &p) { p.parameters[1].offset[1] = 40; }), {"[40, 40 + 24) of dimension 1"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[1].offset[1] = -1; }), {"of dimension 1"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[1].grouping[1] = 4; }), {"grouping has 4"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[1].grouping[1] = 2; }), {"leaves out 1"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[1].offset.pop_back(); }), {"expected equal"}));
+  EXPECT_TRUE(
+      fails(tryWith([](Plan &p) { p.parameters[0].dims[0].size = 41; }), {"dimension v has size 41"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[0].dims[0].valid = 41; }), {"41 valid"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[0].dims[0].axes = {"xp"}; }), {"axis 'xp'"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[0].dims[0].axes = {"pp"}; }), {"split over pp"}));
+  EXPECT_TRUE(
+      fails(tryWith([](Plan &p) { p.parameters[0].places[0].elementOffset = 1 << 20; }), {"do not fit"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[0].places[0].bucket = 7; }), {"does not exist"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.parameters[0].places.clear(); }), {"no stage holds it"}));
+  EXPECT_TRUE(
+      fails(tryWith([](Plan &p) { p.parameters[2].fileShape = {16, 99}; }), {"but [16, 48] in parameter"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.stages[0].bytes = 100; }), {"does not fit the 100 bytes"}));
+  EXPECT_TRUE(
+      fails(tryWith([](Plan &p) { p.stages[0].buckets[0].elements |= 1; }), {"do not divide into 2"}));
+  EXPECT_TRUE(fails(tryWith([](Plan &p) { p.mesh.axes[1].size = 3; }), {"4 allocations for a mesh of 6"}));
+}
+
+TEST(InitWeights, keysValuesBySeedTensorAndFileIndex) {
+  for (const MeshSizes &sizes : kMeshes) {
+    Plan plan = makePlan(sizes);
+    Memory memory(plan);
+    ASSERT_TRUE(isOk(initWeights(plan, 1234, memory.arenas())));
+    expectAll(plan, memory, [](const Parameter &p, int64_t i) {
+      if (p.init != plan::InitKind::normal)
+        return p.init == plan::InitKind::ones ? 1.0f : 0.0f;
+      float value;
+      normalRange(1234, hashName(p.tensor), uint64_t(i), 1, p.initStd, &value);
+      return value;
+    });
+  }
+}
+
+TEST(InitWeights, differsBySeed) {
+  Plan plan = makePlan({});
+  Memory one(plan), two(plan);
+  ASSERT_TRUE(isOk(initWeights(plan, 1, one.arenas())));
+  ASSERT_TRUE(isOk(initWeights(plan, 2, two.arenas())));
+  EXPECT_NE(*one.value(plan, 0, plan.parameters[0]), *two.value(plan, 0, plan.parameters[0]));
+}

@@ -1,0 +1,142 @@
+// Attention as its definition says, in double, with whole score rows: what the blocked kernels are tested
+// against.
+#pragma once
+
+#include "runtime/base/Philox.h"
+#include "runtime/kernels/Attention.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace mgc::test {
+
+// Operands and results of one problem, with the calls to run it.
+struct AttentionProblem {
+  plan::Attention a;
+  AttentionScalars scalars;
+  std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
+  std::vector<int32_t> queryPositions, keyPositions, samples;
+
+  explicit AttentionProblem(const plan::Attention &attention) : a(attention) {
+    if (a.scale == 1)
+      a.scale = 1 / std::sqrt(static_cast<double>(a.d));
+    const int64_t queries = a.s * a.b * a.g * a.r, keys = a.t * a.b * a.g;
+    q = random(queries * a.d, 1), k = random(keys * a.d, 2), v = random(keys * a.d, 3);
+    outputGradient = random(queries * a.d, 4);
+    queryPositions.resize(a.s * a.b), keyPositions.resize(a.t * a.b);
+    samples.resize(a.b);
+    for (int64_t b = 0; b < a.b; ++b) { // queries are the last s of t positions
+      samples[b] = static_cast<int32_t>(100 + b);
+      for (int64_t s = 0; s < a.s; ++s)
+        queryPositions[s * a.b + b] = static_cast<int32_t>(s + std::max<int64_t>(a.t - a.s, 0));
+      for (int64_t t = 0; t < a.t; ++t)
+        keyPositions[t * a.b + b] = static_cast<int32_t>(t);
+    }
+  }
+
+  static std::vector<float> random(int64_t count, uint64_t seed) {
+    std::vector<float> values(count);
+    normalRange(seed, 0, 0, count, 1, values.data());
+    return values;
+  }
+
+  void run(int threads) {
+    const float unset = std::numeric_limits<float>::quiet_NaN(); // everything is to be written
+    o.assign(q.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
+    dq.assign(q.size(), unset), dk.assign(k.size(), unset), dv.assign(v.size(), unset);
+    for (bool backward : {false, true}) {
+      a.backward = backward;
+      const int64_t bytes = attentionWorkspaceBytes(a);
+      std::vector<float> workspace(bytes / 4 + 16, unset);
+      char *aligned = reinterpret_cast<char *>(workspace.data());
+      aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
+      attention(a,
+                {q.data(), k.data(), v.data(), queryPositions.data(), keyPositions.data(), samples.data(),
+                 o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
+                scalars, threads);
+    }
+  }
+};
+
+struct AttentionExpected {
+  std::vector<double> o, lse, dq, dk, dv;
+};
+
+// Probabilities of one query row, all keys; dropped[t] is dropout's factor.
+struct ReferenceRow {
+  std::vector<double> p, dropped;
+  double lse = 0;
+};
+
+inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b, int64_t g, int64_t r) {
+  const plan::Attention &a = x.a;
+  const int64_t query = x.queryPositions[s * a.b + b], head = x.scalars.headOffset + g * a.groupStride + r;
+  const float *q = &x.q[(((s * a.b + b) * a.g + g) * a.r + r) * a.d];
+  ReferenceRow row{std::vector<double>(a.t), std::vector<double>(a.t, 1)};
+  double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t t = 0; t < a.t; ++t) {
+    const int64_t key = x.keyPositions[t * a.b + b];
+    row.p[t] = -std::numeric_limits<double>::infinity();
+    if (key > query || (a.window > 0 && query - key >= a.window))
+      continue;
+    row.p[t] = 0;
+    for (int64_t d = 0; d < a.d; ++d)
+      row.p[t] += a.scale * q[d] * x.k[((t * a.b + b) * a.g + g) * a.d + d];
+    maximum = std::max(maximum, row.p[t]);
+    if (a.dropout > 0) {
+      const PhiloxWords words =
+          philox({uint32_t(x.samples[b]), uint32_t(head), uint32_t(query), uint32_t(key)},
+                 dropoutKey(x.scalars.seed, a.site, x.scalars.instance));
+      row.dropped[t] = words[0] >= a.dropout * 4294967296.0 ? 1 / (1 - a.dropout) : 0;
+    }
+  }
+  for (double &p : row.p)
+    sum += p = std::isinf(p) ? 0 : std::exp(p - maximum);
+  for (double &p : row.p)
+    p = sum > 0 ? p / sum : 0;
+  row.lse = sum > 0 ? maximum + std::log(sum) : -std::numeric_limits<double>::infinity();
+  return row;
+}
+
+inline void addReferenceRow(const AttentionProblem &x, int64_t s, int64_t b, int64_t g, int64_t r,
+                            AttentionExpected &e) {
+  const plan::Attention &a = x.a;
+  const int64_t index = ((s * a.b + b) * a.g + g) * a.r + r;
+  const auto keyAt = [&](int64_t t) { return ((t * a.b + b) * a.g + g) * a.d; };
+  const ReferenceRow row = referenceRow(x, s, b, g, r);
+  e.lse[index] = row.lse;
+  for (int64_t t = 0; t < a.t; ++t)
+    for (int64_t d = 0; d < a.d; ++d)
+      e.o[index * a.d + d] += row.p[t] * row.dropped[t] * x.v[keyAt(t) + d];
+  // The gradient of softmax: ds = p (dp - sum of p dp).
+  std::vector<double> dp(a.t);
+  double mean = 0;
+  for (int64_t t = 0; t < a.t; ++t) {
+    for (int64_t d = 0; d < a.d; ++d)
+      dp[t] += row.dropped[t] * x.outputGradient[index * a.d + d] * x.v[keyAt(t) + d];
+    mean += row.p[t] * dp[t];
+  }
+  for (int64_t t = 0; t < a.t; ++t)
+    for (int64_t d = 0; d < a.d; ++d) {
+      const double ds = a.scale * row.p[t] * (dp[t] - mean);
+      e.dq[index * a.d + d] += ds * x.k[keyAt(t) + d];
+      e.dk[keyAt(t) + d] += ds * x.q[index * a.d + d];
+      e.dv[keyAt(t) + d] += row.p[t] * row.dropped[t] * x.outputGradient[index * a.d + d];
+    }
+}
+
+inline AttentionExpected reference(const AttentionProblem &x) {
+  const plan::Attention &a = x.a;
+  AttentionExpected e;
+  e.o.resize(x.q.size()), e.dq.resize(x.q.size()), e.lse.resize(a.s * a.b * a.g * a.r);
+  e.dk.resize(x.k.size()), e.dv.resize(x.k.size());
+  for (int64_t s = 0; s < a.s; ++s)
+    for (int64_t b = 0; b < a.b; ++b)
+      for (int64_t g = 0; g < a.g; ++g)
+        for (int64_t r = 0; r < a.r; ++r)
+          addReferenceRow(x, s, b, g, r, e);
+  return e;
+}
+
+} // namespace mgc::test

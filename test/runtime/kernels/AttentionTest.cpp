@@ -1,0 +1,156 @@
+// Blocked attention, forward and backward, against its definition; equal bits for every thread count.
+#include "test/runtime/kernels/AttentionReference.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::test;
+
+static std::string describe(const plan::Attention &a) {
+  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}", a.s, a.t, a.b, a.g, a.r, a.d,
+                     a.window, a.dropout);
+}
+
+static void expectNear(const std::vector<float> &found, const std::vector<double> &expected, const char *name,
+                       const plan::Attention &a) {
+  ASSERT_EQ(found.size(), expected.size());
+  double scale = 1;
+  for (double value : expected)
+    scale = std::isfinite(value) ? std::max(scale, std::abs(value)) : scale;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::isinf(expected[i]))
+      ASSERT_EQ(found[i], expected[i]) << name << "[" << i << "] " << describe(a);
+    else
+      ASSERT_NEAR(found[i], expected[i], 4e-6 * scale) << name << "[" << i << "] " << describe(a);
+  }
+}
+
+static void check(AttentionProblem problem) {
+  problem.run(1);
+  const AttentionExpected expected = reference(problem);
+  expectNear(problem.o, expected.o, "o", problem.a);
+  expectNear(problem.lse, expected.lse, "lse", problem.a);
+  expectNear(problem.dq, expected.dq, "dq", problem.a);
+  expectNear(problem.dk, expected.dk, "dk", problem.a);
+  expectNear(problem.dv, expected.dv, "dv", problem.a);
+}
+
+TEST(Attention, causal) {
+  for (int64_t d : {1, 8, 16, 64, 80})
+    for (int64_t s : {1, 7, 64, 129, 300})
+      check(AttentionProblem({.s = s, .t = s, .b = 2, .g = 1, .r = 2, .d = d}));
+}
+
+TEST(Attention, unequalLengths) {
+  for (auto [s, t] : {std::pair<int64_t, int64_t>{1, 300}, {5, 129}, {130, 7}, {64, 128}, {40, 300}})
+    check(AttentionProblem({.s = s, .t = t, .b = 1, .g = 2, .r = 1, .d = 16}));
+}
+
+TEST(Attention, groupedQueries) {
+  for (int64_t r : {1, 3, 4, 70})
+    check(AttentionProblem({.s = 67, .t = 67, .b = 2, .g = 3, .r = r, .d = 8}));
+}
+
+TEST(Attention, window) {
+  for (int64_t window : {1, 2, 50, 128, 1000})
+    check(AttentionProblem({.s = 300, .t = 300, .b = 1, .g = 1, .r = 2, .d = 8, .window = window}));
+}
+
+TEST(Attention, zigzagPositions) {
+  for (int64_t window : {0, 40}) {
+    AttentionProblem problem({.s = 150, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .window = window});
+    for (int64_t s = 0; s < 150; ++s) // the first and the last quarter; keys back to front
+      problem.queryPositions[s * 2] = problem.queryPositions[s * 2 + 1] =
+          static_cast<int32_t>(s < 75 ? s : s + 150);
+    for (int64_t t = 0; t < 300; ++t)
+      problem.keyPositions[t * 2 + 1] = static_cast<int32_t>(299 - t);
+    check(problem);
+  }
+}
+
+TEST(Attention, permutedPositions) {
+  AttentionProblem problem({.s = 129, .t = 200, .b = 2, .g = 2, .r = 1, .d = 16, .window = 60});
+  for (int64_t i = 0; i < 400; ++i)
+    problem.keyPositions[i] = static_cast<int32_t>(i * 37 % 200);
+  for (int64_t i = 0; i < 258; ++i)
+    problem.queryPositions[i] = static_cast<int32_t>(i * 53 % 220);
+  check(problem);
+}
+
+TEST(Attention, queriesThatSeeNothing) {
+  AttentionProblem problem({.s = 130, .t = 140, .b = 2, .g = 1, .r = 2, .d = 8});
+  for (int64_t s = 0; s < 130; ++s)
+    problem.queryPositions[s * 2] = s % 3 ? -1 : static_cast<int32_t>(s);
+  for (int64_t s = 64; s < 130; ++s)
+    problem.queryPositions[s * 2 + 1] = -5;
+  problem.run(1);
+  for (int64_t i = 0; i < 2 * 8; ++i) {
+    EXPECT_EQ(problem.o[100 * 2 * 2 * 8 + i], 0);
+    EXPECT_EQ(problem.dq[100 * 2 * 2 * 8 + i], 0);
+  }
+  check(problem);
+  problem.a.t = 0;
+  problem.keyPositions.clear(), problem.k.clear(), problem.v.clear();
+  check(problem);
+}
+
+TEST(Attention, extremePositionsDoNotOverflow) {
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
+                    greatest = std::numeric_limits<int32_t>::max();
+  for (int64_t window : {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
+    AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
+    problem.queryPositions = {least, 0, greatest, 5};
+    problem.keyPositions = {greatest, least, 0, 5};
+    check(problem);
+  }
+}
+
+TEST(Attention, hugeScoresStayFinite) {
+  AttentionProblem problem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300});
+  problem.run(1);
+  for (const auto *values : {&problem.o, &problem.lse, &problem.dq, &problem.dk, &problem.dv})
+    for (float value : *values)
+      EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Attention, nanIsNotHidden) {
+  AttentionProblem problem({.s = 3, .t = 3, .b = 1, .g = 1, .r = 1, .d = 8});
+  problem.q[8] = std::numeric_limits<float>::quiet_NaN();
+  problem.run(1);
+  EXPECT_TRUE(std::isnan(problem.o[8]));
+  EXPECT_FALSE(std::isnan(problem.o[0]));
+}
+
+TEST(Attention, sameBitsForEveryThreadCount) {
+  for (double dropout : {0.0, 0.25}) {
+    AttentionProblem one({.s = 300, .t = 300, .b = 2, .g = 3, .r = 2, .d = 16, .dropout = dropout});
+    AttentionProblem four = one, many = one;
+    one.run(1), four.run(4), many.run(100);
+    for (const AttentionProblem *other : {&four, &many}) {
+      EXPECT_EQ(one.o, other->o);
+      EXPECT_EQ(one.lse, other->lse);
+      EXPECT_EQ(one.dq, other->dq);
+      EXPECT_EQ(one.dk, other->dk);
+      EXPECT_EQ(one.dv, other->dv);
+    }
+  }
+}
+
+TEST(Attention, workspaceDoesNotGrowWithTheScores) {
+  const plan::Attention small = {.s = 1024, .t = 1024, .b = 4, .g = 12, .r = 1, .d = 64};
+  plan::Attention large = small;
+  large.s = large.t = 65536;
+  EXPECT_LT(attentionWorkspaceBytes(small), 1 << 20);
+  EXPECT_LT(attentionWorkspaceBytes(large), attentionWorkspaceBytes(small) + kAttentionLanes * 65536 * 5);
+  EXPECT_EQ(attentionWorkspaceBytes(small) % plan::kAlignment, 0);
+}
+
+TEST(Attention, workspaceOfImpossibleSizesSaturates) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  for (bool backward : {false, true})
+    EXPECT_EQ(attentionWorkspaceBytes(
+                  {.backward = backward, .s = most, .t = most, .b = most, .g = most, .r = most, .d = most}),
+              most);
+  EXPECT_EQ(attentionWorkspaceBytes({}), 0);
+}

@@ -1,0 +1,84 @@
+// Every transposition, accumulation and shape against sums in double.
+#include "runtime/kernels/Gemm.h"
+
+#include "runtime/base/Philox.h"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <vector>
+
+using namespace mgc;
+
+static std::vector<float> randomVector(int64_t count, uint64_t seed) {
+  std::vector<float> values(count);
+  normalRange(seed, 0, 0, count, 1, values.data());
+  return values;
+}
+
+static std::string describe(const plan::Gemm &g) {
+  return fmt::format("m={} n={} k={} transposeA={} transposeB={} accumulate={}", g.m, g.n, g.k, g.transposeA,
+                     g.transposeB, g.accumulate);
+}
+
+static void check(const plan::Gemm &g, int threads) {
+  const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2),
+                           before = randomVector(g.m * g.n, 3);
+  std::vector<float> c = before;
+  gemm(g, a.data(), b.data(), c.data(), threads);
+  for (int64_t i = 0; i < g.m; ++i)
+    for (int64_t j = 0; j < g.n; ++j) {
+      double expected = g.accumulate ? before[i * g.n + j] : 0;
+      for (int64_t p = 0; p < g.k; ++p)
+        expected += static_cast<double>(a[g.transposeA ? p * g.m + i : i * g.k + p]) *
+                    b[g.transposeB ? j * g.k + p : p * g.n + j];
+      ASSERT_NEAR(c[i * g.n + j], expected, 2e-6 * std::sqrt(g.k + 1.0) * 4)
+          << describe(g) << " at " << i << "," << j;
+    }
+}
+
+TEST(Gemm, allShapes) {
+  const int64_t shapes[][3] = {{1, 1, 1},    {1, 1, 1000},  {1, 1, 7},    {1, 17, 33}, {17, 1, 33},
+                               {5, 3, 1},    {2, 2, 2},     {7, 9, 11},   {64, 64, 8}, {1, 64, 64},
+                               {64, 1, 300}, {129, 65, 67}, {3, 200, 4},  {0, 3, 2},   {3, 0, 2},
+                               {3, 2, 0},    {1, 1, 0},     {96, 80, 513}};
+  for (const auto &shape : shapes)
+    for (int flags = 0; flags < 8; ++flags)
+      for (int threads : {1, 4})
+        check({shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0}, threads);
+}
+
+TEST(Gemm, longDotIsExactToRounding) {
+  const int64_t k = 1 << 20;
+  const std::vector<float> a(k, 0.1f), b(k, 1.0f);
+  float c = 0;
+  gemm({.m = 1, .n = 1, .k = k}, a.data(), b.data(), &c, 1);
+  EXPECT_EQ(c, static_cast<float>(static_cast<double>(0.1f) * k));
+}
+
+TEST(Gemm, sameBitsEveryTime) {
+  for (int threads : {1, 2, 4}) {
+    const plan::Gemm g = {.m = 70, .n = 50, .k = 3000, .transposeA = true};
+    const std::vector<float> a = randomVector(g.m * g.k, 1), b = randomVector(g.k * g.n, 2);
+    std::vector<float> first(g.m * g.n), again(g.m * g.n);
+    gemm(g, a.data(), b.data(), first.data(), threads);
+    for (int i = 0; i < 5; ++i) {
+      gemm(g, a.data(), b.data(), again.data(), threads);
+      EXPECT_EQ(first, again) << threads << " threads";
+    }
+  }
+}
+
+TEST(Gemm, stridedPartsLeaveTheRestAlone) {
+  const int64_t m = 5, n = 6, k = 7, stride = 20;
+  const std::vector<float> a = randomVector(m * stride, 1), b = randomVector(k * stride, 2);
+  std::vector<float> c(m * stride, 9);
+  stridedGemm({.m = m, .n = n, .k = k}, {a.data(), stride}, {b.data(), stride}, c.data(), stride);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < stride; ++j) {
+      double expected = j < n ? 0 : 9;
+      for (int64_t p = 0; p < k && j < n; ++p)
+        expected += static_cast<double>(a[i * stride + p]) * b[p * stride + j];
+      EXPECT_NEAR(c[i * stride + j], expected, 1e-5);
+    }
+}

@@ -1,0 +1,85 @@
+// Operand sizes, each worked out by hand, and the checked arithmetic below them.
+#include "runtime/plan/Operands.h"
+#include "test/runtime/plan/SmallPlan.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mgc::plan {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+// "A:32 B:64 C:128!" of an instruction of the small plan; ! is written.
+std::string describe(SmallInstruction index) {
+  Plan plan = makeSmallPlan();
+  std::string text;
+  for (const OperandInfo &info : operandsOf(plan.mesh, plan.programs[0].instructions[index].body))
+    text += fmt::format("{}{}:{}{}", text.empty() ? "" : " ", info.name, info.bytes.value_or(-1),
+                        info.use == OperandInfo::Use::written ? "!" : "");
+  return text;
+}
+
+TEST(Operands, SizesByHand) {
+  EXPECT_EQ(describe(kGemm), "A:32 B:64 C:128!");
+  EXPECT_EQ(describe(kRowKernel), "");
+  EXPECT_EQ(describe(kAttention), "q:32 k:32 v:32 queryPos:16 keyPos:16 o:32! lse:16! workspace:64!");
+  EXPECT_EQ(describe(kAttentionBackward), "q:32 k:32 v:32 o:32 lse:16 do:32 queryPos:16 keyPos:16 sample:4 "
+                                          "dq:32! dk:32! dv:32! workspace:64!");
+  EXPECT_EQ(describe(kAllReduce), "source:64 destination:64!");
+  EXPECT_EQ(describe(kAllGather), "source:64 destination:128!");
+  EXPECT_EQ(describe(kReduceScatter), "source:128 destination:64!");
+  EXPECT_EQ(describe(kAllToAll), "source:256 destination:256!");
+  EXPECT_EQ(describe(kCopy), "source:64 destination:64!");
+  EXPECT_EQ(describe(kFill), "destination:64!");
+  EXPECT_EQ(describe(kSlice), "source:64 destination:32!");
+  EXPECT_EQ(describe(kDemote), "source:64 destination:64!");
+}
+
+TEST(Operands, GroupedQueriesAreLargerThanKeys) {
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 11, .d = 13};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].bytes, Checked(4 * 2 * 5 * 7 * 11 * 13));
+  EXPECT_EQ(infos[1].bytes, Checked(4 * 3 * 5 * 7 * 13));
+  EXPECT_EQ(infos[4].bytes, Checked(4 * 3 * 5));
+  EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5 * 7 * 11));
+}
+
+TEST(Operands, OverflowGivesNoSize) {
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), Gemm{.m = kMax, .n = 1, .k = 2});
+  EXPECT_FALSE(infos[0].bytes);
+  EXPECT_EQ(infos[1].bytes, Checked(8));
+}
+
+TEST(Operands, StagesFormTheGroup) {
+  Mesh mesh = makeSmallPlan().mesh;
+  EXPECT_EQ(groupSize(mesh, Collective{.stages = {0, 1}, .chunk = 1}), 2);
+  EXPECT_EQ(groupSize(mesh, Collective{.axes = {"dp", "tp"}, .chunk = 1}), 4);
+}
+
+TEST(Checked, StopsAtTheLimits) {
+  EXPECT_EQ(checkedAdd(kMax - 1, 1), Checked(kMax));
+  EXPECT_FALSE(checkedAdd(kMax, 1));
+  EXPECT_FALSE(checkedAdd(std::numeric_limits<int64_t>::min(), -1));
+  EXPECT_EQ(checkedMultiply(int64_t(1) << 31, int64_t(1) << 31), Checked(int64_t(1) << 62));
+  EXPECT_FALSE(checkedMultiply(int64_t(1) << 32, int64_t(1) << 31));
+  EXPECT_FALSE(checkedAdd(std::nullopt, 0));
+  EXPECT_EQ(checkedProduct({}), Checked(1));
+  EXPECT_EQ(checkedProduct({2, 3, 7}), Checked(42));
+  EXPECT_FALSE(checkedProduct({kMax, 2, 0}));
+}
+
+TEST(Checked, RangesInsideLimits) {
+  EXPECT_TRUE(fitsInside(0, 10, 10));
+  EXPECT_TRUE(fitsInside(10, 0, 10));
+  EXPECT_FALSE(fitsInside(1, 10, 10));
+  EXPECT_FALSE(fitsInside(11, 0, 10));
+  EXPECT_FALSE(fitsInside(-1, 5, 10));
+  EXPECT_FALSE(fitsInside(0, -1, 10));
+  EXPECT_FALSE(fitsInside(0, std::nullopt, 10));
+  EXPECT_FALSE(fitsInside(kMax, kMax, kMax));
+}
+
+} // namespace
+} // namespace mgc::plan

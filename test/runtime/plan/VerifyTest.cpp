@@ -1,0 +1,396 @@
+// Each rule of verifyPlan is broken once, and the message must say so and where.
+#include "runtime/plan/Verify.h"
+#include "test/runtime/plan/SmallPlan.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mgc::plan {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+struct Broken {
+  const char *name;
+  std::function<void(Plan &)> breakIt;
+  const char *message; // a line of the error begins with it
+};
+
+void PrintTo(const Broken &broken, std::ostream *out) { *out << broken.name; }
+
+class Verify : public testing::TestWithParam<Broken> {};
+
+TEST(Verify, TheSmallPlanIsSound) {
+  Status status = verifyPlan(makeSmallPlan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+TEST(Verify, ListsAllViolations) {
+  Plan plan = makeSmallPlan();
+  plan.vocabulary = 0;
+  plan.stages[1].schedule[0].peer = 7;
+  std::string message = verifyPlan(plan).message();
+  EXPECT_NE(message.find("vocabulary: found 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("stages[1].schedule[0]: peer 7"), std::string::npos) << message;
+}
+
+TEST_P(Verify, RefusesABrokenRule) {
+  Plan plan = makeSmallPlan();
+  GetParam().breakIt(plan);
+  Status status = verifyPlan(plan);
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(("\n" + status.message()).find(std::string("\n") + GetParam().message), std::string::npos)
+      << status.message();
+}
+
+Instruction &instruction(Plan &plan, SmallInstruction index) { return plan.programs[0].instructions[index]; }
+template <typename T> T &body(Plan &plan, SmallInstruction index) {
+  return std::get<T>(instruction(plan, index).body);
+}
+
+const Broken kNumbers[] = {
+    {"Version", [](Plan &plan) { plan.version = 2; }, "version: found 2, expected 1"},
+    {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
+    {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
+    {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
+     "stages: found 1 stages, but the mesh has 2 along pp"},
+    {"SequenceLength", [](Plan &plan) { plan.sequenceLength = 0; }, "sequenceLength: found 0"},
+    {"MicroBatchSize", [](Plan &plan) { plan.microBatchSize = -1; }, "microBatchSize: found -1"},
+    {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
+    {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
+    {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
+    {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
+     "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
+    {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0 or 1"},
+    {"DType", [](Plan &plan) { plan.dtype = "f16"; }, "dtype: found 'f16', expected 'f32'"},
+    {"LibraryOutside", [](Plan &plan) { plan.kernelLibrary = "kernels/../../x.so"; },
+     "kernelLibrary: 'kernels/../../x.so' must"},
+    {"LibraryAbsolute", [](Plan &plan) { plan.kernelLibrary = "/x.so"; },
+     "kernelLibrary: '/x.so' must be a path inside"},
+    {"LibraryMissing", [](Plan &plan) { plan.kernelLibrary = ""; },
+     "kernelLibrary: is empty, but programs run row kernels"},
+};
+
+const Broken kParameters[] = {
+    {"Name", [](Plan &plan) { plan.parameters[1].name = "wte.weight"; },
+     "parameters[1]: name 'wte.weight' is empty or comes twice"},
+    {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
+     "parameters[0]: 'wte.weight' names no tensor"},
+    {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
+    {"Grouping", [](Plan &plan) { plan.parameters[0].grouping = {1, 2}; },
+     "parameters[0]: fileShape, grouping and offset must"},
+    {"GroupingNegative", [](Plan &plan) { plan.parameters[0].grouping = {3, -1}; },
+     "parameters[0]: fileShape, grouping and"},
+    {"GroupingHuge", [](Plan &plan) { plan.parameters[0].grouping = {kMax, kMax}; },
+     "parameters[0]: fileShape, grouping and"},
+    {"Offsets", [](Plan &plan) { plan.parameters[0].offset = {0}; },
+     "parameters[0]: fileShape, grouping and offset must"},
+    {"FileView", [](Plan &plan) { plan.parameters[2].offset = {0, 9}; },
+     "parameters[2]: file dimension 1: 4 elements from 9 on"},
+    {"FileOffset", [](Plan &plan) { plan.parameters[2].offset = {-1, 8}; },
+     "parameters[2]: file dimension 0: 4 elements from -1"},
+    {"Divides", [](Plan &plan) { plan.parameters[0].dims[0].size = 9; },
+     "parameters[0].dims[0]: size = 9 must be positive and"},
+    {"DimZero", [](Plan &plan) { plan.parameters[0].dims[1].size = 0; },
+     "parameters[0].dims[1]: size = 0 must be positive and"},
+    {"Valid", [](Plan &plan) { plan.parameters[0].dims[0].valid = 9; },
+     "parameters[0].dims[0]: valid = 9 is not in [1, size = 8]"},
+    {"DimAxes", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"xp"}; },
+     "parameters[0].dims[1]: axis 'xp' is not in the mesh"},
+    {"DimAxesTwice", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"tpg"}; },
+     "parameters[0].dims: axis 'tpg' comes twice"},
+    {"DimsHuge",
+     [](Plan &plan) {
+       plan.parameters[3].dims = {{"h", kMax, 4, {}}, {"g", 2, 1, {}}};
+       plan.parameters[3].grouping = {2};
+     },
+     "parameters[3].dims: the sizes multiply to more than 64 bits hold"},
+    {"NoPlace", [](Plan &plan) { plan.parameters[3].places.clear(); },
+     "parameters[3]: 'ln_f.weight' has no place"},
+    {"PlaceStage", [](Plan &plan) { plan.parameters[3].places[0].stage = 2; },
+     "parameters[3].places[0]: stage 2 is not one of 2"},
+    {"PlaceTwice", [](Plan &plan) { plan.parameters[0].places[1].stage = 0; },
+     "parameters[0].places[1]: 'wte.weight' has two places"},
+    {"PlaceBucket", [](Plan &plan) { plan.parameters[3].places[0].bucket = -1; },
+     "parameters[3].places[0]: bucket -1 is not one of 2"},
+    {"PlaceRange", [](Plan &plan) { plan.parameters[3].places[0].elementOffset = 13; },
+     "parameters[3].places[0]: 4 elements from 13"},
+    {"PlaceOverlap", [](Plan &plan) { plan.parameters[2].places[0].elementOffset = 7; },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 8) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
+    {"SplitAxes", [](Plan &plan) { plan.stages[0].buckets[1].splitAxes = {}; },
+     "parameters[1].places[0]: 'h.0.attn.c_attn.weight[k]' is split over [tpg], its bucket 'plain' over []"},
+    {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
+     "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages "
+     "[]"},
+};
+
+const Broken kBuckets[] = {
+    {"TiedStage", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 2}; },
+     "stages[1].buckets[0].tiedStages: [0, 2] must"},
+    {"TiedTwice", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 0}; },
+     "stages[1].buckets[0].tiedStages: [0, 0] must"},
+    {"TiedSelf", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0}; },
+     "stages[1].buckets[0]: tiedStages [0] does not have"},
+    {"Elements", [](Plan &plan) { plan.stages[1].buckets[1].elements = -16; },
+     "stages[1].buckets[1]: elements = -16 is negative"},
+    {"Axes", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"xp"}; },
+     "stages[0].buckets[0]: axis 'xp' is not in the mesh"},
+    {"AxesApart", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"tpg"}; },
+     "stages[0].buckets[0]: axis 'tpg' comes twice"},
+    {"ShardDivides", [](Plan &plan) { plan.stages[0].buckets[0].elements = 31; },
+     "stages[0].buckets[0]: elements = 31 does not divide into aligned slices for 2 ranks; a multiple of 32 "
+     "would"},
+    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 16; },
+     "stages[0].buckets[0]: elements = 16 does not"},
+    {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
+     "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
+    {"GradientShard", [](Plan &plan) { plan.stages[0].buckets[1].gradientShardOffset = 512; },
+     "stages[0].buckets[1]: is not sharded, so gradientShardOffset must equal gradientOffset"},
+    {"ValueAligned", [](Plan &plan) { plan.stages[0].buckets[0].valueOffset = 4; },
+     "stages[0].buckets[0]: valueOffset = 4 must"},
+    {"GradientInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientOffset = 3136; },
+     "stages[0].buckets[0]: gradientOffset = 3136 must be a multiple of 64, and its 32 elements lie inside"},
+    {"ShardInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientShardOffset = 3200; },
+     "stages[0].buckets[0]: gradientShardOffset = 3200 must be a multiple of 64, and its 16 elements lie "
+     "inside"},
+    {"MomentNegative", [](Plan &plan) { plan.stages[0].buckets[1].firstMomentOffset = -64; },
+     "stages[0].buckets[1]: firstMomentOffset = -64 must"},
+    {"MomentHuge", [](Plan &plan) { plan.stages[0].buckets[1].elements = kMax; },
+     "stages[0].buckets[1]: secondMomentOffset = 768"},
+    {"BuffersApart", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 640; },
+     "stages[0].buckets: secondMoment of bucket 'plain' [640, 704) and secondMoment of bucket 'tied' [640, "
+     "704) overlap"},
+};
+
+const Broken kPrograms[] = {
+    {"SegmentCount", [](Plan &plan) { plan.programs[0].segments.pop_back(); },
+     "programs[0]: found 1 segments and 2 segmentBytes"},
+    {"SegmentBytes", [](Plan &plan) { plan.programs[0].segmentBytes[1] = -1; },
+     "programs[0]: segmentBytes[1] = -1 is negative"},
+    {"OperandCount", [](Plan &plan) { instruction(plan, kGemm).operands.pop_back(); },
+     "programs[0].instructions[0]: found 2 operands, expected 3 (block.fwd/0)"},
+    {"OperandCountAttention", [](Plan &plan) { body<Attention>(plan, kAttention).dropout = 0.5; },
+     "programs[0].instructions[2]: found 8 operands, expected 9"},
+    {"OperandSegment", [](Plan &plan) { instruction(plan, kGemm).operands[1].segment = 2; },
+     "programs[0].instructions[0].operands[1]: segment 2 is not one of 2"},
+    {"OperandSize", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 900; },
+     "programs[0].instructions[0].operands[2]: operand C (128 bytes from 900 on) is not inside segment 'y' "
+     "of 1024"},
+    {"OperandNegative", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = -64; },
+     "programs[0].instructions[0].operands[2]: operand C (128 bytes from -64 on)"},
+    {"OperandHuge", [](Plan &plan) { body<Gemm>(plan, kGemm).m = kMax; },
+     "programs[0].instructions[0].operands[0]: operand A (more than 2^63 bytes from 0 on)"},
+    {"OperandAligned", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 2; },
+     "programs[0].instructions[0].operands[2]: offset 2 is not a multiple of 4"},
+    {"RowKernelOffset", [](Plan &plan) { instruction(plan, kRowKernel).operands[1].offset = 1028; },
+     "programs[0].instructions[1].operands[1]: operand (0 bytes from 1028 on) is not inside"},
+    {"RowKernelSymbol", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).symbol = ""; },
+     "programs[0].instructions[1]: the row"},
+    {"RowKernelRange", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).range = -1; },
+     "programs[0].instructions[1]: range = -1"},
+    {"RowKernelFlops", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).flops = -1; },
+     "programs[0].instructions[1]: flops = -1"},
+    {"RowKernelBytes", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).bytes = NAN; },
+     "programs[0].instructions[1]: bytes = nan"},
+    {"ScalarAxes", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).scalars[0].terms[0].axes = {"xp"}; },
+     "programs[0].instructions[1]: axis 'xp' is not in the mesh"},
+    {"GemmSize", [](Plan &plan) { body<Gemm>(plan, kGemm).k = 0; },
+     "programs[0].instructions[0]: k = 0 must be positive"},
+    {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
+     "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
+    {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
+     "programs[0].instructions[2]: r = 0 must be"},
+    {"AttentionScale", [](Plan &plan) { body<Attention>(plan, kAttention).scale = NAN; },
+     "programs[0].instructions[2]: scale = nan"},
+    {"AttentionWindow", [](Plan &plan) { body<Attention>(plan, kAttention).window = -1; },
+     "programs[0].instructions[2]: window = -1"},
+    {"AttentionDropout", [](Plan &plan) { body<Attention>(plan, kAttention).dropout = 1; },
+     "programs[0].instructions[2]: dropout = 1 is not in [0, 1)"},
+    {"AttentionStride", [](Plan &plan) { body<Attention>(plan, kAttention).groupStride = -1; },
+     "programs[0].instructions[2]: groupStride = -1 is negative"},
+    {"AttentionScalar",
+     [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
+     "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
+    {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
+     "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
+    {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },
+     "programs[0].instructions[2]: operand lse is written and overlaps operand o"},
+};
+
+const Broken kCollectives[] = {
+    {"Chunk", [](Plan &plan) { body<Collective>(plan, kAllGather).chunk = 0; },
+     "programs[0].instructions[5]: chunk = 0 must be"},
+    {"Outer", [](Plan &plan) { body<Collective>(plan, kAllGather).outer = -1; },
+     "programs[0].instructions[5]: outer = -1 must be"},
+    {"AllReduceOuter", [](Plan &plan) { body<Collective>(plan, kAllReduce).outer = 2; },
+     "programs[0].instructions[4]: outer = 2, but allReduce has outer = 1"},
+    {"Middle", [](Plan &plan) { body<Collective>(plan, kAllGather).middle = 2; },
+     "programs[0].instructions[5]: middle = 2, but only allToAll has a middle"},
+    {"Axes", [](Plan &plan) { body<Collective>(plan, kAllGather).axes = {"xp"}; },
+     "programs[0].instructions[5]: axis 'xp' is not in the mesh"},
+    {"AxesAndStages", [](Plan &plan) { body<Collective>(plan, kAllGather).stages = {0, 1}; },
+     "programs[0].instructions[5]: a collective goes along axes or over stages, not both"},
+    {"Stages",
+     [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0, 5}; },
+     "programs[1].instructions[0]: [0, 5] must list stages below 2, each once"},
+    {"Member", [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0}; },
+     "stages[1].chunks[1].calls[0]: stage 1 runs 'tied/sum', a collective of stages [0]"},
+    {"GatherSize", [](Plan &plan) { body<Collective>(plan, kAllGather).chunk = 65; },
+     "programs[0].instructions[5].operands[1]: operand destination (1040 bytes from 0 on) is not inside"},
+    {"ScatterSize", [](Plan &plan) { body<Collective>(plan, kReduceScatter).chunk = 65; },
+     "programs[0].instructions[6].operands[0]: operand source (1040 bytes from 0 on) is not inside"},
+    {"AllToAllSize", [](Plan &plan) { body<Collective>(plan, kAllToAll).middle = kMax; },
+     "programs[0].instructions[7].operands[0]: operand source (more than 2^63 bytes from 0 on) is not "
+     "inside"},
+    {"AllReducePartly", [](Plan &plan) { instruction(plan, kAllReduce).operands[0].offset = 32; },
+     "programs[0].instructions[4]: operand destination is written and overlaps operand source"},
+    {"GatherInPlace", [](Plan &plan) { instruction(plan, kAllGather).operands[0].segment = 1; },
+     "programs[0].instructions[5]: operand destination is written and overlaps operand source"},
+    {"MoveBytes", [](Plan &plan) { body<Move>(plan, kCopy).bytes = -1; },
+     "programs[0].instructions[8]: bytes = -1 is negative"},
+    {"FillSize", [](Plan &plan) { body<Move>(plan, kFill).bytes = 1028; },
+     "programs[0].instructions[9].operands[0]: operand destination (1028 bytes from 0 on) is not inside"},
+    {"SliceSize", [](Plan &plan) { body<Move>(plan, kSlice).chunkBytes = 0; },
+     "programs[0].instructions[10]: chunkBytes = 0 must"},
+    {"SliceSource", [](Plan &plan) { body<Move>(plan, kSlice).outer = 33; },
+     "programs[0].instructions[10].operands[0]: operand source (1056 bytes from 0 on) is not inside"},
+    {"MoveAxes", [](Plan &plan) { body<Move>(plan, kDemote).axes = {"tp", "tpg"}; },
+     "programs[0].instructions[11]: axis 'tpg' comes twice"},
+};
+
+const Broken kStages[] = {
+    {"Bytes", [](Plan &plan) { plan.stages[1].bytes = -1; }, "stages[1]: bytes = -1 is negative"},
+    {"Layers", [](Plan &plan) { plan.stages[1].layersBegin = 9; }, "stages[1]: layers [9, 2) are no range"},
+    {"RegionKind", [](Plan &plan) { plan.stages[1].regions[2].kind = "heap"; },
+     "stages[1].regions[2]: kind 'heap' is none of"},
+    {"RegionAligned", [](Plan &plan) { plan.stages[1].regions[2].offset = 577; },
+     "stages[1].regions[2]: offset 577 is not a mult"},
+    {"RegionInside", [](Plan &plan) { plan.stages[1].regions[7].bytes = kMax; },
+     "stages[1].regions[7]: 9223372036854775807 bytes from 3136 on are not inside the allocation of 3200 "
+     "bytes"},
+    {"RegionGap", [](Plan &plan) { plan.stages[1].regions[2].bytes = 256; },
+     "stages[1].regions[3]: begins at 896, but the regions before it end at 832"},
+    {"RegionOverlap", [](Plan &plan) { plan.stages[1].regions[2].bytes = 384; },
+     "stages[1].regions[3]: begins at 896, but the regions before it end at 960"},
+    {"RegionEnd", [](Plan &plan) { plan.stages[1].regions.pop_back(); },
+     "stages[1].regions: end at 3136, but the allocation has 3200 bytes"},
+    {"StepScalars", [](Plan &plan) { plan.stages[1].stepScalarsOffset = 3172; },
+     "stages[1].stepScalarsOffset: 32 bytes from 3172"},
+    {"Results", [](Plan &plan) { plan.stages[1].resultsOffset = -4; },
+     "stages[1].resultsOffset: 12 bytes from -4 on"},
+    {"ResultsAligned", [](Plan &plan) { plan.stages[1].resultsOffset = 3169; },
+     "stages[1].resultsOffset: 12 bytes from 3169 on"},
+    {"ScalarsApart", [](Plan &plan) { plan.stages[1].resultsOffset = 3164; },
+     "stages[1]: stepScalars [3136, 3168) and results [3164, 3176) overlap"},
+    {"InputType", [](Plan &plan) { plan.stages[0].inputs[1].type = DType::f32; },
+     "stages[0].inputs[1]: loss weights are f32"},
+    {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },
+     "stages[0].inputs[1].dims[0]: name 'x' is none"},
+    {"InputBatch", [](Plan &plan) { plan.stages[0].inputs[1].dims[1].size = 4; },
+     "stages[0].inputs[1].dims[1]: 2 microbatches of b = 4 are not globalBatchSize = 4"},
+    {"InputLength", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].size = 8; },
+     "stages[0].inputs[1].dims[0]: s = 8 is not seq"},
+    {"InputAxes", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].axes = {"xp"}; },
+     "stages[0].inputs[1].dims[0]: axis 'xp' is"},
+    {"InputAxesTwice", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].axes = {"dp"}; },
+     "stages[0].inputs[1].dims: axis 'dp' comes"},
+    {"InputStride", [](Plan &plan) { plan.stages[0].inputs[1].microbatchStride = 8; },
+     "stages[0].inputs[1]: microbatchStride = 8 is below the 16 bytes of one"},
+    {"InputStrideHuge", [](Plan &plan) { plan.stages[0].inputs[1].microbatchStride = kMax - 3; },
+     "stages[0].inputs[1]: 2 microbatches of 16 bytes, 9223372036854775804 apart from 3008 on, are not "
+     "inside"},
+    {"InputInside", [](Plan &plan) { plan.stages[0].inputs[1].offset = 3172; },
+     "stages[0].inputs[1]: 2 microbatches of 16 bytes, 16 apart from 3172 on, are not inside"},
+    {"InputAligned", [](Plan &plan) { plan.stages[0].inputs[1].offset = 3009; },
+     "stages[0].inputs[1]: offset 3009 and microbatch"},
+};
+
+const Broken kChunks[] = {
+    {"SlotCount", [](Plan &plan) { plan.stages[0].chunks[0].slots.clear(); },
+     "stages[0].chunks[0]: found 0 slots and 1 slotBytes"},
+    {"SlotBytes", [](Plan &plan) { plan.stages[0].chunks[0].slotBytes[0] = -1; },
+     "stages[0].chunks[0]: slotBytes[0] = -1 is neg"},
+    {"CallInstance", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].instance = -1; },
+     "stages[0].chunks[0].calls[0]: instance"},
+    {"CallProgram", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].program = 2; },
+     "stages[0].chunks[0].calls[0]: program 2 is not one of 2"},
+    {"CallSegments", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments.pop_back(); },
+     "stages[0].chunks[0].calls[0]: binds 1 segments, but program 'block.fwd' has 2"},
+    {"BindingSlot", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[0].slot = 1; },
+     "stages[0].chunks[0].calls[0].segments[0]: slot 1 is neither -1 nor one of 1"},
+    {"BindingSlotNegative", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[0].slot = -2; },
+     "stages[0].chunks[0].calls[0].segments[0]: slot -2 is neither -1 nor one of 1"},
+    {"BindingInSlot", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[0].offset = 64; },
+     "stages[0].chunks[0].calls[0].segments[0]: segment 0 of program 'block.fwd' (1024 bytes from 64 on) is "
+     "not inside the 1024 bytes of slot 0"},
+    {"BindingInAllocation", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = kMax; },
+     "stages[0].chunks[0].calls[0].segments[1]: segment 1 of program 'block.fwd' (1024 bytes from "
+     "9223372036854775807"},
+    {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
+     "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 4"},
+};
+
+const Broken kSchedules[] = {
+    {"Microbatch", [](Plan &plan) { plan.stages[0].schedule[0].microbatch = 2; },
+     "stages[0].schedule[0]: microbatch 2 is neither -1 nor one of 2"},
+    {"WaitSelf", [](Plan &plan) { plan.stages[0].schedule[1].waits = {1}; },
+     "stages[0].schedule[1]: waits for step 1, which is not before it"},
+    {"WaitNegative", [](Plan &plan) { plan.stages[0].schedule[1].waits = {-1}; },
+     "stages[0].schedule[1]: waits for step -1"},
+    {"RunChunk", [](Plan &plan) { plan.stages[0].schedule[0].chunk = 2; },
+     "stages[0].schedule[0]: chunk 2 is not one of 2"},
+    {"RunTwice", [](Plan &plan) { plan.stages[0].schedule[3].microbatch = 0; },
+     "stages[0].schedule[3]: chunk 'forward.0' runs twice for microbatch 0"},
+    {"RunNever", [](Plan &plan) { plan.stages[0].schedule.pop_back(); },
+     "stages[0].chunks[1]: no step runs chunk 'reduce'"},
+    {"SlotCount", [](Plan &plan) { plan.stages[0].schedule[0].slots.clear(); },
+     "stages[0].schedule[0]: binds 0 slots, but chunk 'forward.0' has 1"},
+    {"SlotAligned", [](Plan &plan) { plan.stages[0].schedule[0].slots[0] = 900; },
+     "stages[0].schedule[0].slots[0]: offset 900 must be a multiple of 64"},
+    {"SlotInside", [](Plan &plan) { plan.stages[0].schedule[0].slots[0] = 2240; },
+     "stages[0].schedule[0].slots[0]: offset 2240 must be a multiple of 64, and the slot's 1024 bytes "
+     "inside"},
+    {"Peer", [](Plan &plan) { plan.stages[0].schedule[1].peer = 2; },
+     "stages[0].schedule[1]: peer 2 is no other stage than 0"},
+    {"PeerSelf", [](Plan &plan) { plan.stages[0].schedule[1].peer = 0; },
+     "stages[0].schedule[1]: peer 0 is no other stage than 0"},
+    {"Value", [](Plan &plan) { plan.stages[0].schedule[1].value = -1; },
+     "stages[0].schedule[1]: value = -1 is negative"},
+    {"TransferInside", [](Plan &plan) { plan.stages[0].schedule[1].offset = 3140; },
+     "stages[0].schedule[1]: 64 bytes from 3140 on are not inside the allocation of 3200 bytes"},
+    {"TransferEmpty", [](Plan &plan) { plan.stages[0].schedule[1].bytes = 0; },
+     "stages[0].schedule[1]: 0 bytes from 896 on"},
+    {"TransferAligned", [](Plan &plan) { plan.stages[0].schedule[1].offset = 898; },
+     "stages[0].schedule[1]: offset 898 and bytes 64 must be multiples of 4"},
+    {"SendWithoutReceive", [](Plan &plan) { plan.stages[1].schedule[3].peer = 7; },
+     "stages[0].schedule: has 2 sends to stage 1, which has 1 recvs"},
+    {"ReceiveWithoutSend",
+     [](Plan &plan) { plan.stages[1].schedule[2].peer = plan.stages[1].schedule[5].peer = 7; },
+     "stages[1].schedule: has 0 sends to stage 0, which has 2 recvs"},
+    {"MatchValue", [](Plan &plan) { plan.stages[0].schedule[4].value = 3; },
+     "stages[0].schedule[4]: sends value 3 of microbatch 1 (64 bytes), but stages[1].schedule[3] receives "
+     "value 0 of 1"},
+    {"MatchMicrobatch", [](Plan &plan) { plan.stages[1].schedule[0].microbatch = 1; },
+     "stages[0].schedule[1]: sends value 0 of microbatch 0 (64 bytes), but stages[1].schedule[0] receives "
+     "value 0 of 1"},
+    {"MatchBytes", [](Plan &plan) { plan.stages[1].schedule[3].bytes = 60; },
+     "stages[0].schedule[4]: sends value 0 of microbatch 1 (64 bytes), but stages[1].schedule[3] receives "
+     "value 0 of 1 (60 bytes)"},
+};
+
+std::string nameOf(const testing::TestParamInfo<Broken> &info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Numbers, Verify, testing::ValuesIn(kNumbers), nameOf);
+INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), nameOf);
+INSTANTIATE_TEST_SUITE_P(Buckets, Verify, testing::ValuesIn(kBuckets), nameOf);
+INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), nameOf);
+INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), nameOf);
+INSTANTIATE_TEST_SUITE_P(Stages, Verify, testing::ValuesIn(kStages), nameOf);
+INSTANTIATE_TEST_SUITE_P(Chunks, Verify, testing::ValuesIn(kChunks), nameOf);
+INSTANTIATE_TEST_SUITE_P(Schedules, Verify, testing::ValuesIn(kSchedules), nameOf);
+
+} // namespace
+} // namespace mgc::plan

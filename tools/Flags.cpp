@@ -1,0 +1,60 @@
+#include "tools/Flags.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mgc;
+using namespace mgc::tools;
+
+namespace {
+
+// Flags of `mgc compile`. Megatron-LM's long names are aliases of ours.
+void addCompile(CLI::App &app, CompileFlags &flags) {
+  frontend::LayoutOptions &layout = flags.layout;
+  app.add_option("model", flags.model, "Hugging Face config.json, model.json (or a folder with one), or .mlir")->required();
+  app.add_option("-o,--output", flags.output, "Folder of the plan");
+  auto *group = app.add_option_group("Layout");
+  group->add_option("--tp,--tensor-model-parallel-size", layout.tp, "Tensor parallel ranks");
+  group->add_option("--pp,--pipeline-model-parallel-size", layout.pp, "Pipeline stages");
+  group->add_option("--dp,--data-parallel-size", layout.dp, "Data parallel ranks");
+  group->add_option("--world,--world-size", layout.world, "All ranks; dp follows");
+  group->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp, "Chunks per stage (interleaved schedule)");
+  group->add_flag("--sp,--sequence-parallel,!--no-sp", layout.sp, "Sequence parallelism (on when tp > 1)");
+  group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence");
+  group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank");
+  group->add_option("--gbs,--global-batch-size", layout.gbs, "Sequences per training step: mbs * accumulation * dp");
+  group->add_option("--schedule,--pipeline-schedule", layout.schedule, "gpipe, 1f1b, interleaved or zb-h1");
+  group->add_option("--zero", layout.zero, "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)");
+  group->add_flag_callback("--use-distributed-optimizer", [&] { layout.zero = 1; }, "Megatron-LM's name of --zero 1");
+  group->add_option("--dtype", layout.dtype, "f32");
+  group->add_option("--target", layout.target, "cpu");
+  app.add_option("--rules", flags.rules, "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}");
+  auto *phases = app.add_option_group("Phases");
+  phases->add_option("--compile-from", flags.from, "Phase the .mlir is in (default: what it says)");
+  phases->add_option("--compile-to", flags.to, "Stop after this phase and write its IR to -o FILE or standard output");
+  phases->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase");
+}
+
+} // namespace
+
+Parsed mgc::tools::parseFlags(int argc, char **argv) {
+  Parsed parsed;
+  CLI::App app("mgc: compiles a transformer and a layout into checked plans for every rank", "mgc");
+  app.require_subcommand(1);
+  auto *compile = app.add_subcommand("compile", "Compile a model into a plan");
+  addCompile(*compile, parsed.flags.compile);
+  auto *explain = app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule");
+  explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required();
+  explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    parsed.exitCode = app.exit(error) == 0 ? 0 : 2;
+    return parsed;
+  }
+  parsed.flags.command = explain->parsed() ? Flags::Command::explain : Flags::Command::compile;
+  if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty()) {
+    fmt::print(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
+    parsed.exitCode = 2;
+  }
+  return parsed;
+}

@@ -1,0 +1,87 @@
+// mgc: the compiler's command line. Parses flags and calls libraries.
+#include "compiler/Phases.h"
+#include "compiler/emit/Emit.h"
+#include "compiler/schedule/Schedule.h"
+#include "frontend/Import.h"
+#include "frontend/Load.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "tools/Explain.h"
+#include "tools/Flags.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mgc;
+using namespace mgc::tools;
+
+namespace {
+
+frontend::Supported supportedByCompiler() {
+  frontend::Supported supported;
+  for (const schedule::ScheduleRow &row : schedule::schedules())
+    supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages});
+  return supported;
+}
+
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, const std::string &path) {
+  std::string messages;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    llvm::raw_string_ostream stream(messages);
+    stream << (messages.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;
+    return mlir::success();
+  });
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  if (!module)
+    return errorf("{}: {}", path, messages);
+  return module;
+}
+
+// The logical module of a model description or of a .mlir file, and the choices that were made, printed.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
+  if (llvm::StringRef(flags.model).ends_with(".mlir"))
+    return parseModule(context, flags.model);
+  MGC_ASSIGN(file, frontend::loadModel(flags.model));
+  MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
+  fmt::print(stderr, "{}", frontend::describe(layout));
+  return frontend::importModel(context, file.model, layout);
+}
+
+Status writeModule(mlir::ModuleOp module, const std::string &path) {
+  if (path.empty()) {
+    module.print(llvm::outs());
+    return Status::ok();
+  }
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  if (error)
+    return errorf("{}: cannot be written: {}", path, error.message());
+  module.print(file);
+  file.close();
+  return file.has_error() ? errorf("{}: cannot be written: {}", path, file.error().message()) : Status::ok();
+}
+
+Status compile(const CompileFlags &flags) {
+  mlir::MLIRContext context;
+  context.loadDialect<MgDialect, mlir::func::FuncDialect>();
+  MGC_ASSIGN(module, importAny(context, flags));
+  if (!flags.rules.empty())
+    MGC_TRY(frontend::setPlacement(*module, flags.rules));
+  MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
+  if (!flags.to.empty())
+    return writeModule(*module, flags.output);
+  return emitBundle(*module, flags.output);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Parsed parsed = parseFlags(argc, argv);
+  if (parsed.exitCode >= 0)
+    return parsed.exitCode;
+  bool isCompile = parsed.flags.command == Flags::Command::compile;
+  Status status = isCompile ? compile(parsed.flags.compile) : explain(parsed.flags.explain);
+  if (status.isOk())
+    return 0;
+  fmt::print(stderr, "mgc: {}\n", status.message());
+  return 1;
+}
