@@ -57,13 +57,15 @@ private:
   mlir::Value varying(Node node, Lanes &lanes);
   mlir::Value vectorOf(Node node, Lanes &lanes); // either kind, as a vector
   void prepare(Node node);                // emits what `varying` takes from outside the column loops
-  void prepareStore(size_t effect);
-  void storeVector(size_t effect, mlir::Value value, const Lanes &lanes);
-  void storeUniform(size_t effect);
   struct Place { // of an access in the current row
     mlir::Value offset;  // elements
     mlir::Value isValid; // i1, or null: always
   };
+  void prepareStore(size_t effect);
+  void storeVector(size_t effect, mlir::Value value, const Lanes &lanes);
+  void storeVectorAt(const RowGraph::Effect &effect, Place place, mlir::Value value, const Lanes &lanes,
+                     bool accumulates);
+  void storeUniform(size_t effect);
   Place rowPlace(Operand operand, const std::vector<At> &at);
   mlir::Value pointer(Operand operand, const std::vector<At> &at, mlir::Value offset, mlir::Value position);
   mlir::Value pointers(mlir::Value base, int64_t stride, int64_t width, Element element);
@@ -98,7 +100,10 @@ private:
 
   // --- EmitColumns.cpp: form columns
   void emitColumns();
-  void emitColumnBlock(mlir::Value start, int64_t columns);
+  void forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body);
+  std::vector<Lanes> vectorsOf(mlir::Value start, int64_t columns);
+  void zeroSums(const std::vector<Lanes> &vectors);
+  void addRows(mlir::Value firstRow, mlir::Value endRow, const std::vector<Lanes> &vectors);
   Values visitRow(mlir::Value row, std::vector<Lanes> vectors, mlir::ValueRange carried);
 
   mlir::ModuleOp module_;

@@ -1,13 +1,14 @@
 // Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables).
 //
-//   for block of columns in [begin, end):       64 columns, or 32 when there are several sums
-//     for row in all rows, in order:            chunks of 128 rows have partial sums of their own
-//       sum[vector] += node[row, vector]        vectors of the block are independent accumulators
-//       table[index[row], vector] += node[row, vector]
-//     store the sums
+//   zero the results of [begin, end) that do not accumulate
+//   for chunk of rows, in order:                  neighbouring blocks share pages and prefetched lines of the chunk
+//     for block of columns in [begin, end):       64 columns, or 32 when there are several sums
+//       for row in the chunk, in order:
+//         sum[vector] += node[row, vector]        vectors of the block are independent accumulators
+//         table[index[row], vector] += node[row, vector]
+//       result[block] += sum
 #include "compiler/kernels/Emit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mgc::rowgen {
 
@@ -15,10 +16,24 @@ using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
 static constexpr int64_t kWidth = 16;
-static constexpr int64_t kRowChunk = 128; // rows that one set of accumulators sums
+static constexpr int64_t kRowChunk = 32; // rows that one set of accumulators sums
 
 void KernelEmitter::emitColumns() {
-  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow();
+  bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
+    return effect.kind == EffectKind::sumOverRows && graph_[effect.operand].access != Access::accumulate;
+  });
+  if (overwrites)
+    forEachColumnBlock([&](const std::vector<Lanes> &vectors) { zeroSums(vectors); });
+  loop(i64(0), i64(layout_.rows()), kRowChunk, {}, [&](Value firstRow, ValueRange) {
+    Value endRow = arith::MinSIOp::create(b_, loc_, addI64(firstRow, i64(kRowChunk)), i64(layout_.rows()));
+    forEachColumnBlock([&](const std::vector<Lanes> &vectors) { addRows(firstRow, endRow, vectors); });
+    return Values();
+  });
+}
+
+// The last block along the inner loop may be shorter: it has code of its own.
+void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
+  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(), rest = size % block;
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
     Value inner = arith::RemUIOp::create(b_, loc_, number, i64(blocks));
     Value outer = arith::DivUIOp::create(b_, loc_, number, i64(blocks));
@@ -27,54 +42,64 @@ void KernelEmitter::emitColumns() {
       outer = arith::DivUIOp::create(b_, loc_, outer, i64(layout_.loops()[loop].size));
     }
     Value start = mulI64(inner, block);
+    Value isShort = arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::sgt, start, i64(size - block));
     Value isFull = arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::sle, start, i64(size - block));
-    onlyIf(isFull, [&] { emitColumnBlock(start, block); });
-    if (int64_t rest = size % block) {
-      Value isLast = arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::sgt, start, i64(size - block));
-      onlyIf(isLast, [&] { emitColumnBlock(i64(size - rest), rest); });
-    }
+    onlyIf(isFull, [&] { body(vectorsOf(start, block)); });
+    if (rest)
+      onlyIf(isShort, [&] { body(vectorsOf(i64(size - rest), rest)); });
     return Values();
   });
 }
 
-void KernelEmitter::emitColumnBlock(Value start, int64_t columns) {
+std::vector<Lanes> KernelEmitter::vectorsOf(Value start, int64_t columns) {
   std::vector<Lanes> vectors;
   for (int64_t offset = 0; offset < columns; offset += kWidth) {
     int64_t valid = std::min(kWidth, columns - offset);
-    vectors.push_back({valid == 1 ? 1 : int64_t(llvm::PowerOf2Ceil(valid)), valid, addI64(start, i64(offset))});
+    vectors.push_back({int64_t(llvm::PowerOf2Ceil(valid)), valid, addI64(start, i64(offset))});
   }
+  return vectors;
+}
+
+void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
+  setRow(i64(0)); // The results have no row dim: any row gives their places.
+  for (const RowGraph::Effect &effect : graph_.effects()) {
+    const RowGraph::OperandInfo &operand = graph_[effect.operand];
+    if (effect.kind != EffectKind::sumOverRows || operand.access == Access::accumulate)
+      continue;
+    for (const Lanes &lanes : vectors)
+      storeVectorAt(effect, rowPlace(effect.operand, effect.at),
+                    identityOf(Reduction::sum, vectorType(operand.element, lanes.width)), lanes, false);
+  }
+}
+
+void KernelEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
   Values zeros;
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
       for (const Lanes &lanes : vectors)
         zeros.push_back(identityOf(Reduction::sum, vectorType(graph_[effect.node].element, lanes.width)));
-  auto join = [&](size_t, Value total, Value partial) { return combine(Reduction::sum, total, partial); };
-  Values sums = chunkedLoop(layout_.rows(), 1, kRowChunk, zeros, zeros, join,
-                            [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  Values sums = loop(firstRow, endRow, 1, zeros,
+                     [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
   size_t next = 0;
-  setRow(i64(0)); // The result has no row dim: any row gives its place.
-  for (size_t effect = 0; effect < graph_.effects().size(); ++effect) {
-    const RowGraph::Effect &info = graph_.effects()[effect];
-    if (info.kind != EffectKind::sumOverRows)
-      continue;
-    storePlaces_[effect] = rowPlace(info.operand, info.at);
-    for (const Lanes &lanes : vectors)
-      storeVector(effect, sums[next++], lanes);
-  }
+  setRow(i64(0));
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (effect.kind == EffectKind::sumOverRows)
+      for (const Lanes &lanes : vectors)
+        storeVectorAt(effect, rowPlace(effect.operand, effect.at), sums[next++], lanes, true);
 }
 
 KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {
   setRow(row);
   Values sums(carried);
-  for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
-    prepareStore(effect);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    prepare(effect.node);
   size_t next = 0;
-  for (size_t effect = 0; effect < graph_.effects().size(); ++effect) {
-    const RowGraph::Effect &info = graph_.effects()[effect];
+  for (const RowGraph::Effect &effect : graph_.effects()) {
+    Place place = rowPlace(effect.operand, effect.at);
     for (Lanes &lanes : vectors) {
-      Value value = vectorOf(info.node, lanes);
-      if (info.kind == EffectKind::addAt)
-        storeVector(effect, value, lanes);
+      Value value = vectorOf(effect.node, lanes);
+      if (effect.kind == EffectKind::addAt)
+        storeVectorAt(effect, place, value, lanes, true);
       else {
         sums[next] = combine(Reduction::sum, sums[next], value);
         ++next;

@@ -249,12 +249,16 @@ void KernelEmitter::prepareStore(size_t effect) {
 
 void KernelEmitter::storeVector(size_t effect, Value value, const Lanes &lanes) {
   const RowGraph::Effect &info = graph_.effects()[effect];
-  const RowGraph::OperandInfo &operand = graph_[info.operand];
-  Place place = storePlaces_.lookup(effect);
-  Value base = pointer(info.operand, info.at, place.offset, lanes.position);
-  int64_t stride = layout_.stride(info.operand, info.at, layout_.loops().size() - 1);
-  bool accumulates = operand.access == Access::accumulate;
-  auto write = [&] { storeVectorTo(base, operand.element, stride, value, lanes, accumulates); };
+  bool accumulates = graph_[info.operand].access == Access::accumulate;
+  storeVectorAt(info, storePlaces_.lookup(effect), value, lanes, accumulates);
+}
+
+void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value, const Lanes &lanes,
+                                  bool accumulates) {
+  Value base = pointer(effect.operand, effect.at, place.offset, lanes.position);
+  int64_t stride = layout_.stride(effect.operand, effect.at, layout_.loops().size() - 1);
+  Element element = graph_[effect.operand].element;
+  auto write = [&] { storeVectorTo(base, element, stride, value, lanes, accumulates); };
   if (place.isValid)
     onlyIf(place.isValid, write);
   else

@@ -122,11 +122,10 @@ Value emitTanh(OpBuilder &b, Location loc, Value x) {
   Value magnitude = o.abs(x), square = o.mul(x, x);
   Value tail = o.polynomial(square, {-3.333333317e-01, 1.333330356e-01, -5.395925959e-02, 2.176891871e-02,
                                      -8.343945658e-03, 2.292744936e-03});
-  Value small = o.fma(o.mul(x, square), tail, x);
+  Value small = o.fma(o.mul(magnitude, square), tail, magnitude);
   Value power = emitExp(b, loc, o.add(magnitude, magnitude));
   Value large = o.sub(o.f(1), o.div(o.f(2), o.add(power, o.f(1))));
-  large = math::CopySignOp::create(b, loc, large, x);
-  return o.select(o.less(magnitude, o.f(0.625)), small, large);
+  return math::CopySignOp::create(b, loc, o.select(o.less(magnitude, o.f(0.625)), small, large), x);
 }
 
 Value emitSigmoid(OpBuilder &b, Location loc, Value x) {

@@ -62,7 +62,8 @@ struct Placed {
   }
 };
 
-Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &order) {
+// Gives up, with a peak of at least `limit`, once the peak reaches it.
+Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &order, int64_t limit) {
   Assignment result;
   result.offsets.assign(buffers.size(), 0);
   Placed placed;
@@ -75,6 +76,8 @@ Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &
     placed.insert(at, size, buffer);
     result.offsets[index] = at;
     result.peak = std::max(result.peak, at + size);
+    if (result.peak >= limit)
+      break;
   }
   return result;
 }
@@ -103,8 +106,9 @@ Result<Assignment> solve(const std::vector<Buffer> &buffers) {
   int64_t bound = lowerBound(buffers);
   Assignment best;
   for (const Key &key : keys) {
-    Assignment found = place(buffers, sorted(buffers, key));
-    if (best.offsets.empty() || found.peak < best.peak)
+    int64_t limit = best.offsets.empty() ? INT64_MAX : best.peak;
+    Assignment found = place(buffers, sorted(buffers, key), limit);
+    if (found.peak < limit)
       best = std::move(found);
     if (best.peak == bound)
       break;

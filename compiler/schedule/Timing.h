@@ -33,8 +33,10 @@ struct Timing {
 // The solution must have passed verify().
 Timing simulate(const Solution &solution, const Costs &costs = {});
 
-// One row per stage, time in columns; a task of several time units is followed by dots, idle time is blank.
-// Chunks of a stage are told apart by letters: F0a F0b. Rows longer than maxColumns end in "...".
+// One row per stage, time in columns: F forward, B backward, I input, W weight, each with its microbatch; Z R
+// U are begin, reduce and update where they take time. A task of several time units is followed by dots, idle
+// time is blank. Chunks of a stage are told apart by letters: F0a F0b. Rows longer than maxColumns end in
+// "...".
 std::string draw(const Solution &solution, const Costs &costs = {}, int64_t maxColumns = 200);
 
 } // namespace mgc::schedule

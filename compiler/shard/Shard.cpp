@@ -99,15 +99,21 @@ private:
     return op->getNumResults() == 1 && op->getResult(0).hasOneUse() && isGradient(*op->getResult(0).use_begin());
   }
   bool isGradient(OpOperand &use) {
-    if (!isa<func::ReturnOp>(use.getOwner()))
-      return false;
-    auto kind = function_.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kResultAttr);
-    return kind && (kind == "grad" || kind == "loss_sum" || kind == "tokens");
+    return isReturnedAs(use, "grad") || isReturnedAs(use, "loss_sum") || isReturnedAs(use, "tokens");
   }
   bool mayCarry(Value logical, OpOperand &here) {
     if (isWeightGradientUse(here))
       return true;
-    return llvm::all_of(logical.getUses(), [&](OpOperand &use) { return &use == &here || isWeightGradientUse(use); });
+    return llvm::all_of(logical.getUses(), [&](OpOperand &use) {
+      return &use == &here || isWeightGradientUse(use) || isReturnedAs(use, "split");
+    });
+  }
+  // Handed to the weight half, which is linear in it too.
+  bool isReturnedAs(OpOperand &use, StringRef name) {
+    if (!isa<func::ReturnOp>(use.getOwner()))
+      return false;
+    auto kind = function_.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kResultAttr);
+    return kind && kind == name;
   }
 
   // --- Ops ----------------------------------------------------------------------------------------------------------------
@@ -283,7 +289,10 @@ private:
       StringRef name = kind ? kind.getValue() : "out";
       bool handed = name == "saved" || name == "split";
       bool pends = name == "grad" || name == "loss_sum" || name == "tokens";
-      results.push_back(handed ? smallestComplete(value) : use(value, endLayout(value, pends)));
+      if (name == "split" && isPending(value))
+        results.push_back(copies_[value].front()); // stays pending: the weight half resolves what it must
+      else
+        results.push_back(handed ? smallestComplete(value) : use(value, endLayout(value, pends)));
       if (handed)
         (name == "saved" ? handed_.saved : handed_.split)[block_].push_back(layoutOf(results.back()));
     }

@@ -26,7 +26,7 @@ struct ExecutorOptions {
   int threads = 1;
   // Called before each instruction, on the rank's thread; an error is one of that instruction. For tests of
   // failures.
-  std::function<Status(const Place &)> inject;
+  std::function<Status(const Place &)> inject = nullptr;
 };
 
 class RankExecutor final : public Progress {

@@ -11,8 +11,7 @@
 
 namespace mgc::plan {
 
-// --- Enumerations: enumNames<E>[value] is the name in the file
-// ------------------------------------------------------
+// --- Enumerations: enumNames<E>[value] is the name in the file ---------------------------------------------
 
 template <typename E> inline constexpr auto enumNames = nullptr;
 template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "i32"});
@@ -38,8 +37,7 @@ inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
 inline constexpr auto kInstructionNames =
     std::to_array<std::string_view>({"rowKernel", "gemm", "attention", "collective", "move"});
 
-// --- Structs whose fields stand on a line each; all others are one line
-// ---------------------------------------------
+// --- Structs whose fields stand on a line each; all others are one line ------------------------------------
 
 template <typename T> inline constexpr bool onManyLines = false;
 template <> inline constexpr bool onManyLines<Plan> = true;
@@ -47,8 +45,7 @@ template <> inline constexpr bool onManyLines<Program> = true;
 template <> inline constexpr bool onManyLines<StagePlan> = true;
 template <> inline constexpr bool onManyLines<Chunk> = true;
 
-// --- Fields
-// ---------------------------------------------------------------------------------------------------------
+// --- Fields ------------------------------------------------------------------------------------------------
 
 template <typename T> struct Of {}; // names the struct whose fields are wanted
 

@@ -5,10 +5,10 @@
 // Its size follows the number of distinct stages and blocks, not ranks: ranks of a stage share everything but
 // their mesh coordinates. Three levels of address keep it so:
 //   program   typed instructions over `segments`; an operand is {segment, byte offset in it}. Equal layers
-//   share one. chunk     an ordered list of calls; a call binds each segment of its program to {slot, byte
-//   offset in it}. schedule  an ordered list of steps per stage; a `run` step binds each slot of its chunk to
-//   a byte offset in the
-//             rank's one allocation. Slot -1 is the allocation itself.
+//             share one.
+//   chunk     an ordered list of calls; a call binds each segment of its program to a {slot, byte offset}.
+//   schedule  an ordered list of steps per stage; a `run` step binds each slot of its chunk to a byte offset
+//             in the rank's one allocation. Slot -1 is the allocation itself.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,7 @@ struct Mesh {
   bool operator==(const Mesh &) const = default;
 };
 
-// --- Parameters
-// -----------------------------------------------------------------------------------------------------
+// --- Parameters --------------------------------------------------------------------------------------------
 
 // One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
 // file.
@@ -90,14 +89,13 @@ struct Bucket {
   Axes dataAxes;   // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
   bool sharded = false;            // ZeRO-1: moments and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
-  int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0,
-          secondMomentOffset = 0;  // bytes in the rank
+  // Bytes in the rank.
+  int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0, secondMomentOffset = 0;
   int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
   bool operator==(const Bucket &) const = default;
 };
 
-// --- Programs
-// -------------------------------------------------------------------------------------------------------
+// --- Programs ----------------------------------------------------------------------------------------------
 
 struct Operand {
   int64_t segment = 0;
@@ -121,8 +119,8 @@ struct Scalar {
 
 enum class ReduceKind { sum, max };
 
-struct RowKernel {    // generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin,
-                      // end)
+// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end).
+struct RowKernel {
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
   std::vector<Scalar> scalars;
@@ -147,8 +145,9 @@ struct Attention {
   int64_t window = 0;
   double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
   int64_t site = 0;   // hash of the dropout's name
-  Scalar seed = {}, instance = {}, headOffset = {}; // headOffset: global number of local head 0 (g major, r minor); global
-                                     // head of (g, r) = headOffset + g * groupStride + r
+  // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
+  // headOffset + g * groupStride + r.
+  Scalar seed = {}, instance = {}, headOffset = {};
   int64_t groupStride = 0;
   int64_t workspaceBytes = 0;
   bool operator==(const Attention &) const = default;
@@ -161,8 +160,7 @@ struct Collective {
   ReduceKind reduce = ReduceKind::sum;
   DType type = DType::f32;
   Axes axes;
-  std::vector<int64_t>
-      stages;        // not empty: the group is the ranks of these stages with equal other coordinates
+  std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
   int64_t outer = 1; // allGather: local [outer, chunk] -> [outer, n*chunk]; reduceScatter: the reverse
   int64_t chunk = 0; // elements; allReduce: outer = 1, chunk = all elements
   // allToAll: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
@@ -196,8 +194,7 @@ struct Program {
   bool operator==(const Program &) const = default;
 };
 
-// --- Chunks and schedule
-// --------------------------------------------------------------------------------------------
+// --- Chunks and schedule -----------------------------------------------------------------------------------
 
 struct Binding {
   int64_t slot = -1; // of the chunk; -1: the rank's allocation
@@ -280,8 +277,7 @@ struct Cost { // per training step, predicted
 
 struct Plan {
   int64_t version = kVersion;
-  std::string
-      modelConfig; // the config.json the plan was compiled from, verbatim: written beside saved weights
+  std::string modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights
   std::string modelType;
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;

@@ -17,12 +17,14 @@ static constexpr std::string_view kBeforeChecksum = ",\n\"checksum\": \"";
 static constexpr std::string_view kBeforeBody = "\",\n\"plan\": ";
 static constexpr std::string_view kAfterBody = "\n}\n";
 
-// --- Writing
-// --------------------------------------------------------------------------------------------------------
+// --- Writing -----------------------------------------------------------------------------------------------
+
+static std::string headerOf(int64_t version, uint64_t checksum) {
+  return fmt::format("{}{}{}{:016x}{}", kBeforeVersion, version, kBeforeChecksum, checksum, kBeforeBody);
+}
 
 std::string sealPlan(int64_t version, std::string_view body) {
-  return fmt::format("{}{}{}{:016x}{}{}{}", kBeforeVersion, version, kBeforeChecksum, hashName(body),
-                     kBeforeBody, body, kAfterBody);
+  return fmt::format("{}{}{}", headerOf(version, hashName(body)), body, kAfterBody);
 }
 
 Result<std::string> printPlan(const Plan &plan) {
@@ -48,8 +50,7 @@ Status writePlan(const Plan &plan, const std::filesystem::path &directory) {
   return text.isOk() ? writeFileAtomically(path, *text) : Status(text.status()).at(path);
 }
 
-// --- Reading
-// --------------------------------------------------------------------------------------------------------
+// --- Reading -----------------------------------------------------------------------------------------------
 
 // Takes `prefix` from the front of `text` if it is there.
 static bool consume(std::string_view &text, std::string_view prefix) {
@@ -58,33 +59,30 @@ static bool consume(std::string_view &text, std::string_view prefix) {
   return found;
 }
 
-template <typename T> static bool consumeNumber(std::string_view &text, T &value, int base) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+static bool consumeNumber(std::string_view &text, int64_t &value) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   text.remove_prefix(end - text.data());
   return error == std::errc();
 }
 
 // The text of the plan behind a header that holds.
 static Result<std::string_view> unseal(std::string_view text) {
+  std::string_view rest = text;
   int64_t version = 0;
-  uint64_t checksum = 0;
-  if (!consume(text, kBeforeVersion) || !consumeNumber(text, version, 10))
+  if (!consume(rest, kBeforeVersion) || !consumeNumber(rest, version))
     return errorf("does not begin like a plan; expected {{, a line end and \"version\": {}", kVersion);
   if (version != kVersion)
     return errorf(
         "is of version {}, this program reads version {}; recompile the plan with the mgc of this version",
         version, kVersion);
-  std::string_view digits = text.substr(0, kBeforeChecksum.size() + 16);
-  if (!consume(digits, kBeforeChecksum) || !consumeNumber(digits, checksum, 16) || !digits.empty() ||
-      (text.remove_prefix(kBeforeChecksum.size() + 16), !consume(text, kBeforeBody)))
-    return errorf(
-        "was edited or cut off in the header; expected the checksum on line 3 and \"plan\" on line 4");
-  if (!text.ends_with(kAfterBody) || hashName(text.substr(0, text.size() - kAfterBody.size())) != checksum)
-    return errorf(
-        "was edited or cut off: its text does not have the checksum {:016x} of its header; recompile it",
-        checksum);
-  text.remove_suffix(kAfterBody.size());
-  return text;
+  size_t bodyBegin = headerOf(version, 0).size();
+  if (text.size() >= bodyBegin + kAfterBody.size() && text.ends_with(kAfterBody)) {
+    std::string_view body = text.substr(bodyBegin, text.size() - bodyBegin - kAfterBody.size());
+    if (text.starts_with(headerOf(version, hashName(body))))
+      return body;
+  }
+  return errorf(
+      "was edited or cut off: its text does not have the checksum of its header; recompile the plan");
 }
 
 Result<Plan> parsePlan(std::string_view text) {

@@ -24,8 +24,7 @@ Axes effectiveAxes(const Mesh &mesh, const Axes &axes) {
   return effective;
 }
 
-// --- Parameters
-// -----------------------------------------------------------------------------------------------------
+// --- Parameters --------------------------------------------------------------------------------------------
 
 class ParameterChecks {
 public:
@@ -144,8 +143,7 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
                      fmt::join(stages, ", "), bucket.name, fmt::join(tied, ", "));
 }
 
-// --- Buckets
-// --------------------------------------------------------------------------------------------------------
+// --- Buckets -----------------------------------------------------------------------------------------------
 
 struct Buffer {
   std::string_view name;

@@ -2,11 +2,12 @@
 
 #include <fmt/ranges.h>
 #include <set>
+#include <tuple>
 
 namespace mgc::plan {
 
 void verifyDisjoint(Checks &checks, const Place &place, std::vector<Interval> intervals) {
-  std::ranges::sort(intervals, {}, [](const Interval &i) { return std::pair(i.begin, i.end); });
+  std::ranges::sort(intervals, {}, [](const Interval &i) { return std::tie(i.begin, i.end, i.owner); });
   for (size_t i = 1; i < intervals.size(); ++i) {
     const Interval &left = intervals[i - 1], &right = intervals[i];
     checks.violations.expect(left.end <= right.begin, place, "{} [{}, {}) and {} [{}, {}) overlap",

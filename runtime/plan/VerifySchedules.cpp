@@ -83,8 +83,7 @@ private:
   std::set<std::pair<int64_t, int64_t>> runs_; // chunk, microbatch
 };
 
-// --- Sends and receives match in order, per ordered pair of stages
-// --------------------------------------------------
+// --- Sends and receives match in order, per ordered pair of stages -----------------------------------------
 
 using Pair = std::pair<int64_t, int64_t>;              // from, to
 using Transfers = std::map<Pair, std::vector<size_t>>; // indices of steps

@@ -59,8 +59,7 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
                     {stage.resultsOffset, stage.resultsOffset + resultBytes, "results"}});
 }
 
-// --- Inputs
-// ---------------------------------------------------------------------------------------------------------
+// --- Inputs ------------------------------------------------------------------------------------------------
 
 // A dimension b is all samples of a microbatch, s or t a whole sequence.
 static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place &place) {
@@ -102,8 +101,7 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
                            width);
 }
 
-// --- Chunks
-// ---------------------------------------------------------------------------------------------------------
+// --- Chunks ------------------------------------------------------------------------------------------------
 
 namespace {
 

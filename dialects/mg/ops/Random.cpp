@@ -53,7 +53,7 @@ Node keyWord(RowEmitter &e, uint64_t site, int number) {
 // x[0] with arguments x, column, position, sample, key words: scaled where the element's word reaches the threshold.
 rowgen::Body dropoutBody(double p) {
   return [p](OpBuilder &b, Location loc, ValueRange x) -> Value {
-    auto constant = [&](int64_t value) { return rowgen::emitI32(b, loc, value, x[0]); };
+    auto constant = [&](int64_t value) { return rowgen::emitI32(b, loc, value, x[0].getType()); };
     auto words = rowgen::emitPhilox4x32(
         b, loc, {arith::ShRUIOp::create(b, loc, x[1], constant(2)), x[2], x[3], constant(0)}, {x[4], x[5]});
     Value lane = arith::AndIOp::create(b, loc, x[1], constant(3)), word = words[0];
@@ -63,8 +63,8 @@ rowgen::Body dropoutBody(double p) {
     }
     int64_t threshold = std::min<uint64_t>(dropoutThreshold(p), UINT32_MAX);
     Value keep = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::uge, word, constant(int32_t(uint32_t(threshold))));
-    Value scaled = arith::MulFOp::create(b, loc, x[0], rowgen::emitF32(b, loc, 1 / (1 - p), x[0]));
-    return arith::SelectOp::create(b, loc, keep, scaled, rowgen::emitF32(b, loc, 0, x[0]));
+    Value scaled = arith::MulFOp::create(b, loc, x[0], rowgen::emitF32(b, loc, 1 / (1 - p), x[0].getType()));
+    return arith::SelectOp::create(b, loc, keep, scaled, rowgen::emitF32(b, loc, 0, x[0].getType()));
   };
 }
 } // namespace

@@ -2,6 +2,7 @@
 #include "test/runtime/exec/AllocationCount.h"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 

@@ -34,7 +34,7 @@ TEST(Device, memoryIsAlignedAndPoisoned) {
 TEST(Device, tooMuchMemoryIsAnError) {
   const std::unique_ptr<Device> device = makeCpuDevice();
   EXPECT_FALSE(device->allocate(-1).isOk());
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) &&           \
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) &&  \
     !__has_feature(thread_sanitizer)
   const Result<Buffer> buffer = device->allocate(int64_t(1) << 60);
   ASSERT_FALSE(buffer.isOk());
@@ -63,8 +63,8 @@ TEST(Device, otherBytesThanThePlanWasWrittenForAreRefused) {
   const uint64_t hash = hashOfKernels();
   const auto library = device->loadKernels(MGC_TEST_KERNELS, hash + 1);
   ASSERT_FALSE(library.isOk());
-  EXPECT_NE(library.status().message().find(fmt::format("hash to {:016x}, the plan was written for {:016x}", hash,
-                                                        hash + 1)),
+  EXPECT_NE(library.status().message().find(
+                fmt::format("hash to {:016x}, the plan was written for {:016x}", hash, hash + 1)),
             std::string::npos);
 }
 
@@ -86,7 +86,8 @@ TEST(Device, aPlanWithAnUnknownKernelIsRefusedAtLoad) {
   const std::string kernels = MGC_TEST_KERNELS;
   const auto engine = Engine::create(plan, kernels.substr(0, kernels.rfind('/')), *device);
   ASSERT_FALSE(engine.isOk());
-  EXPECT_EQ(engine.status().message().find("rank 0: chunk forward.0: forward/0: "), 0u) << engine.status().message();
+  EXPECT_EQ(engine.status().message().find("rank 0: chunk forward.0: forward/0: "), 0u)
+      << engine.status().message();
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// The engine on the two-stage plan: what it computes, that it is the same every time, and that a step allocates
-// nothing.
+// The engine on the two-stage plan: what it computes, that it is the same every time, and that a step
+// allocates nothing.
 #include "test/runtime/exec/AllocationCount.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
@@ -157,13 +157,13 @@ TEST(Engine, writesTheStepScalarsToEveryRank) {
   const StepScalars scalars = scalarsOf(6);
   ASSERT_TRUE(engine->step(0, makeBatch(pipeline.plan, 0), scalars).isOk());
   for (int64_t rank : {0, 1})
-    EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset), scalars.data(),
-                          sizeof scalars),
+    EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset),
+                          scalars.data(), sizeof scalars),
               0);
 }
 
-// Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a collective
-// that stage 0 joins later in its list. The second send must not overtake the first, deferred one.
+// Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a
+// collective that stage 0 joins later in its list. The second send must not overtake the first, deferred one.
 TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
   plan::Plan plan = emptyPlan({{"pp", 2}});
   std::vector<int64_t> meet(2), buffers(2);
@@ -182,9 +182,11 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
   }
   const int64_t a = buffers[0], b = buffers[1];
   plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
-                             transferStep(true, 1, 12, 0, a + 64, 64), runStep(meet[0]), runStep(meet[0])};
-  plan.stages[1].schedule = {runStep(meet[1]), transferStep(true, 0, 10, 0, b, 64), runStep(meet[1]),
-                             transferStep(false, 0, 11, 0, b + 64, 64), transferStep(false, 0, 12, 0, b + 128, 64)};
+                             transferStep(true, 1, 12, 0, a + 64, 64), runStep(meet[0], 0),
+                             runStep(meet[0], 1)};
+  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64), runStep(meet[1], 1),
+                             transferStep(false, 0, 11, 0, b + 64, 64),
+                             transferStep(false, 0, 12, 0, b + 128, 64)};
   std::unique_ptr<Engine> engine = makeEngine(plan, {.timeout = std::chrono::seconds(30)});
   for (int64_t step = 0; step < 20; ++step) {
     std::memset(engine->arenas()[0] + a + 64, 7, 64);

@@ -56,7 +56,8 @@ ProgramBuilder::ProgramBuilder(std::string name, std::vector<int64_t> segmentByt
   program.segmentBytes = std::move(segmentBytes);
 }
 
-ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments) {
+ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body,
+                                    const std::vector<int64_t> &segments) {
   plan::Instruction instruction;
   instruction.body = std::move(body);
   for (int64_t segment : segments)
@@ -124,7 +125,8 @@ plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_
 
 namespace {
 
-plan::Collective allReduce(int64_t elements, const plan::Axes &axes, const std::vector<int64_t> &stages = {}) {
+plan::Collective allReduce(int64_t elements, const plan::Axes &axes,
+                           const std::vector<int64_t> &stages = {}) {
   plan::Collective collective;
   collective.chunk = elements;
   collective.axes = axes;
@@ -189,26 +191,24 @@ void PipelineBuilder::buildFirstStage() {
   stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, activationBytes)};
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
-  const int64_t begin = addChunk(plan, 0, "begin",
-                                 ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
-                                 {wGradient, stage.resultsOffset});
-  const int64_t forward =
-      addChunk(plan, 0, "forward.0",
-               ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
-                   .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
-               {-1, w, -2});
-  const int64_t backward =
-      addChunk(plan, 0, "backward.0",
-               ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
-                   .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
-               {-1, -2, wGradient});
+  const int64_t begin = addChunk(
+      plan, 0, "begin", ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
+      {wGradient, stage.resultsOffset});
+  const int64_t forward = addChunk(plan, 0, "forward.0",
+                                   ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
+                                       .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
+                                   {-1, w, -2});
+  const int64_t backward = addChunk(plan, 0, "backward.0",
+                                    ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
+                                        .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
+                                    {-1, -2, wGradient});
   ProgramBuilder reduceProgram = reduceResults("reduce.first", {kLine, wBytes});
   reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
   const int64_t reduce = addChunk(plan, 0, "reduce", reduceProgram, {stage.resultsOffset, wGradient});
-  const int64_t update = addChunk(plan, 0, "update",
-                                  ProgramBuilder("update", {wBytes, wBytes, kLine, kLine})
-                                      .add(rowKernel("descend", s), {0, 1, 2, 3}),
-                                  {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset});
+  const int64_t update = addChunk(
+      plan, 0, "update",
+      ProgramBuilder("update", {wBytes, wBytes, kLine, kLine}).add(rowKernel("descend", s), {0, 1, 2, 3}),
+      {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset});
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
   steps.push_back(runStep(begin));
@@ -239,13 +239,15 @@ void PipelineBuilder::buildLastStage() {
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
-  const int64_t begin = addChunk(plan, 1, "begin", ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
-                                 {stage.resultsOffset});
-  const int64_t loss = addChunk(plan, 1, "forward.0",
-                                ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
-                                    .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
-                                {-1, -2, -3, stage.resultsOffset});
-  const int64_t reduce = addChunk(plan, 1, "reduce", reduceResults("reduce.last", {kLine}), {stage.resultsOffset});
+  const int64_t begin = addChunk(
+      plan, 1, "begin", ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}), {stage.resultsOffset});
+  const int64_t loss =
+      addChunk(plan, 1, "forward.0",
+               ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
+                   .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
+               {-1, -2, -3, stage.resultsOffset});
+  const int64_t reduce =
+      addChunk(plan, 1, "reduce", reduceResults("reduce.last", {kLine}), {stage.resultsOffset});
   const int64_t update = addChunk(plan, 1, "update", ProgramBuilder("update.last", {}), {});
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
@@ -264,7 +266,9 @@ void PipelineBuilder::buildLastStage() {
 
 } // namespace
 
-PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) { return PipelineBuilder(dp, sizes).result; }
+PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) {
+  return PipelineBuilder(dp, sizes).result;
+}
 
 std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options) {
   static const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});

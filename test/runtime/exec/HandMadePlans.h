@@ -19,7 +19,8 @@ private:
   int64_t bytes_ = 0;
 };
 
-// A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its scalars.
+// A plan of one mesh with nothing in it: sizes, kernel library, one stage per coordinate of "pp" with its
+// scalars.
 struct PlanSizes {
   int64_t sequence = 16, microBatch = 2, microbatches = 3;
 };
@@ -33,8 +34,8 @@ struct ProgramBuilder {
 };
 plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars = {});
 
-// Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets; an offset
-// below 0 is slot -1 - offset of the chunk. Returns the chunk's index in the stage.
+// Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets; an
+// offset below 0 is slot -1 - offset of the chunk. Returns the chunk's index in the stage.
 int64_t addChunk(plan::Plan &plan, int64_t stage, const std::string &name, const ProgramBuilder &program,
                  const std::vector<int64_t> &offsets);
 
@@ -43,8 +44,9 @@ plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<i
 plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_t microbatch, int64_t offset,
                                 int64_t bytes, std::vector<int64_t> waits = {});
 
-// The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the loss.
-// Gradients come back into the buffers the activations left from, so stage 0's receives wait for its sends.
+// The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the
+// loss. Gradients come back into the buffers the activations left from, so stage 0's receives wait for its
+// sends.
 struct PipelinePlan {
   plan::Plan plan;
   int64_t valueOffset = 0, gradientOffset = 0; // of w, in stage 0

@@ -8,8 +8,7 @@
 namespace mgc::plan {
 namespace {
 
-// --- The number of fields of an aggregate: the most initializers it takes
-// -------------------------------------------
+// --- The number of fields of an aggregate: the most initializers it takes ----------------------------------
 
 struct Anything {
   template <typename T> operator T() const;
@@ -25,8 +24,7 @@ template <typename T, size_t N = 32> constexpr size_t fieldCount() {
     return fieldCount<T, N - 1>();
 }
 
-// --- A visitor that gives every field a value of its own, and counts
-// ------------------------------------------------
+// --- A visitor that gives every field a value of its own, and counts ---------------------------------------
 
 class Filler {
 public:

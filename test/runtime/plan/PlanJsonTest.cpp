@@ -45,8 +45,7 @@ protected:
   std::filesystem::path directory;
 };
 
-// --- The file
-// -------------------------------------------------------------------------------------------------------
+// --- The file ----------------------------------------------------------------------------------------------
 
 TEST_F(PlanFile, RoundTrip) {
   Plan plan = makeSmallPlan();
@@ -81,9 +80,9 @@ TEST(PlanJson, IsDeterministicAndLineByLine) {
   EXPECT_EQ(text, smallText());
   EXPECT_EQ(text.find("{\n\"version\": 1,\n\"checksum\": \""), 0u);
   for (std::string_view line :
-       {"\n      {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
+       {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
-        "\n      {\"kind\":\"send\",\"microbatch\":0,\"peer\":1,\"value\":0,\"offset\":896,"
+        "\n        {\"kind\":\"send\",\"microbatch\":0,\"peer\":1,\"value\":0,\"offset\":896,"
         "\"bytes\":64,\"waits\":[0]},\n",
         "\n  \"kernelHash\": \"fedcba9876543210\",\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
@@ -111,8 +110,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
   EXPECT_NE(printPlan(plan).status().message().find("not UTF-8"), std::string::npos);
 }
 
-// --- Damage
-// ---------------------------------------------------------------------------------------------------------
+// --- Damage ------------------------------------------------------------------------------------------------
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(2, smallBody())),
@@ -154,7 +152,7 @@ TEST(PlanJson, SealedDamageNeverCrashes) {
   for (size_t size = 0; size < body.size(); size += 200)
     check(body.substr(0, size));
   EXPECT_EQ(refused, tried);
-  for (size_t at = 0; at < body.size(); at += 3)
+  for (size_t at = 0; at < body.size(); at += 19)
     for (char byte : {'9', '-', '"', 'e', '[', '}'}) {
       std::string edited = body;
       edited[at] = byte;
@@ -182,8 +180,7 @@ TEST(PlanJson, SealedNumbersNeverCrashTheVerifier) {
   EXPECT_GT(refused, tried / 2);
 }
 
-// --- What stands where it should not
-// --------------------------------------------------------------------------------
+// --- What stands where it should not -----------------------------------------------------------------------
 
 TEST(PlanJson, NamesThePlaceOfAWrongType) {
   EXPECT_EQ(errorAfter("\"m\":4", "\"m\":\"4\""),

@@ -1,0 +1,200 @@
+// See Training.h.
+#include "runtime/exec/Training.h"
+
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Weights.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/Verify.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace mgc {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// One JSON object per line, on disk after each, so that a run can be watched.
+class LossLog {
+public:
+  Status open(const std::string &path) {
+    path_ = path;
+    file_.reset(std::fopen(path.c_str(), "w"));
+    return file_ ? Status::ok() : fail();
+  }
+  Status write(const TrainingStep &step) {
+    if (!file_)
+      return Status::ok();
+    const nlohmann::ordered_json line = {{"step", step.step},
+                                         {"loss", step.result.loss},
+                                         {"grad_norm", step.result.gradientNorm},
+                                         {"lr", step.lr},
+                                         {"tokens", static_cast<int64_t>(step.result.tokens)},
+                                         {"seconds", step.seconds}};
+    const std::string text = line.dump() + "\n";
+    const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+    return written && std::fflush(file_.get()) == 0 ? Status::ok() : fail();
+  }
+
+private:
+  Status fail() const { return errorf("{}: cannot be written: {}", path_, std::strerror(errno)); }
+  struct Close {
+    void operator()(std::FILE *file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+class Training {
+public:
+  Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
+      : options_(options), observer_(observer), interrupt_(interrupt),
+        device_(makeCpuDevice({options.poison})) {}
+  ~Training() { interrupt_.watch(nullptr); }
+  Status load();
+  Status runSteps();
+  Status save() const;
+  const TrainingSummary &summary() const { return summary_; }
+
+private:
+  Status loadEngine();
+  Status loadData(const plan::Plan &plan);
+  Status loadParameters();
+  Status runStep(int64_t step, GlobalBatch &batch);
+  Status writeGradients() const;
+  void account(const TrainingStep &step);
+
+  const TrainingOptions &options_;
+  TrainingObserver &observer_;
+  Interrupt &interrupt_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DataSource> data_;
+  std::unique_ptr<Engine> engine_;
+  LossLog log_;
+  TrainingSummary summary_;
+};
+
+Status Training::load() {
+  if (options_.trainIters < 0)
+    return errorf("--train-iters = {}: must not be negative", options_.trainIters);
+  MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  MGC_TRY(loadEngine());
+  MGC_TRY(loadData(engine_->plan()));
+  MGC_TRY(loadParameters());
+  if (options_.log)
+    MGC_TRY(log_.open(*options_.log));
+  observer_.began(options_, *engine_, data_->describe());
+  return Status::ok();
+}
+
+Status Training::loadEngine() {
+  MGC_ASSIGN(plan, plan::readPlan(options_.plan));
+  MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  EngineOptions engine;
+  engine.threadsPerRank = options_.threads;
+  engine.timeout = options_.timeout;
+  engine.seed = options_.seed;
+  MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));
+  engine_ = std::move(made);
+  interrupt_.watch(engine_.get());
+  return Status::ok();
+}
+
+Status Training::loadData(const plan::Plan &plan) {
+  if (!options_.data) {
+    data_ = makeMockData(plan, options_.seed);
+    return Status::ok();
+  }
+  MGC_ASSIGN(data, openData(*options_.data, plan, options_.seed, {options_.binType}));
+  data_ = std::move(data);
+  return Status::ok();
+}
+
+Status Training::loadParameters() {
+  if (!options_.weights)
+    return initWeights(engine_->plan(), options_.seed, engine_->arenas());
+  MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
+  return loadWeights(engine_->plan(), checkpoint, engine_->arenas());
+}
+
+Status Training::runSteps() {
+  GlobalBatch batch(engine_->plan());
+  for (int64_t step = 0; step < options_.trainIters && !interrupt_.isRequested(); ++step)
+    MGC_TRY(runStep(step, batch));
+  summary_.interrupted = interrupt_.isRequested();
+  return Status::ok();
+}
+
+Status Training::runStep(int64_t step, GlobalBatch &batch) {
+  const auto start = Clock::now();
+  MGC_TRY(data_->batch(step, batch).at(fmt::format("step {}", step)));
+  const double lr = learningRate(options_.optimizer, options_.trainIters, step);
+  std::function<Status()> beforeUpdate;
+  if (step == 0 && options_.saveGradients)
+    beforeUpdate = [this] { return writeGradients(); };
+  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
+  const TrainingStep done{step, result, lr, secondsSince(start)};
+  account(done);
+  MGC_TRY(log_.write(done));
+  observer_.stepped(done);
+  if (std::isfinite(result.loss) && std::isfinite(result.gradientNorm))
+    return Status::ok();
+  return errorf(
+      "step {}: loss {}, gradient norm {}: not finite; a smaller --lr, more --lr-warmup-iters or a smaller "
+      "--clip-grad may help",
+      step, result.loss, result.gradientNorm);
+}
+
+// The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
+Status Training::writeGradients() const {
+  const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
+  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients);
+}
+
+void Training::account(const TrainingStep &step) {
+  if (summary_.steps == 0)
+    summary_.firstLoss = step.result.loss;
+  ++summary_.steps;
+  summary_.lastLoss = step.result.loss;
+  summary_.tokens += static_cast<double>(engine_->plan().globalBatchSize * engine_->plan().sequenceLength);
+  summary_.seconds += step.seconds;
+}
+
+Status Training::save() const {
+  if (!options_.save)
+    return Status::ok();
+  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
+}
+
+} // namespace
+
+bool Interrupt::abort() {
+  std::lock_guard lock(mutex_);
+  if (engine_)
+    engine_->abort(Status::error("interrupted in the middle of a step; nothing is saved"));
+  return engine_ != nullptr;
+}
+
+void Interrupt::watch(Engine *engine) {
+  std::lock_guard lock(mutex_);
+  engine_ = engine;
+}
+
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
+                              Interrupt &interrupt) {
+  Training training(options, observer, interrupt);
+  MGC_TRY(training.load());
+  MGC_TRY(training.runSteps());
+  MGC_TRY(training.save());
+  return training.summary();
+}
+
+} // namespace mgc

@@ -1,0 +1,65 @@
+// A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
+#pragma once
+
+#include "runtime/exec/Engine.h"
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+namespace mgc {
+
+struct TrainingOptions {
+  std::string plan;                   // folder
+  std::optional<std::string> data;    // none: makeMockData
+  std::string binType;                // see DataOptions
+  std::optional<std::string> weights; // none: initialised from the seed
+  std::optional<std::string> save, saveGradients, log;
+  int64_t trainIters = 100;
+  uint64_t seed = 1234;
+  OptimizerOptions optimizer;
+  int threads = 0; // per rank; 0: see EngineOptions
+  std::chrono::milliseconds timeout{600'000};
+  bool poison = false; // see CpuDeviceOptions
+};
+
+struct TrainingStep {
+  int64_t step = 0; // from 0
+  StepResult result;
+  double lr = 0, seconds = 0;
+};
+
+struct TrainingSummary {
+  int64_t steps = 0; // done
+  bool interrupted = false;
+  double firstLoss = 0, lastLoss = 0;
+  double tokens = 0, seconds = 0; // of all steps; tokens that went in, counted in the loss or not
+};
+
+class TrainingObserver {
+public:
+  virtual ~TrainingObserver() = default;
+  virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
+  virtual void stepped(const TrainingStep &step) = 0;
+};
+
+// Lets another thread end a run: request() after the step that runs, abort() in the middle of it.
+class Interrupt {
+public:
+  void request() { requested_ = true; }
+  bool isRequested() const { return requested_; }
+  bool abort();               // false: no engine runs
+  void watch(Engine *engine); // null: none
+
+private:
+  std::atomic<bool> requested_{false};
+  std::mutex mutex_;
+  Engine *engine_ = nullptr;
+};
+
+// Runs all steps, or up to an interrupt, then saves. A loss or gradient norm that is not finite is an error.
+// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds.
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
+                              Interrupt &interrupt);
+
+} // namespace mgc

@@ -1,0 +1,88 @@
+# Compares one training run with the reference values of a golden model. Each function gives a list of
+# (what, found, allowed) for all that is further off than rounding can explain: found > allowed.
+#
+# `gap` in expect.json has for each tensor [max, rms of float32 - float64, max, rms of the spread, largest value]:
+# the spread is what an honest float32 implementation may differ by (test/golden/README.md). 4 of it, and an absolute
+# term for tensors whose spread is 0, is what is allowed.
+import numpy
+
+SPREAD_MAX, SPREAD_RMS = 2, 3
+
+# The reference's own norms in float32 and float64 differ by a relative 6e-6 at most, over all models and steps; four
+# times that, as for everything else.
+NORM_TOLERANCE = 2.4e-5
+
+
+def rms(values):
+    return float(numpy.sqrt(numpy.mean(numpy.square(values, dtype=numpy.float64)))) if values.size else 0.0
+
+
+def check(failures, what, found, allowed):
+    if not found <= allowed:  # NaN fails
+        failures.append((what, found, allowed))
+
+
+def compare_steps(expect, log):
+    """log: one record per step of mgrun --log"""
+    failures = []
+    check(failures, "number of steps", abs(len(log) - expect["steps"]), 0)
+    for step, record in enumerate(log):
+        check(failures, f"tokens of step {step}", abs(record["tokens"] - expect["valid_tokens"][step]), 0)
+        loss = expect["loss_f64"][step]
+        check(failures, f"loss of step {step}", abs(record["loss"] - loss), 4 * expect["loss_spread"][step] + 1e-6)
+        norm = expect["grad_norm_f64"][step]
+        check(failures, f"grad_norm of step {step}", abs(record["grad_norm"] - norm), NORM_TOLERANCE * norm)
+    return failures
+
+
+def names_and_shapes(found, wanted, what):
+    failures = []
+    for name in sorted(set(found) ^ set(wanted)):
+        failures.append((f"{what} {name} is {'missing' if name in wanted else 'not expected'}", 1, 0))
+    for name in sorted(set(found) & set(wanted)):
+        if found[name].shape != wanted[name].shape:
+            failures.append((f"shape of {what} {name}: {found[name].shape}", 1, 0))
+    return failures
+
+
+def compare_gradients(expect, wanted, found):
+    """Gradients of step 0 before clipping, by tensor name."""
+    failures = names_and_shapes(found, wanted, "gradient")
+    for name in wanted if not failures else ():
+        error = found[name].astype(numpy.float64) - wanted[name]
+        gap = expect["gap"][f"grad.{name}"]
+        check(failures, f"gradient {name}", float(numpy.abs(error).max()), 4 * gap[SPREAD_MAX] + 1e-8)
+        check(failures, f"gradient {name} (rms)", rms(error), 4 * gap[SPREAD_RMS] + 1e-8)
+    return failures
+
+
+def conditioning(expect, name, gradient):
+    """How far each element of a final weight may be off because Adam divides by the size of its gradient.
+
+    An update is lr * m / sqrt(v). If gradients are known to within d, m is known to within d, and sqrt(v) is at least
+    about half the first gradient g (v keeps 0.95^3 of its 0.05 g^2 over 4 steps, bias-corrected by 1 - 0.95^4 = 0.185:
+    0.23 g^2), so m / sqrt(v) is known to within about 4 d / |g|, and never differs by more than 2. Summed over the
+    steps this is negligible except where the gradient is nearly zero: key biases without rotary positions, whose exact
+    gradient is zero, and single elements elsewhere. An exact zero, a token that did not occur, has no rounding.
+    """
+    gap = expect["gap"][f"grad.{name}"]
+    noise = 4 * gap[SPREAD_MAX] + 1e-8
+    size = numpy.abs(gradient.astype(numpy.float64))
+    with numpy.errstate(divide="ignore"):
+        ratio = numpy.minimum(2.0, 4 * noise / size)
+    return sum(expect["lr"]) * numpy.where(size == 0, 0.0, ratio)
+
+
+def compare_weights(expect, wanted, gradients, found):
+    """Weights after the last step. Every element within its own bound; the rms, which shows a forgotten decay in
+    tensors of any size, over the elements that rounding moves by less than 1e-5."""
+    failures = names_and_shapes(found, wanted, "weight")
+    for name in wanted if not failures else ():
+        error = numpy.abs(found[name].astype(numpy.float64) - wanted[name])
+        loose = conditioning(expect, name, gradients[name])
+        gap = expect["gap"][f"final.{name}"]
+        bound = 4 * gap[SPREAD_MAX] + 1e-6 + loose
+        worst = numpy.unravel_index(numpy.argmax(error - bound), error.shape)
+        check(failures, f"weight {name}{[int(i) for i in worst]}", float(error[worst]), float(bound[worst]))
+        check(failures, f"weight {name} (rms)", rms(error[loose < 1e-5]), 4 * gap[SPREAD_RMS] + 1e-6)
+    return failures

@@ -1,0 +1,61 @@
+# The layouts that a golden model (4 layers, global batch 8) can be trained with on at most 8 ranks.
+import itertools
+import random
+from dataclasses import dataclass
+
+LAYERS = 4
+GLOBAL_BATCH = 8
+MAX_RANKS = 8
+
+
+@dataclass(frozen=True)
+class Layout:
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    sp: bool = False
+    zero: int = 0
+    mbs: int = 1
+    schedule: str = "1f1b"
+    vpp: int = 1
+
+    def flags(self):
+        flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
+        flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
+        return [str(flag) for flag in flags]
+
+    def __str__(self):
+        vpp = f"x{self.vpp}" if self.vpp > 1 else ""
+        sp = "-sp" if self.sp else ""
+        return f"tp{self.tp}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
+
+
+def schedules(pp):
+    rows = [("gpipe", 1), ("1f1b", 1), ("zb-h1", 1)]
+    if pp > 1 and 2 * pp <= LAYERS:
+        rows += [("interleaved", 2), ("gpipe", 2)]
+    return rows
+
+
+def matrix():
+    sizes = (1, 2, 4)
+    for tp, pp, dp, sp, zero, mbs in itertools.product(sizes, sizes, sizes, (False, True), (0, 1), (1, 2)):
+        if tp * pp * dp > MAX_RANKS or (sp and tp == 1):
+            continue
+        for schedule, vpp in schedules(pp):
+            yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp)
+
+
+def select(text):
+    """all | sample:N:SEED | one layout as it prints, several separated by commas"""
+    everything = list(matrix())
+    if text == "all":
+        return everything
+    if text.startswith("sample:"):
+        _, number, seed = text.split(":")
+        return random.Random(int(seed)).sample(everything, min(int(number), len(everything)))
+    by_name = {str(layout): layout for layout in everything}
+    unknown = [name for name in text.split(",") if name not in by_name]
+    if unknown:
+        raise SystemExit(f"no such layout: {', '.join(unknown)}; one is {everything[-1]}")
+    return [by_name[name] for name in text.split(",")]

@@ -1,0 +1,228 @@
+// Each kind of instruction, executed by the engine, against its definition in runtime/plan/Plan.h.
+#include "runtime/plan/Mesh.h"
+#include "test/runtime/exec/HandMadePlans.h"
+#include "test/runtime/kernels/AttentionReference.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <numeric>
+
+namespace mgc::test {
+namespace {
+
+// Runs one program, once, on every rank of a mesh of one stage; segment i has bytes[i] bytes at offset(i).
+class OneProgram {
+public:
+  OneProgram(const std::vector<plan::Axis> &axes, const ProgramBuilder &program, int64_t instance = 0)
+      : plan_(emptyPlan(axes)) {
+    plan::StagePlan &stage = plan_.stages[0];
+    StageLayout layout;
+    stage.stepScalarsOffset = layout.place("scalars", 64);
+    stage.resultsOffset = layout.place("scalars", 64);
+    for (int64_t bytes : program.program.segmentBytes)
+      offsets_.push_back(layout.place("activations", bytes));
+    layout.finish(stage);
+    const int64_t chunk = addChunk(plan_, 0, "forward.0", program, offsets_);
+    stage.chunks[chunk].calls[0].instance = instance;
+    stage.schedule = {runStep(chunk, 0)};
+  }
+  void load(EngineOptions options = {}) { engine_ = makeEngine(plan_, std::move(options)); }
+  void run() {
+    Result<StepResult> result = engine_->step(0, makeBatch(plan_, 0), StepScalars{});
+    ASSERT_TRUE(result.isOk()) << result.status().message();
+  }
+  template <typename T> T *segment(int64_t rank, int64_t index) {
+    return inArena<T>(*engine_, rank, offsets_[index]);
+  }
+  void set(int64_t rank, int64_t index, const std::vector<float> &values) {
+    std::copy(values.begin(), values.end(), segment<float>(rank, index));
+  }
+  std::vector<float> get(int64_t rank, int64_t index, int64_t count) {
+    return {segment<float>(rank, index), segment<float>(rank, index) + count};
+  }
+  const plan::Mesh &mesh() const { return plan_.mesh; }
+
+private:
+  plan::Plan plan_;
+  std::vector<int64_t> offsets_;
+  std::unique_ptr<Engine> engine_;
+};
+
+std::vector<float> counting(int64_t count, float first) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(Instructions, gemmThenAllReduceIsTheWholeProduct) { // k split over tp
+  constexpr int64_t m = 3, n = 5, k = 4;                 // k: of one rank
+  plan::Gemm gemm;
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.transposeB = true;
+  plan::Collective sum;
+  sum.axes = {"tp"};
+  sum.chunk = m * n;
+  OneProgram program(
+      {{"tp", 2}},
+      ProgramBuilder("p", {m * k * 4, n * k * 4, m * n * 4}).add(gemm, {0, 1, 2}).add(sum, {2, 2}));
+  program.load();
+  const auto a = [](int64_t i, int64_t p) { return static_cast<float>(i * 3 - p); };
+  const auto b = [](int64_t j, int64_t p) { return static_cast<float>(j + p % 3); };
+  for (int64_t rank : {0, 1})
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = 0; i < m; ++i)
+        program.segment<float>(rank, 0)[i * k + p] = a(i, rank * k + p);
+      for (int64_t j = 0; j < n; ++j)
+        program.segment<float>(rank, 1)[j * k + p] = b(j, rank * k + p);
+    }
+  program.run();
+  for (int64_t rank : {0, 1})
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        float expected = 0;
+        for (int64_t p = 0; p < 2 * k; ++p)
+          expected += a(i, p) * b(j, p);
+        EXPECT_EQ(program.segment<float>(rank, 2)[i * n + j], expected);
+      }
+}
+
+// Gathered over (y, x), major first, though x is the outer axis of the mesh.
+TEST(Instructions, groupsFollowTheOrderOfTheAxes) {
+  plan::Collective gather;
+  gather.kind = plan::Collective::Kind::allGather;
+  gather.axes = {"y", "x"};
+  gather.chunk = 2;
+  OneProgram program({{"x", 2}, {"y", 3}}, ProgramBuilder("p", {8, 48}).add(gather, {0, 1}));
+  program.load();
+  for (int64_t rank = 0; rank < 6; ++rank)
+    program.set(rank, 0, {static_cast<float>(rank), -static_cast<float>(rank)});
+  program.run();
+  for (int64_t rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(program.get(rank, 1, 12), (std::vector<float>{0, 0, 3, -3, 1, -1, 4, -4, 2, -2, 5, -5}));
+}
+
+TEST(Instructions, sliceTakesThePartOfTheCoordinate) {
+  plan::Move slice;
+  slice.kind = plan::Move::Kind::slice;
+  slice.axes = {"y"};
+  slice.outer = 2;
+  slice.chunkBytes = 8;
+  OneProgram program({{"x", 2}, {"y", 3}}, ProgramBuilder("p", {48, 16}).add(slice, {0, 1}));
+  program.load();
+  for (int64_t rank = 0; rank < 6; ++rank)
+    program.set(rank, 0, counting(12, 0));
+  program.run();
+  for (int64_t rank = 0; rank < 6; ++rank) {
+    const auto y = static_cast<float>(rank % 3);
+    EXPECT_EQ(program.get(rank, 1, 4), (std::vector<float>{2 * y, 2 * y + 1, 6 + 2 * y, 7 + 2 * y}));
+  }
+}
+
+TEST(Instructions, copyFillAndDemote) {
+  plan::Move copy, fill, demote;
+  copy.kind = plan::Move::Kind::copy, fill.kind = plan::Move::Kind::fill,
+  demote.kind = plan::Move::Kind::demote;
+  copy.bytes = fill.bytes = demote.bytes = 12;
+  demote.axes = {"y"};
+  OneProgram program({{"x", 2}, {"y", 2}}, ProgramBuilder("p", {16, 16, 16, 16})
+                                               .add(copy, {0, 1})
+                                               .add(fill, {2})
+                                               .add(demote, {0, 3})
+                                               .add(demote, {0, 0}));
+  program.load();
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    program.set(rank, 0, {1, 2, 3, 9});
+    for (int64_t index : {1, 2, 3})
+      program.set(rank, index, {5, 5, 5, 5});
+  }
+  program.run();
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const bool first = rank % 2 == 0;
+    EXPECT_EQ(program.get(rank, 0, 4),
+              first ? std::vector<float>({1, 2, 3, 9}) : std::vector<float>({0, 0, 0, 9}));
+    EXPECT_EQ(program.get(rank, 1, 4), (std::vector<float>{1, 2, 3, 5}));
+    EXPECT_EQ(program.get(rank, 2, 4), (std::vector<float>{0, 0, 0, 5}));
+    EXPECT_EQ(program.get(rank, 3, 4),
+              first ? std::vector<float>({1, 2, 3, 5}) : std::vector<float>({0, 0, 0, 5}));
+  }
+}
+
+TEST(Instructions, scalarsAreThoseOfTheRankTheCallAndTheRun) {
+  plan::RowKernel show = rowKernel("showScalars", 1, {5, 100, 0, 0, 7});
+  show.scalars[1].terms = {{{"x"}, 10}, {{"y"}, 1}};
+  show.scalars[2].kind = plan::Scalar::Kind::instance;
+  show.scalars[3].kind = plan::Scalar::Kind::seed;
+  OneProgram program({{"x", 2}, {"y", 3}}, ProgramBuilder("p", {64}).add(show, {0}), 42);
+  program.load({.seed = 99});
+  program.run();
+  for (int64_t rank = 0; rank < 6; ++rank) {
+    const auto *seen = program.segment<int32_t>(rank, 0);
+    const auto coordinates = static_cast<int32_t>(100 + 10 * (rank / 3) + rank % 3);
+    EXPECT_EQ(std::vector<int32_t>(seen, seen + 5), (std::vector<int32_t>{5, coordinates, 42, 99, 7}));
+  }
+}
+
+template <typename T> int64_t bytesOf(const std::vector<T> &values) {
+  return static_cast<int64_t>(values.size() * sizeof(T));
+}
+
+// Forward and backward against the library call itself, so that operands and scalars are known to arrive
+// where they belong.
+TEST(Instructions, attentionGetsItsOperandsAndScalars) {
+  for (double dropout : {0.0, 0.3}) {
+    plan::Attention attention;
+    attention.s = 6, attention.t = 6, attention.b = 2, attention.g = 2, attention.r = 2, attention.d = 8;
+    attention.dropout = dropout;
+    attention.site = 5;
+    attention.groupStride = 2;
+    attention.seed.kind = plan::Scalar::Kind::seed;
+    attention.instance.kind = plan::Scalar::Kind::instance;
+    attention.headOffset.value = 3;
+    attention.headOffset.terms = {{{"tp"}, 4}};
+    AttentionProblem direct(attention);
+    attention = direct.a;
+    plan::Attention backward = attention;
+    backward.backward = true;
+    attention.workspaceBytes = attentionWorkspaceBytes(attention);
+    backward.workspaceBytes = attentionWorkspaceBytes(backward);
+    const int64_t workspace = std::max(attention.workspaceBytes, backward.workspaceBytes);
+    const int64_t lse = attention.s * attention.b * attention.g * attention.r * 4;
+    // segments: q k v do queryPositions keyPositions samples o lse dq dk dv workspace
+    ProgramBuilder builder("p", {bytesOf(direct.q), bytesOf(direct.k), bytesOf(direct.v), bytesOf(direct.q),
+                                 bytesOf(direct.queryPositions), bytesOf(direct.keyPositions),
+                                 bytesOf(direct.samples), bytesOf(direct.q), lse, bytesOf(direct.q),
+                                 bytesOf(direct.k), bytesOf(direct.v), workspace});
+    if (dropout > 0)
+      builder.add(attention, {0, 1, 2, 4, 5, 6, 7, 8, 12})
+          .add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 6, 9, 10, 11, 12});
+    else
+      builder.add(attention, {0, 1, 2, 4, 5, 7, 8, 12})
+          .add(backward, {0, 1, 2, 7, 8, 3, 4, 5, 9, 10, 11, 12});
+    OneProgram program({{"tp", 2}}, builder, 17);
+    program.load({.seed = 99});
+    for (int64_t rank : {0, 1}) {
+      program.set(rank, 0, direct.q), program.set(rank, 1, direct.k), program.set(rank, 2, direct.v);
+      program.set(rank, 3, direct.outputGradient);
+      std::memcpy(program.segment<int32_t>(rank, 4), direct.queryPositions.data(),
+                  bytesOf(direct.queryPositions));
+      std::memcpy(program.segment<int32_t>(rank, 5), direct.keyPositions.data(),
+                  bytesOf(direct.keyPositions));
+      std::memcpy(program.segment<int32_t>(rank, 6), direct.samples.data(), bytesOf(direct.samples));
+    }
+    program.run();
+    for (int64_t rank : {0, 1}) {
+      direct.scalars = {99, 17, 3 + 4 * rank};
+      direct.run(1);
+      const auto same = [&](int64_t segment, const std::vector<float> &expected) {
+        return std::memcmp(program.segment<float>(rank, segment), expected.data(), bytesOf(expected)) == 0;
+      };
+      EXPECT_TRUE(same(7, direct.o)) << rank;
+      EXPECT_TRUE(same(8, direct.lse)) << rank;
+      EXPECT_TRUE(same(9, direct.dq)) << rank;
+      EXPECT_TRUE(same(10, direct.dk)) << rank;
+      EXPECT_TRUE(same(11, direct.dv)) << rank;
+    }
+  }
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,104 @@
+// Learning rates against values from Megatron-LM's OptimizerParamScheduler formulas, evaluated in Python.
+#include "runtime/exec/Optimizer.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+OptimizerOptions makeOptions(const std::string &style) {
+  OptimizerOptions options;
+  options.lr = 1e-3;
+  options.minLr = 1e-4;
+  options.lrDecayStyle = style;
+  options.lrWarmupIters = 4;
+  options.lrDecayIters = 20;
+  options.lrWsdDecayIters = 5;
+  return options;
+}
+
+void expectRates(const OptimizerOptions &options, const std::vector<std::pair<int64_t, double>> &rates) {
+  ASSERT_TRUE(checkOptimizer(options, 30).isOk());
+  for (const auto &[step, rate] : rates)
+    EXPECT_DOUBLE_EQ(learningRate(options, 30, step), rate) << options.lrDecayStyle << " step " << step;
+}
+
+TEST(LearningRate, constant) {
+  expectRates(makeOptions("constant"), {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.001}, {21, 0.001}});
+}
+
+TEST(LearningRate, linear) {
+  expectRates(makeOptions("linear"),
+              {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.00094375}, {12, 0.00055}, {20, 0.0001}, {21, 0.0001}});
+}
+
+TEST(LearningRate, cosine) {
+  expectRates(makeOptions("cosine"),
+              {{0, 0}, {4, 0.001}, {5, 0.0009913533761814538}, {12, 0.00055}, {20, 0.0001}, {29, 0.0001}});
+}
+
+TEST(LearningRate, warmupStableDecay) {
+  OptimizerOptions options = makeOptions("WSD");
+  expectRates(options, {{0, 0},
+                        {4, 0.001},
+                        {15, 0.001},
+                        {16, 0.0007669910139330234},
+                        {18, 0.00038755711969560474},
+                        {20, 0.0001},
+                        {21, 0.0001}});
+  options.lrWsdDecayStyle = "linear";
+  expectRates(options, {{15, 0.001}, {16, 0.00082}, {18, 0.00046}});
+  options.lrWsdDecayStyle = "cosine";
+  expectRates(options, {{16, 0.0009140576474687263}, {18, 0.0004109423525312737}});
+  options.lrWsdDecayStyle = "minus_sqrt";
+  expectRates(options, {{16, 0.0005975077640500379}, {18, 0.00030286299768266493}});
+}
+
+TEST(LearningRate, decaysOverTheTrainingUnlessTold) {
+  OptimizerOptions options;
+  options.lr = 1;
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, 0), 1);
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, 5), 0.5);
+}
+
+TEST(LearningRate, aListIsTakenAsItIs) {
+  OptimizerOptions options = makeOptions("linear");
+  options.lrList = {0.1, 0.3, 0.2};
+  EXPECT_EQ(learningRate(options, 3, 0), 0.1);
+  EXPECT_EQ(learningRate(options, 3, 2), 0.2);
+  EXPECT_TRUE(checkOptimizer(options, 3).isOk());
+  EXPECT_FALSE(checkOptimizer(options, 4).isOk());
+}
+
+TEST(Optimizer, reportsEveryContradiction) {
+  OptimizerOptions options = makeOptions("WSD");
+  options.minLr = 1;
+  options.lrWarmupIters = 20;
+  options.lrWsdDecayIters = 0;
+  options.beta1 = 1;
+  options.eps = 0;
+  options.clipGrad = -1;
+  const Status status = checkOptimizer(options, 30);
+  ASSERT_FALSE(status.isOk());
+  for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
+                           "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"})
+    EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
+  EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30).isOk());
+}
+
+TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
+  ASSERT_EQ(plan::kStepScalars, (std::vector<std::string>{"lr", "beta1", "beta2", "eps", "weight_decay",
+                                                          "clip", "bias_correction1", "bias_correction2"}));
+  OptimizerOptions options;
+  options.clipGrad = 0.5;
+  const StepScalars scalars = stepScalars(options, 0.25, 2);
+  const StepScalars expected = {
+      0.25f, 0.9f, 0.999f, 1e-8f, 0.01f, 0.5f, float(1 - 0.9 * 0.9 * 0.9), float(1 - std::pow(0.999, 3))};
+  EXPECT_EQ(scalars, expected);
+  options.clipGrad = 0;
+  EXPECT_GT(stepScalars(options, 0.25, 2)[5], 1e20f) << "no clipping is a bound nothing reaches";
+}
+
+} // namespace
+} // namespace mgc::test

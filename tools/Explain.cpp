@@ -1,0 +1,127 @@
+// See Explain.h.
+#include "tools/Explain.h"
+
+#include "compiler/schedule/VerifyPlan.h"
+#include "runtime/plan/Mesh.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/Verify.h"
+#include "tools/PlanFacts.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace mgc;
+using namespace mgc::tools;
+
+namespace {
+
+// "1.50 MiB", "812 B".
+std::string bytesText(double bytes) {
+  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  int unit = 0;
+  for (; bytes >= 1024 && unit < 5; ++unit)
+    bytes /= 1024;
+  return unit ? fmt::format("{:.2f} {}", bytes, units[unit]) : fmt::format("{:.0f} B", bytes);
+}
+
+// "1.50 M", "812".
+std::string countText(double count) {
+  static constexpr const char *units[] = {"", " k", " M", " G", " T", " P", " E"};
+  int unit = 0;
+  for (; count >= 1000 && unit < 6; ++unit)
+    count /= 1000;
+  return unit ? fmt::format("{:.2f}{}", count, units[unit]) : fmt::format("{:.0f}", count);
+}
+
+std::string axesText(const plan::Mesh &mesh) {
+  std::vector<std::string> axes;
+  for (const plan::Axis &axis : mesh.axes)
+    axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
+}
+
+void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
+  fmt::print("model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)), plan.dtype);
+  fmt::print("mesh       {} = {} ranks\n", axesText(plan.mesh), plan.mesh.worldSize());
+  fmt::print("batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n", plan.globalBatchSize,
+             plan.sequenceLength, plan.microbatches, plan.microBatchSize);
+  fmt::print("schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
+             plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
+             100 * facts.bubble);
+  fmt::print("optimizer  AdamW, {}\n", plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
+  fmt::print("work       {}FLOP a step on all ranks\n", countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
+}
+
+void printStage(size_t index, const StageFacts &stage) {
+  fmt::print("\nstage {}: layers {} to {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
+             stage.layersBegin, stage.layersEnd - 1, countText(double(stage.parameters)),
+             countText(stage.flops) + (stage.flops < 1000 ? " " : ""), 100 * stage.idle);
+  fmt::print("  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
+  for (const auto &[kind, bytes] : stage.memory)
+    fmt::print("    {:<14} {:>12}\n", kind, bytesText(double(bytes)));
+  if (stage.traffic.empty())
+    return;
+  fmt::print("  traffic, sent by a rank in a step\n");
+  for (const Traffic &one : stage.traffic)
+    fmt::print("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes), one.over,
+               one.ranks, one.count);
+}
+
+void printText(const plan::Plan &plan, const PlanFacts &facts) {
+  printLayout(plan, facts);
+  for (size_t index = 0; index < facts.stages.size(); ++index)
+    printStage(index, facts.stages[index]);
+  fmt::print("\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the microbatch)\n{}",
+             facts.picture);
+}
+
+nlohmann::json jsonOf(const StageFacts &stage) {
+  nlohmann::json memory = nlohmann::json::object(), traffic = nlohmann::json::array();
+  for (const auto &[kind, bytes] : stage.memory)
+    memory[kind] = bytes;
+  for (const Traffic &one : stage.traffic)
+    traffic.push_back({{"operation", one.operation},
+                       {"over", one.over},
+                       {"ranks", one.ranks},
+                       {"count", one.count},
+                       {"bytes", one.bytes}});
+  return {{"layers", {stage.layersBegin, stage.layersEnd}}, {"bytes", stage.bytes}, {"memory", memory},
+          {"parameters", stage.parameters},                 {"flops", stage.flops}, {"traffic", traffic},
+          {"idle", stage.idle}};
+}
+
+nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
+  nlohmann::json mesh = nlohmann::json::array(), stages = nlohmann::json::array();
+  for (const plan::Axis &axis : plan.mesh.axes)
+    mesh.push_back({{"name", axis.name}, {"size", axis.size}});
+  for (const StageFacts &stage : facts.stages)
+    stages.push_back(jsonOf(stage));
+  return {{"model", plan.modelType},
+          {"mesh", mesh},
+          {"ranks", plan.mesh.worldSize()},
+          {"sequence_length", plan.sequenceLength},
+          {"micro_batch_size", plan.microBatchSize},
+          {"global_batch_size", plan.globalBatchSize},
+          {"microbatches", plan.microbatches},
+          {"schedule", plan.schedule},
+          {"virtual_stages", plan.virtualStages},
+          {"zero", plan.zero},
+          {"dtype", plan.dtype},
+          {"parameters", facts.parameters},
+          {"flops", facts.flops},
+          {"bubble", facts.bubble},
+          {"stages", stages}};
+}
+
+} // namespace
+
+Status mgc::tools::explain(const ExplainFlags &flags) {
+  MGC_ASSIGN(plan, plan::readPlan(flags.plan));
+  MGC_TRY(plan::verifyPlan(plan).at(flags.plan));
+  MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
+  PlanFacts facts = factsOf(plan);
+  if (flags.json)
+    fmt::print("{}\n", jsonOf(plan, facts).dump(2));
+  else
+    printText(plan, facts);
+  return Status::ok();
+}

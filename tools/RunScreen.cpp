@@ -1,0 +1,78 @@
+// See RunScreen.h. Progress goes to standard error, so that standard output has the summary only.
+#include "tools/RunScreen.h"
+
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+namespace mgc {
+
+static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
+  return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s", step.result.loss,
+                     step.result.gradientNorm, step.lr, static_cast<double>(tokensPerStep) / step.seconds);
+}
+
+RunScreen::RunScreen(int64_t trainIters, int64_t logInterval)
+    : trainIters_(trainIters), logInterval_(logInterval), isTerminal_(isatty(STDERR_FILENO) == 1) {}
+
+RunScreen::~RunScreen() {
+  if (barShown_)
+    std::fputc('\n', stderr);
+}
+
+void RunScreen::began(const TrainingOptions &options, const Engine &engine, const std::string &data) {
+  const plan::Plan &plan = engine.plan();
+  tokensPerStep_ = plan.globalBatchSize * plan.sequenceLength;
+  std::string axes;
+  for (const plan::Axis &axis : plan.mesh.axes)
+    axes += fmt::format(" {}={}", axis.name, axis.size);
+  int64_t largest = 0;
+  for (const plan::StagePlan &stage : plan.stages)
+    largest = std::max(largest, stage.bytes);
+  fmt::print(stderr,
+             "{}: {}, {} rank{} ({} thread{} each),{}, {:.1f} MiB in the largest\n"
+             "data: {}\n"
+             "{} steps of {} samples of {} tokens\n",
+             options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
+             engine.threadsPerRank(), engine.threadsPerRank() == 1 ? "" : "s",
+             axes.empty() ? " one device" : axes, static_cast<double>(largest) / 1048576.0, data, trainIters_,
+             plan.globalBatchSize, plan.sequenceLength);
+}
+
+void RunScreen::stepped(const TrainingStep &step) {
+  if (isTerminal_)
+    return drawBar(step);
+  const bool isShown =
+      step.step == 0 || step.step + 1 == trainIters_ || (logInterval_ > 0 && step.step % logInterval_ == 0);
+  if (isShown)
+    fmt::print(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
+}
+
+void RunScreen::drawBar(const TrainingStep &step) {
+  constexpr int64_t kWidth = 24;
+  const int64_t done = step.step + 1, filled = kWidth * done / trainIters_;
+  fmt::print(stderr, "\r\x1b[2K[{:=<{}}{: <{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
+             trainIters_, describeStep(step, tokensPerStep_));
+  std::fflush(stderr);
+  barShown_ = true;
+}
+
+std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary) {
+  std::string text = fmt::format("{} step{}{}", summary.steps, summary.steps == 1 ? "" : "s",
+                                 summary.interrupted ? " (interrupted)" : "");
+  if (summary.steps > 0)
+    text += fmt::format(": loss {:.4f} -> {:.4f}, {:.0f} tokens/s", summary.firstLoss, summary.lastLoss,
+                        summary.tokens / summary.seconds);
+  text += "\n";
+  const auto addPath = [&](const char *what, const std::optional<std::string> &path) {
+    if (path)
+      text += fmt::format("{:<10}{}\n", what, *path);
+  };
+  addPath("log", options.log);
+  addPath("weights", options.save);
+  if (summary.steps > 0)
+    addPath("gradients", options.saveGradients);
+  return text;
+}
+
+} // namespace mgc

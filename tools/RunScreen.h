@@ -1,0 +1,26 @@
+// What mgrun shows while it trains: a progress bar when standard error is a terminal, else a line now and
+// then; and the summary at the end.
+#pragma once
+
+#include "runtime/exec/Training.h"
+
+namespace mgc {
+
+class RunScreen final : public TrainingObserver {
+public:
+  RunScreen(int64_t trainIters, int64_t logInterval);
+  ~RunScreen() override; // leaves the line of the bar
+  void began(const TrainingOptions &options, const Engine &engine, const std::string &data) override;
+  void stepped(const TrainingStep &step) override;
+
+private:
+  void drawBar(const TrainingStep &step);
+  const int64_t trainIters_, logInterval_;
+  const bool isTerminal_;
+  bool barShown_ = false;
+  int64_t tokensPerStep_ = 0;
+};
+
+std::string describeSummary(const TrainingOptions &options, const TrainingSummary &summary);
+
+} // namespace mgc

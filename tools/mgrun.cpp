@@ -1,0 +1,163 @@
+// mgrun: trains by a plan, with every rank a thread of this process.
+// Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
+#include "runtime/base/File.h"
+#include "runtime/base/Json.h"
+#include "tools/RunScreen.h"
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <pthread.h>
+#include <thread>
+
+namespace {
+
+using namespace mgc;
+
+struct Arguments {
+  TrainingOptions training;
+  bool mockData = false;
+  int64_t logInterval = 100;
+  double timeoutSeconds = 600;
+  std::string lrList;
+};
+
+void addDataFlags(CLI::App &app, Arguments &arguments) {
+  TrainingOptions &training = arguments.training;
+  app.add_option("plan", training.plan, "Folder that mgc compile wrote")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  CLI::Option *data =
+      app.add_option("--data", training.data, "Text, .npy, .bin or .safetensors")->check(CLI::ExistingFile);
+  app.add_flag("--mock-data", arguments.mockData, "Made-up tokens a model can learn")->excludes(data);
+  app.add_option("--bin-type", training.binType, "Elements of a .bin file: u8 u16 i32 u32 i64")->needs(data);
+  app.add_option("--weights", training.weights,
+                 "Checkpoint to start from: .safetensors file or folder; else random")
+      ->check(CLI::ExistingPath);
+  app.add_option("--save", training.save, "Folder for the weights at the end");
+  app.add_option("--save-gradients", training.saveGradients,
+                 "File (.safetensors) for the gradients of the first step");
+  app.add_option("--log", training.log, "File (.jsonl) with one line per step");
+}
+
+void addRunFlags(CLI::App &app, Arguments &arguments) {
+  TrainingOptions &training = arguments.training;
+  app.add_option("--train-iters", training.trainIters, "Steps; they count from 0")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", training.seed, "Of initial weights, data order and dropout");
+  app.add_option("--threads", training.threads, "Per rank; 0: the cores over the ranks")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--timeout", arguments.timeoutSeconds, "Seconds one rank waits for another")
+      ->check(CLI::Range(0.001, 1e6));
+  app.add_option("--log-interval", arguments.logInterval, "Steps from one line on the screen to the next")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--poison", training.poison,
+               "Fill the memory with NaN first, to find what is read before it is written");
+}
+
+void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
+  OptimizerOptions &optimizer = arguments.training.optimizer;
+  app.add_option("--lr", optimizer.lr, "Learning rate");
+  app.add_option("--min-lr", optimizer.minLr, "Where the decay ends");
+  app.add_option("--lr-decay-style", optimizer.lrDecayStyle, "constant, linear, cosine or WSD");
+  app.add_option("--lr-decay-iters", optimizer.lrDecayIters, "Steps to --min-lr; 0: --train-iters");
+  app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr");
+  app.add_option("--lr-warmup-init", optimizer.lrWarmupInit, "Rate of the first step of the warmup");
+  app.add_option("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle,
+                 "linear, cosine, exponential or minus_sqrt");
+  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters, "Last steps, in which WSD decays");
+  app.add_option("--lr-list", arguments.lrList,
+                 "File with a JSON array of one rate per step, instead of all above")
+      ->check(CLI::ExistingFile);
+  app.add_option("--weight-decay", optimizer.weightDecay, "Decoupled, as in AdamW");
+  app.add_option("--adam-beta1", optimizer.beta1, "");
+  app.add_option("--adam-beta2", optimizer.beta2, "");
+  app.add_option("--adam-eps", optimizer.eps, "");
+  app.add_option("--clip-grad", optimizer.clipGrad, "Greatest norm of the gradient; 0: no clipping");
+}
+
+Result<std::vector<double>> readRates(const std::string &path) {
+  MGC_ASSIGN(text, readFile(path, 64 << 20));
+  Result<nlohmann::json> json = parseJson(text);
+  if (!json.isOk())
+    return Status(json.status()).at(path);
+  if (!json->is_array() || json->empty())
+    return errorf("{}: expected a JSON array of one learning rate per step", path);
+  std::vector<double> rates;
+  for (const nlohmann::json &rate : *json) {
+    if (!rate.is_number() || rate.get<double>() < 0)
+      return errorf("{}: element {} is {}, expected a number that is not negative", path, rates.size(),
+                    rate.dump());
+    rates.push_back(rate.get<double>());
+  }
+  return rates;
+}
+
+// SIGINT and SIGTERM are blocked in all threads and taken by this one, so that it may lock and wake what it
+// likes.
+void watchSignals(Interrupt &interrupt) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals, &interrupt] {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    interrupt.request();
+    fmt::print(stderr, "\nending after this step; once more to end at once\n");
+    sigwait(&signals, &signal);
+    if (interrupt.abort())
+      sigwait(&signals, &signal);
+    std::signal(signal, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    raise(signal);
+  }).detach();
+}
+
+int fail(const Status &status) {
+  fmt::print(stderr, "mgrun: {}\n", status.message());
+  return 1;
+}
+
+int run(const Arguments &arguments) {
+  static Interrupt interrupt; // outlives the thread that watches
+  watchSignals(interrupt);
+  const Result<TrainingSummary> summary = [&] {
+    RunScreen screen(arguments.training.trainIters, arguments.logInterval);
+    return train(arguments.training, screen, interrupt);
+  }();
+  if (!summary.isOk()) {
+    fail(summary.status());
+    return interrupt.isRequested() ? 130 : 1;
+  }
+  fmt::print("{}", describeSummary(arguments.training, *summary));
+  return summary->interrupted ? 130 : 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
+  app.option_defaults()->always_capture_default();
+  Arguments arguments;
+  addDataFlags(app, arguments);
+  addRunFlags(app, arguments);
+  addOptimizerFlags(app, arguments);
+  try {
+    app.parse(argc, argv);
+    if (!arguments.training.data && !arguments.mockData)
+      throw CLI::RequiredError("--data FILE or --mock-data");
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  arguments.training.timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(arguments.timeoutSeconds * 1000));
+  if (!arguments.lrList.empty()) {
+    Result<std::vector<double>> rates = readRates(arguments.lrList);
+    if (!rates.isOk())
+      return fail(rates.status());
+    arguments.training.optimizer.lrList = rates.take();
+  }
+  return run(arguments);
+}
