@@ -13,5 +13,9 @@ namespace mgc {
 std::unique_ptr<mlir::Pass> createGradPass();
 std::unique_ptr<mlir::Pass> createShardPass();
 std::unique_ptr<mlir::Pass> createLocalPass();
+std::unique_ptr<mlir::Pass> createStagePass();
+std::unique_ptr<mlir::Pass> createFusePass();
+std::unique_ptr<mlir::Pass> createSchedulePass();
+std::unique_ptr<mlir::Pass> createMemoryPass();
 
 } // namespace mgc

@@ -29,3 +29,43 @@ def Local : Pass<"mg-local", "::mlir::ModuleOp"> {
   let constructor = "::mgc::createLocalPass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
+
+def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
+  let summary = "Chunks per pipeline stage, gradient buckets, and the step's end";
+  let description = [{
+    Cuts the chain into chunks of balanced cost, lays the parameters of each stage out in buckets, and builds the
+    functions that run once per training step.
+  }];
+  let constructor = "::mgc::createStagePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Fuse : Pass<"mg-fuse", "::mlir::ModuleOp"> {
+  let summary = "Group row ops into kernels";
+  let description = [{
+    Afterwards a function holds library calls (einsum, attention), mg.kernel and moves or collectives, nothing else.
+    Each result that is added to a buffer is made by an einsum or a kernel that adds.
+  }];
+  let constructor = "::mgc::createFusePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Schedule : Pass<"mg-schedule", "::mlir::ModuleOp"> {
+  let summary = "One ordered list of steps per stage";
+  let description = [{
+    Takes the bytes of each chunk's buffers and the schedule that mg.training names; gives mg.schedule per stage, with
+    the waits and places of all buffers, proved by the schedule's verifier.
+  }];
+  let constructor = "::mgc::createSchedulePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Memory : Pass<"mg-memory", "::mlir::ModuleOp"> {
+  let summary = "An offset for every buffer";
+  let description = [{
+    Values of a function that live within a call get a place in its frame (mg.frame); buckets, inputs, activations and
+    the frame get their places in the rank's one allocation.
+  }];
+  let constructor = "::mgc::createMemoryPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}

@@ -139,6 +139,8 @@ int run(const Arguments &arguments) {
 
 int main(int argc, char **argv) {
   CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
+  app.name("mgrun");
+  app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C.");
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);

@@ -16,7 +16,7 @@ using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
 static constexpr int64_t kWidth = 16;
-static constexpr int64_t kRowChunk = 32; // rows that one set of accumulators sums
+static constexpr int64_t kRowChunk = 8; // rows that one set of accumulators sums
 
 void KernelEmitter::emitColumns() {
   bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
@@ -37,7 +37,9 @@ void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vecto
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
     Value inner = arith::RemUIOp::create(b_, loc_, number, i64(blocks));
     Value outer = arith::DivUIOp::create(b_, loc_, number, i64(blocks));
-    for (size_t loop = layout_.loops().size() - 1; loop-- > layout_.firstColumn();) {
+    for (size_t loop = layout_.loops().size(); loop-- > layout_.firstColumn();) {
+      if (loop + 1 == layout_.loops().size()) // the inner loop: `inner`
+        continue;
       coordinates_[loop] = arith::RemUIOp::create(b_, loc_, outer, i64(layout_.loops()[loop].size));
       outer = arith::DivUIOp::create(b_, loc_, outer, i64(layout_.loops()[loop].size));
     }

@@ -57,10 +57,11 @@ KernelEmitter::Place KernelEmitter::rowPlace(Operand operand, const std::vector<
 // `position`: of the inner column loop; null outside the column loops.
 Value KernelEmitter::pointer(Operand operand, const std::vector<At> &at, Value offset, Value position) {
   if (position) {
-    size_t inner = layout_.loops().size() - 1;
-    for (size_t number = layout_.firstColumn(); number <= inner; ++number)
+    for (size_t number = layout_.firstColumn(); number < layout_.loops().size(); ++number) {
+      bool isInner = number + 1 == layout_.loops().size();
       if (int64_t stride = layout_.stride(operand, at, number))
-        offset = addI64(offset, mulI64(number == inner ? position : coordinates_[number], stride));
+        offset = addI64(offset, mulI64(isInner ? position : coordinates_[number], stride));
+    }
   }
   return LLVM::GEPOp::create(b_, loc_, LLVM::LLVMPointerType::get(b_.getContext()),
                              elementType(graph_[operand].element), operands_[operand.id], ValueRange{offset});
@@ -217,7 +218,7 @@ Value KernelEmitter::varyingLoad(Node node, const Lanes &lanes) {
   const RowGraph::NodeInfo &info = graph_[node];
   Place place = loadPlaces_.lookup(node.id);
   Value base = pointer(info.operand, info.at, place.offset, lanes.position);
-  int64_t stride = layout_.stride(info.operand, info.at, layout_.loops().size() - 1);
+  int64_t stride = layout_.innerStride(info.operand, info.at);
   Value value = loadVector(base, info.element, stride, lanes);
   if (place.isValid)
     value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(value.getType(), 0));
@@ -256,7 +257,7 @@ void KernelEmitter::storeVector(size_t effect, Value value, const Lanes &lanes) 
 void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value, const Lanes &lanes,
                                   bool accumulates) {
   Value base = pointer(effect.operand, effect.at, place.offset, lanes.position);
-  int64_t stride = layout_.stride(effect.operand, effect.at, layout_.loops().size() - 1);
+  int64_t stride = layout_.innerStride(effect.operand, effect.at);
   Element element = graph_[effect.operand].element;
   auto write = [&] { storeVectorTo(base, element, stride, value, lanes, accumulates); };
   if (place.isValid)

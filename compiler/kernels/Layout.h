@@ -38,6 +38,10 @@ public:
 
   // Elements from one iteration of the loop to the next; 0 where the access does not depend on it.
   int64_t stride(Operand operand, const std::vector<At> &at, size_t loop) const;
+  // The same for the innermost column loop; 1 where no column loop is left.
+  int64_t innerStride(Operand operand, const std::vector<At> &at) const {
+    return hasColumns() ? stride(operand, at, loops_.size() - 1) : 1;
+  }
   // Elements from one position of the dim to the next.
   int64_t stride(Operand operand, Dim dim) const;
   // The loop of a dim of size > 1 that an index() node names.

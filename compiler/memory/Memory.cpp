@@ -32,47 +32,63 @@ Status check(const std::vector<Buffer> &buffers) {
   return Status::ok();
 }
 
-// The placed buffers as columns, by offset: the scan over them is the whole cost of the solver.
-struct Placed {
-  std::vector<int64_t> offset, end, lifeBegin, lifeEnd;
+// The placed buffers by offset. The scan over their lifetimes is the whole cost of the solver: it has no
+// branches.
+class Placed {
+public:
+  explicit Placed(size_t most) : together(most) {}
 
-  // The start of the tightest gap of `size` bytes at the points [begin, finish), lowest first among equals;
-  // above everything when none is large enough.
-  int64_t findGap(int64_t size, int64_t begin, int64_t finish) const {
+  // The start of the tightest gap of `size` bytes while the buffer lives, lowest first among equals; above
+  // everything when none is large enough.
+  int64_t findGap(int64_t size, const Buffer &buffer) {
+    size_t count = 0;
+    for (size_t i = 0; i < lives.size(); ++i) {
+      together[count] = i;
+      count += int(lives[i].begin < buffer.end) & int(buffer.begin < lives[i].end);
+    }
     int64_t free = 0, best = -1, bestGap = 0;
-    for (size_t i = 0; i < offset.size(); ++i) {
-      if (lifeBegin[i] >= finish || begin >= lifeEnd[i])
-        continue;
-      int64_t gap = offset[i] - free;
+    for (size_t k = 0; k < count; ++k) {
+      const Room &room = rooms[together[k]];
+      int64_t gap = room.begin - free;
       if (gap >= size && (best < 0 || gap < bestGap)) {
         best = free;
         bestGap = gap;
       }
-      free = std::max(free, end[i]);
+      free = std::max(free, room.end);
     }
     return best >= 0 ? best : free;
   }
 
   void insert(int64_t at, int64_t size, const Buffer &buffer) {
-    auto position = std::upper_bound(offset.begin(), offset.end(), at) - offset.begin();
-    offset.insert(offset.begin() + position, at);
-    end.insert(end.begin() + position, at + size);
-    lifeBegin.insert(lifeBegin.begin() + position, buffer.begin);
-    lifeEnd.insert(lifeEnd.begin() + position, buffer.end);
+    auto after = std::upper_bound(rooms.begin(), rooms.end(), at,
+                                  [](int64_t offset, const Room &room) { return offset < room.begin; });
+    lives.insert(lives.begin() + (after - rooms.begin()), {buffer.begin, buffer.end});
+    rooms.insert(after, {at, at + size});
   }
+
+private:
+  struct Room { // bytes
+    int64_t begin, end;
+  };
+  struct Life { // points
+    int64_t begin, end;
+  };
+  std::vector<Room> rooms;
+  std::vector<Life> lives;
+  std::vector<size_t> together; // scratch: the placed buffers that live with the one at hand
 };
 
 // Gives up, with a peak of at least `limit`, once the peak reaches it.
 Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &order, int64_t limit) {
   Assignment result;
   result.offsets.assign(buffers.size(), 0);
-  Placed placed;
+  Placed placed(buffers.size());
   for (size_t index : order) {
     const Buffer &buffer = buffers[index];
     if (!isPlaced(buffer))
       continue;
     int64_t size = rounded(buffer.size);
-    int64_t at = placed.findGap(size, buffer.begin, buffer.end);
+    int64_t at = placed.findGap(size, buffer);
     placed.insert(at, size, buffer);
     result.offsets[index] = at;
     result.peak = std::max(result.peak, at + size);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace mgc::plan {
 
@@ -75,26 +76,39 @@ static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place
   return localSize(checks, place, dim.size, dim.axes);
 }
 
+// The bytes of one microbatch on a rank; nothing after a violation.
+static Checked verifyInputDims(Checks &checks, const Input &input, const Place &place) {
+  Checked bytes = sizeInBytes(input.type);
+  Axes axes;
+  std::set<bool> roles; // samples or positions
+  Place dims = place.field("dims");
+  for (size_t i = 0; i < input.dims.size(); ++i) {
+    const Input::Dim &dim = input.dims[i];
+    Place here = dims.element(i);
+    checks.violations.expect(roles.insert(dim.name == "b").second, here,
+                             "an input has at most one dimension b and one of s and t");
+    bytes = checkedMultiply(bytes, verifyInputDim(checks, dim, here));
+    axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
+  }
+  return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
+}
+
 static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
   DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
   checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
-  Checked bytes = sizeInBytes(input.type);
-  Axes all;
-  Place dims = place.field("dims");
-  for (size_t i = 0; i < input.dims.size(); ++i) {
-    bytes = checkedMultiply(bytes, verifyInputDim(checks, input.dims[i], dims.element(i)));
-    all.insert(all.end(), input.dims[i].axes.begin(), input.dims[i].axes.end());
-  }
-  if (!verifyAxesAt(checks, dims, all) || !bytes)
+  Checked bytes = verifyInputDims(checks, input, place);
+  if (!bytes)
     return;
-  int64_t stride = input.microbatchStride;
-  checks.violations.expect(stride == 0 || stride >= *bytes, place,
-                           "microbatchStride = {} is below the {} bytes of one", stride, *bytes);
-  Checked total = checkedAdd(checkedMultiply(stride, checks.plan.microbatches - 1), bytes);
+  int64_t stride = input.microbatchStride, microbatches = checks.plan.microbatches;
+  bool positions = input.kind == Input::Kind::positions || input.kind == Input::Kind::keyPositions;
+  checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
+                           "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
+                           *bytes);
+  Checked total = checkedAdd(checkedMultiply(stride, microbatches - 1), bytes);
   checks.violations.expect(
       fitsInside(input.offset, total, stage.bytes), place,
       "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
-      checks.plan.microbatches, *bytes, stride, input.offset, stage.bytes);
+      microbatches, *bytes, stride, input.offset, stage.bytes);
   int64_t width = sizeInBytes(input.type);
   checks.violations.expect(input.offset % width == 0 && stride % width == 0, place,
                            "offset {} and microbatchStride {} must be multiples of {}", input.offset, stride,

@@ -46,11 +46,28 @@ def matrix():
             yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp)
 
 
+def pairs_of(layout):
+    return set(itertools.combinations(sorted(vars(layout).items(), key=lambda field: field[0]), 2))
+
+
+def covering(seed):
+    """Few layouts with every pair of choices (say sp and zb-h1) that occurs in the matrix: greedy."""
+    everything = random.Random(seed).sample(list(matrix()), len(list(matrix())))
+    missing = set().union(*map(pairs_of, everything))
+    chosen = []
+    while missing:
+        chosen.append(max(everything, key=lambda layout: len(pairs_of(layout) & missing)))
+        missing -= pairs_of(chosen[-1])
+    return chosen
+
+
 def select(text):
-    """all | sample:N:SEED | one layout as it prints, several separated by commas"""
+    """all | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
     everything = list(matrix())
     if text == "all":
         return everything
+    if text.startswith("pairs:"):
+        return covering(int(text.split(":")[1]))
     if text.startswith("sample:"):
         _, number, seed = text.split(":")
         return random.Random(int(seed)).sample(everything, min(int(number), len(everything)))

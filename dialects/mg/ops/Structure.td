@@ -16,7 +16,7 @@ def Mg_ChainOp : Mg_Op<"chain", [NoTerminator, SingleBlock]> {
   let assemblyFormat = "attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
 }
-def Mg_InstanceOp : Mg_Op<"instance", [HasParent<"ChainOp">]> {
+def Mg_InstanceOp : Mg_Op<"instance", [ParentOneOf<["ChainOp", "ChunkOp"]>]> {
   let summary = "`count` equal instances of a block, numbered from `first`";
   let description = [{
     The parameters of instance i are those of the block with {} in their tensor names replaced by i.

@@ -47,7 +47,8 @@ static RowGraph layerNorm(int64_t n, int64_t h) {
   Node x = add(s.g, s.in(), s.in());
   Node mean = scale(s.g, s.g.reduce(Reduction::sum, x), 1.0 / h);
   Node centered = sub(s.g, x, mean);
-  Node rstd = rsqrt(s.g, shift(s.g, scale(s.g, s.g.reduce(Reduction::sum, mul(s.g, centered, centered)), 1.0 / h), 1e-5));
+  Node rstd = rsqrt(
+      s.g, shift(s.g, scale(s.g, s.g.reduce(Reduction::sum, mul(s.g, centered, centered)), 1.0 / h), 1e-5));
   s.out(add(s.g, mul(s.g, mul(s.g, centered, rstd), s.in({s.columns})), s.in({s.columns})));
   s.out(x);
   return s.g;
@@ -78,7 +79,8 @@ static RowGraph rotary(int64_t n, int64_t h) {
   Dim R = g.addDim(DimKind::row, n), N = g.addDim(DimKind::row, h / 64), half = g.addDim(DimKind::indexed, 2),
       K = g.addDim(DimKind::column, 32);
   Operand x = g.addOperand(Element::f32, Access::inout, {R, N, half, K});
-  Node angle = mul(g, g.load(g.addOperand(Element::f32, Access::in, {R})), g.load(g.addOperand(Element::f32, Access::in, {K})));
+  Node angle = mul(g, g.load(g.addOperand(Element::f32, Access::in, {R})),
+                   g.load(g.addOperand(Element::f32, Access::in, {K})));
   Node c = cos(g, angle), s = sin(g, angle), a = g.load(x, {{half, 0}}), b = g.load(x, {{half, 1}});
   g.store(x, sub(g, mul(g, a, c), mul(g, b, s)), {{half, 0}});
   g.store(x, add(g, mul(g, b, c), mul(g, a, s)), {{half, 1}});
@@ -87,15 +89,20 @@ static RowGraph rotary(int64_t n, int64_t h) {
 
 int main(int argc, char **argv) {
   using Make = RowGraph (*)(int64_t, int64_t);
-  const std::pair<const char *, Make> kinds[] = {
-      {"residual", residual}, {"gelu", gelu},       {"swiglu", swiglu},           {"layerNorm", layerNorm},
-      {"softmax", softmax},   {"rotary", rotary},   {"rmsBackward", rmsNormBackward}, {"weightGradient", weightGradient}};
+  const std::pair<const char *, Make> kinds[] = {{"residual", residual},
+                                                 {"gelu", gelu},
+                                                 {"swiglu", swiglu},
+                                                 {"layerNorm", layerNorm},
+                                                 {"softmax", softmax},
+                                                 {"rotary", rotary},
+                                                 {"rmsBackward", rmsNormBackward},
+                                                 {"weightGradient", weightGradient}};
   const int64_t rows = 2048, width = 1024;
   std::vector<NamedGraph> graphs;
   for (int size = 0; size < 5; ++size)
     for (auto [name, make] : kinds)
       graphs.push_back({fmt::format("{}_{}", name, size), make(rows, width + 64 * size)});
-  std::string path = fmt::format("/tmp/bench-rowgen-{}.so", getpid());
+  std::string path = fmt::format("bench-rowgen-{}.so", getpid());
   TargetOptions options;
   if (argc > 1)
     options.cpu = argv[1];
@@ -106,7 +113,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   std::printf("%zu kernels compiled in %.0f ms\n", graphs.size(), (seconds() - start) * 1e3);
-  void *handle = dlopen(path.c_str(), RTLD_NOW);
+  void *handle = dlopen(("./" + path).c_str(), RTLD_NOW);
   unlink(path.c_str());
   size_t floats = size_t(rows) * (width + 256);
   std::vector<std::vector<float>> buffers(8, std::vector<float>(floats, 0.5f));

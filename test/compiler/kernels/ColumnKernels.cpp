@@ -39,9 +39,12 @@ TEST(ColumnKernels, NormWeightGradient) {
   for (int64_t h : widths) {
     RowGraph g;
     Dim R = g.addDim(DimKind::row, rows), H = g.addDim(DimKind::column, h);
-    Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H})), dy = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
-    Node mean = g.load(g.addOperand(Element::f32, Access::in, {R})), rstd = g.load(g.addOperand(Element::f32, Access::in, {R}));
-    g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), mul(g, dy, mul(g, sub(g, x, mean), rstd)));
+    Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H})),
+         dy = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+    Node mean = g.load(g.addOperand(Element::f32, Access::in, {R})),
+         rstd = g.load(g.addOperand(Element::f32, Access::in, {R}));
+    g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}),
+                       mul(g, dy, mul(g, sub(g, x, mean), rstd)));
     g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), dy);
     graphs.push_back({fmt::format("k{}", h), g});
   }
@@ -58,6 +61,18 @@ TEST(ColumnKernels, NormWeightGradient) {
     }
     expectClose(dgamma, expectedGamma, 1e-5);
     expectClose(dbeta, expectedBeta, 1e-5);
+  }
+}
+
+TEST(ColumnKernels, OneByOne) {
+  for (int64_t rows : {1, 3}) {
+    RowGraph g;
+    Dim R = g.addDim(DimKind::row, rows), H = g.addDim(DimKind::column, 1);
+    Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+    g.storeSumOverRows(g.addOperand(Element::f32, Access::out, {H}), mul(g, x, x));
+    Buffer values(rows, 2), sum(1, 7);
+    runOne(g, {&values, &sum});
+    EXPECT_EQ(sum[0], 4.0f * rows);
   }
 }
 

@@ -33,7 +33,8 @@ bool Buffer::guardsIntact() const {
 }
 
 bool Buffer::sameBits(const Buffer &other) const {
-  return words_.size() == other.words_.size() && std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
+  return words_.size() == other.words_.size() &&
+         std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
 }
 
 Library::Library(std::vector<NamedGraph> graphs, TargetOptions options) {
@@ -85,7 +86,8 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
   std::vector<void *> pointers, copyPointers;
   for (size_t i = 0; i < buffers.size(); ++i) {
     pointers.push_back(buffers[i]->floats());
-    size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
+    size_t first =
+        std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
     copyPointers.push_back(copies[first].floats());
   }
   kernel(pointers.data(), scalars.data(), 0, kernels_[number].info.range);
@@ -93,7 +95,8 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
     kernel(copyPointers.data(), scalars.data(), begin, end);
   for (size_t i = 0; i < buffers.size(); ++i) {
     size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin();
-    EXPECT_TRUE(buffers[i]->sameBits(copies[first])) << "operand " << i << " depends on the split of the range";
+    EXPECT_TRUE(buffers[i]->sameBits(copies[first]))
+        << "operand " << i << " depends on the split of the range";
     EXPECT_TRUE(buffers[i]->guardsIntact()) << "operand " << i << ": written outside";
   }
 }
@@ -121,7 +124,8 @@ std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t
   return values;
 }
 
-void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance, const std::string &what) {
+void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance,
+                 const std::string &what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
     if (std::isnan(expected[i]) && std::isnan(actual[i]))

@@ -68,9 +68,11 @@ TEST(Indexing, OneHotByGlobalIndex) {
   Node p = g.load(g.addOperand(Element::f32, Access::in, {R, V}));
   Node label = g.load(g.addOperand(Element::i32, Access::in, {R}));
   Node hit = equal(g, g.index(V, 0), label);
-  g.store(g.addOperand(Element::f32, Access::out, {R, V}), sub(g, p, select(g, hit, g.constant(1), g.constant(0))));
+  g.store(g.addOperand(Element::f32, Access::out, {R, V}),
+          sub(g, p, select(g, hit, g.constant(1), g.constant(0))));
   g.store(g.addOperand(Element::i32, Access::out, {R}), g.index(R));
-  Buffer x(randomFloats(rows * v, 1)), labels(randomInts(rows, 2, 1000, 1000 + v - 1)), y(rows * v), number(rows);
+  Buffer x(randomFloats(rows * v, 1)), labels(randomInts(rows, 2, 1000, 1000 + v - 1)), y(rows * v),
+      number(rows);
   runOne(g, {&x, &labels, &y, &number}, {1000});
   for (int64_t i = 0; i < rows * v; ++i)
     EXPECT_EQ(y[i], x[i] - (i % v + 1000 == labels.ints()[i / v] ? 1.0f : 0.0f));
@@ -128,7 +130,8 @@ TEST(Indexing, PhiloxKnownAnswers) {
   const int64_t n = 37;
   RowGraph g;
   Dim N = g.addDim(DimKind::row, n), W = g.addDim(DimKind::indexed, 4), K = g.addDim(DimKind::indexed, 2);
-  Operand counter = g.addOperand(Element::i32, Access::in, {W, N}), key = g.addOperand(Element::i32, Access::in, {K, N});
+  Operand counter = g.addOperand(Element::i32, Access::in, {W, N}),
+          key = g.addOperand(Element::i32, Access::in, {K, N});
   Operand out = g.addOperand(Element::i32, Access::out, {W, N});
   std::vector<Node> arguments;
   for (int64_t word = 0; word < 4; ++word)
@@ -141,7 +144,8 @@ TEST(Indexing, PhiloxKnownAnswers) {
     };
     g.store(out, g.map(fmt::format("philox{}", word), body, arguments, Element::i32), {{W, word}});
   }
-  std::vector<int32_t> counters = randomInts(4 * n, 1, INT32_MIN, INT32_MAX), keys = randomInts(2 * n, 2, INT32_MIN, INT32_MAX);
+  std::vector<int32_t> counters = randomInts(4 * n, 1, INT32_MIN, INT32_MAX),
+                       keys = randomInts(2 * n, 2, INT32_MIN, INT32_MAX);
   for (int64_t word = 0; word < 4; ++word) {
     counters[word * n] = 0;
     counters[word * n + 1] = -1;
@@ -174,7 +178,8 @@ static RowGraph dropout(int64_t rows, int64_t columns) {
     mlir::Value zero = emitI32(b, loc, 0, v[0].getType());
     return emitUniform(b, loc, emitPhilox4x32(b, loc, {v[0], v[1], zero, zero}, {v[2], zero})[0]);
   };
-  Node uniform = g.map("uniform", body, {g.index(R, 0), g.index(C, 1), toI32(g, g.scalar(2))}, Element::f32, 60);
+  Node uniform =
+      g.map("uniform", body, {g.index(R, 0), g.index(C, 1), toI32(g, g.scalar(2))}, Element::f32, 60);
   Body keep = [](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) -> mlir::Value {
     return mlir::arith::CmpFOp::create(b, loc, mlir::arith::CmpFPredicate::OGE, v[0], v[1]);
   };

@@ -15,7 +15,9 @@ static RowGraph apply(Emitter emit, bool asScalars) {
   RowGraph g;
   Dim N = g.addDim(DimKind::row, kSize), C = g.addDim(DimKind::column, asScalars ? 2 : 1);
   Node x = g.load(g.addOperand(Element::f32, Access::in, {N}));
-  Body body = [emit](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) { return emit(b, loc, v[0]); };
+  Body body = [emit](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) {
+    return emit(b, loc, v[0]);
+  };
   Node y = g.map("f", body, {x});
   if (asScalars) // The reduction over the columns keeps rows apart: the function is computed on scalars.
     y = g.reduce(Reduction::max, add(g, y, mul(g, toF32(g, g.index(C)), g.constant(0))));
@@ -75,7 +77,8 @@ static std::vector<float> special(Emitter emit, std::vector<float> inputs) {
 TEST(MathAccuracy, Exp) {
   Errors errors = compare(emitExp, [](double x) { return std::exp(x); }, samples(-87, 88.7f));
   EXPECT_LE(errors.ulp, 2);
-  auto results = special(emitExp, {0, -INFINITY, INFINITY, NAN, 88.73f, 1e30f, -1e30f, -104.5f, -100, -88, -95});
+  auto results =
+      special(emitExp, {0, -INFINITY, INFINITY, NAN, 88.73f, 1e30f, -1e30f, -104.5f, -100, -88, -95});
   EXPECT_EQ(results[0], 1);
   EXPECT_EQ(results[1], 0);
   EXPECT_EQ(results[2], INFINITY);
@@ -107,7 +110,8 @@ TEST(MathAccuracy, Log) {
 
 TEST(MathAccuracy, TanhAndSigmoid) {
   EXPECT_LE(compare(emitTanh, [](double x) { return std::tanh(x); }, samples(-12, 12)).relative, 4e-7);
-  EXPECT_LE(compare(emitSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, samples(-87, 87)).relative, 4e-7);
+  EXPECT_LE(
+      compare(emitSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, samples(-87, 87)).relative, 4e-7);
   auto results = special(emitTanh, {INFINITY, -INFINITY, NAN, 50, -50, -0.0f});
   EXPECT_EQ(results[0], 1);
   EXPECT_EQ(results[1], -1);
@@ -143,8 +147,16 @@ TEST(MathAccuracy, Erf) {
 
 TEST(MathAccuracy, SinAndCos) {
   for (float bound : {1.0f, 100.0f, 1e5f, 1e6f}) {
-    EXPECT_LE(compare(emitSin, [](double x) { return std::sin(x); }, samples(-bound, bound)).absolute, 2e-7) << bound;
-    EXPECT_LE(compare(emitCos, [](double x) { return std::cos(x); }, samples(-bound, bound)).absolute, 2e-7) << bound;
+    EXPECT_LE(compare(
+                  emitSin, [](double x) { return std::sin(x); }, samples(-bound, bound))
+                  .absolute,
+              2e-7)
+        << bound;
+    EXPECT_LE(compare(
+                  emitCos, [](double x) { return std::cos(x); }, samples(-bound, bound))
+                  .absolute,
+              2e-7)
+        << bound;
   }
   auto results = special(emitSin, {0, INFINITY, NAN, 1e9f});
   EXPECT_EQ(results[0], 0);

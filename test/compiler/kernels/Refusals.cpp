@@ -28,14 +28,16 @@ TEST(Refusals, MixedRowAndColumnResults) {
   Small u;
   Node sum = u.g.reduce(Reduction::sum, u.g.load(u.x));
   u.g.storeSumOverRows(u.column, mul(u.g, u.g.load(u.x), sum));
-  EXPECT_EQ(errorOf(u.g), "node %1: a row reduction in a kernel that sums over rows; expected its result as an "
-                          "operand, stored before");
+  EXPECT_EQ(errorOf(u.g),
+            "node %1: a row reduction in a kernel that sums over rows; expected its result as an "
+            "operand, stored before");
 }
 
 TEST(Refusals, AccessesThatDoNotFit) {
   Small t;
   t.g.store(t.row, t.g.load(t.x));
-  EXPECT_EQ(errorOf(t.g), "effect 0: node %0 changes along the columns, operand 2 has none; expected a per-row value");
+  EXPECT_EQ(errorOf(t.g),
+            "effect 0: node %0 changes along the columns, operand 2 has none; expected a per-row value");
   Small u;
   u.g.store(u.column, u.g.load(u.x));
   EXPECT_EQ(errorOf(u.g), "effect 0: operand 3 lacks a row dim; expected all");
@@ -49,7 +51,8 @@ TEST(Refusals, AccessesThatDoNotFit) {
   Node moving = z.g.index(z.C);
   z.g.store(z.row, z.g.load(z.x, {{z.C, moving}}));
   EXPECT_EQ(errorOf(z.g), "node %1: the index %0 changes along the columns; expected a per-row value");
-  EXPECT_EQ(errorOf(Small().g), "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
+  EXPECT_EQ(errorOf(Small().g),
+            "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
 }
 
 TEST(Refusals, SizesAndDims) {
@@ -75,10 +78,12 @@ TEST(Refusals, UnresolvedSymbols) {
 TEST(Refusals, BodyOfAnotherType) {
   Small t;
   Body body = [](mlir::OpBuilder &, mlir::Location, mlir::ValueRange x) -> mlir::Value { return x[0]; };
-  t.g.store(t.g.addOperand(Element::i32, Access::out, {t.R, t.C}), t.g.map("same", body, {t.g.load(t.x)}, Element::i32));
+  t.g.store(t.g.addOperand(Element::i32, Access::out, {t.R, t.C}),
+            t.g.map("same", body, {t.g.load(t.x)}, Element::i32));
   auto result = compileKernels({{"k", t.g}}, {}, ::testing::TempDir() + "/never.so");
   ASSERT_FALSE(result.isOk());
-  EXPECT_EQ(result.status().message(), "kernel k: map 'same': its body gives another type than the node says");
+  EXPECT_EQ(result.status().message(),
+            "kernel k: map 'same': its body gives another type than the node says");
 }
 
 TEST(Refusals, NamesAndTargets) {

@@ -6,11 +6,14 @@
 
 namespace mgc::rowgen::test {
 
-// y[s,b,h] = x[s,b,h] * w[h] + a[b,h] + t[h,s] + c[], for all h: t is read with a stride, the rest in vectors.
+// y[s,b,h] = x[s,b,h] * w[h] + a[b,h] + t[h,s] + c[], for all h: t is read with a stride, the rest in
+// vectors.
 static RowGraph broadcasts(int64_t s, int64_t b, int64_t h) {
   RowGraph g;
   Dim S = g.addDim(DimKind::row, s), B = g.addDim(DimKind::row, b), H = g.addDim(DimKind::column, h);
-  auto in = [&](std::vector<Dim> dims) { return g.load(g.addOperand(Element::f32, Access::in, std::move(dims))); };
+  auto in = [&](std::vector<Dim> dims) {
+    return g.load(g.addOperand(Element::f32, Access::in, std::move(dims)));
+  };
   Node x = in({S, B, H}), w = in({H}), a = in({B, H}), t = in({H, S}), c = in({});
   g.store(g.addOperand(Element::f32, Access::out, {S, B, H}), add(g, add(g, add(g, mul(g, x, w), a), t), c));
   return g;
@@ -23,7 +26,8 @@ TEST(RowKernels, ElementwiseWithBroadcasts) {
     graphs.push_back({fmt::format("k{}", h), broadcasts(s, b, h)});
   Library library(graphs);
   for (int64_t h = 1; h <= 70; ++h) {
-    Buffer x(randomFloats(s * b * h, 1)), w(randomFloats(h, 2)), a(randomFloats(b * h, 3)), t(randomFloats(h * s, 4));
+    Buffer x(randomFloats(s * b * h, 1)), w(randomFloats(h, 2)), a(randomFloats(b * h, 3)),
+        t(randomFloats(h * s, 4));
     Buffer c(randomFloats(1, 5)), y(s * b * h);
     library.run(h - 1, {&x, &w, &a, &t, &c, &y});
     std::vector<double> expected;
@@ -198,7 +202,8 @@ TEST(RowKernels, ReductionOverTwoColumnDims) {
     RowGraph g;
     Dim R = g.addDim(DimKind::row, 5), G = g.addDim(DimKind::column, 3), D = g.addDim(DimKind::column, d);
     Node x = g.load(g.addOperand(Element::f32, Access::in, {R, G, D}));
-    Node w = g.load(g.addOperand(Element::f32, Access::in, {D})), u = g.load(g.addOperand(Element::f32, Access::in, {G}));
+    Node w = g.load(g.addOperand(Element::f32, Access::in, {D})),
+         u = g.load(g.addOperand(Element::f32, Access::in, {G}));
     Node product = mul(g, mul(g, x, w), u);
     g.store(g.addOperand(Element::f32, Access::out, {R}), g.reduce(Reduction::sum, product));
     g.store(g.addOperand(Element::f32, Access::accumulate, {R, G, D}), product);
@@ -207,7 +212,8 @@ TEST(RowKernels, ReductionOverTwoColumnDims) {
   Library library(graphs);
   for (size_t number = 0; number < widths.size(); ++number) {
     int64_t d = widths[number];
-    Buffer x(randomFloats(5 * 3 * d, 1)), w(randomFloats(d, 2)), u(randomFloats(3, 3)), sum(5), y(5 * 3 * d, 10);
+    Buffer x(randomFloats(5 * 3 * d, 1)), w(randomFloats(d, 2)), u(randomFloats(3, 3)), sum(5),
+        y(5 * 3 * d, 10);
     library.run(number, {&x, &w, &u, &sum, &y});
     std::vector<double> expected(5), products;
     for (int64_t i = 0; i < 5 * 3 * d; ++i) {
@@ -240,7 +246,8 @@ TEST(RowKernels, AdamWOnAFlatBuffer) {
   const int64_t n = 2000 + 13;
   RowGraph g;
   Dim N = g.addDim(DimKind::column, n);
-  Operand value = g.addOperand(Element::f32, Access::inout, {N}), m = g.addOperand(Element::f32, Access::inout, {N}),
+  Operand value = g.addOperand(Element::f32, Access::inout, {N}),
+          m = g.addOperand(Element::f32, Access::inout, {N}),
           v = g.addOperand(Element::f32, Access::inout, {N});
   Node gradient = g.load(g.addOperand(Element::f32, Access::in, {N}));
   auto step = [&] { return g.load(g.addOperand(Element::f32, Access::in, {})); };

@@ -2,7 +2,7 @@
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
 
 namespace mgc::schedule {
@@ -126,17 +126,17 @@ TEST(Schedule,
 TEST(Schedule, LargeProblemsAreFast) {
   for (auto [name, v] : {std::pair("1f1b", 1), {"interleaved", 2}, {"gpipe", 2}, {"zb-h1", 1}}) {
     Problem problem = uniformProblem(name, {64, v, 64}, kSizes);
-    auto start = std::chrono::steady_clock::now();
+    std::clock_t start = std::clock();
     Result<Solution> solution = generate(problem);
-    auto middle = std::chrono::steady_clock::now();
+    std::clock_t middle = std::clock();
     ASSERT_TRUE(solution.isOk());
     Status status = verify(problem, *solution);
-    auto end = std::chrono::steady_clock::now();
+    std::clock_t end = std::clock();
     ASSERT_TRUE(status.isOk()) << status.message();
-    double milliseconds = std::chrono::duration<double, std::milli>(end - middle).count();
+    double milliseconds = 1000.0 * double(end - middle) / CLOCKS_PER_SEC;
     std::printf("%s pp 64 v %d M 64: generate %.0f ms, verify %.0f ms\n", name, v,
-                std::chrono::duration<double, std::milli>(middle - start).count(), milliseconds);
-    EXPECT_LT(milliseconds, 2000); // well under 200 in an optimised build on an idle machine
+                1000.0 * double(middle - start) / CLOCKS_PER_SEC, milliseconds);
+    EXPECT_LT(milliseconds, 1000); // far under 200 in an optimised build; sanitizers take more
   }
 }
 

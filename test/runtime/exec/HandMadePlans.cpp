@@ -3,7 +3,9 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/plan/Mesh.h"
+#include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
+#include "test/runtime/exec/Bundle.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -175,9 +177,31 @@ struct PipelineBuilder {
     program.add(allReduce(2, {}, {0, 1}), {0, 0});
     return program;
   }
+  void addParameter(int64_t firstMoment, int64_t secondMoment);
   void buildFirstStage();
   void buildLastStage();
 };
+
+void PipelineBuilder::addParameter(int64_t firstMoment, int64_t secondMoment) {
+  plan::Bucket bucket;
+  bucket.name = "all";
+  bucket.elements = plan.sequenceLength;
+  bucket.dataAxes = {"dp"};
+  bucket.valueOffset = result.valueOffset;
+  bucket.gradientOffset = bucket.gradientShardOffset = result.gradientOffset;
+  bucket.firstMomentOffset = firstMoment;
+  bucket.secondMomentOffset = secondMoment;
+  plan.stages[0].buckets = {bucket};
+  plan::Parameter w;
+  w.name = w.tensor = "w";
+  w.fileShape = {plan.sequenceLength};
+  w.grouping = {1};
+  w.offset = {0};
+  w.dims = {{"s", plan.sequenceLength, plan.sequenceLength, {}}};
+  w.init = plan::InitKind::ones;
+  w.places = {{0, 0, 0}};
+  plan.parameters = {w};
+}
 
 void PipelineBuilder::buildFirstStage() {
   plan::StagePlan &stage = plan.stages[0];
@@ -185,10 +209,13 @@ void PipelineBuilder::buildFirstStage() {
   placeScalars(stage, layout);
   const int64_t w = result.valueOffset = layout.place("parameters", wBytes);
   const int64_t wGradient = result.gradientOffset = layout.place("gradients", wBytes);
+  const int64_t firstMoment = layout.place("optimizer", wBytes),
+                secondMoment = layout.place("optimizer", wBytes);
   const int64_t tokens = layout.place("inputs", activationBytes * plan.microbatches);
   const int64_t buffers = layout.place("communication", activationBytes * plan.microbatches);
   layout.finish(stage);
   stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, activationBytes)};
+  addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
   const int64_t begin = addChunk(
@@ -280,6 +307,13 @@ std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options
   Result<std::unique_ptr<Engine>> engine = Engine::create(plan, bundle, *device, std::move(options));
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
+}
+
+Bundle::Bundle(int64_t dp) : pipeline_(makePipelinePlan(dp)) {
+  EXPECT_TRUE(isOk(plan::writePlan(pipeline_.plan, folder())));
+  std::error_code error;
+  std::filesystem::copy_file(MGC_TEST_KERNELS, folder() + "/" + pipeline_.plan.kernelLibrary, error);
+  EXPECT_FALSE(error) << error.message();
 }
 
 GlobalBatch makeBatch(const plan::Plan &plan, int64_t step) {

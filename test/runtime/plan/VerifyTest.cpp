@@ -299,6 +299,10 @@ const Broken kStages[] = {
      "stages[0].inputs[1].dims: axis 'dp' comes"},
     {"InputStride", [](Plan &plan) { plan.stages[0].inputs[1].microbatchStride = 8; },
      "stages[0].inputs[1]: microbatchStride = 8 is below the 16 bytes of one"},
+    {"InputStrideZero", [](Plan &plan) { plan.stages[0].inputs[1].microbatchStride = 0; },
+     "stages[0].inputs[1]: microbatchStride = 0 is below the 16 bytes of one (0 is for positions)"},
+    {"InputDimTwice", [](Plan &plan) { plan.stages[0].inputs[1].dims[1] = {"t", 4, {}}; },
+     "stages[0].inputs[1].dims[1]: an input has at most one dimension b and one of s and t"},
     {"InputStrideHuge", [](Plan &plan) { plan.stages[0].inputs[1].microbatchStride = kMax - 3; },
      "stages[0].inputs[1]: 2 microbatches of 16 bytes, 9223372036854775804 apart from 3008 on, are not "
      "inside"},

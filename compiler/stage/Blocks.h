@@ -1,0 +1,73 @@
+// The functions of the module by block, and what their arguments and results are. Read by stage and all later phases.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+
+#include <map>
+
+namespace mgc {
+
+// One function of a block: forward, backward, input or weight.
+struct BlockFunction {
+  enum class ArgumentKind { activation, dout, saved, split, data, parameter };
+  enum class ResultKind { out, saved, lossSum, tokens, din, split, grad };
+  struct Argument {
+    ArgumentKind kind;
+    int64_t index; // activation, dout, saved, split: which; else -1
+  };
+  struct Result {
+    ResultKind kind;
+    int64_t index;           // which of its kind; grad: the forward's argument
+    int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
+    // Adds to what its place holds: gradients and sums over microbatches.
+    bool accumulates() const {
+      return kind == ResultKind::grad || kind == ResultKind::lossSum || kind == ResultKind::tokens;
+    }
+  };
+  mlir::func::FuncOp function;
+  std::vector<Argument> arguments;
+  std::vector<Result> results;
+
+  explicit operator bool() const { return bool(function); }
+  mlir::RankedTensorType argumentType(size_t i) const;
+  mlir::RankedTensorType resultType(size_t i) const;
+  std::vector<int64_t> resultsOf(ResultKind kind) const; // their numbers, by index
+};
+
+struct Block {
+  std::string name;
+  BlockFunction forward, backward, input, weight; // backward, or input and weight
+  std::vector<int64_t> activations;               // numbers of forward's arguments
+  const BlockFunction *functionOf(llvm::StringRef pass) const;
+};
+
+struct Instance {
+  const Block *block;
+  int64_t number;
+};
+
+class Blocks {
+public:
+  // Errors, on the module: a block without forward, arguments or results of no known kind.
+  static mlir::FailureOr<Blocks> read(mlir::ModuleOp module);
+  const Block &at(llvm::StringRef name) const { return blocks_.at(name.str()); }
+  bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
+  std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
+
+private:
+  std::map<std::string, Block> blocks_;
+};
+
+// The passes of a chunk that run per microbatch: forward, and backward or input and weight.
+std::vector<std::string> passesOf(mlir::ModuleOp module);
+
+// The types' bytes.
+int64_t bytesOf(mlir::Type type);
+inline int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
+
+int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);
+std::string trainingString(mlir::ModuleOp module, llvm::StringRef name);
+bool trainingFlag(mlir::ModuleOp module, llvm::StringRef name);
+
+} // namespace mgc

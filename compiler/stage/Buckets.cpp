@@ -1,0 +1,163 @@
+// See Buckets.h.
+#include "compiler/stage/Buckets.h"
+
+#include "runtime/plan/Mesh.h"
+
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+
+namespace mgc {
+
+static constexpr int64_t kUnit = plan::kAlignment / 4; // elements
+
+static int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+std::string parameterTensor(const std::string &tensor, int64_t instance) {
+  size_t hole = tensor.find("{}");
+  return hole == std::string::npos ? tensor : std::string(tensor).replace(hole, 2, std::to_string(instance));
+}
+
+namespace {
+
+// Tensor, part, and the instance where the name has one.
+struct Identity {
+  std::string_view tensor, part;
+  int64_t instance;
+  auto operator<=>(const Identity &) const = default;
+};
+
+Identity identityOf(const BlockParameter &parameter, int64_t instance) {
+  bool numbered = parameter.tensor.find("{}") != std::string::npos;
+  return {parameter.tensor, parameter.part, numbered ? instance : -1};
+}
+
+// What is known of a parameter over all its uses.
+struct Uses {
+  const BlockParameter *first = nullptr;
+  int64_t count = 0;
+  std::set<int64_t> stages;
+};
+
+class Planner {
+public:
+  explicit Planner(const BucketProblem &problem) : problem_(problem) {}
+
+  Result<std::vector<StageBuckets>> plan() {
+    MGC_TRY(collectUses());
+    for (const std::vector<InstanceRange> &ranges : problem_.stages)
+      planStage(ranges);
+    return std::move(stages_);
+  }
+
+private:
+  Status collectUses() {
+    for (size_t stage = 0; stage < problem_.stages.size(); ++stage)
+      for (const InstanceRange &range : problem_.stages[stage])
+        for (const BlockParameter &parameter : problem_.blocks[range.block])
+          for (int64_t i = range.first; i < range.first + range.count; ++i)
+            MGC_TRY(addUse(parameter, identityOf(parameter, i), int64_t(stage)));
+    return Status::ok();
+  }
+
+  Status addUse(const BlockParameter &parameter, const Identity &identity, int64_t stage) {
+    Uses &uses = uses_[identity];
+    if (!uses.first)
+      uses.first = &parameter;
+    const BucketKey &a = uses.first->key, &b = parameter.key;
+    if (uses.first->elements != parameter.elements || a.split != b.split)
+      return errorf("parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
+                    "must be placed alike",
+                    parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
+                    fmt::join(b.split, ", "));
+    if (a.reduce != b.reduce || a.data != b.data)
+      return errorf("parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
+                    "agree",
+                    parameter.tensor, fmt::join(a.reduce, ", "), fmt::join(b.reduce, ", "));
+    uses.count += 1;
+    uses.stages.insert(stage);
+    return Status::ok();
+  }
+
+  BucketKey keyOf(const Uses &uses) const {
+    BucketKey key = uses.first->key;
+    key.tied.clear();
+    if (uses.stages.size() > 1)
+      key.tied.assign(uses.stages.begin(), uses.stages.end());
+    return key;
+  }
+
+  int64_t bucketOf(StageBuckets &stage, const BucketKey &key) {
+    for (size_t i = 0; i < stage.buckets.size(); ++i)
+      if (stage.buckets[i].key == key)
+        return int64_t(i);
+    stage.buckets.push_back({key, 0, problem_.sharded && !key.data.empty()});
+    return int64_t(stage.buckets.size()) - 1;
+  }
+
+  void planStage(const std::vector<InstanceRange> &ranges) {
+    StageBuckets &stage = stages_.emplace_back();
+    std::map<Identity, std::pair<int64_t, int64_t>> shared; // bucket, offset
+    for (const InstanceRange &range : ranges) {
+      placeShared(stage, range, shared);
+      placeOwn(stage, range);
+    }
+    for (PlannedBucket &bucket : stage.buckets)
+      if (bucket.sharded)
+        bucket.elements = roundUp(bucket.elements, kUnit * plan::groupSize(problem_.mesh, bucket.key.data));
+  }
+
+  bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {
+    for (int64_t i = range.first; i < range.first + range.count; ++i)
+      if (uses_.at(identityOf(parameter, i)).count > 1)
+        return true;
+    return false;
+  }
+
+  // Parameters with several uses are placed one by one, once per stage.
+  void placeShared(StageBuckets &stage, const InstanceRange &range,
+                   std::map<Identity, std::pair<int64_t, int64_t>> &shared) {
+    const std::vector<BlockParameter> &parameters = problem_.blocks[range.block];
+    for (size_t p = 0; p < parameters.size(); ++p)
+      for (int64_t i = range.first; isShared(parameters[p], range) && i < range.first + range.count; ++i) {
+        Identity identity = identityOf(parameters[p], i);
+        auto [it, isNew] = shared.try_emplace(identity);
+        if (isNew) {
+          int64_t bucket = bucketOf(stage, keyOf(uses_.at(identity)));
+          it->second = {bucket, stage.buckets[bucket].elements};
+          stage.buckets[bucket].elements += roundUp(parameters[p].elements, kUnit);
+        }
+        stage.places.push_back({range.block, int64_t(p), i, 1, it->second.first, it->second.second, 0});
+      }
+  }
+
+  // All others: in each bucket the instances of the range follow each other.
+  void placeOwn(StageBuckets &stage, const InstanceRange &range) {
+    const std::vector<BlockParameter> &parameters = problem_.blocks[range.block];
+    std::map<int64_t, int64_t> strides; // by bucket
+    size_t firstPlace = stage.places.size();
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (isShared(parameters[p], range))
+        continue;
+      int64_t bucket = bucketOf(stage, keyOf(uses_.at(identityOf(parameters[p], range.first))));
+      int64_t &stride = strides[bucket];
+      stage.places.push_back({range.block, int64_t(p), range.first, range.count, bucket,
+                              stage.buckets[bucket].elements + stride, 0});
+      stride += roundUp(parameters[p].elements, kUnit);
+    }
+    for (size_t i = firstPlace; i < stage.places.size(); ++i)
+      stage.places[i].stride = strides[stage.places[i].bucket];
+    for (auto [bucket, stride] : strides)
+      stage.buckets[bucket].elements += stride * range.count;
+  }
+
+  const BucketProblem &problem_;
+  std::map<Identity, Uses> uses_;
+  std::vector<StageBuckets> stages_;
+};
+
+} // namespace
+
+Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return Planner(problem).plan(); }
+
+} // namespace mgc

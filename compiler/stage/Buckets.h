@@ -1,0 +1,61 @@
+// Gradient buckets. In: the parameters of each block and the instances on each stage. Out: per stage its buckets, and
+// where each parameter lies in them. Pure arithmetic on plain structs.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <compare>
+
+namespace mgc {
+
+// All parameters of one bucket agree in this.
+struct BucketKey {
+  plan::Axes split;            // that split the parameters
+  plan::Axes reduce, data;     // pending on the gradient: others, and data axes
+  std::vector<int64_t> tied;   // stages that hold the same parameters; empty: one
+  bool decay = false;
+  auto operator<=>(const BucketKey &) const = default;
+};
+
+struct BlockParameter {
+  int64_t argument = 0;      // of the block's forward function
+  std::string tensor, part;  // identity; {} in tensor stands for the instance's number
+  int64_t elements = 0;      // per rank
+  BucketKey key;             // tied is filled in here
+};
+
+struct InstanceRange {
+  int64_t block = 0; // index
+  int64_t first = 0, count = 0;
+};
+
+struct PlannedBucket {
+  BucketKey key;
+  int64_t elements = 0;
+  bool sharded = false;
+};
+struct PlannedPlace { // element offset of instance i: offset + (i - first) * stride
+  int64_t block = 0, parameter = 0, first = 0, count = 0;
+  int64_t bucket = 0, offset = 0, stride = 0;
+};
+struct StageBuckets {
+  std::vector<PlannedBucket> buckets;
+  std::vector<PlannedPlace> places;
+};
+
+struct BucketProblem {
+  std::vector<std::vector<BlockParameter>> blocks;
+  std::vector<std::vector<InstanceRange>> stages;
+  plan::Mesh mesh; // for sizes of axes
+  bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
+};
+
+// Elements start at multiples of 16 (64 bytes). In each bucket equal instances follow each other at one stride.
+// Error: a tied parameter whose uses differ in size, split or pending axes.
+Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem);
+
+// The tensor's name for an instance.
+std::string parameterTensor(const std::string &tensor, int64_t instance);
+
+} // namespace mgc

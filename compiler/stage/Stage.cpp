@@ -1,0 +1,283 @@
+// mg-stage: what each pipeline stage holds and runs.
+//
+// before:  mg.chain { mg.instance @embed  mg.instance @layer count 12  mg.instance @head }
+// after:   mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
+//            mg.bucket ...  mg.place @layer 3 ...  mg.chunk 0 { mg.instance @embed  mg.instance @layer count 6 } }
+//          mg.stage 1 ...
+//
+// The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c mod stages.
+#include "compiler/Passes.h"
+#include "compiler/schedule/Balance.h"
+#include "compiler/stage/Blocks.h"
+#include "compiler/stage/StepEnd.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_STAGE
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+double flopsOf(func::FuncOp function) {
+  double flops = 0;
+  function.walk([&](ComputeOpInterface op) { flops += op.getFlops(); });
+  return flops;
+}
+
+class Stager {
+public:
+  Stager(ModuleOp module, Blocks blocks) : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
+    mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    stages_ = mesh_.sizeOf(builder_.getArrayAttr(mesh_.resolve("pp").getValue()));
+    virtualStages_ = trainingInt(module, "virtual_stages", 1);
+  }
+
+  LogicalResult run() {
+    auto chains = llvm::to_vector(module_.getOps<ChainOp>());
+    if (chains.size() != 1)
+      return module_.emitError() << "found " << chains.size() << " mg.chain; expected one";
+    chain_ = chains.front();
+    if (failed(split()) || failed(readParameters()) || failed(readLoss()))
+      return failure();
+    if (failed(emitStages()))
+      return failure();
+    chain_.erase();
+    return success();
+  }
+
+private:
+  // --- Chunks
+  bool isLayer(const Instance &instance) {
+    return !instance.block->activations.empty() &&
+           !instance.block->forward.resultsOf(BlockFunction::ResultKind::out).empty();
+  }
+
+  LogicalResult split() {
+    std::vector<Instance> chain = blocks_.instancesOf(chain_.getBody());
+    size_t begin = 0, end = chain.size();
+    while (begin < end && !isLayer(chain[begin]))
+      ++begin;
+    while (end > begin && !isLayer(chain[end - 1]))
+      --end;
+    schedule::LayerCosts costs;
+    std::map<const Block *, double> known;
+    auto cost = [&](size_t i) {
+      auto [it, isNew] = known.try_emplace(chain[i].block, 0);
+      if (isNew)
+        it->second = flopsOf(chain[i].block->forward.function);
+      return it->second;
+    };
+    for (size_t i = 0; i < chain.size(); ++i)
+      if (i >= begin && i < end)
+        costs.layers.push_back(cost(i));
+      else
+        (i < begin ? costs.embed : costs.head) += cost(i);
+    int64_t parts = stages_ * virtualStages_;
+    if (int64_t(costs.layers.size()) < parts)
+      return module_.emitError() << costs.layers.size() << " layers do not fill " << parts << " chunks (" << stages_
+                                 << " stages x " << virtualStages_ << " virtual stages); at most "
+                                 << costs.layers.size() << " chunks";
+    size_t next = 0;
+    std::vector<int64_t> layers = schedule::balance(costs, parts);
+    for (int64_t part = 0; part < parts; ++part) {
+      size_t count = layers[part] + (part == 0 ? begin : 0) + (part == parts - 1 ? chain.size() - end : 0);
+      chunks_.emplace_back(chain.begin() + next, chain.begin() + next + count);
+      next += count;
+    }
+    return success();
+  }
+
+  // --- Parameters
+  plan::Axes inMeshOrder(llvm::function_ref<bool(StringAttr)> wanted) {
+    plan::Axes axes;
+    for (StringAttr axis : mesh_.getNames())
+      if (wanted(axis))
+        axes.push_back(axis.getValue().str());
+    return axes;
+  }
+  bool isData(StringAttr axis) {
+    return llvm::is_contained(mesh_.resolve("dp"), axis) || llvm::is_contained(mesh_.resolve("cp"), axis);
+  }
+
+  // The sharded type of the gradient of the forward's argument.
+  RankedTensorType gradientType(const Block &block, int64_t argument) {
+    for (const BlockFunction *function : {&block.backward, &block.weight})
+      if (*function)
+        for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
+          if (function->results[i].index == argument)
+            return shardedType(func::FuncOp(function->function).getResultAttr(i, "mg.type"));
+    return {};
+  }
+
+  FailureOr<BlockParameter> describe(const Block &block, int64_t argument) {
+    func::FuncOp forward = block.forward.function;
+    auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
+    RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
+    RankedTensorType gradient = gradientType(block, argument);
+    auto tensor = param.getAs<StringAttr>("tensor"), part = param.getAs<StringAttr>("part");
+    auto fileShape = param.getAs<DenseI64ArrayAttr>("file_shape");
+    if (!type || !gradient || !tensor || !fileShape)
+      return forward.emitError() << "parameter " << argument
+                                 << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
+    LayoutAttr layout = layoutOf(type), pending = layoutOf(gradient);
+    BlockParameter result;
+    result.argument = argument;
+    result.tensor = tensor.str();
+    result.part = part ? part.str() : "";
+    result.elements = block.forward.argumentType(argument).getNumElements();
+    result.key.split = inMeshOrder([&](StringAttr axis) {
+      return llvm::any_of(layout.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
+    });
+    auto isPending = [&](StringAttr axis) { return llvm::is_contained(pending.getPending(), axis); };
+    result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
+    result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
+    result.key.decay = fileShape.size() >= 2;
+    return result;
+  }
+
+  LogicalResult readParameters() {
+    for (const std::vector<Instance> &chunk : chunks_)
+      for (const Instance &instance : chunk) {
+        auto [it, isNew] = blockIndex_.try_emplace(instance.block, parameters_.size());
+        if (!isNew)
+          continue;
+        std::vector<BlockParameter> &list = parameters_.emplace_back();
+        const BlockFunction &forward = instance.block->forward;
+        for (auto [i, argument] : llvm::enumerate(forward.arguments)) {
+          if (argument.kind != BlockFunction::ArgumentKind::parameter)
+            continue;
+          auto described = describe(*instance.block, i);
+          if (failed(described))
+            return failure();
+          list.push_back(std::move(*described));
+        }
+      }
+    return success();
+  }
+
+  LogicalResult readLoss() {
+    const Block &head = *chunks_.back().back().block;
+    auto axes = [&](BlockFunction::ResultKind kind, plan::Axes &pending) -> LogicalResult {
+      std::vector<int64_t> numbers = head.forward.resultsOf(kind);
+      if (numbers.size() != 1)
+        return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
+      RankedTensorType type = shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), "mg.type"));
+      if (!type)
+        return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
+      pending = inMeshOrder([&](StringAttr axis) { return llvm::is_contained(layoutOf(type).getPending(), axis); });
+      return success();
+    };
+    return success(succeeded(axes(BlockFunction::ResultKind::lossSum, loss_.lossSum)) &&
+                   succeeded(axes(BlockFunction::ResultKind::tokens, loss_.tokens)));
+  }
+
+  // --- Emission
+  static void appendRange(std::vector<InstanceRange> &ranges, int64_t block, int64_t number) {
+    if (!ranges.empty() && ranges.back().block == block && ranges.back().first + ranges.back().count == number)
+      ++ranges.back().count;
+    else
+      ranges.push_back({block, number, 1});
+  }
+
+  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk) {
+    std::vector<InstanceRange> ranges;
+    for (const Instance &instance : chunk)
+      appendRange(ranges, blockIndex_.at(instance.block), instance.number);
+    return ranges;
+  }
+
+  LogicalResult emitStages() {
+    BucketProblem problem;
+    problem.blocks = parameters_;
+    problem.sharded = trainingInt(module_, "zero", 0) > 0;
+    for (auto [name, size] : llvm::zip(mesh_.getNames(), mesh_.getSizes()))
+      problem.mesh.axes.push_back({name.str(), size});
+    problem.stages.resize(stages_);
+    for (size_t c = 0; c < chunks_.size(); ++c)
+      for (const InstanceRange &range : rangesOf(chunks_[c]))
+        problem.stages[c % stages_].push_back(range);
+    auto planned = planBuckets(problem);
+    if (!planned.isOk())
+      return module_.emitError() << planned.status().message();
+    for (const auto &[block, index] : blockIndex_)
+      names_[index] = block->name;
+    for (int64_t stage = 0; stage < stages_; ++stage)
+      emitStage(stage, (*planned)[stage]);
+    return success();
+  }
+
+  ArrayAttr axesAttr(const plan::Axes &axes) {
+    return builder_.getStrArrayAttr(SmallVector<StringRef>(axes.begin(), axes.end()));
+  }
+
+  // Equal functions of several stages are one.
+  FlatSymbolRefAttr unique(func::FuncOp function) {
+    std::string text;
+    llvm::raw_string_ostream out(text);
+    StringAttr name = function.getNameAttr();
+    function.setName(function->getAttrOfType<StringAttr>("mg.pass").getValue());
+    function->print(out, OpPrintingFlags().useLocalScope());
+    function.setName(name.getValue());
+    auto [it, isNew] = functions_.try_emplace(text, name);
+    if (!isNew)
+      function.erase();
+    return FlatSymbolRefAttr::get(it->second);
+  }
+
+  void emitStage(int64_t stage, const StageBuckets &buckets) {
+    Location loc = module_.getLoc();
+    StepEnd end = buildStepEnd(module_, stage, buckets, loss_);
+    FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
+    builder_.setInsertionPointToEnd(module_.getBody());
+    auto op = StageOp::create(builder_, loc, stage, begin, reduce, update, DictionaryAttr());
+    builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
+    for (const PlannedBucket &bucket : buckets.buckets)
+      BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
+                       axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded, DictionaryAttr());
+    for (const PlannedPlace &place : buckets.places)
+      PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument, place.first,
+                      place.count, place.bucket, place.offset, place.stride);
+    for (int64_t k = 0; k < virtualStages_; ++k) {
+      OpBuilder::InsertionGuard guard(builder_);
+      auto chunk = ChunkOp::create(builder_, loc, k);
+      builder_.setInsertionPointToStart(&chunk.getBody().emplaceBlock());
+      for (const InstanceRange &range : rangesOf(chunks_[k * stages_ + stage]))
+        InstanceOp::create(builder_, loc, names_[range.block], range.first, range.count);
+    }
+  }
+
+  ModuleOp module_;
+  Blocks blocks_;
+  OpBuilder builder_;
+  MeshAttr mesh_;
+  ChainOp chain_;
+  int64_t stages_ = 1, virtualStages_ = 1;
+  std::vector<std::vector<Instance>> chunks_; // global
+  std::map<const Block *, int64_t> blockIndex_;
+  std::map<int64_t, std::string> names_;
+  std::vector<std::vector<BlockParameter>> parameters_;
+  LossAxes loss_;
+  std::map<std::string, StringAttr> functions_;
+};
+
+struct StagePass : mgc::impl::StageBase<StagePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto blocks = Blocks::read(module);
+    if (!module->hasAttr(kMeshAttr)) {
+      module.emitError() << "needs the attribute " << kMeshAttr;
+      return signalPassFailure();
+    }
+    if (failed(blocks) || failed(Stager(module, std::move(*blocks)).run()))
+      return signalPassFailure();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "stage"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createStagePass() { return std::make_unique<StagePass>(); }

@@ -1,0 +1,224 @@
+// See StepEnd.h.
+#include "compiler/stage/StepEnd.h"
+
+#include "runtime/plan/Mesh.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+// Collects arguments and results of one function while its body is built.
+class FunctionBuilder {
+public:
+  FunctionBuilder(ModuleOp module, StringRef pass, int64_t stage)
+      : builder(module.getContext()), loc(module.getLoc()) {
+    builder.setInsertionPointToEnd(module.getBody());
+    function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(), builder.getFunctionType({}, {}));
+    function->setAttr("mg.pass", builder.getStringAttr(pass));
+    builder.setInsertionPointToStart(function.addEntryBlock());
+  }
+
+  RankedTensorType flat(int64_t elements, StringRef name = "flat") {
+    return RankedTensorType::get({elements}, builder.getF32Type(), LayoutAttr::get(builder.getContext(), {name}));
+  }
+  RankedTensorType scalar() {
+    return RankedTensorType::get({}, builder.getF32Type(), LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>()));
+  }
+  ArrayAttr axes(const plan::Axes &names) {
+    SmallVector<Attribute> list;
+    for (const std::string &name : names)
+      list.push_back(builder.getStringAttr(name));
+    return builder.getArrayAttr(list);
+  }
+
+  Value argument(Type type, StringRef kind, int64_t index = -1) {
+    argumentAttrs_.push_back(buffer(kind, index));
+    return function.getBody().front().addArgument(type, loc);
+  }
+  void result(Value value, StringRef kind, int64_t index = -1) {
+    results_.push_back(value);
+    resultAttrs_.push_back(buffer(kind, index));
+  }
+  Value demote(Value value, const plan::Axes &over) {
+    return over.empty() ? value : DemoteOp::create(builder, loc, value.getType(), value, axes(over));
+  }
+  Value allReduce(Value value, const plan::Axes &over) {
+    return over.empty() ? value : AllReduceOp::create(builder, loc, value.getType(), value, axes(over), "sum");
+  }
+
+  func::FuncOp finish() {
+    func::ReturnOp::create(builder, loc, results_);
+    function.setType(builder.getFunctionType(function.getBody().front().getArgumentTypes(),
+                                             ValueRange(results_).getTypes()));
+    for (auto [i, attr] : llvm::enumerate(argumentAttrs_))
+      function.setArgAttr(i, "mg.buffer", attr);
+    for (auto [i, attr] : llvm::enumerate(resultAttrs_))
+      function.setResultAttr(i, "mg.buffer", attr);
+    return function;
+  }
+
+  OpBuilder builder;
+  Location loc;
+  func::FuncOp function;
+
+private:
+  DictionaryAttr buffer(StringRef kind, int64_t index) {
+    NamedAttrList list;
+    list.append("kind", builder.getStringAttr(kind));
+    if (index >= 0)
+      list.append("index", builder.getI64IntegerAttr(index));
+    return list.getDictionary(builder.getContext());
+  }
+  SmallVector<Value> results_;
+  SmallVector<DictionaryAttr> argumentAttrs_, resultAttrs_;
+};
+
+plan::Mesh meshOf(ModuleOp module) {
+  plan::Mesh mesh;
+  if (auto attr = module->getAttrOfType<MeshAttr>(kMeshAttr))
+    for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes()))
+      mesh.axes.push_back({name.str(), size});
+  return mesh;
+}
+
+// All axes of the mesh but pp and those listed.
+plan::Axes others(const plan::Mesh &mesh, const plan::Axes &listed) {
+  plan::Axes result;
+  for (const plan::Axis &axis : mesh.axes)
+    if (axis.name != "pp" && !llvm::is_contained(listed, axis.name))
+      result.push_back(axis.name);
+  return result;
+}
+
+plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
+  plan::Axes all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  return all;
+}
+
+int64_t shardElements(const plan::Mesh &mesh, const PlannedBucket &bucket) {
+  return bucket.sharded ? bucket.elements / plan::groupSize(mesh, bucket.key.data) : bucket.elements;
+}
+
+int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
+
+func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
+  FunctionBuilder f(module, "begin", stage);
+  for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
+    f.result(ZeroOp::create(f.builder, f.loc, f.flat(bucket.elements)), "gradient", i);
+  f.result(ZeroOp::create(f.builder, f.loc, f.flat(plan::kResults.size(), "scalar")), "result", 0);
+  return f.finish();
+}
+
+// --- reduce ---------------------------------------------------------------------------------------------------------
+
+// First the axes that are no data axes, then the stages of a tie, then the data axes: a tied gradient is summed as a
+// whole, before it is divided.
+Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, const PlannedBucket &bucket) {
+  const BucketKey &key = bucket.key;
+  bool oneCall = key.tied.empty() && !bucket.sharded;
+  Value value = f.allReduce(gradient, oneCall ? concat(key.reduce, key.data) : key.reduce);
+  if (!key.tied.empty()) {
+    auto reduce = AllReduceOp::create(f.builder, f.loc, value.getType(), value, f.axes({}), "sum");
+    reduce->setAttr("stages", f.builder.getDenseI64ArrayAttr(key.tied));
+    value = reduce;
+  }
+  if (bucket.sharded)
+    return ReduceScatterOp::create(f.builder, f.loc, f.flat(shardElements(mesh, bucket)), value, f.axes(key.data), 0,
+                                   "sum");
+  return oneCall ? value : f.allReduce(value, key.data);
+}
+
+// Sum of squares of all gradients, each element counted on one rank: pending over all axes.
+Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
+                 ArrayRef<Value> gradients) {
+  SmallVector<Value> squares;
+  for (auto [bucket, gradient] : llvm::zip(buckets.buckets, gradients)) {
+    const BucketKey &key = bucket.key;
+    if (!key.tied.empty() && key.tied.front() != stage)
+      continue;
+    Value sum = SumSquaresOp::create(f.builder, f.loc, f.scalar(), gradient);
+    squares.push_back(f.demote(sum, others(mesh, bucket.sharded ? concat(key.split, key.data) : key.split)));
+  }
+  if (squares.empty())
+    return ZeroOp::create(f.builder, f.loc, f.scalar());
+  SmallVector<int64_t> signs(squares.size(), 1);
+  return AccumulateOp::create(f.builder, f.loc, f.scalar(), squares, f.builder.getDenseI64ArrayAttr(signs));
+}
+
+func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
+  FunctionBuilder f(module, "reduce", stage);
+  plan::Mesh mesh = meshOf(module);
+  SmallVector<Value> gradients;
+  for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
+    Value gradient = f.argument(f.flat(bucket.elements), "gradient", i);
+    Value reduced = reduceBucket(f, gradient, mesh, bucket);
+    if (reduced != gradient)
+      f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
+    gradients.push_back(reduced);
+  }
+  Value lossSum = f.demote(f.argument(f.scalar(), "result", resultIndex("loss_sum")), others(mesh, loss.lossSum));
+  Value tokens = f.demote(f.argument(f.scalar(), "result", resultIndex("tokens")), others(mesh, loss.tokens));
+  Value squares = sumSquares(f, stage, mesh, buckets, gradients);
+  if (!mesh.axes.empty()) {
+    plan::Axes all;
+    for (const plan::Axis &axis : mesh.axes)
+      all.push_back(axis.name);
+    Value packed = PackOp::create(f.builder, f.loc, f.flat(3, "scalar"), ValueRange{lossSum, tokens, squares});
+    SmallVector<Type> scalars(3, f.scalar());
+    auto totals = UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all));
+    lossSum = totals.getResult(0), tokens = totals.getResult(1), squares = totals.getResult(2);
+    f.result(lossSum, "result", resultIndex("loss_sum"));
+    f.result(tokens, "result", resultIndex("tokens"));
+  }
+  Value clip = f.argument(f.scalar(), "step_scalar", llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin());
+  auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), squares, tokens, clip);
+  f.result(factor.getNorm(), "result", resultIndex("grad_norm"));
+  f.result(factor.getFactor(), "factor");
+  return f.finish();
+}
+
+// --- update ---------------------------------------------------------------------------------------------------------
+
+// ZeRO-1 updates the rank's slice and gathers the values.
+void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index, Value factor,
+                  Value scalars) {
+  Type shard = f.flat(shardElements(mesh, bucket));
+  Value value = f.argument(f.flat(bucket.elements), "value", index);
+  Value gradient = f.argument(shard, bucket.sharded ? "gradient_shard" : "gradient", index);
+  Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
+  ArrayAttr data = f.axes(bucket.key.data);
+  if (bucket.sharded)
+    value = SliceOp::create(f.builder, f.loc, shard, value, data, 0);
+  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, value, gradient, first, second, factor, scalars,
+                                bucket.key.decay);
+  Value updated = update.getNewValue();
+  if (bucket.sharded)
+    updated = AllGatherOp::create(f.builder, f.loc, f.flat(bucket.elements), updated, data, 0);
+  f.result(updated, "value", index);
+  f.result(update.getNewFirstMoment(), "first_moment", index);
+  f.result(update.getNewSecondMoment(), "second_moment", index);
+}
+
+func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
+  FunctionBuilder f(module, "update", stage);
+  plan::Mesh mesh = meshOf(module);
+  Value factor = f.argument(f.scalar(), "factor");
+  Value scalars = f.argument(f.flat(plan::kStepScalars.size(), "scalar"), "step_scalar");
+  for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
+    updateBucket(f, mesh, bucket, i, factor, scalars);
+  return f.finish();
+}
+
+} // namespace
+
+StepEnd buildStepEnd(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
+  return {buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
+          buildUpdate(module, stage, buckets)};
+}
+
+} // namespace mgc

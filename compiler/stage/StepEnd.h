@@ -1,0 +1,25 @@
+// The functions that run once per training step. In: a stage's buckets, and over which axes the loss is pending.
+// Out: func.func begin (zeros), reduce (gradients, norm, clip factor) and update (optimizer) on the stage's buffers.
+//
+// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard,
+// first_moment, second_moment (index: bucket), result (of plan::kResults), step_scalar (of plan::kStepScalars; without
+// index: all of them), factor.
+#pragma once
+
+#include "compiler/stage/Buckets.h"
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+struct StepEnd {
+  mlir::func::FuncOp begin, reduce, update;
+};
+
+// pending: the axes over which each of loss_sum and tokens is pending, pp excluded.
+struct LossAxes {
+  plan::Axes lossSum, tokens;
+};
+
+StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss);
+
+} // namespace mgc

@@ -1,0 +1,92 @@
+// Stages, kernels and schedules: verifiers.
+#include "dialects/mg/Mg.h"
+
+using namespace mlir;
+using namespace mgc;
+
+// --- stage ----------------------------------------------------------------------------------------------------------
+
+static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets, SymbolTableCollection &symbols) {
+  auto name = StringAttr::get(place.getContext(), place.getBlock() + ".forward");
+  auto block = symbols.lookupNearestSymbolFrom<func::FuncOp>(place, name);
+  if (!block || place.getArgument() >= block.getNumArguments() || !block.getArgAttr(place.getArgument(), kParamAttr))
+    return place.emitOpError() << "argument " << place.getArgument() << " of " << place.getBlock()
+                               << ".forward is no parameter (stage_c2)";
+  if (place.getBucket() >= buckets.size())
+    return place.emitOpError() << "bucket " << place.getBucket() << " of " << buckets.size() << " (stage_c2)";
+  int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
+  int64_t last = int64_t(place.getOffset()) + (int64_t(place.getCount()) - 1) * int64_t(place.getStride());
+  if (int64_t(place.getOffset()) < 0 || last + elements > int64_t(buckets[place.getBucket()].getElements()))
+    return place.emitOpError() << "ends at element " << last + elements << " of a bucket of "
+                               << buckets[place.getBucket()].getElements() << " (stage_c2)";
+  return success();
+}
+
+LogicalResult StageOp::verifyRegions() {
+  SymbolTableCollection symbols;
+  for (auto function : {getBeginAttr(), getReduceAttr(), getUpdateAttr()})
+    if (!symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, function))
+      return emitOpError() << function << " is no function (stage_c3)";
+  for (auto [i, chunk] : llvm::enumerate(all<ChunkOp>()))
+    if (chunk.getNumber() != i)
+      return chunk.emitOpError() << "expected number " << i << " (stage_c1)";
+  SmallVector<BucketOp> buckets = all<BucketOp>();
+  for (PlaceOp place : getBody().front().getOps<PlaceOp>())
+    if (failed(verifyPlace(place, buckets, symbols)))
+      return failure();
+  return success();
+}
+
+// --- kernel ---------------------------------------------------------------------------------------------------------
+
+std::optional<RowSpace> KernelOp::getSpace() {
+  std::optional<RowSpace> space;
+  for (Operation &op : getBody().front().without_terminator()) {
+    auto row = dyn_cast<RowOpInterface>(op);
+    if (!row)
+      return std::nullopt;
+    space = space ? mergeSpaces(*space, row.getRowSpace()) : std::optional(row.getRowSpace());
+    if (!space)
+      return std::nullopt;
+  }
+  return space;
+}
+
+LogicalResult KernelOp::verify() {
+  Block &body = getBody().front();
+  if (!getSpace())
+    return emitOpError("the ops inside are not row ops over one space (kernel_c1)");
+  for (Operation &op : body) {
+    Value table = isa<PickOp>(op) ? op.getOperand(0) : isa<EmbedOp>(op) ? op.getOperand(1) : Value();
+    if (table && table.getParentBlock() == &body)
+      return op.emitOpError("reads places of a value of its own kernel (kernel_c2)");
+  }
+  if (body.getTerminator()->getOperandTypes() != getResultTypes())
+    return emitOpError("results do not fit what is yielded (kernel_c1)");
+  return success();
+}
+
+// --- moves ----------------------------------------------------------------------------------------------------------
+
+LogicalResult PackOp::verify() {
+  return tensorOf(getResult()).getNumElements() == int64_t(getValues().size())
+             ? success()
+             : emitOpError("as many scalars as elements expected (pack_c1)");
+}
+
+LogicalResult UnpackOp::verify() {
+  return tensorOf(getValue()).getNumElements() == int64_t(getResults().size())
+             ? success()
+             : emitOpError("as many scalars as elements expected (unpack_c1)");
+}
+
+// --- schedule -------------------------------------------------------------------------------------------------------
+
+LogicalResult ScheduleOp::verifyRegions() {
+  for (auto [i, op] : llvm::enumerate(getBody().front()))
+    if (auto waits = op.getAttrOfType<DenseI64ArrayAttr>("waits"))
+      for (int64_t wait : waits.asArrayRef())
+        if (wait < 0 || wait >= int64_t(i))
+          return op.emitOpError() << "waits for step " << wait << ", itself step " << i << " (schedule_c1)";
+  return success();
+}

@@ -1,0 +1,134 @@
+// What stage, fuse, schedule and memory add: stages with buckets and chunks, row kernels, moves, ordered steps.
+include "dialects/mg/ops/OpBase.td"
+
+// --- stage ----------------------------------------------------------------------------------------------------------
+
+def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
+  let summary = "What the ranks of one pipeline stage hold and run";
+  let description = [{
+    Buckets, then the places of parameters in them, then chunks; from `schedule` on, one mg.schedule. `begin`, `reduce`
+    and `update` are functions that run once per training step; their arguments and results are bound to the stage's
+    buffers by mg.buffer.
+
+        mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
+          mg.bucket 4096 {split = ["tp"], reduce = [], data = ["dp"], tied = array<i64: 0, 3>, decay}
+          mg.place @embed 1 instances 0 count 1 bucket 0 offset 0 stride 0
+          mg.chunk 0 {
+            mg.instance @embed
+            mg.instance @layer count 3
+          }
+        }
+
+    1. chunks are numbered from 0 (stage_c1)
+    2. a place names a bucket of the stage and a parameter of its block, and lies inside the bucket (stage_c2)
+    3. begin, reduce and update are functions (stage_c3)
+  }];
+  let arguments = (ins I64Attr:$number, FlatSymbolRefAttr:$begin, FlatSymbolRefAttr:$reduce,
+                       FlatSymbolRefAttr:$update, OptionalAttr<DictionaryAttr>:$memory);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$number `begin` $begin `reduce` $reduce `update` $update attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    template <typename Op> ::llvm::SmallVector<Op> all() { return ::llvm::to_vector(getBody().front().getOps<Op>()); }
+  }];
+}
+
+def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
+  let summary = "Parameters whose gradients are treated alike: plan::Bucket";
+  let description = [{
+    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, first_moment
+    and second_moment in the rank's allocation.
+  }];
+  let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
+                       DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
+                       OptionalAttr<DictionaryAttr>:$offsets);
+  let assemblyFormat = "$elements attr-dict";
+}
+
+def Mg_PlaceOp : Mg_Op<"place", [HasParent<"StageOp">]> {
+  let summary = "Where argument `argument` of a block's instances lies: offset + (instance - first) * stride, in elements";
+  let arguments = (ins FlatSymbolRefAttr:$block, I64Attr:$argument, I64Attr:$first, I64Attr:$count, I64Attr:$bucket,
+                       I64Attr:$offset, I64Attr:$stride);
+  let assemblyFormat = [{
+    $block $argument `instances` $first `count` $count `bucket` $bucket `offset` $offset `stride` $stride attr-dict
+  }];
+}
+
+def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
+  let summary = "Block instances of one chunk of a stage, in order";
+  let arguments = (ins I64Attr:$number);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$number attr-dict-with-keyword $body";
+}
+
+// --- fuse -----------------------------------------------------------------------------------------------------------
+
+def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "One row kernel: row ops over one iteration space; other values are captured";
+  let description = [{
+    1. holds row ops whose spaces merge into one (kernel_c1)
+    2. a value read at places that depend on data is not made in the same kernel (kernel_c2)
+  }];
+  let regions = (region SizedRegion<1>:$body);
+  let results = (outs Variadic<Mg_Tensor>:$results);
+  let assemblyFormat = "$body attr-dict `:` type($results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The space of all its ops; nothing when they do not merge.
+    ::std::optional<::mgc::RowSpace> getSpace();
+  }];
+}
+def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
+  let summary = "Values that leave a row kernel";
+  let arguments = (ins Variadic<Mg_Tensor>:$values);
+  let builders = [OpBuilder<(ins), [{}]>];
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+def Mg_ZeroOp : Mg_Op<"zero", [Pure]> {
+  let summary = "Zeros";
+  let results = (outs Mg_Tensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+def Mg_PackOp : Mg_Op<"pack", [Pure]> {
+  let summary = "Scalars side by side, so that they travel in one collective";
+  let description = "1. as many scalars as the result has elements (pack_c1)";
+  let arguments = (ins Variadic<Mg_F32>:$values);
+  let results = (outs Mg_F32:$result);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Mg_UnpackOp : Mg_Op<"unpack", [Pure]> {
+  let summary = "The elements of a vector as scalars";
+  let description = "1. as many scalars as the operand has elements (unpack_c1)";
+  let arguments = (ins Mg_F32:$value);
+  let results = (outs Variadic<Mg_F32>:$results);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+// --- schedule -------------------------------------------------------------------------------------------------------
+
+def Mg_ScheduleOp : Mg_Op<"schedule", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
+  let summary = "The ordered steps of one training step; `bytes` of the area that holds the chunks' buffers";
+  let description = "1. a step waits for earlier steps only (schedule_c1)";
+  let arguments = (ins I64Attr:$bytes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$bytes attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+def Mg_RunOp : Mg_Op<"run", [HasParent<"ScheduleOp">]> {
+  let summary = "Runs a pass of a chunk; `buffers`: offset in the area by buffer kind, -1 where it has none";
+  let arguments = (ins StrAttr:$pass, I64Attr:$chunk, I64Attr:$microbatch, DenseI64ArrayAttr:$buffers,
+                       DenseI64ArrayAttr:$waits);
+  let assemblyFormat = "$pass `chunk` $chunk `microbatch` $microbatch `buffers` $buffers `waits` $waits attr-dict";
+}
+class Mg_TransferOp<string mnemonic> : Mg_Op<mnemonic, [HasParent<"ScheduleOp">]> {
+  let arguments = (ins I64Attr:$value, I64Attr:$microbatch, I64Attr:$peer, I64Attr:$offset, I64Attr:$bytes,
+                       DenseI64ArrayAttr:$waits);
+  let assemblyFormat = [{
+    $value `microbatch` $microbatch `peer` $peer `at` $offset `bytes` $bytes `waits` $waits attr-dict
+  }];
+}
+def Mg_SendOp : Mg_TransferOp<"send"> { let summary = "Sends a value of the area to a stage"; }
+def Mg_RecvOp : Mg_TransferOp<"recv"> { let summary = "Receives a value into the area from a stage"; }

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+"""What the golden comparison must refuse: mistakes of the kind a layout can cause, made in the reference values."""
+import unittest
+
+import compare
+import golden
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.load("llama")
+
+    def load(self, model):
+        self.golden = golden.Golden(model)
+        self.expect = self.golden.expect
+        keys = ("loss", "grad_norm")
+        self.log = [dict(zip(keys, values), tokens=tokens) for *values, tokens in zip(
+            self.expect["loss"], self.expect["grad_norm"], self.expect["valid_tokens"])]
+        self.gradients = {name: tensor.copy() for name, tensor in self.golden.gradients.items()}
+        self.weights = {name: tensor.copy() for name, tensor in self.golden.weights.items()}
+
+    def failures(self):
+        return (compare.compare_steps(self.expect, self.log)
+                + compare.compare_gradients(self.expect, self.golden.gradients, self.gradients)
+                + compare.compare_weights(self.expect, self.golden.weights, self.golden.gradients, self.weights))
+
+    def refused(self, what):
+        self.assertTrue(any(what in failure[0] for failure in self.failures()), self.failures())
+
+    def test_reference_agrees_with_itself(self):
+        for model in golden.MODELS:
+            self.load(model)
+            self.assertEqual(self.failures(), [], model)
+
+    def test_step_missing(self):
+        self.log.pop()
+        self.refused("number of steps")
+
+    def test_loss_is_mean_of_means(self):
+        self.log[1]["loss"] *= 1 + 1e-5
+        self.refused("loss of step 1")
+
+    def test_tied_weight_counted_twice_in_norm(self):
+        self.log[2]["grad_norm"] *= 1 + 1e-4
+        self.refused("grad_norm of step 2")
+
+    def test_gradient_counted_twice(self):
+        self.gradients["model.norm.weight"] *= 2
+        self.refused("gradient model.norm.weight")
+
+    def test_gradient_not_a_number(self):
+        self.gradients["model.norm.weight"][3] = float("nan")
+        self.refused("gradient model.norm.weight")
+
+    def test_gradient_missing(self):
+        del self.gradients["lm_head.weight"]
+        self.refused("gradient lm_head.weight is missing")
+
+    def test_decay_forgotten(self):
+        self.weights["model.layers.1.mlp.up_proj.weight"] *= 1 + 0.1 * sum(self.expect["lr"])
+        self.refused("weight model.layers.1.mlp.up_proj.weight (rms)")
+
+    def test_one_row_not_updated(self):
+        self.weights["lm_head.weight"][5] += self.expect["lr"][0]
+        self.refused("weight lm_head.weight")
+
+
+if __name__ == "__main__":
+    unittest.main()

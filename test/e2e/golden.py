@@ -1,0 +1,182 @@
+#!/usr/bin/python3
+"""Trains the golden models with mgc and mgrun in many layouts and compares losses, gradient norms, gradients and final
+weights with the reference values of Hugging Face and PyTorch in test/golden.
+
+    golden.py --bin build/release/bin                              every model, every layout
+    golden.py --bin build/release/bin --model qwen3 --layouts sample:20:7
+    golden.py --bin build/release/bin --model gpt2 --layouts tp2-pp2-dp2-sp-zero1-mbs1-1f1b --keep /tmp/run
+
+Every run starts on memory full of NaN. With --repeat, each is made twice and must give the same bits.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import compare
+import layouts
+import safetensors
+
+MODELS = ("gpt2", "llama", "llama_tied_rope3", "qwen2", "qwen3")
+GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
+
+
+def read_lines(path):
+    """The records of a file with one JSON value per line."""
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+class Golden:
+    """The reference of one model, read once."""
+
+    def __init__(self, model):
+        self.model = model
+        with open(self.path("expect.json"), encoding="utf-8") as file:
+            self.expect = json.load(file)
+        tensors = safetensors.load(self.path("expect.safetensors"))
+        part = lambda prefix: {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
+        self.gradients, self.weights = part("grad."), part("final.")
+
+    def path(self, name):
+        return os.path.join(GOLDEN, self.model, name)
+
+
+def execute(command, folder, name, timeout):
+    """Runs a command; its error, or nothing. The output stays in folder/name.txt."""
+    with open(os.path.join(folder, name + ".txt"), "w+", encoding="utf-8") as output:
+        try:
+            code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                  timeout=timeout, check=False).returncode
+        except subprocess.TimeoutExpired:
+            return f"{name}: not done after {timeout} s"
+        if code == 0:
+            return None
+        output.seek(0)
+        return f"{name}: exit code {code}: {output.read()[-1500:].strip()}"
+
+
+def run_training(options, golden, plan, folder, extra):
+    optimizer = golden.expect["optimizer"]
+    with open(os.path.join(folder, "lr.json"), "w", encoding="utf-8") as file:
+        json.dump(golden.expect["lr"], file)
+    beta1, beta2 = optimizer["betas"]
+    command = [os.path.join(options.bin, "mgrun"), plan, "--data", golden.path("batch.safetensors"),
+               "--weights", golden.path("model.safetensors"), "--train-iters", golden.expect["steps"],
+               "--lr-list", os.path.join(folder, "lr.json"), "--adam-beta1", beta1, "--adam-beta2", beta2,
+               "--adam-eps", optimizer["eps"], "--weight-decay", optimizer["weight_decay"],
+               "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
+               "--save", os.path.join(folder, "weights"), "--save-gradients",
+               os.path.join(folder, "gradients.safetensors"), "--threads", 1, "--timeout", options.timeout / 2]
+    return execute([str(word) for word in command + extra], folder, "mgrun", options.timeout)
+
+
+RESULTS = ("gradients.safetensors", "weights/model.safetensors")
+
+
+def fingerprint(folder):
+    """Of the bits of losses, norms, gradients and weights."""
+    digest = hashlib.sha256()
+    for record in read_lines(os.path.join(folder, "log.jsonl")):
+        digest.update(f"{record['loss']!r} {record['grad_norm']!r}".encode())
+    for name in RESULTS:
+        with open(os.path.join(folder, name), "rb") as file:
+            digest.update(file.read())
+    return digest.hexdigest()
+
+
+def check_repeat(options, golden, plan, folder):
+    """A second run, on clean memory, gives the same bits."""
+    again = os.path.join(folder, "again")
+    os.makedirs(again)
+    error = run_training(options, golden, plan, again, [])
+    if error:
+        return [("second run: " + error, 1, 0)]
+    same = fingerprint(folder) == fingerprint(again)
+    return [] if same else [("the second run gave other bits", 1, 0)]
+
+
+def check_layout(options, golden, layout, folder):
+    plan = os.path.join(folder, "plan")
+    shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
+    compile_command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
+                       "-o", plan]
+    error = execute([str(word) for word in compile_command], folder, "mgc", options.timeout)
+    error = error or run_training(options, golden, plan, folder, ["--poison"])
+    if error:
+        return [(error, 1, 0)]
+    failures = compare.compare_steps(golden.expect, read_lines(os.path.join(folder, "log.jsonl")))
+    gradients = safetensors.load(os.path.join(folder, RESULTS[0]))
+    failures += compare.compare_gradients(golden.expect, golden.gradients, gradients)
+    weights = safetensors.load(os.path.join(folder, RESULTS[1]))
+    failures += compare.compare_weights(golden.expect, golden.weights, golden.gradients, weights)
+    return failures + (check_repeat(options, golden, plan, folder) if options.repeat else [])
+
+
+def check_one(options, golden, layout):
+    keep = options.keep and os.path.join(options.keep, golden.model, str(layout))
+    if keep:
+        shutil.rmtree(keep, ignore_errors=True)
+        os.makedirs(keep)
+    folder = keep or tempfile.mkdtemp(prefix="mgc-golden-")
+    try:
+        return check_layout(options, golden, layout, folder)
+    except (OSError, ValueError, KeyError) as error:  # a file that is missing or not understood
+        return [(f"{type(error).__name__}: {error}", 1, 0)]
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def excess(failure):
+    _, found, allowed = failure
+    return found / allowed if allowed > 0 and found == found else float("inf")
+
+
+def report(model, layout, failures):
+    what, found, allowed = max(failures, key=excess)
+    text = what if allowed == 0 else f"{what}: off by {found:.3g}, allowed {allowed:.3g}"
+    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+    print(f"FAILED {model} {layout}: {text}{more}", flush=True)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True, help="folder of mgc and mgrun")
+    parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
+    parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
+    parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
+    parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")
+    parser.add_argument("--repeat", action="store_true", help="run twice and compare bit for bit")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
+    options = parser.parse_args()
+    options.model = options.model or list(MODELS)
+    options.bin = os.path.abspath(options.bin)
+    return options
+
+
+def main():
+    options = parse_arguments()
+    begin = time.monotonic()
+    chosen = layouts.select(options.layouts)
+    cases = [(golden, layout) for golden in map(Golden, options.model) for layout in chosen]
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        runs = {pool.submit(check_one, options, *case): case for case in cases}
+        for run in concurrent.futures.as_completed(runs):
+            if run.result():
+                failed += 1
+                report(runs[run][0].model, runs[run][1], run.result())
+    print(f"{len(cases) - failed} of {len(cases)} runs agree with the reference ({time.monotonic() - begin:.0f} s)")
+    return 1 if failed or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# Random (model, layout) pairs: every one either equals its one-rank run or is refused with an error that names what
+# would work. None hangs, none crashes.
+#
+#   test/fuzz/random_layouts.py --bin build/release/bin --count 1000 --seed 1 --jobs 2     the full run
+#
+# Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, each within the bound derived
+# in test/e2e/compare.py's terms: gradients of the golden models spread by at most 7e-6 of a tensor's largest value
+# between honest float32 implementations, losses by 2e-6 and norms by 6e-6; four times that is allowed.
+import argparse
+import concurrent.futures
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import safetensors  # noqa: E402
+
+GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
+STEPS = 2
+SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
+
+
+def random_model(r):
+    family = r.choice(["gpt2", "llama", "mistral", "qwen2", "qwen3"])
+    groups = r.choice([1, 2, 3, 4])
+    heads = groups * r.choice([1, 2, 3]) if family != "gpt2" else r.choice([1, 2, 3, 4, 6])
+    size = r.choice([4, 6, 8]) if family != "qwen3" else r.choice([4, 8, 16])
+    hidden = heads * size if family != "qwen3" else heads * r.choice([4, 8])
+    layers, vocabulary = r.randint(1, 5), r.choice([17, 100, 128, 200, 257])
+    tied = r.random() < 0.5
+    if family == "gpt2":
+        return {"model_type": "gpt2", "n_embd": hidden, "n_head": heads, "n_layer": layers, "n_positions": 64,
+                "n_inner": r.choice([None, 3 * hidden]), "vocab_size": vocabulary, "tie_word_embeddings": tied,
+                "activation_function": r.choice(["gelu_new", "gelu", "relu", "silu", "quick_gelu"]),
+                "attn_pdrop": r.choice([0.0, 0.1]), "embd_pdrop": r.choice([0.0, 0.1]),
+                "resid_pdrop": r.choice([0.0, 0.1]), "layer_norm_epsilon": 1e-5, "initializer_range": 0.2}
+    config = {"model_type": family, "hidden_size": hidden, "num_attention_heads": heads, "num_key_value_heads": groups,
+              "num_hidden_layers": layers, "intermediate_size": r.choice([8, 12, 24, 30, 64]),
+              "vocab_size": vocabulary, "tie_word_embeddings": tied, "rms_norm_eps": 1e-6,
+              "max_position_embeddings": 64, "rope_theta": r.choice([100.0, 10000.0]), "hidden_act": "silu",
+              "initializer_range": 0.2}
+    if family == "llama":
+        config |= {"attention_bias": r.random() < 0.5, "mlp_bias": r.random() < 0.5}
+    if family == "mistral":
+        config |= {"sliding_window": r.choice([None, 3, 7])}
+    if family == "qwen3":
+        config |= {"head_dim": size, "attention_bias": r.random() < 0.3}
+    return config
+
+
+def random_layout(r):
+    sizes = [1, 2, 3, 4]
+    layout = {"tp": r.choice(sizes), "pp": r.choice(sizes), "dp": r.choice(sizes), "mbs": r.choice([1, 2])}
+    layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4]) + (1 if r.random() < 0.05 else 0)
+    layout["seq"] = r.choice([5, 8, 12, 16])
+    layout["zero"] = r.choice([0, 1])
+    layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved"])
+    layout["vpp"] = r.choice([2, 3]) if layout["schedule"] == "interleaved" else 1
+    sp = r.random() < 0.5
+    return [f"--{name}={value}" for name, value in layout.items()] + ["--sp" if sp else "--no-sp"], layout
+
+
+def run(command, where):
+    try:
+        done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return None, f"hangs: {' '.join(map(str, command))}"
+    if done.returncode not in (0, 1):
+        return None, f"exit code {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-2000:]}"
+    return done, None
+
+
+def train(binaries, where, name, flags):
+    """Compiles and trains; (record, None), ('refused', message) or (None, what is wrong)."""
+    plan = where / name
+    done, wrong = run([binaries / "mgc", "compile", "config.json", "-o", plan, *flags], where)
+    if wrong:
+        return None, wrong
+    if done.returncode == 1:
+        return "refused", done.stderr
+    log, gradients = where / f"{name}.jsonl", where / f"{name}.gradients"
+    done, wrong = run([binaries / "mgrun", plan, "--mock-data", "--train-iters", str(STEPS), "--lr", "1e-4", "--seed", "7",
+                       "--log", log, "--save-gradients", gradients, "--timeout", "60"], where)
+    if wrong or done.returncode:
+        return None, wrong or f"mgrun fails: {done.stderr[-2000:]}"
+    return {"steps": [json.loads(line) for line in open(log)], "gradients": safetensors.load(gradients)}, None
+
+
+def differences(one, many):
+    found = []
+    for a, b in zip(one["steps"], many["steps"], strict=True):
+        for key, bound in (("loss", LOSS * max(1, abs(a["loss"]))), ("grad_norm", NORM * a["grad_norm"]), ("tokens", 0)):
+            if not abs(a[key] - b[key]) <= bound:
+                found.append(f"step {a['step']} {key}: {a[key]} one rank, {b[key]}")
+    if one["gradients"].keys() != many["gradients"].keys():
+        found.append("the gradients have other names")
+        return found
+    largest = max(float(abs(g).max()) for g in one["gradients"].values())
+    for name, gradient in one["gradients"].items():
+        # Key biases have a gradient of nearly zero: rounding there is that of the whole, not of the tensor.
+        bound = GRADIENT * max(float(abs(gradient).max()), 0.05 * largest)
+        error = float(abs(gradient - many["gradients"][name]).max())
+        if not error <= bound:
+            found.append(f"gradient {name}: off by {error:.3g}, allowed {bound:.3g}")
+    return found
+
+
+def one_pair(binaries, seed):
+    r = random.Random(seed)
+    model, (flags, layout) = random_model(r), random_layout(r)
+    where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
+    try:
+        (where / "config.json").write_text(json.dumps(model))
+        many, message = train(binaries, where, "many", flags)
+        label = f"seed {seed}: {json.dumps(model)} {' '.join(flags)}"
+        if many is None:
+            return "wrong", f"{label}\n  {message}"
+        if many == "refused":
+            helpful = "possible" in message
+            return ("refused", "") if helpful else ("wrong", f"{label}\n  names no alternative: {message}")
+        single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
+        one, message = train(binaries, where, "one", single)
+        if one is None or one == "refused":
+            return "wrong", f"{label}\n  one rank: {message}"
+        found = differences(one, many)
+        return ("equal", "") if not found else ("wrong", label + "".join(f"\n  {line}" for line in found[:8]))
+    finally:
+        shutil.rmtree(where, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    counts = {"equal": 0, "refused": 0, "wrong": 0}
+    seeds = range(options.seed * 1_000_000, options.seed * 1_000_000 + options.count)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for verdict, text in pool.map(lambda s: one_pair(options.bin.resolve(), s), seeds):
+            counts[verdict] += 1
+            if text:
+                print(text, flush=True)
+    print(f"{options.count} pairs: {counts['equal']} equal their one-rank run, {counts['refused']} refused with an "
+          f"alternative, {counts['wrong']} wrong")
+    sys.exit(1 if counts["wrong"] or not counts["equal"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+// Activations, attention, dropout, reshard and the chain.
+// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+
+func.func @gelu_form(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{form is 'exact'; expected erf, tanh or sigmoid (gelu_c1)}}
+  %0 = mg.gelu %x {form = "exact"} : (tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+func.func @rope_frequencies(%x: tensor<4x2x8xf32, #mg.layout<s, b, d>>, %p: tensor<4x2xi32, #mg.layout<s, b>>) {
+  // expected-error@+1 {{(rope_c1)}}
+  %0 = mg.rope %x, %p {frequencies = array<f32: 1.0, 0.1>} : (tensor<4x2x8xf32, #mg.layout<s, b, d>>, tensor<4x2xi32, #mg.layout<s, b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
+func.func @attention_dropout_without_samples(
+    %q: tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, %k: tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>,
+    %p: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<4x2xi32, #mg.layout<t, b>>) {
+  // expected-error@+1 {{samples are given exactly when dropout > 0 (attention_c1)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, dropout = 0.1, queriesPerGroup = 2} : (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>) -> (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>)
+  return
+}
+
+// -----
+
+func.func @dropout_probability(%x: tensor<4x2x8xf32, #mg.layout<s, b, h>>, %p: tensor<4x2xi32, #mg.layout<s, b>>, %i: tensor<2xi32, #mg.layout<b>>) {
+  // expected-error@+1 {{expected 0 < p < 1 (dropout_c1)}}
+  %0 = mg.dropout %x, %p, %i {p = 1.0, site = "mlp"} : (tensor<4x2x8xf32, #mg.layout<s, b, h>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<2xi32, #mg.layout<b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
+  return
+}
+
+// -----
+
+func.func @reshard_of_names(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{shape, element type and names must not change (reshard_c1)}}
+  %0 = mg.reshard %x : tensor<4x8xf32, #mg.layout<s, h>> -> tensor<4x8xf32, #mg.layout<s, f [tp]>>
+  return
+}
+
+// -----
+
+func.func @reshard_to_itself(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>) {
+  // expected-error@+1 {{the layouts are equal (reshard_c2)}}
+  %0 = mg.reshard %x : tensor<4x8xf32, #mg.layout<s, h [tp]>> -> tensor<4x8xf32, #mg.layout<s, h [tp]>>
+  return
+}
+
+// -----
+
+func.func @block(%x: tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>> attributes {mg.block} {
+  return %x : tensor<4xf32, #mg.layout<h>>
+}
+mg.chain {
+  // expected-error@+1 {{count must be at least 1 and first at least 0 (instance_c2)}}
+  mg.instance @block count 0
+}
+
+// -----
+
+mg.chain {
+  // expected-error@+1 {{is no function with mg.block (instance_c1)}}
+  mg.instance @missing
+}
+
+// -----
+
+func.func @first(%x: tensor<4xi32, #mg.layout<s>> {mg.data = "tokens"}) -> tensor<4xf32, #mg.layout<s>> attributes {mg.block}
+func.func @second(%x: tensor<8xf32, #mg.layout<s>>) -> tensor<8xf32, #mg.layout<s>> attributes {mg.block}
+mg.chain {
+  mg.instance @first
+  // expected-error@+1 {{activations do not fit the results of the instance before (chain_c1)}}
+  mg.instance @second
+}

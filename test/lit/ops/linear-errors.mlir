@@ -1,0 +1,79 @@
+// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+
+func.func @kept_factor_in_both(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{(einsum_c1)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @summed_factor_in_one(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<6xf32, #mg.layout<f>>) {
+  // expected-error@+1 {{dimension 'h' is summed but only in one operand (einsum_c1)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<6xf32, #mg.layout<f>>) -> tensor<4x6xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @summed_factor_between_kept(%x: tensor<4x8x2xf32, #mg.layout<s, h, b>>, %w: tensor<8x6xf32, #mg.layout<h, f>>) {
+  // expected-error@+1 {{kept and summed dimensions do not stand in runs of equal order (einsum_c2)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8x2xf32, #mg.layout<s, h, b>>, tensor<8x6xf32, #mg.layout<h, f>>) -> tensor<4x2x6xf32, #mg.layout<s, b, f>>
+  return
+}
+
+// -----
+
+func.func @no_layout(%x: tensor<4x8xf32>, %w: tensor<8x6xf32, #mg.layout<h, f>>) {
+  // expected-error@+1 {{(rule_c1)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32>, tensor<8x6xf32, #mg.layout<h, f>>) -> tensor<4x6xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @add_name_of_rhs_only(%x: tensor<4xf32, #mg.layout<s>>, %y: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{names of rhs must be names of lhs, and the result has those of lhs (add_c1)}}
+  %0 = mg.add %x, %y : (tensor<4xf32, #mg.layout<s>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @mul_name_of_rhs_only(%x: tensor<4xf32, #mg.layout<s>>, %y: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{names of rhs must be names of lhs, and the result has those of lhs (mul_c1)}}
+  %0 = mg.mul %x, %y : (tensor<4xf32, #mg.layout<s>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @accumulate_names(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<8x4xf32, #mg.layout<h, s>>) {
+  // expected-error@+1 {{operands and result must have the same names in the same order (accumulate_c1)}}
+  %0 = mg.accumulate %x, %y {signs = array<i64: 1, 1>} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x4xf32, #mg.layout<h, s>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+func.func @accumulate_signs(%x: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{one sign, 1 or -1, per operand expected (accumulate_c2)}}
+  %0 = mg.accumulate %x, %x {signs = array<i64: 1, 2>} : (tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @sum_order(%x: tensor<4x8x2xf32, #mg.layout<s, h, b>>) {
+  // expected-error@+1 {{names of the result must be names of the operand, in its order (sum_c1)}}
+  %0 = mg.sum %x : (tensor<4x8x2xf32, #mg.layout<s, h, b>>) -> tensor<2x4xf32, #mg.layout<b, s>>
+  return
+}
+
+// -----
+
+func.func @rename_keeps_others(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{(rename_c1)}}
+  %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}

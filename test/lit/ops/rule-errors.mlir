@@ -1,0 +1,67 @@
+// What every op with an axis rule is checked for.
+// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+
+func.func @sizes_differ(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<6xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(rule_c2)}}
+  %0 = mg.add %x, %y : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<6xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+func.func @split_differently(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>, %y: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(rule_c3)}}
+  %0 = mg.add %x, %y : (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h [tp]>>
+  return
+}
+
+// -----
+
+func.func @whole_dimension_split(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>, %g: tensor<8xf32, #mg.layout<h [tp]>>) {
+  // expected-error@+1 {{(rule_c3)}}
+  %y, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<8xf32, #mg.layout<h [tp]>>) -> (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+// A pending sum may not pass a function that is not linear.
+func.func @pending_into_gelu(%x: tensor<4xf32, #mg.layout<h, sum [tp]>>) {
+  // expected-error@+1 {{where a complete value is needed (rule_c4)}}
+  %0 = mg.gelu %x {form = "erf"} : (tensor<4xf32, #mg.layout<h, sum [tp]>>) -> tensor<4xf32, #mg.layout<h, sum [tp]>>
+  return
+}
+
+// -----
+
+// A bias added to a pending sum would be counted tp times.
+func.func @bias_on_pending(%x: tensor<4x8xf32, #mg.layout<s, h, sum [tp]>>, %b: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{they must be alike: reduce the pending one first (rule_c4)}}
+  %0 = mg.add %x, %b : (tensor<4x8xf32, #mg.layout<s, h, sum [tp]>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h, sum [tp]>>
+  return
+}
+
+// -----
+
+func.func @both_pending(%x: tensor<4x8xf32, #mg.layout<s, h, sum [tp]>>, %w: tensor<8x6xf32, #mg.layout<h, f, sum [dp]>>) {
+  // expected-error@+1 {{two operands are pending (rule_c4)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32, #mg.layout<s, h, sum [tp]>>, tensor<8x6xf32, #mg.layout<h, f, sum [dp]>>) -> tensor<4x6xf32, #mg.layout<s, f, sum [tp]>>
+  return
+}
+
+// -----
+
+// The row-parallel product: the sum over the split h is pending.
+func.func @pending_forgotten(%x: tensor<4x8xf32, #mg.layout<s, h [tp]>>, %w: tensor<8x6xf32, #mg.layout<h [tp], f>>) {
+  // expected-error@+1 {{(rule_c5)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32, #mg.layout<s, h [tp]>>, tensor<8x6xf32, #mg.layout<h [tp], f>>) -> tensor<4x6xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @max_pending_as_sum(%x: tensor<4x8xf32, #mg.layout<s, v [tp]>>) {
+  // expected-error@+1 {{the wrong kind of pending reduction (rule_c5)}}
+  %0 = mg.max %x {valid = 8} : (tensor<4x8xf32, #mg.layout<s, v [tp]>>) -> tensor<4xf32, #mg.layout<s, sum [tp]>>
+  return
+}

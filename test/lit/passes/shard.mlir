@@ -1,0 +1,65 @@
+// RUN: %mg-opt %s --mg-shard | FileCheck %s --enable-var-scope
+
+!sbh = tensor<16x4x8xf32, #mg.layout<s, b, h>>
+!sbf = tensor<16x4x32xf32, #mg.layout<s, b, f>>
+
+module attributes {mg.mesh = #mg.mesh<dp = 2, tp = 2>, mg.training = {split_backward = false},
+  mg.placement = {b = ["dp"], f = ["tp"], v = ["tp"], s = {axes = [], with = "h", extra = ["tp"]}}} {
+
+// Sequence parallelism: s is gathered before the column-parallel product.
+// CHECK-LABEL: func.func @column_parallel(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x4x8xf32, #mg.layout<s [tp], b [dp], h>>
+// CHECK-SAME:    tensor<8x32xf32, #mg.layout<h, f [tp]>>
+// CHECK:         %[[G:.*]] = mg.reshard %[[X]] : {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], h>>
+// CHECK:         mg.einsum %[[G]], {{.*}} -> tensor<16x4x32xf32, #mg.layout<s, b [dp], f [tp]>>
+func.func @column_parallel(%x: !sbh, %w: tensor<8x32xf32, #mg.layout<h, f>> {mg.param = {tensor = "w"}}) -> !sbf attributes {mg.block = "column_parallel", mg.pass = "forward"} {
+  %y = mg.einsum %x, %w : (!sbh, tensor<8x32xf32, #mg.layout<h, f>>) -> !sbf
+  return %y : !sbf
+}
+
+// The row-parallel product is pending over tp; the block's end takes it complete and split over s.
+// CHECK-LABEL: func.func @row_parallel(
+// CHECK:         %[[Y:.*]] = mg.einsum {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], h, sum [tp]>>
+// CHECK:         %[[R:.*]] = mg.reshard %[[Y]] : {{.*}} -> tensor<16x4x8xf32, #mg.layout<s [tp], b [dp], h>>
+// CHECK:         return %[[R]]
+func.func @row_parallel(%x: !sbf, %w: tensor<32x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "w"}}) -> !sbh attributes {mg.block = "row_parallel", mg.pass = "forward"} {
+  %y = mg.einsum %x, %w : (!sbf, tensor<32x8xf32, #mg.layout<f, h>>) -> !sbh
+  return %y : !sbh
+}
+
+// A bias is not added before the reduction: it would be counted once per rank.
+// CHECK-LABEL: func.func @bias_after_row_parallel(
+// CHECK:         %[[Y:.*]] = mg.einsum
+// CHECK:         %[[R:.*]] = mg.reshard %[[Y]]
+// CHECK:         mg.add %[[R]], %{{.*}} -> tensor<16x4x8xf32, #mg.layout<s [tp], b [dp], h>>
+func.func @bias_after_row_parallel(%x: !sbf, %w: tensor<32x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "w"}},
+    %b: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "b"}}) -> !sbh attributes {mg.block = "bias", mg.pass = "forward"} {
+  %y = mg.einsum %x, %w : (!sbf, tensor<32x8xf32, #mg.layout<f, h>>) -> !sbh
+  %z = mg.add %y, %b : (!sbh, tensor<8xf32, #mg.layout<h>>) -> !sbh
+  return %z : !sbh
+}
+
+// Gradients stay pending: over the data ranks, and over tp where s is split by it.
+// CHECK-LABEL: func.func @gradients_pending(
+// CHECK-SAME:    tensor<8xf32, #mg.layout<h, sum [dp, tp]>> {{{.*}}mg.result = "grad"}
+// CHECK:         mg.sum {{.*}} -> tensor<8xf32, #mg.layout<h, sum [dp, tp]>>
+// CHECK-NOT:     mg.reshard
+func.func @gradients_pending(%dy: !sbh {mg.arg = "dout", mg.index = 0 : i64}) -> (tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "b"}, mg.result = "grad"})
+    attributes {mg.block = "bias", mg.pass = "backward"} {
+  %db = mg.sum %dy : (!sbh) -> tensor<8xf32, #mg.layout<h>>
+  return %db : tensor<8xf32, #mg.layout<h>>
+}
+
+// Cross-entropy over a split vocabulary: a maximum, a sum and a pick are reduced, never the logits.
+// CHECK-LABEL: func.func @parallel_loss(
+// CHECK:         %[[MAX:.*]] = mg.max {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp], max [tp]>>
+// CHECK:         mg.reshard %[[MAX]]
+// CHECK:         mg.sum_exp {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp], sum [tp]>>
+// CHECK:         mg.pick {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp], sum [tp]>>
+// CHECK-NOT:     tensor<16x4x128xf32, #mg.layout<s, b [dp], v>>
+func.func @parallel_loss(%x: tensor<16x4x128xf32, #mg.layout<s, b, v>>, %labels: tensor<16x4xi32, #mg.layout<s, b>> {mg.data = "labels"},
+    %weights: tensor<16x4xf32, #mg.layout<s, b>> {mg.data = "loss_weights"}) -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block = "loss", mg.pass = "forward"} {
+  %loss, %lse = mg.cross_entropy %x, %labels, %weights {valid = 100} : (tensor<16x4x128xf32, #mg.layout<s, b, v>>, tensor<16x4xi32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>) -> (tensor<f32, #mg.layout<>>, tensor<16x4xf32, #mg.layout<s, b>>)
+  return %loss : tensor<f32, #mg.layout<>>
+}
+}

@@ -1,0 +1,72 @@
+// That a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings
+// its own, so it is not built with one.
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <new>
+
+static std::atomic<bool> counting{false};
+static std::atomic<int64_t> allocations{0};
+
+static void *allocate(std::size_t bytes, std::size_t alignment) {
+  if (counting.load(std::memory_order_relaxed))
+    allocations.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (void *data = std::aligned_alloc(alignment, rounded > 0 ? rounded : alignment))
+    return data;
+  throw std::bad_alloc();
+}
+
+void *operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void *operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void *data) noexcept { std::free(data); }
+void operator delete(void *data, std::size_t) noexcept { std::free(data); }
+void operator delete(void *data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void *data, std::size_t, std::align_val_t) noexcept { std::free(data); }
+
+namespace mgc::test {
+namespace {
+
+class AllocationCount { // while it lives
+public:
+  AllocationCount() {
+    allocations = 0;
+    counting = true;
+  }
+  ~AllocationCount() { counting = false; }
+  int64_t count() const { return allocations; }
+};
+
+TEST(Allocation, isSeen) {
+  const AllocationCount count;
+  const auto value = std::make_unique<std::vector<int>>(100);
+  EXPECT_GE(count.count(), 2);
+}
+
+TEST(Allocation, noneInAStep) {
+  for (int threads : {1, 2}) {
+    const PipelinePlan pipeline = makePipelinePlan(2);
+    std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.threadsPerRank = threads});
+    for (int64_t rank : {0, 1})
+      std::fill_n(inArena<float>(*engine, rank, pipeline.valueOffset), pipeline.plan.sequenceLength, 1.0f);
+    const GlobalBatch batch = makeBatch(pipeline.plan, 0);
+    int64_t calls = 0;
+    const std::function<Status()> beforeUpdate = [&] {
+      ++calls;
+      return Status::ok();
+    };
+    const AllocationCount count;
+    for (int64_t step = 0; step < 5; ++step)
+      ASSERT_TRUE(engine->step(step, batch, StepScalars{}, beforeUpdate).isOk());
+    EXPECT_EQ(count.count(), 0) << threads << " threads";
+    EXPECT_EQ(calls, 5);
+  }
+}
+
+} // namespace
+} // namespace mgc::test

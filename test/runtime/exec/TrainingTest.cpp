@@ -1,0 +1,183 @@
+// A whole run, from the bundle to the saved weights.
+#include "runtime/exec/Training.h"
+#include "runtime/base/Safetensors.h"
+#include "test/runtime/exec/Bundle.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace mgc::test {
+namespace {
+
+struct Recorder final : TrainingObserver {
+  std::vector<TrainingStep> steps;
+  std::function<void(const TrainingStep &)> onStep;
+  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
+  void stepped(const TrainingStep &step) override {
+    steps.push_back(step);
+    if (onStep)
+      onStep(step);
+  }
+};
+
+TrainingOptions makeOptions(const Bundle &bundle) {
+  TrainingOptions options;
+  options.plan = bundle.folder();
+  options.trainIters = 4;
+  options.optimizer.lr = 0.01;
+  options.optimizer.lrDecayStyle = "constant";
+  options.threads = 1;
+  options.poison = true;
+  return options;
+}
+
+std::vector<float> tensorOf(const std::string &path, const std::string &name) {
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  EXPECT_TRUE(isOk(checkpoint));
+  const TensorView *tensor = checkpoint.isOk() ? checkpoint->find(name) : nullptr;
+  EXPECT_NE(tensor, nullptr);
+  std::vector<float> values(tensor ? tensor->elements() : 0);
+  if (tensor)
+    convertToF32(*tensor, 0, tensor->elements(), values.data());
+  return values;
+}
+
+// The gradients are those of the mean loss, so one step moves each weight by lr * gradient.
+TEST(Training, savesTheGradientsOfTheFirstStepAndTheWeights) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  options.saveGradients = bundle.path("gradients.safetensors");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 1);
+  EXPECT_FALSE(summary->interrupted);
+  const std::vector<float> w = tensorOf(*options.save, "w"), gradient = tensorOf(*options.saveGradients, "w");
+  ASSERT_EQ(w.size(), 16u);
+  ASSERT_EQ(gradient.size(), 16u);
+  for (size_t i = 0; i < w.size(); ++i) {
+    EXPECT_GT(gradient[i], 0);
+    EXPECT_NEAR(w[i], 1 - 0.01f * gradient[i], 1e-4);
+  }
+}
+
+// Two runs of two steps, through a checkpoint, go where one of two goes with the same data: the second sees
+// the data of step 0 again, and so does its twin here.
+TEST(Training, startsFromSavedWeights) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("first");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  options.weights = options.save;
+  options.save = bundle.path("second");
+  options.saveGradients = bundle.path("gradients.safetensors");
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  const std::vector<float> first = tensorOf(bundle.path("first"), "w"),
+                           second = tensorOf(bundle.path("second"), "w"),
+                           gradient = tensorOf(*options.saveGradients, "w");
+  for (size_t i = 0; i < first.size(); ++i)
+    EXPECT_NEAR(second[i], first[i] - 0.01f * gradient[i], 1e-4);
+  EXPECT_LT(recorder.steps[1].result.loss, recorder.steps[0].result.loss);
+}
+
+TEST(Training, theLogHasALinePerStep) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lrList = {0.1, 0, 0.25, 0.5};
+  options.log = bundle.path("log.jsonl");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  std::istringstream lines(bundle.read("log.jsonl"));
+  std::string line;
+  int64_t step = 0;
+  for (; std::getline(lines, line); ++step) {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["step"], step);
+    EXPECT_EQ(json["lr"], options.optimizer.lrList[step]);
+    EXPECT_EQ(json["loss"].get<double>(), recorder.steps[step].result.loss);
+    EXPECT_EQ(json["grad_norm"].get<double>(), recorder.steps[step].result.gradientNorm);
+    EXPECT_EQ(json["tokens"].get<double>(), recorder.steps[step].result.tokens);
+    EXPECT_GT(json["seconds"].get<double>(), 0);
+  }
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(summary->firstLoss, recorder.steps.front().result.loss);
+  EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
+}
+
+TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1)
+      interrupt.request();
+  };
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 2);
+  EXPECT_TRUE(summary->interrupted);
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+TEST(Training, abortEndsInTheMiddleAndSavesNothing) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_FALSE(interrupt.abort()) << "nothing runs yet";
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1)
+      EXPECT_TRUE(interrupt.abort());
+  };
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"interrupted in the middle"}));
+  EXPECT_FALSE(std::filesystem::exists(*options.save));
+  EXPECT_FALSE(interrupt.abort()) << "nothing runs any more";
+}
+
+TEST(Training, aLossThatIsNotFiniteIsAnError) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lr = 1e38;
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"step ", "not finite", "--lr"}));
+  EXPECT_GT(recorder.steps.size(), 0u);
+}
+
+TEST(Training, everyWrongInputIsNamed) {
+  const Bundle bundle;
+  Recorder recorder;
+  Interrupt interrupt;
+  TrainingOptions options = makeOptions(bundle);
+  options.plan = bundle.path("absent");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent"}));
+  options = makeOptions(bundle);
+  options.data = bundle.path("absent.npy");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.npy"}));
+  options = makeOptions(bundle);
+  options.weights = bundle.path("absent.safetensors");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.safetensors"}));
+  options = makeOptions(bundle);
+  options.log = bundle.path("absent/log.jsonl");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent/log.jsonl", "cannot be written"}));
+  options = makeOptions(bundle);
+  options.optimizer.lrDecayStyle = "steps";
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"--lr-decay-style = steps"}));
+  EXPECT_TRUE(recorder.steps.empty());
+}
+
+} // namespace
+} // namespace mgc::test
