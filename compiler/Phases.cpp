@@ -18,6 +18,12 @@ ArrayRef<Phase> mgc::phases() {
       {"shard", "every value has its layout; mg.reshard at uses",
        [](OpPassManager &pm) { pm.addPass(createShardPass()); }},
       {"local", "local shapes, explicit collectives", [](OpPassManager &pm) { pm.addPass(createLocalPass()); }},
+      {"stage", "chunks, buckets and the step's end per pipeline stage",
+       [](OpPassManager &pm) { pm.addPass(createStagePass()); }},
+      {"fuse", "library calls, row kernels, moves and collectives",
+       [](OpPassManager &pm) { pm.addPass(createFusePass()); }},
+      {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); }},
+      {"memory", "an offset for every buffer", [](OpPassManager &pm) { pm.addPass(createMemoryPass()); }},
   };
   return table;
 }

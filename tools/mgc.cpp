@@ -4,6 +4,7 @@
 #include "compiler/schedule/Schedule.h"
 #include "frontend/Import.h"
 #include "frontend/Load.h"
+#include "frontend/Placement.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "tools/Explain.h"
@@ -43,7 +44,10 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
   fmt::print(stderr, "{}", frontend::describe(layout));
-  return frontend::importModel(context, file.model, layout);
+  mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
+  if (!module)
+    return errorf("{}: the imported program does not verify", flags.model);
+  return module;
 }
 
 Status writeModule(mlir::ModuleOp module, const std::string &path) {
@@ -69,7 +73,9 @@ Status compile(const CompileFlags &flags) {
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
-  return emitBundle(*module, flags.output);
+  MGC_ASSIGN(plan, emitBundle(*module, flags.output));
+  fmt::print(stderr, "{}: {} ranks, {} stages\n", flags.output, plan.mesh.worldSize(), plan.stages.size());
+  return Status::ok();
 }
 
 } // namespace

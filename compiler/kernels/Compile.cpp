@@ -1,7 +1,8 @@
 // compileKernels: verify, drop duplicates, generate and optimise in parallel, link. See Compile.h.
 //
-// The kernels are cut into modules of a few kernels each, every one with its own MLIR and LLVM context; threads take
-// them from a queue. The cut depends on the kernels alone, so the object does not depend on the machine's cores.
+// The kernels are cut into modules of a few kernels each, every one with its own MLIR and LLVM context;
+// threads take them from a queue. The cut depends on the kernels alone, so the object does not depend on the
+// machine's cores.
 #include "compiler/kernels/Compile.h"
 #include "compiler/kernels/Native.h"
 #include <atomic>
@@ -38,7 +39,8 @@ static Status verifyAll(const std::vector<NamedGraph> &graphs) {
   return errors.empty() ? Status::ok() : Status::error(errors);
 }
 
-Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs, const TargetOptions &options,
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                   const TargetOptions &options,
                                                    const std::string &sharedObject) {
   MGC_TRY(verifyAll(graphs));
   std::vector<CompiledKernel> results;
@@ -51,19 +53,22 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
     results.push_back({place->second, named.graph.describe()});
   }
   MGC_ASSIGN(target, NativeTarget::find(options.cpu));
-  std::vector<std::vector<const NamedGraph *>> modules((distinct.size() + kKernelsPerModule - 1) / kKernelsPerModule);
+  std::vector<std::vector<const NamedGraph *>> modules((distinct.size() + kKernelsPerModule - 1) /
+                                                       kKernelsPerModule);
   for (size_t number = 0; number < distinct.size(); ++number)
-    modules[number % modules.size()].push_back(distinct[number]); // neighbours are alike: spreads the heavy ones
+    modules[number % modules.size()].push_back(
+        distinct[number]); // neighbours are alike: spreads the heavy ones
 
   std::vector<std::string> objects(modules.size()), printed(modules.size());
   std::vector<Status> statuses(modules.size());
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t number = next++; number < modules.size(); number = next++)
-      statuses[number] =
-          compileModule(modules[number], target, objects[number], options.printed ? &printed[number] : nullptr);
+      statuses[number] = compileModule(modules[number], target, objects[number],
+                                       options.printed ? &printed[number] : nullptr);
   };
-  size_t workers = options.threads > 0 ? size_t(options.threads) : std::max(1u, std::thread::hardware_concurrency());
+  size_t workers =
+      options.threads > 0 ? size_t(options.threads) : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
   for (size_t number = 1; number < std::min(workers, modules.size()); ++number)
     threads.emplace_back(work);

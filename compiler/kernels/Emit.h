@@ -17,8 +17,8 @@ Status emitKernel(mlir::ModuleOp module, const std::string &symbol, const Layout
 // Where along the inner column loop a vector lies, and the values computed there.
 struct Lanes {
   int64_t width = 1;
-  int64_t valid = 1;     // lanes [valid, width) are masked off
-  mlir::Value position;  // i64: of lane 0
+  int64_t valid = 1;    // lanes [valid, width) are masked off
+  mlir::Value position; // i64: of lane 0
   llvm::DenseMap<int, mlir::Value> values{};
   bool isMasked() const { return valid != width; }
 };
@@ -36,10 +36,13 @@ private:
   mlir::Value i64(int64_t value);
   mlir::Value addI64(mlir::Value a, mlir::Value b);
   mlir::Value mulI64(mlir::Value a, int64_t factor);
-  Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried, const LoopBody &body);
+  Values loop(mlir::Value begin, mlir::Value end, int64_t step, mlir::ValueRange carried,
+              const LoopBody &body);
   void onlyIf(mlir::Value condition, const std::function<void()> &body);
-  // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums accurate.
-  Values chunkedLoop(int64_t size, int64_t step, int64_t chunk, mlir::ValueRange totals, mlir::ValueRange identities,
+  // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums
+  // accurate.
+  Values chunkedLoop(int64_t size, int64_t step, int64_t chunk, mlir::ValueRange totals,
+                     mlir::ValueRange identities,
                      const std::function<mlir::Value(size_t, mlir::Value, mlir::Value)> &combine,
                      const LoopBody &body);
   mlir::Type elementType(Element element);
@@ -52,14 +55,14 @@ private:
   mlir::Value combineLanes(Reduction reduction, mlir::Value vector);
 
   // --- EmitNodes.cpp: values of nodes, loads and stores
-  void setRow(mlir::Value row);           // decodes a linear row number into the row loops' coordinates
-  mlir::Value uniform(Node node);         // per-row value at the current insertion point
+  void setRow(mlir::Value row);   // decodes a linear row number into the row loops' coordinates
+  mlir::Value uniform(Node node); // per-row value at the current insertion point
   mlir::Value varying(Node node, Lanes &lanes);
   mlir::Value vectorOf(Node node, Lanes &lanes); // either kind, as a vector
-  void prepare(Node node);                // emits what `varying` takes from outside the column loops
-  struct Place { // of an access in the current row
-    mlir::Value offset;  // elements
-    mlir::Value isValid; // i1, or null: always
+  void prepare(Node node);                       // emits what `varying` takes from outside the column loops
+  struct Place {                                 // of an access in the current row
+    mlir::Value offset;                          // elements
+    mlir::Value isValid;                         // i1, or null: always
   };
   void prepareStore(size_t effect);
   void storeVector(size_t effect, mlir::Value value, const Lanes &lanes);
@@ -91,7 +94,8 @@ private:
   std::vector<Accumulator> accumulatorsOf(const std::vector<Node> &reductions);
   Values columnNest(size_t loop, const std::vector<Accumulator> &accumulators, Values carried,
                     const std::vector<size_t> &stores);
-  Values innerColumns(const std::vector<Accumulator> &accumulators, Values carried, const std::vector<size_t> &stores);
+  Values innerColumns(const std::vector<Accumulator> &accumulators, Values carried,
+                      const std::vector<size_t> &stores);
   void visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
              const std::vector<size_t> &stores);
   void storeLanes(Lanes &lanes, const std::vector<size_t> &stores);
@@ -111,14 +115,14 @@ private:
   const RowGraph &graph_;
   mlir::OpBuilder b_;
   mlir::Location loc_;
-  std::vector<mlir::Value> operands_;     // base pointers
-  mlir::Value scalars_;                   // pointer
+  std::vector<mlir::Value> operands_; // base pointers
+  mlir::Value scalars_;               // pointer
   mlir::Value begin_, end_;
-  std::vector<mlir::Value> coordinates_;  // of the loops, i64; null where not (yet) in that loop
+  std::vector<mlir::Value> coordinates_;          // of the loops, i64; null where not (yet) in that loop
   llvm::DenseMap<int, mlir::Value> kernelValues_; // constants and scalar arguments
-  llvm::DenseMap<int, mlir::Value> uniforms_;   // node -> value in the current row
-  llvm::DenseMap<int, Place> loadPlaces_;       // varying load -> its place in the current row
-  llvm::DenseMap<size_t, Place> storePlaces_;   // column store -> its place in the current row
+  llvm::DenseMap<int, mlir::Value> uniforms_;     // node -> value in the current row
+  llvm::DenseMap<int, Place> loadPlaces_;         // varying load -> its place in the current row
+  llvm::DenseMap<size_t, Place> storePlaces_;     // column store -> its place in the current row
   std::string error_;
 };
 

@@ -1,7 +1,8 @@
 // Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables).
 //
 //   zero the results of [begin, end) that do not accumulate
-//   for chunk of rows, in order:                  neighbouring blocks share pages and prefetched lines of the chunk
+//   for chunk of rows, in order:                  neighbouring blocks share pages and prefetched lines of the
+//   chunk
 //     for block of columns in [begin, end):       64 columns, or 32 when there are several sums
 //       for row in the chunk, in order:
 //         sum[vector] += node[row, vector]        vectors of the block are independent accumulators
@@ -16,7 +17,8 @@ using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
 static constexpr int64_t kWidth = 16;
-static constexpr int64_t kRowChunk = 8; // rows that one set of accumulators sums
+static constexpr int64_t kRowChunk =
+    4; // rows whose sum is in registers: as many streams as the prefetcher follows
 
 void KernelEmitter::emitColumns() {
   bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
@@ -33,7 +35,8 @@ void KernelEmitter::emitColumns() {
 
 // The last block along the inner loop may be shorter: it has code of its own.
 void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
-  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(), rest = size % block;
+  int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(),
+          rest = size % block;
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
     Value inner = arith::RemUIOp::create(b_, loc_, number, i64(blocks));
     Value outer = arith::DivUIOp::create(b_, loc_, number, i64(blocks));

@@ -39,9 +39,10 @@ void KernelEmitter::onlyIf(Value condition, const std::function<void()> &body) {
   body();
 }
 
-KernelEmitter::Values
-KernelEmitter::chunkedLoop(int64_t size, int64_t step, int64_t chunk, ValueRange totals, ValueRange identities,
-                           const std::function<Value(size_t, Value, Value)> &combine, const LoopBody &body) {
+KernelEmitter::Values KernelEmitter::chunkedLoop(int64_t size, int64_t step, int64_t chunk, ValueRange totals,
+                                                 ValueRange identities,
+                                                 const std::function<Value(size_t, Value, Value)> &combine,
+                                                 const LoopBody &body) {
   if (size <= chunk || totals.empty())
     return loop(i64(0), i64(size), step, totals, body);
   return loop(i64(0), i64(size), chunk, totals, [&](Value begin, ValueRange carried) {
@@ -67,7 +68,9 @@ Type KernelEmitter::elementType(Element element) {
   return {};
 }
 
-Type KernelEmitter::vectorType(Element element, int64_t width) { return VectorType::get({width}, elementType(element)); }
+Type KernelEmitter::vectorType(Element element, int64_t width) {
+  return VectorType::get({width}, elementType(element));
+}
 
 Value KernelEmitter::splat(Value scalar, int64_t width) {
   return vector::BroadcastOp::create(b_, loc_, VectorType::get({width}, scalar.getType()), scalar);

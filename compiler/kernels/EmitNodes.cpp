@@ -1,7 +1,8 @@
 // Values of nodes, loads and stores of KernelEmitter.
 //
-// A node that does not vary over the columns is a scalar of the row (uniforms_), emitted before the column loops; one
-// that does is a vector of the iteration (Lanes::values). An address is base + place in the row + place in the columns.
+// A node that does not vary over the columns is a scalar of the row (uniforms_), emitted before the column
+// loops; one that does is a vector of the iteration (Lanes::values). An address is base + place in the row +
+// place in the columns.
 #include "compiler/kernels/Emit.h"
 #include "compiler/kernels/Math.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -29,9 +30,11 @@ void KernelEmitter::setRow(Value row) {
   }
 }
 
-// --- Addresses ------------------------------------------------------------------------------------------------------
+// --- Addresses
+// ------------------------------------------------------------------------------------------------------
 
-// The part of the offset that the row and the positions give. A position outside is replaced by 0 and flagged.
+// The part of the offset that the row and the positions give. A position outside is replaced by 0 and
+// flagged.
 KernelEmitter::Place KernelEmitter::rowPlace(Operand operand, const std::vector<At> &at) {
   Place place{i64(0), {}};
   for (size_t number = 0; number < layout_.firstColumn(); ++number)
@@ -49,7 +52,8 @@ KernelEmitter::Place KernelEmitter::rowPlace(Operand operand, const std::vector<
     index = arith::ExtUIOp::create(b_, loc_, b_.getI64Type(), index);
     index = arith::SelectOp::create(b_, loc_, inside, index, i64(0));
     place.offset = addI64(place.offset, mulI64(index, stride));
-    place.isValid = place.isValid ? arith::AndIOp::create(b_, loc_, place.isValid, inside).getResult() : inside;
+    place.isValid =
+        place.isValid ? arith::AndIOp::create(b_, loc_, place.isValid, inside).getResult() : inside;
   }
   return place;
 }
@@ -93,8 +97,8 @@ Value KernelEmitter::loadVector(Value base, Element element, int64_t stride, con
                                      ValueRange{nothing}, b_.getI32IntegerAttr(kAlignment));
 }
 
-void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, Value value, const Lanes &lanes,
-                                  bool accumulates) {
+void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, Value value,
+                                  const Lanes &lanes, bool accumulates) {
   if (accumulates)
     value = combine(Reduction::sum, loadVector(base, element, stride, lanes), value);
   if (stride == 1 && !lanes.isMasked()) {
@@ -109,7 +113,8 @@ void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, V
                                  b_.getI32IntegerAttr(kAlignment));
 }
 
-// --- Uniform values -------------------------------------------------------------------------------------------------
+// --- Uniform values
+// -------------------------------------------------------------------------------------------------
 
 Value KernelEmitter::uniform(Node node) {
   if (Value known = uniforms_.lookup(node.id))
@@ -177,7 +182,8 @@ Value KernelEmitter::map(Node node, ValueRange arguments) {
   return arith::ConstantOp::create(b_, loc_, cast<TypedAttr>(b_.getZeroAttr(expected)));
 }
 
-// --- Varying values -------------------------------------------------------------------------------------------------
+// --- Varying values
+// -------------------------------------------------------------------------------------------------
 
 void KernelEmitter::prepare(Node node) {
   const RowGraph::NodeInfo &info = graph_[node];
@@ -240,7 +246,8 @@ Value KernelEmitter::varyingIndex(const RowGraph::NodeInfo &info, const Lanes &l
   return arith::AddIOp::create(b_, loc_, value, iota);
 }
 
-// --- Stores ---------------------------------------------------------------------------------------------------------
+// --- Stores
+// ---------------------------------------------------------------------------------------------------------
 
 void KernelEmitter::prepareStore(size_t effect) {
   const RowGraph::Effect &info = graph_.effects()[effect];
@@ -254,8 +261,8 @@ void KernelEmitter::storeVector(size_t effect, Value value, const Lanes &lanes) 
   storeVectorAt(info, storePlaces_.lookup(effect), value, lanes, accumulates);
 }
 
-void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value, const Lanes &lanes,
-                                  bool accumulates) {
+void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value,
+                                  const Lanes &lanes, bool accumulates) {
   Value base = pointer(effect.operand, effect.at, place.offset, lanes.position);
   int64_t stride = layout_.innerStride(effect.operand, effect.at);
   Element element = graph_[effect.operand].element;

@@ -18,12 +18,13 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-static constexpr int64_t kWidth = 16;        // floats: one AVX-512 register, two of AVX2
-static constexpr int kUnroll = 2;            // independent accumulators per reduction
+static constexpr int64_t kWidth = 16;         // floats: one AVX-512 register, two of AVX2
+static constexpr int kUnroll = 2;             // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096; // columns that one set of accumulators sums
 
 KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
-    : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()), loc_(b_.getUnknownLoc()) {}
+    : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()),
+      loc_(b_.getUnknownLoc()) {}
 
 Status emitKernel(ModuleOp module, const std::string &symbol, const Layout &layout) {
   return KernelEmitter(module, layout).emit(symbol);
@@ -46,7 +47,8 @@ Status KernelEmitter::emit(const std::string &symbol) {
   end_ = function.getArgument(3);
   coordinates_.resize(layout_.loops().size());
   for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (Kind kind = graph_[Node{id}].kind; layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
+    if (Kind kind = graph_[Node{id}].kind;
+        layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
       kernelValues_[id] = uniform({id});
   if (layout_.form() == Layout::Form::rows)
     emitRows();
@@ -65,7 +67,8 @@ static bool isColumnStore(const Layout &layout, const RowGraph::Effect &effect) 
   return false;
 }
 
-// --- Form rows ------------------------------------------------------------------------------------------------------
+// --- Form rows
+// ------------------------------------------------------------------------------------------------------
 
 void KernelEmitter::emitRows() {
   int passes = 0;
@@ -145,25 +148,27 @@ KernelEmitter::Values KernelEmitter::columnNest(size_t number, const std::vector
 }
 
 // The inner column loop: pairs of full vectors, at most one more full vector, the tail.
-KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator> &accumulators, Values carried,
-                                                  const std::vector<size_t> &stores) {
+KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator> &accumulators,
+                                                  Values carried, const std::vector<size_t> &stores) {
   int64_t size = layout_.innerSize(), full = size / kWidth * kWidth;
   int64_t step = kWidth * (accumulators.empty() ? 1 : kUnroll), inLoop = size / step * step;
   if (inLoop > 0) {
     Values identities;
     for (size_t number = 0; number < carried.size(); ++number)
-      identities.push_back(identityOf(graph_[accumulators[number].reduction].reduction, carried[number].getType()));
+      identities.push_back(
+          identityOf(graph_[accumulators[number].reduction].reduction, carried[number].getType()));
     auto join = [&](size_t number, Value total, Value partial) {
       return combine(graph_[accumulators[number].reduction].reduction, total, partial);
     };
-    carried = chunkedLoop(inLoop, step, kColumnChunk, carried, identities, join, [&](Value start, ValueRange inner) {
-      Values values(inner);
-      for (int lane = 0; lane * kWidth < step; ++lane) {
-        Lanes lanes{kWidth, kWidth, addI64(start, i64(lane * kWidth))};
-        visit(lanes, lane, accumulators, values, stores);
-      }
-      return values;
-    });
+    carried = chunkedLoop(inLoop, step, kColumnChunk, carried, identities, join,
+                          [&](Value start, ValueRange inner) {
+                            Values values(inner);
+                            for (int lane = 0; lane * kWidth < step; ++lane) {
+                              Lanes lanes{kWidth, kWidth, addI64(start, i64(lane * kWidth))};
+                              visit(lanes, lane, accumulators, values, stores);
+                            }
+                            return values;
+                          });
   }
   for (int64_t position = inLoop; position < full; position += kWidth) {
     Lanes lanes{kWidth, kWidth, i64(position)};
@@ -177,15 +182,16 @@ KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator>
 }
 
 // One vector of columns: accumulate into the accumulators of `lane`, then store.
-void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
-                          const std::vector<size_t> &stores) {
+void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators,
+                          Values &carried, const std::vector<size_t> &stores) {
   for (size_t number = 0; number < accumulators.size(); ++number) {
     if (accumulators[number].lane != lane)
       continue;
     const RowGraph::NodeInfo &info = graph_[accumulators[number].reduction];
     Value value = vectorOf(info.arguments[0], lanes);
     if (lanes.isMasked())
-      value = arith::SelectOp::create(b_, loc_, laneMask(lanes), value, identityOf(info.reduction, value.getType()));
+      value = arith::SelectOp::create(b_, loc_, laneMask(lanes), value,
+                                      identityOf(info.reduction, value.getType()));
     carried[number] = combine(info.reduction, carried[number], value);
   }
   storeLanes(lanes, stores);
@@ -222,9 +228,11 @@ void KernelEmitter::finishReductions(const std::vector<Node> &reductions,
   }
 }
 
-// --- Form blocks ----------------------------------------------------------------------------------------------------
+// --- Form blocks
+// ----------------------------------------------------------------------------------------------------
 
-// The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full vector.
+// The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full
+// vector.
 void KernelEmitter::emitBlocks() {
   int64_t blocks = layout_.blocksPerRow(), size = layout_.innerSize(), full = size / kWidth * kWidth;
   std::vector<size_t> stores;

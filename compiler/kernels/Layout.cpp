@@ -46,9 +46,10 @@ Layout::Layout(const RowGraph &graph) : graph_(graph) {
     blockSize_ = std::min(kFlatBlock, innerSize());
   if (form_ == Form::columns) {
     // The accumulators of a block shall fit the registers: 16 of 8 floats.
-    size_t sums = std::count_if(graph.effects().begin(), graph.effects().end(), [](const RowGraph::Effect &effect) {
-      return effect.kind == RowGraph::EffectKind::sumOverRows;
-    });
+    size_t sums =
+        std::count_if(graph.effects().begin(), graph.effects().end(), [](const RowGraph::Effect &effect) {
+          return effect.kind == RowGraph::EffectKind::sumOverRows;
+        });
     blockSize_ = std::min<int64_t>(sums > 1 ? 32 : 64, innerSize());
   }
 }

@@ -69,7 +69,8 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
     arguments.insert(arguments.end(), {"-m", "elf_x86_64", "-b", "binary", "/dev/null"});
   std::string log = folder.file("log");
   std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[3] = {llvm::StringRef(""), llvm::StringRef(log), llvm::StringRef(log)};
+  std::optional<llvm::StringRef> redirects[3] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                 llvm::StringRef(log)};
   std::string message;
   int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &message);
   if (code == 0)

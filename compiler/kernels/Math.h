@@ -1,6 +1,6 @@
-// Emitters of f32 elementary functions, for use in the bodies of RowGraph::map. Each takes f32 or vector<n x f32> and
-// gives the same type. They need no library at run time, and handle NaN, infinities, zeros and subnormals.
-// Error bounds hold over the whole range unless said otherwise; tests check them against double.
+// Emitters of f32 elementary functions, for use in the bodies of RowGraph::map. Each takes f32 or vector<n x
+// f32> and gives the same type. They need no library at run time, and handle NaN, infinities, zeros and
+// subnormals. Error bounds hold over the whole range unless said otherwise; tests check them against double.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -13,16 +13,19 @@ namespace mgc::rowgen {
 mlir::Value emitF32(mlir::OpBuilder &builder, mlir::Location loc, double value, mlir::Type like);
 mlir::Value emitI32(mlir::OpBuilder &builder, mlir::Location loc, int64_t value, mlir::Type like);
 
-mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);     // 2 ulp; subnormal results too
-mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);     // 2 ulp; log(0) = -inf, x<0: NaN
-mlir::Value emitTanh(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);    // relative 4e-7
+mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value x); // 2 ulp; subnormal results too
+mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
+                    mlir::Value x); // 2 ulp; log(0) = -inf, x<0: NaN
+mlir::Value emitTanh(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // relative 4e-7
 // 1 / (1 + exp(-x)), relative 4e-7 in both tails. 0.5 * (1 + tanh(u)) cancels for u < 0: write sigmoid(2 u).
 mlir::Value emitSigmoid(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-mlir::Value emitErf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);     // relative 4e-7
-// 1 - erf(x). 0.5 * (1 + erf(u)) cancels for u < 0: write 0.5 * erfc(-u). Relative error below 2e-6 where normal.
+mlir::Value emitErf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // relative 4e-7
+// 1 - erf(x). 0.5 * (1 + erf(u)) cancels for u < 0: write 0.5 * erfc(-u). Relative error below 2e-6 where
+// normal.
 mlir::Value emitErfc(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-mlir::Value emitSqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);    // exact rounding
-mlir::Value emitRsqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);   // 1 / sqrt(x), 1.5 ulp
+mlir::Value emitSqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);  // exact rounding
+mlir::Value emitRsqrt(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // 1 / sqrt(x), 1.5 ulp
 // Absolute 2e-7 for |x| <= 1e6, NaN beyond 2^22.
 mlir::Value emitSin(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 mlir::Value emitCos(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);

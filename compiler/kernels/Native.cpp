@@ -19,8 +19,8 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/ModuleTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Target/LLVMIR/ModuleTranslation.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -60,9 +60,9 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(const NativeTarget &targ
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // a * b + c is one rounding everywhere
-  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(triple, target.cpu, target.features, options,
-                                                                           llvm::Reloc::PIC_, std::nullopt,
-                                                                           llvm::CodeGenOptLevel::Default));
+  return std::unique_ptr<llvm::TargetMachine>(
+      backend->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
+                                   std::nullopt, llvm::CodeGenOptLevel::Default));
 }
 
 Result<NativeTarget> NativeTarget::find(const std::string &cpu) {
@@ -71,8 +71,9 @@ Result<NativeTarget> NativeTarget::find(const std::string &cpu) {
   if (cpu == "native")
     target.cpu = llvm::sys::getHostCPUName().str();
   if (llvm::X86::parseArchX86(target.cpu, /*Only64Bit=*/true) == llvm::X86::CK_None)
-    return errorf("kernels: unknown cpu '{}'; expected an LLVM name such as x86-64-v3, x86-64-v4, znver4 or native",
-                  target.cpu);
+    return errorf(
+        "kernels: unknown cpu '{}'; expected an LLVM name such as x86-64-v3, x86-64-v4, znver4 or native",
+        target.cpu);
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target);
   if (!machine)
     return errorf("kernels: LLVM has no x86-64 back end");
@@ -81,7 +82,8 @@ Result<NativeTarget> NativeTarget::find(const std::string &cpu) {
   return target;
 }
 
-// --- MLIR -----------------------------------------------------------------------------------------------------------
+// --- MLIR
+// -----------------------------------------------------------------------------------------------------------
 
 static void loadDialects(mlir::MLIRContext &context) {
   mlir::DialectRegistry registry;
@@ -114,7 +116,8 @@ static bool lowerToLLVM(mlir::ModuleOp module) {
   return succeeded(applyFullConversion(module, target, std::move(patterns)));
 }
 
-// --- LLVM -----------------------------------------------------------------------------------------------------------
+// --- LLVM
+// -----------------------------------------------------------------------------------------------------------
 
 static void setAttributes(llvm::Module &module, const NativeTarget &target) {
   for (llvm::Function &function : module) {
@@ -127,8 +130,8 @@ static void setAttributes(llvm::Module &module, const NativeTarget &target) {
   }
 }
 
-// The vectors are explicit already: what remains is simplification and hoisting. The kernels run as fast as after
-// LLVM's O3 pipeline, which takes fifteen times as long.
+// The vectors are explicit already: what remains is simplification and hoisting. The kernels run as fast as
+// after LLVM's O3 pipeline, which takes fifteen times as long.
 static bool optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -160,8 +163,8 @@ static bool emitObject(llvm::Module &module, llvm::TargetMachine &machine, std::
   return true;
 }
 
-Status compileModule(const std::vector<const NamedGraph *> &kernels, const NativeTarget &target, std::string &object,
-                     std::string *printed) {
+Status compileModule(const std::vector<const NamedGraph *> &kernels, const NativeTarget &target,
+                     std::string &object, std::string *printed) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   loadDialects(context);
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
@@ -179,7 +182,8 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const Nativ
     module->print(stream);
   }
   auto failure = [&](const char *step) {
-    return errorf("kernels {} to {}: {} failed{}", kernels.front()->symbol, kernels.back()->symbol, step, diagnostics);
+    return errorf("kernels {} to {}: {} failed{}", kernels.front()->symbol, kernels.back()->symbol, step,
+                  diagnostics);
   };
   if (failed(mlir::verify(*module)))
     return failure("the verifier");

@@ -11,9 +11,10 @@ struct NativeTarget {
   static Result<NativeTarget> find(const std::string &cpu);
 };
 
-// Thread-safe: makes its own contexts. `object` receives the bytes of the object file; `printed`, if set, the MLIR.
-Status compileModule(const std::vector<const NamedGraph *> &kernels, const NativeTarget &target, std::string &object,
-                     std::string *printed);
+// Thread-safe: makes its own contexts. `object` receives the bytes of the object file; `printed`, if set, the
+// MLIR.
+Status compileModule(const std::vector<const NamedGraph *> &kernels, const NativeTarget &target,
+                     std::string &object, std::string *printed);
 
 // Runs ld.lld. Error: not found, failed, an unresolved symbol.
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path);

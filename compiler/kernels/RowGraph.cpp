@@ -73,7 +73,7 @@ Node RowGraph::constant(double value) {
 
 Node RowGraph::constantI32(int64_t value) {
   NodeInfo info{NodeKind::constant, Element::i32};
-  info.value = double(value);
+  info.value = double(int32_t(value));
   return addNode(std::move(info));
 }
 
@@ -175,7 +175,8 @@ std::string RowGraph::key() const {
   for (const NodeInfo &node : nodes_)
     text += "\n" + textOf(node);
   for (const Effect &effect : effects_)
-    text += fmt::format("\ne{} o{} %{}{}", int(effect.kind), effect.operand.id, effect.node.id, textOf(effect.at));
+    text += fmt::format("\ne{} o{} %{}{}", int(effect.kind), effect.operand.id, effect.node.id,
+                        textOf(effect.at));
   return text;
 }
 

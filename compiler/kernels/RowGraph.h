@@ -1,13 +1,14 @@
-// RowGraph: one row kernel as a graph of scalar expressions over an iteration space. Ops add nodes, the generator
-// (Compile.h) turns the whole graph into one native function: fusion is adding several ops' nodes to one graph.
+// RowGraph: one row kernel as a graph of scalar expressions over an iteration space. Ops add nodes, the
+// generator (Compile.h) turns the whole graph into one native function: fusion is adding several ops' nodes
+// to one graph.
 //
 //   in:  dims (row, column, indexed), operands with the dims they have, nodes, effects (stores)
 //   out: verify(), describe() (range and cost), key() (equal keys = equal kernels)
 //
 // Layer norm's forward, x[s,b,h] -> y[s,b,h]:
 //   RowGraph graph;
-//   Dim s = graph.addDim(DimKind::row, 512), b = graph.addDim(DimKind::row, 2), h = graph.addDim(DimKind::column, 768);
-//   Operand x = graph.addOperand(Element::f32, Access::in, {s, b, h});
+//   Dim s = graph.addDim(DimKind::row, 512), b = graph.addDim(DimKind::row, 2), h =
+//   graph.addDim(DimKind::column, 768); Operand x = graph.addOperand(Element::f32, Access::in, {s, b, h});
 //   Operand y = graph.addOperand(Element::f32, Access::out, {s, b, h});
 //   Node v = graph.load(x);
 //   Node mean = scale(graph, graph.reduce(Reduction::sum, v), 1.0 / 768);       // helpers: RowOps.h
@@ -15,8 +16,9 @@
 //   graph.store(y, result);
 //
 // The kernel's operands are the pointers in order of addOperand, its scalars the i64 numbers of scalar(i).
-// In-place use is allowed where it is element by element: an iteration loads all it needs before it stores, and all
-// stores of a row follow all passes that read it. `accumulate` operands and `inout` operands are read and written.
+// In-place use is allowed where it is element by element: an iteration loads all it needs before it stores,
+// and all stores of a row follow all passes that read it. `accumulate` operands and `inout` operands are read
+// and written.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -49,21 +51,21 @@ struct Node {
 };
 
 // Position along one dim in an access: a constant, or a per-row i32 node. A load whose node lies outside
-// [0, size) is 0; an addAt outside does nothing. The dim may be an indexed one (half of a rotary pair, row of a
-// table) or, for loads, a column dim (the logit of the label).
+// [0, size) is 0; an addAt outside does nothing. The dim may be an indexed one (half of a rotary pair, row of
+// a table) or, for loads, a column dim (the logit of the label).
 struct At {
   Dim dim;
   std::variant<int64_t, Node> index;
 };
 
-// Emits arith, math or Math.h ops, valid for scalars and for vectors alike. All arguments come in the same shape:
-// scalars where none varies over the columns, else vectors of one length.
+// Emits arith, math or Math.h ops, valid for scalars and for vectors alike. All arguments come in the same
+// shape: scalars where none varies over the columns, else vectors of one length.
 using Body = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::ValueRange)>;
 
 // What the caller has to know about the kernel.
 struct KernelInfo {
-  int64_t range = 0;             // argument range [0, range): rows, or blocks of columns; parts are independent
-  double flops = 0, bytes = 0;   // of the whole range
+  int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
+  double flops = 0, bytes = 0; // of the whole range
 };
 
 class RowGraph {
@@ -75,23 +77,25 @@ public:
 
   // Equal nodes are made once.
   Node load(Operand operand, std::vector<At> at = {});
-  Node constant(double value);      // f32
-  Node constantI32(int64_t value);  // i32
-  Node scalar(int number);          // i64: the kernel's scalar argument; the same for all rows
-  Node index(Dim dim);              // i32: position along an iterated dim
+  Node constant(double value);           // f32
+  Node constantI32(int64_t value);       // i32
+  Node scalar(int number);               // i64: the kernel's scalar argument; the same for all rows
+  Node index(Dim dim);                   // i32: position along an iterated dim
   Node index(Dim dim, int scalarNumber); // the same plus a scalar argument: a global position
-  // `name` identifies the body: bodies of equal name and result type must emit the same ops, so a body that captures
-  // a number has it in its name ("scale:0x1p-3"). flops: per element, for the cost.
-  Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32, double flops = 1);
-  // Over all column dims; a per-row value. sum: f32 or i32. max: f32; NaNs are passed over, -inf if nothing else.
+  // `name` identifies the body: bodies of equal name and result type must emit the same ops, so a body that
+  // captures a number has it in its name ("scale:0x1p-3"). flops: per element, for the cost.
+  Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32,
+           double flops = 1);
+  // Over all column dims; a per-row value. sum: f32 or i32. max: f32; NaNs are passed over, -inf if nothing
+  // else.
   Node reduce(Reduction reduction, Node node);
 
-  // operand = node, or operand += node for Access::accumulate. The operand has all row dims. With no column dim in it the
-  // node is a per-row value; else it has all column dims.
+  // operand = node, or operand += node for Access::accumulate. The operand has all row dims. With no column
+  // dim in it the node is a per-row value; else it has all column dims.
   void store(Operand operand, Node node, std::vector<At> at = {});
-  // operand[columns] = sum of node over all rows, in a fixed order (or += for Access::accumulate). It has all column dims
-  // and no row dim. A graph with this or addAt has no other kind of store and no row reduction; its range counts blocks
-  // of columns.
+  // operand[columns] = sum of node over all rows, in a fixed order (or += for Access::accumulate). It has all
+  // column dims and no row dim. A graph with this or addAt has no other kind of store and no row reduction;
+  // its range counts blocks of columns.
   void storeSumOverRows(Operand operand, Node node);
   // table[at.., columns] += node for each row in order; the table has all column dims and no row dim, is
   // Access::accumulate, and one `at` index is a per-row i32 node.
@@ -103,7 +107,8 @@ public:
   KernelInfo describe() const;
   std::string key() const;
 
-  // --- What the generator reads -------------------------------------------------------------------------------------
+  // --- What the generator reads
+  // -------------------------------------------------------------------------------------
   struct DimInfo {
     DimKind kind;
     int64_t size;

@@ -27,8 +27,8 @@ Node addI32(RowGraph &graph, Node a, Node b);
 Node subI32(RowGraph &graph, Node a, Node b);
 Node equal(RowGraph &graph, Node a, Node b); // i1
 // Conversions
-Node toI32(RowGraph &graph, Node a); // from i64: the low half
-Node toF32(RowGraph &graph, Node a); // from i32
+Node toI32(RowGraph &graph, Node a);                          // from i64: the low half
+Node toF32(RowGraph &graph, Node a);                          // from i32
 Node select(RowGraph &graph, Node condition, Node a, Node b); // of f32
 
 } // namespace mgc::rowgen

@@ -114,22 +114,26 @@ private:
       return;
     bool isMax = info.reduction == Reduction::max;
     if (info.element != Element::f32 && (isMax || info.element != Element::i32))
-      fail("{}: {} of this element type; expected f32{}", where, isMax ? "max" : "sum", isMax ? "" : " or i32");
+      fail("{}: {} of this element type; expected f32{}", where, isMax ? "max" : "sum",
+           isMax ? "" : " or i32");
     if (graph_.isColumnKernel())
-      fail("{}: a row reduction in a kernel that sums over rows; expected its result as an operand, stored before",
+      fail("{}: a row reduction in a kernel that sums over rows; expected its result as an operand, stored "
+           "before",
            where);
   }
 
   void checkEffect(size_t number) {
     const RowGraph::Effect &effect = graph_.effects()[number];
     std::string where = fmt::format("effect {}", number);
-    if (size_t(effect.operand.id) >= graph_.operands().size() || size_t(effect.node.id) >= graph_.nodes().size())
+    if (size_t(effect.operand.id) >= graph_.operands().size() ||
+        size_t(effect.node.id) >= graph_.nodes().size())
       return fail("{}: operand or node is not of this graph", where);
     const RowGraph::OperandInfo &operand = graph_[effect.operand];
     if (operand.access == Access::in)
       fail("{}: stores to operand {}, which is for input only", where, effect.operand.id);
     if (operand.element != graph_[effect.node].element)
-      fail("{}: node %{} and operand {} have different element types", where, effect.node.id, effect.operand.id);
+      fail("{}: node %{} and operand {} have different element types", where, effect.node.id,
+           effect.operand.id);
     checkAt(where, effect.operand, effect.at);
     switch (effect.kind) {
     case RowGraph::EffectKind::store:

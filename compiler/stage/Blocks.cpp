@@ -22,7 +22,7 @@ std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
   return numbers;
 }
 
-const BlockFunction *Block::functionOf(StringRef pass) const {
+const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
   const BlockFunction &function =
       pass == "forward" ? forward : pass == "backward" ? backward : pass == "input" ? input : weight;
   return function ? &function : nullptr;
@@ -115,7 +115,7 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
     auto name = function->getAttrOfType<StringAttr>("mg.block"), pass = function->getAttrOfType<StringAttr>("mg.pass");
     if (!name || !pass)
       continue;
-    Block &block = blocks.blocks_[name.str()];
+    ModelBlock &block = blocks.blocks_[name.str()];
     block.name = name.str();
     auto read = readArguments(function);
     if (failed(read))

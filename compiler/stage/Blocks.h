@@ -34,7 +34,7 @@ struct BlockFunction {
   std::vector<int64_t> resultsOf(ResultKind kind) const; // their numbers, by index
 };
 
-struct Block {
+struct ModelBlock {
   std::string name;
   BlockFunction forward, backward, input, weight; // backward, or input and weight
   std::vector<int64_t> activations;               // numbers of forward's arguments
@@ -42,7 +42,7 @@ struct Block {
 };
 
 struct Instance {
-  const Block *block;
+  const ModelBlock *block;
   int64_t number;
 };
 
@@ -50,12 +50,12 @@ class Blocks {
 public:
   // Errors, on the module: a block without forward, arguments or results of no known kind.
   static mlir::FailureOr<Blocks> read(mlir::ModuleOp module);
-  const Block &at(llvm::StringRef name) const { return blocks_.at(name.str()); }
+  const ModelBlock &at(llvm::StringRef name) const { return blocks_.at(name.str()); }
   bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
   std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
 
 private:
-  std::map<std::string, Block> blocks_;
+  std::map<std::string, ModelBlock> blocks_;
 };
 
 // The passes of a chunk that run per microbatch: forward, and backward or input and weight.

@@ -32,7 +32,7 @@ class Stager {
 public:
   Stager(ModuleOp module, Blocks blocks) : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    stages_ = mesh_.sizeOf(builder_.getArrayAttr(mesh_.resolve("pp").getValue()));
+    stages_ = mesh_.sizeOf(mesh_.resolve("pp"));
     virtualStages_ = trainingInt(module, "virtual_stages", 1);
   }
 
@@ -64,7 +64,7 @@ private:
     while (end > begin && !isLayer(chain[end - 1]))
       --end;
     schedule::LayerCosts costs;
-    std::map<const Block *, double> known;
+    std::map<const ModelBlock *, double> known;
     auto cost = [&](size_t i) {
       auto [it, isNew] = known.try_emplace(chain[i].block, 0);
       if (isNew)
@@ -104,7 +104,7 @@ private:
   }
 
   // The sharded type of the gradient of the forward's argument.
-  RankedTensorType gradientType(const Block &block, int64_t argument) {
+  RankedTensorType gradientType(const ModelBlock &block, int64_t argument) {
     for (const BlockFunction *function : {&block.backward, &block.weight})
       if (*function)
         for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
@@ -113,7 +113,7 @@ private:
     return {};
   }
 
-  FailureOr<BlockParameter> describe(const Block &block, int64_t argument) {
+  FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argument) {
     func::FuncOp forward = block.forward.function;
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
     RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
@@ -160,7 +160,7 @@ private:
   }
 
   LogicalResult readLoss() {
-    const Block &head = *chunks_.back().back().block;
+    const ModelBlock &head = *chunks_.back().back().block;
     auto axes = [&](BlockFunction::ResultKind kind, plan::Axes &pending) -> LogicalResult {
       std::vector<int64_t> numbers = head.forward.resultsOf(kind);
       if (numbers.size() != 1)
@@ -233,7 +233,7 @@ private:
     StepEnd end = buildStepEnd(module_, stage, buckets, loss_);
     FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
     builder_.setInsertionPointToEnd(module_.getBody());
-    auto op = StageOp::create(builder_, loc, stage, begin, reduce, update, DictionaryAttr());
+    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update, DictionaryAttr());
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const PlannedBucket &bucket : buckets.buckets)
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
@@ -257,7 +257,7 @@ private:
   ChainOp chain_;
   int64_t stages_ = 1, virtualStages_ = 1;
   std::vector<std::vector<Instance>> chunks_; // global
-  std::map<const Block *, int64_t> blockIndex_;
+  std::map<const ModelBlock *, int64_t> blockIndex_;
   std::map<int64_t, std::string> names_;
   std::vector<std::vector<BlockParameter>> parameters_;
   LossAxes loss_;

@@ -74,7 +74,8 @@ Slice sliceOf(int64_t elements, int64_t index, int64_t parts) {
 
 void copyElements(std::byte *to, int64_t toElement, const std::byte *from, int64_t fromElement,
                   int64_t count) {
-  std::memcpy(to + toElement * kElementBytes, from + fromElement * kElementBytes, count * kElementBytes);
+  if (count > 0) // empty buffers may be null
+    std::memcpy(to + toElement * kElementBytes, from + fromElement * kElementBytes, count * kElementBytes);
 }
 
 void reduceOwnSlice(const Group &group, int64_t index, const plan::Collective &what) {

@@ -269,8 +269,9 @@ private:
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
   BatchShape shape(plan);
   if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)
-    return errorf("the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
-                  shape.samples, shape.length, shape.vocabulary);
+    return errorf(
+        "the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
+        shape.samples, shape.length, shape.vocabulary);
   if (path.ends_with(".safetensors"))
     return BatchData::open(path, shape);
   if (path.ends_with(".npy"))

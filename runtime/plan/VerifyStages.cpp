@@ -104,7 +104,7 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
   checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
                            "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
                            *bytes);
-  Checked total = checkedAdd(checkedMultiply(stride, microbatches - 1), bytes);
+  Checked total = checkedAdd(checkedMultiply(stride, checkedAdd(microbatches, -1)), bytes);
   checks.violations.expect(
       fitsInside(input.offset, total, stage.bytes), place,
       "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",

@@ -63,7 +63,7 @@ def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">
 
 // --- fuse -----------------------------------------------------------------------------------------------------------
 
-def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlockImplicitTerminator<"YieldOp">]> {
+def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
   let summary = "One row kernel: row ops over one iteration space; other values are captured";
   let description = [{
     1. holds row ops whose spaces merge into one (kernel_c1)
@@ -81,7 +81,6 @@ def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlockImplicitTerminator<"YieldOp"
 def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
   let summary = "Values that leave a row kernel";
   let arguments = (ins Variadic<Mg_Tensor>:$values);
-  let builders = [OpBuilder<(ins), [{}]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 

@@ -37,8 +37,8 @@ public:
   ~Library();
   bool ok() const { return handle_ != nullptr; }
   const CompiledKernel &info(size_t kernel) const { return kernels_[kernel]; }
-  // Runs the whole range at once; then again in random parts, in random order, on copies of the buffers: results must
-  // be equal to the bit. Then checks the guards. Failures are gtest failures.
+  // Runs the whole range at once; then again in random parts, in random order, on copies of the buffers:
+  // results must be equal to the bit. Then checks the guards. Failures are gtest failures.
   void run(size_t kernel, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});
   Kernel symbol(size_t kernel) const;
 
@@ -54,6 +54,7 @@ void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<in
 std::vector<float> randomFloats(size_t size, unsigned seed, float low = -1, float high = 1);
 std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t high);
 // |a - b| <= tolerance * max(1, |b|) for all elements; NaN matches NaN.
-void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance, const std::string &what = "");
+void expectClose(Buffer &actual, const std::vector<double> &expected, double tolerance,
+                 const std::string &what = "");
 
 } // namespace mgc::rowgen::test

@@ -34,12 +34,11 @@ TEST(Device, memoryIsAlignedAndPoisoned) {
 TEST(Device, tooMuchMemoryIsAnError) {
   const std::unique_ptr<Device> device = makeCpuDevice();
   EXPECT_FALSE(device->allocate(-1).isOk());
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !__has_feature(address_sanitizer) &&  \
-    !__has_feature(thread_sanitizer)
+  if (MGC_TEST_SANITIZED)
+    return; // its allocator ends the process
   const Result<Buffer> buffer = device->allocate(int64_t(1) << 60);
   ASSERT_FALSE(buffer.isOk());
   EXPECT_NE(buffer.status().message().find("1152921504606846976 bytes"), std::string::npos);
-#endif
 }
 
 TEST(Device, kernelsAreFoundByName) {

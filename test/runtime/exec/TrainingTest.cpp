@@ -139,8 +139,9 @@ TEST(Training, abortEndsInTheMiddleAndSavesNothing) {
   Interrupt interrupt;
   EXPECT_FALSE(interrupt.abort()) << "nothing runs yet";
   recorder.onStep = [&](const TrainingStep &step) {
-    if (step.step == 1)
+    if (step.step == 1) {
       EXPECT_TRUE(interrupt.abort());
+    }
   };
   EXPECT_TRUE(fails(train(options, recorder, interrupt), {"interrupted in the middle"}));
   EXPECT_FALSE(std::filesystem::exists(*options.save));

@@ -5,6 +5,7 @@
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec_io/TestPlan.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mgc;
@@ -119,6 +120,19 @@ TEST(SaveWeights, replacesOneFormByTheOther) {
   }
   EXPECT_EQ(dir.read("tokenizer.json"), "kept");
   EXPECT_EQ(dir.read("model-of-mine.safetensors"), "kept");
+}
+
+// Until the new index is in place, readers need the old shards: new ones never take their names.
+TEST(SaveWeights, newShardsHaveOtherNamesThanOldOnes) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  initAndSave(plan, 1, dir.path(), {.maxShardBytes = 4000});
+  std::set<std::string> before = dir.list();
+  initAndSave(plan, 2, dir.path(), {.maxShardBytes = 4000});
+  std::vector<std::string> kept;
+  std::set<std::string> after = dir.list();
+  std::ranges::set_intersection(before, after, std::back_inserter(kept));
+  EXPECT_EQ(kept, (std::vector<std::string>{"config.json", "model.safetensors.index.json"}));
 }
 
 TEST(SaveWeights, deletesNothingButWeightsThatAnOldIndexNames) {

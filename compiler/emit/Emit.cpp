@@ -1,0 +1,136 @@
+// See Emit.h.
+#include "compiler/emit/Emit.h"
+
+#include "compiler/emit/Stages.h"
+#include "compiler/schedule/VerifyPlan.h"
+#include "dialects/mg/RowEmitter.h"
+#include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/plan/PlanJson.h"
+#include "runtime/plan/Verify.h"
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+constexpr const char *kLibrary = "kernels/cpu.so";
+
+plan::Mesh meshOf(MeshAttr attr) {
+  plan::Mesh mesh;
+  for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
+    mesh.axes.push_back({name.str(), size});
+    mesh.named[name.str()] = {name.str()};
+  }
+  for (NamedAttribute alias : attr.getNamed())
+    mesh.named[alias.getName().str()] = axesOf(cast<ArrayAttr>(alias.getValue()));
+  return mesh;
+}
+
+void describeModel(ModuleOp module, plan::Plan &plan) {
+  if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
+    if (auto type = model.getAs<StringAttr>("type"))
+      plan.modelType = type.str();
+    if (auto config = model.getAs<StringAttr>("config"))
+      plan.modelConfig = config.str();
+  }
+  plan.mesh = meshOf(module->getAttrOfType<MeshAttr>(kMeshAttr));
+  plan.sequenceLength = trainingInt(module, "sequence_length", 0);
+  plan.microBatchSize = trainingInt(module, "micro_batch_size", 0);
+  plan.globalBatchSize = trainingInt(module, "global_batch_size", 0);
+  plan.microbatches = trainingInt(module, "microbatches", 0);
+  plan.vocabulary = trainingInt(module, "vocabulary", 0);
+  plan.zero = trainingInt(module, "zero", 0);
+  plan.schedule = trainingString(module, "schedule");
+  plan.virtualStages = trainingInt(module, "virtual_stages", 1);
+}
+
+class Emitter {
+public:
+  explicit Emitter(ModuleOp module) : module_(module) {}
+
+  Status build() {
+    auto blocks = Blocks::read(module_);
+    if (failed(blocks) || !module_->hasAttr(kMeshAttr))
+      return Status::error("the module is not in phase memory");
+    describeModel(module_, plan_);
+    MGC_TRY(addPrograms(*blocks));
+    EmitContext context{module_, *blocks, programs_, programOf_};
+    std::map<std::string, size_t> known;
+    for (StageOp stage : module_.getOps<StageOp>()) {
+      MGC_ASSIGN(emitted, emitStage(stage, context));
+      plan_.stages.push_back(std::move(emitted));
+      addParameters(stage, context, plan_.parameters, known);
+    }
+    return Status::ok();
+  }
+
+  // Compiles the row kernels into the bundle and names them in the programs.
+  Status compile(const std::filesystem::path &directory, const EmitOptions &options) {
+    std::error_code error;
+    std::filesystem::create_directories((directory / kLibrary).parent_path(), error);
+    if (error)
+      return errorf("{}: cannot be made: {}", (directory / kLibrary).parent_path().string(), error.message());
+    rowgen::TargetOptions target;
+    target.cpu = options.cpu;
+    target.threads = options.threads;
+    target.printed = options.kernelText;
+    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, target, (directory / kLibrary).string()));
+    for (const KernelGraphs::Use &use : kernels_.uses) {
+      auto &kernel = std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
+      const rowgen::CompiledKernel &found = compiled[use.graph];
+      kernel.symbol = found.symbol;
+      kernel.range = found.info.range;
+      kernel.flops = found.info.flops;
+      kernel.bytes = found.info.bytes;
+    }
+    for (EmittedProgram &program : programs_)
+      plan_.programs.push_back(std::move(program.program));
+    plan_.kernelLibrary = kLibrary;
+    MGC_ASSIGN(file, MappedFile::open((directory / kLibrary).string()));
+    plan_.kernelHash = hashName(file.text());
+    return Status::ok();
+  }
+
+  plan::Plan take() { return std::move(plan_); }
+
+private:
+  Status addPrograms(const Blocks &blocks) {
+    for (auto function : module_.getOps<func::FuncOp>()) {
+      auto pass = function->getAttrOfType<StringAttr>("mg.pass");
+      if (!pass)
+        continue;
+      auto name = function->getAttrOfType<StringAttr>("mg.block");
+      const BlockFunction *block = name ? blocks.at(name).functionOf(pass) : nullptr;
+      programOf_[function.getName().str()] = int64_t(programs_.size());
+      MGC_ASSIGN(program, emitProgram(function, block, programs_.size(), kernels_));
+      programs_.push_back(std::move(program));
+    }
+    return Status::ok();
+  }
+
+  ModuleOp module_;
+  plan::Plan plan_;
+  std::vector<EmittedProgram> programs_;
+  std::map<std::string, int64_t> programOf_;
+  KernelGraphs kernels_;
+};
+
+} // namespace
+
+Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options) {
+  Emitter emitter(module);
+  MGC_TRY(emitter.build());
+  MGC_TRY(emitter.compile(directory, options));
+  plan::Plan plan = emitter.take();
+  MGC_TRY(plan::verifyPlan(plan).at("the emitted plan does not verify"));
+  MGC_TRY(schedule::verifySchedule(plan).at("the emitted schedule does not verify"));
+  MGC_TRY(plan::writePlan(plan, directory));
+  MGC_ASSIGN(read, plan::readPlan(directory));
+  if (!(read == plan))
+    return Status::error("the plan does not read back equal to what was written");
+  return plan;
+}
+
+} // namespace mgc

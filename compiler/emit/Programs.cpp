@@ -1,0 +1,256 @@
+// See Programs.h.
+#include "compiler/emit/Programs.h"
+
+#include "compiler/emit/Library.h"
+#include "dialects/mg/RowEmitter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+using plan::Instruction;
+using plan::Operand;
+
+class ProgramEmitter {
+public:
+  ProgramEmitter(func::FuncOp function, const BlockFunction *block, size_t number, KernelGraphs &kernels)
+      : function_(function), body_(function.getBody().front()), block_(block), number_(number), kernels_(kernels) {}
+
+  Result<EmittedProgram> run() {
+    out_.program.name = function_.getName().str();
+    addSegments();
+    for (Operation &op : body_.without_terminator()) {
+      label_ = fmt::format("{}/{}", out_.program.name, op.getName().stripDialect().str());
+      placeResults(&op);
+      MGC_TRY(emit(&op).at(label_));
+    }
+    return std::move(out_);
+  }
+
+private:
+  // --- Places
+  int64_t addSegment(SegmentSource source, std::string name, int64_t bytes) {
+    out_.segments.push_back(source);
+    out_.program.segments.push_back(std::move(name));
+    out_.program.segmentBytes.push_back(bytes);
+    return int64_t(out_.segments.size()) - 1;
+  }
+
+  std::string nameOf(StringRef side, unsigned i, DictionaryAttr attrs) {
+    for (StringRef key : {"mg.data", "mg.arg", "mg.result"})
+      if (auto name = attrs ? attrs.getAs<StringAttr>(key) : StringAttr())
+        return fmt::format("{}{}.{}", side.str(), i, name.str());
+    if (auto param = attrs ? attrs.getAs<DictionaryAttr>(kParamAttr) : DictionaryAttr())
+      if (auto tensor = param.getAs<StringAttr>("tensor"))
+        return fmt::format("{}{}.{}", side.str(), i, tensor.str());
+    return fmt::format("{}{}", side.str(), i);
+  }
+
+  void addSegments() {
+    for (BlockArgument argument : body_.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      places_[argument] = {addSegment({SegmentSource::Kind::argument, i},
+                                      nameOf("in", i, function_.getArgAttrDict(i)), bytesOf(argument.getType()))};
+    }
+    Operation *terminator = body_.getTerminator();
+    for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+      if (block_ && block_->results[i].activation >= 0)
+        continue;
+      places_[value] = {addSegment({SegmentSource::Kind::result, i}, nameOf("out", i, function_.getResultAttrDict(i)),
+                                   bytesOf(value.getType()))};
+      if (block_ && block_->results[i].accumulates())
+        accumulated_.insert(value);
+    }
+    if (int64_t bytes = function_->getAttrOfType<IntegerAttr>("mg.frame").getInt())
+      frame_ = addSegment({SegmentSource::Kind::frame}, "frame", bytes);
+  }
+
+  void placeResults(Operation *op) {
+    if (op->hasAttr("mg.in_place")) {
+      places_[op->getResult(0)] = places_.at(op->getOperand(0));
+      return;
+    }
+    ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef();
+    for (auto [i, result] : llvm::enumerate(op->getResults()))
+      if (frame[i] >= 0)
+        places_[result] = {frame_, frame[i]};
+  }
+
+  Operand placeOf(Value value) const { return places_.at(value); }
+  Operand workspaceOf(Operation *op) const {
+    return {frame_, op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef().back()};
+  }
+
+  // --- Instructions
+  template <typename Body> void add(Body body, std::vector<Operand> operands) {
+    out_.program.instructions.push_back({std::move(body), std::move(operands), label_});
+  }
+  std::vector<Operand> placesOf(ValueRange values) const {
+    std::vector<Operand> operands;
+    for (Value value : values)
+      operands.push_back(placeOf(value));
+    return operands;
+  }
+
+  Status emit(Operation *op) {
+    return llvm::TypeSwitch<Operation *, Status>(op)
+        .Case<EinsumOp>([&](EinsumOp einsum) { return emitGemm(einsum); })
+        .Case<AttentionOp, AttentionGradOp>([&](Operation *attention) { return emitAttention(attention); })
+        .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
+        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>([&](Operation *o) { return emitCollective(o); })
+        .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
+        .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
+  }
+
+  Status emitGemm(EinsumOp op) {
+    plan::Gemm gemm = gemmOf(op);
+    gemm.accumulate = accumulated_.contains(op.getResult());
+    Operand a = placeOf(op.getLhs()), b = placeOf(op.getRhs());
+    if (op.getGemmShape()->swapOperands)
+      std::swap(a, b);
+    add(gemm, {a, b, placeOf(op.getResult())});
+    return Status::ok();
+  }
+
+  Status emitAttention(Operation *op) {
+    std::vector<Operand> operands = placesOf(op->getOperands());
+    for (Value result : op->getResults())
+      operands.push_back(placeOf(result));
+    operands.push_back(workspaceOf(op));
+    add(attentionOf(op), operands);
+    return Status::ok();
+  }
+
+  // --- Row kernels
+  static bool onlyAdds(Operation *op) { return isa<EmbedGradOp>(op); }
+
+  Status emitKernel(KernelOp op) {
+    RowEmitter emitter(*op.getSpace());
+    mlir::Block &body = op.getBody().front();
+    llvm::DenseMap<Value, Value> leaving; // value inside -> result
+    for (auto [inside, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults())) {
+      bool accumulates = accumulated_.contains(result);
+      leaving[inside] = result;
+      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out);
+      if (!accumulates && onlyAdds(inside.getDefiningOp()))
+        addFill(result);
+    }
+    std::string names;
+    for (Operation &inner : body.without_terminator()) {
+      names += (names.empty() ? "" : "_") + inner.getName().stripDialect().str();
+      if (failed(emitter.emit(cast<RowOpInterface>(inner))))
+        return errorf("{} cannot be emitted", inner.getName().getStringRef().str());
+    }
+    label_ = fmt::format("{}/{}", out_.program.name, names);
+    MGC_TRY(emitter.graph().verify());
+    plan::RowKernel kernel;
+    kernel.scalars = emitter.scalars();
+    std::vector<Operand> operands;
+    for (const RowEmitter::Operand &operand : emitter.operands())
+      operands.push_back(placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
+    kernels_.uses.push_back({number_, out_.program.instructions.size(), kernels_.graphs.size()});
+    kernels_.graphs.push_back({fmt::format("k{}_{}", kernels_.graphs.size(), names.substr(0, 80)),
+                               std::move(emitter.graph())});
+    add(kernel, operands);
+    return Status::ok();
+  }
+
+  void addFill(Value value) {
+    plan::Move fill;
+    fill.kind = plan::Move::Kind::fill;
+    fill.bytes = bytesOf(value.getType());
+    add(fill, {placeOf(value)});
+  }
+
+  // --- Collectives and moves
+  static int64_t sizeBefore(Value value, int64_t dim) {
+    int64_t size = 1;
+    for (int64_t extent : tensorOf(value).getShape().take_front(dim))
+      size *= extent;
+    return size;
+  }
+  static int64_t sizeFrom(Value value, int64_t dim) { return tensorOf(value).getNumElements() / sizeBefore(value, dim); }
+
+  Status emitCollective(Operation *op) {
+    plan::Collective collective;
+    using Kind = plan::Collective::Kind;
+    Value value = op->getOperand(0), result = op->getResult(0);
+    collective.type = tensorOf(value).getElementType().isF32() ? plan::DType::f32 : plan::DType::i32;
+    collective.axes = axesOf(op->getAttrOfType<ArrayAttr>("axes"));
+    if (auto stages = op->getAttrOfType<DenseI64ArrayAttr>("stages"))
+      collective.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
+    if (auto reduction = op->getAttrOfType<StringAttr>("reduction"))
+      collective.reduce = reduction == "max" ? plan::ReduceKind::max : plan::ReduceKind::sum;
+    collective.chunk = tensorOf(value).getNumElements();
+    if (auto gather = dyn_cast<AllGatherOp>(op)) {
+      collective.kind = Kind::allGather;
+      collective.outer = sizeBefore(value, gather.getDim());
+      collective.chunk = sizeFrom(value, gather.getDim());
+    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
+      collective.kind = Kind::reduceScatter;
+      collective.outer = sizeBefore(result, scatter.getDim());
+      collective.chunk = sizeFrom(result, scatter.getDim());
+    } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
+      if (exchange.getSplit() >= exchange.getConcat())
+        return errorf("splits dimension {} and concatenates dimension {}; supported is splitting the outer one",
+                      int64_t(exchange.getSplit()), int64_t(exchange.getConcat()));
+      collective.kind = Kind::allToAll;
+      collective.outer = sizeBefore(result, exchange.getSplit());
+      collective.chunk = sizeFrom(value, exchange.getConcat());
+      collective.middle = sizeFrom(result, exchange.getSplit()) / sizeFrom(result, exchange.getConcat());
+    }
+    add(collective, placesOf({value, result}));
+    return Status::ok();
+  }
+
+  Status emitMove(Operation *op) {
+    plan::Move move;
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      move.kind = plan::Move::Kind::slice;
+      move.outer = sizeBefore(slice.getResult(), slice.getDim());
+      move.chunkBytes = sizeFrom(slice.getResult(), slice.getDim()) * 4;
+      move.axes = axesOf(slice.getAxes());
+      add(move, placesOf({slice.getValue(), slice.getResult()}));
+    } else if (auto demote = dyn_cast<DemoteOp>(op)) {
+      move.kind = plan::Move::Kind::demote;
+      move.bytes = bytesOf(demote.getType());
+      move.axes = axesOf(demote.getAxes());
+      add(move, placesOf({demote.getValue(), demote.getResult()}));
+    } else if (isa<ZeroOp>(op)) {
+      addFill(op->getResult(0));
+    } else {
+      move.bytes = 4;
+      bool packs = isa<PackOp>(op);
+      Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
+      for (auto [i, part] : llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
+        Operand element{whole.segment, whole.offset + int64_t(i) * 4};
+        add(move, packs ? std::vector<Operand>{part, element} : std::vector<Operand>{element, part});
+      }
+    }
+    return Status::ok();
+  }
+
+  func::FuncOp function_;
+  mlir::Block &body_;
+  const BlockFunction *block_;
+  size_t number_;
+  KernelGraphs &kernels_;
+  EmittedProgram out_;
+  std::string label_;
+  int64_t frame_ = -1;
+  llvm::DenseMap<Value, Operand> places_;
+  llvm::DenseSet<Value> accumulated_; // results that are added to their place
+};
+
+} // namespace
+
+Result<EmittedProgram> emitProgram(func::FuncOp function, const BlockFunction *block, size_t number,
+                                   KernelGraphs &kernels) {
+  return ProgramEmitter(function, block, number, kernels).run();
+}
+
+} // namespace mgc

@@ -1,0 +1,34 @@
+// Functions after memory -> plan::Program. Row kernels are collected as graphs, to be compiled together.
+#pragma once
+
+#include "compiler/kernels/Compile.h"
+#include "compiler/stage/Blocks.h"
+#include "runtime/plan/Plan.h"
+
+namespace mgc {
+
+// What a segment of a program is in the function it comes from.
+struct SegmentSource {
+  enum class Kind { argument, result, frame } kind;
+  size_t index = 0; // argument, result
+};
+
+struct EmittedProgram {
+  plan::Program program;
+  std::vector<SegmentSource> segments;
+};
+
+// Row kernels of all programs. `uses` says which instruction runs which graph, so that symbols can be filled in.
+struct KernelGraphs {
+  struct Use {
+    size_t program, instruction, graph;
+  };
+  std::vector<rowgen::NamedGraph> graphs;
+  std::vector<Use> uses;
+};
+
+// number: the program's index, for KernelGraphs. block: null for the functions of the step's end.
+Result<EmittedProgram> emitProgram(mlir::func::FuncOp function, const BlockFunction *block, size_t number,
+                                   KernelGraphs &kernels);
+
+} // namespace mgc

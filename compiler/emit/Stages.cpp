@@ -1,0 +1,363 @@
+// See Stages.h.
+#include "compiler/emit/Stages.h"
+
+#include "dialects/mg/RowEmitter.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+int64_t intIn(DictionaryAttr dictionary, StringRef name) { return dictionary.getAs<IntegerAttr>(name).getInt(); }
+
+class StageEmitter {
+public:
+  StageEmitter(StageOp stage, const EmitContext &context)
+      : stage_(stage), context_(context), memory_(stage.getMemoryAttr()), buckets_(stage.all<BucketOp>()) {
+    for (PlaceOp place : stage.all<PlaceOp>())
+      places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
+    for (ChunkOp chunk : stage.all<ChunkOp>())
+      layouts_.emplace_back(context.blocks.instancesOf(chunk.getBody()));
+  }
+
+  Result<plan::StagePlan> run() {
+    addBuckets();
+    addInputs();
+    addRegions();
+    addStepChunk("begin", stage_.getBegin());
+    for (size_t k = 0; k < layouts_.size(); ++k)
+      for (const std::string &pass : passesOf(context_.module))
+        addChunk(pass, k);
+    addStepChunk("reduce", stage_.getReduce());
+    addStepChunk("update", stage_.getUpdate());
+    addSchedule();
+    return std::move(out_);
+  }
+
+private:
+  using Kind = BlockFunction::ArgumentKind;
+
+  // --- Memory
+  void addBuckets() {
+    for (auto [i, op] : llvm::enumerate(buckets_)) {
+      plan::Bucket bucket;
+      bucket.name = fmt::format("bucket{}", i);
+      bucket.elements = op.getElements();
+      bucket.decay = op.getDecay();
+      bucket.splitAxes = axesOf(op.getSplit());
+      bucket.reduceAxes = axesOf(op.getReduce());
+      bucket.dataAxes = axesOf(op.getData());
+      bucket.sharded = op.getSharded();
+      bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
+      bucket.valueOffset = offsetOf(i, "value");
+      bucket.gradientOffset = offsetOf(i, "gradient");
+      bucket.gradientShardOffset = offsetOf(i, "gradient_shard");
+      bucket.firstMomentOffset = offsetOf(i, "first_moment");
+      bucket.secondMomentOffset = offsetOf(i, "second_moment");
+      out_.buckets.push_back(std::move(bucket));
+    }
+  }
+  int64_t offsetOf(int64_t bucket, StringRef buffer) { return intIn(buckets_[bucket].getOffsetsAttr(), buffer); }
+
+  static plan::Input::Kind inputKind(StringRef name) {
+    using Input = plan::Input::Kind;
+    static const std::pair<StringRef, Input> kinds[] = {
+        {"tokens", Input::tokens},       {"labels", Input::labels},
+        {"loss_weights", Input::lossWeights}, {"positions", Input::positions},
+        {"key_positions", Input::keyPositions}, {"samples", Input::samples}};
+    for (auto [known, kind] : kinds)
+      if (name == known)
+        return kind;
+    return Input::tokens;
+  }
+
+  void addInputs() {
+    for (NamedAttribute entry : memory_.getAs<DictionaryAttr>("inputs")) {
+      auto facts = cast<DictionaryAttr>(entry.getValue());
+      RankedTensorType type = shardedType(facts.get("type"));
+      plan::Input input{inputKind(entry.getName()), plan::DType::i32, {}, 0, 0};
+      if (type.getElementType().isF32())
+        input.type = plan::DType::f32;
+      for (auto [name, size, axes] : llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
+        input.dims.push_back({name.str(), size, axesOf(axes)});
+      input.offset = intIn(facts, "offset");
+      input.microbatchStride = intIn(facts, "stride");
+      out_.inputs.push_back(std::move(input));
+    }
+  }
+
+  void addRegions() {
+    for (NamedAttribute entry : memory_.getAs<DictionaryAttr>("regions")) {
+      ArrayRef<int64_t> range = cast<DenseI64ArrayAttr>(entry.getValue()).asArrayRef();
+      out_.regions.push_back({entry.getName().str(), range[0], range[1]});
+    }
+    std::ranges::sort(out_.regions, {}, [](const plan::Region &r) { return std::pair(r.offset, r.bytes); });
+    out_.bytes = intIn(memory_, "bytes");
+    auto scalars = memory_.getAs<DictionaryAttr>("scalars");
+    out_.stepScalarsOffset = intIn(scalars, "step_scalars");
+    out_.resultsOffset = intIn(scalars, "results");
+    factorOffset_ = intIn(scalars, "factor");
+    bool any = false;
+    for (const ChunkLayout &layout : layouts_)
+      for (const Instance &instance : layout.instances())
+        if (!instance.block->activations.empty() &&
+            !instance.block->forward.resultsOf(BlockFunction::ResultKind::out).empty()) {
+          out_.layersBegin = any ? std::min(out_.layersBegin, instance.number) : instance.number;
+          out_.layersEnd = any ? std::max(out_.layersEnd, instance.number + 1) : instance.number + 1;
+          any = true;
+        }
+  }
+
+  // --- Chunks of the step's end
+  plan::Binding bufferBinding(DictionaryAttr buffer) {
+    StringRef kind = buffer.getAs<StringAttr>("kind").getValue();
+    auto index = buffer.getAs<IntegerAttr>("index");
+    if (kind == "result")
+      return {-1, out_.resultsOffset + 4 * index.getInt()};
+    if (kind == "step_scalar")
+      return {-1, out_.stepScalarsOffset + (index ? 4 * index.getInt() : 0)};
+    if (kind == "factor")
+      return {-1, factorOffset_};
+    return {-1, offsetOf(index.getInt(), kind)};
+  }
+
+  void addStepChunk(StringRef name, StringRef functionName) {
+    auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
+    plan::Call call;
+    call.program = context_.programOf.at(functionName.str());
+    for (const SegmentSource &segment : context_.programs[call.program].segments)
+      if (segment.kind == SegmentSource::Kind::frame)
+        call.segments.push_back({-1, intIn(memory_, "frame")});
+      else if (segment.kind == SegmentSource::Kind::argument)
+        call.segments.push_back(bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+      else
+        call.segments.push_back(bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+    plan::Chunk chunk;
+    chunk.name = name.str();
+    chunk.calls.push_back(std::move(call));
+    addChunk(name, -1, std::move(chunk), {});
+  }
+
+  // --- Chunks
+  // What a slot is: a buffer kind, or a kind of data.
+  struct Slot {
+    int64_t buffer = -1;
+    std::string data;
+    bool operator==(const Slot &) const = default;
+  };
+
+  void addChunk(StringRef pass, int64_t k, plan::Chunk chunk, std::vector<Slot> slots) {
+    chunkOf_[{pass.str(), k}] = out_.chunks.size();
+    out_.chunks.push_back(std::move(chunk));
+    slots_.push_back(std::move(slots));
+  }
+
+  void addChunk(const std::string &pass, size_t k) {
+    const ChunkLayout &layout = layouts_[k];
+    plan::Chunk chunk;
+    chunk.name = fmt::format("{}.{}", pass, k);
+    std::vector<Slot> slots;
+    size_t count = layout.instances().size();
+    for (size_t n = 0; n < count; ++n) {
+      size_t i = pass == "forward" ? n : count - 1 - n;
+      if (const BlockFunction *function = layout.instances()[i].block->functionOf(pass))
+        chunk.calls.push_back(makeCall(layout, i, *function, chunk, slots));
+    }
+    addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));
+  }
+
+  int64_t slotOf(Slot slot, int64_t bytes, plan::Chunk &chunk, std::vector<Slot> &slots) {
+    auto it = llvm::find(slots, slot);
+    if (it == slots.end()) {
+      chunk.slots.push_back(slot.buffer >= 0 ? schedule::nameOf(schedule::BufferKind(slot.buffer)) : slot.data);
+      chunk.slotBytes.push_back(bytes);
+      slots.push_back(std::move(slot));
+      return int64_t(slots.size()) - 1;
+    }
+    return it - slots.begin();
+  }
+
+  plan::Call makeCall(const ChunkLayout &layout, size_t i, const BlockFunction &function, plan::Chunk &chunk,
+                      std::vector<Slot> &slots) {
+    const Instance &instance = layout.instances()[i];
+    func::FuncOp op = function.function;
+    plan::Call call;
+    call.program = context_.programOf.at(op.getName().str());
+    call.instance = instance.number;
+    auto inBuffer = [&](ChunkLayout::Spot spot) -> plan::Binding {
+      if (spot.buffer == ChunkLayout::kFlow)
+        return {-1, intIn(memory_, "flow") + spot.offset};
+      return {slotOf({spot.buffer, ""}, layout.bytes()[spot.buffer], chunk, slots), spot.offset};
+    };
+    for (const SegmentSource &segment : context_.programs[call.program].segments) {
+      plan::Binding binding;
+      if (segment.kind == SegmentSource::Kind::frame) {
+        binding = {-1, intIn(memory_, "frame")};
+      } else if (segment.kind == SegmentSource::Kind::argument) {
+        Kind kind = function.arguments[segment.index].kind;
+        if (kind == Kind::data)
+          binding = {slotOf({-1, op.getArgAttrOfType<StringAttr>(segment.index, kDataAttr).str()},
+                            bytesOf(function.argumentType(segment.index)), chunk, slots),
+                     0};
+        else if (kind == Kind::parameter)
+          binding = {-1, parameterOffset(instance, forwardArgument(instance, function, segment.index), "value")};
+        else
+          binding = inBuffer(layout.argument(i, function, segment.index));
+      } else {
+        const BlockFunction::Result &result = function.results[segment.index];
+        if (result.kind == BlockFunction::ResultKind::grad)
+          binding = {-1, parameterOffset(instance, result.index, "gradient")};
+        else if (result.kind == BlockFunction::ResultKind::lossSum)
+          binding = {-1, out_.resultsOffset};
+        else if (result.kind == BlockFunction::ResultKind::tokens)
+          binding = {-1, out_.resultsOffset + 4};
+        else
+          binding = inBuffer(layout.result(i, function, segment.index));
+      }
+      call.segments.push_back(binding);
+    }
+    return call;
+  }
+
+  // The forward's argument that an argument of another function of the block is.
+  int64_t forwardArgument(const Instance &instance, const BlockFunction &function, size_t argument) {
+    if (&function == &instance.block->forward)
+      return argument;
+    auto [it, isNew] = forwardArguments_.try_emplace({&function, argument}, -1);
+    if (isNew) {
+      func::FuncOp forward = instance.block->forward.function, op = function.function;
+      auto param = op.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
+      for (unsigned i = 0; i < forward.getNumArguments(); ++i)
+        if (auto other = forward.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+            other && other.get("tensor") == param.get("tensor") && other.get("part") == param.get("part"))
+          it->second = i;
+    }
+    return it->second;
+  }
+
+  int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer) {
+    for (PlaceOp place : places_.at({instance.block->name, argument})) {
+      int64_t n = instance.number - int64_t(place.getFirst());
+      if (n >= 0 && n < int64_t(place.getCount()))
+        return offsetOf(place.getBucket(), buffer) + 4 * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+    }
+    return -1; // verified: every instance of the stage has its places
+  }
+
+  // --- Schedule
+  void addSchedule() {
+    int64_t area = intIn(memory_, "activations");
+    auto inputs = memory_.getAs<DictionaryAttr>("inputs");
+    std::map<std::string, std::pair<int64_t, int64_t>> data; // offset, stride
+    for (NamedAttribute entry : inputs) {
+      auto facts = cast<DictionaryAttr>(entry.getValue());
+      data[entry.getName().str()] = {intIn(facts, "offset"), intIn(facts, "stride")};
+    }
+    for (Operation &op : stage_.all<ScheduleOp>().front().getBody().front()) {
+      plan::ScheduleStep step;
+      if (auto run = dyn_cast<RunOp>(op)) {
+        step.chunk = chunkOf_.at({run.getPass().str(), int64_t(run.getChunk())});
+        step.microbatch = run.getMicrobatch();
+        step.waits.assign(run.getWaits().begin(), run.getWaits().end());
+        for (const Slot &slot : slots_[step.chunk])
+          if (slot.buffer >= 0) {
+            step.slots.push_back(area + run.getBuffers()[slot.buffer]);
+          } else {
+            auto [offset, stride] = data.at(slot.data);
+            step.slots.push_back(offset + step.microbatch * stride);
+          }
+      } else if (auto send = dyn_cast<SendOp>(op)) {
+        step = transfer(send, plan::ScheduleStep::Kind::send, area);
+      } else {
+        step = transfer(cast<RecvOp>(op), plan::ScheduleStep::Kind::recv, area);
+      }
+      out_.schedule.push_back(std::move(step));
+    }
+  }
+
+  template <typename Op> plan::ScheduleStep transfer(Op op, plan::ScheduleStep::Kind kind, int64_t area) {
+    plan::ScheduleStep step;
+    step.kind = kind;
+    step.microbatch = op.getMicrobatch();
+    step.peer = op.getPeer();
+    step.value = op.getValue();
+    step.offset = area + int64_t(op.getOffset());
+    step.bytes = op.getBytes();
+    step.waits.assign(op.getWaits().begin(), op.getWaits().end());
+    return step;
+  }
+
+  StageOp stage_;
+  const EmitContext &context_;
+  DictionaryAttr memory_;
+  SmallVector<BucketOp> buckets_;
+  std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
+  std::map<std::pair<const BlockFunction *, size_t>, int64_t> forwardArguments_;
+  std::vector<ChunkLayout> layouts_;
+  std::vector<std::vector<Slot>> slots_;                       // by chunk of the plan
+  std::map<std::pair<std::string, int64_t>, int64_t> chunkOf_; // by pass and chunk of the stage
+  int64_t factorOffset_ = 0;
+  plan::StagePlan out_;
+};
+
+plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const std::string &tensor) {
+  auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
+  auto list = [&](StringRef name) {
+    auto array = param.getAs<DenseI64ArrayAttr>(name);
+    return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end()) : std::vector<int64_t>();
+  };
+  plan::Parameter parameter;
+  parameter.tensor = tensor;
+  auto part = param.getAs<StringAttr>("part");
+  parameter.name = part && !part.empty() ? fmt::format("{}[{}]", tensor, part.str()) : tensor;
+  parameter.fileShape = list("file_shape");
+  parameter.grouping = list("grouping");
+  parameter.offset = list("offset");
+  std::vector<int64_t> valid = list("valid");
+  RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
+  for (auto [i, name] : llvm::enumerate(layoutOf(type).getNames()))
+    parameter.dims.push_back({name.str(), type.getDimSize(i), i < valid.size() ? valid[i] : type.getDimSize(i),
+                              axesOf(layoutOf(type).getAxes()[i])});
+  auto init = param.getAs<StringAttr>("init");
+  parameter.init = init && init == "zeros" ? plan::InitKind::zeros
+                   : init && init == "ones" ? plan::InitKind::ones
+                                            : plan::InitKind::normal;
+  if (auto std = param.getAs<FloatAttr>("std"))
+    parameter.initStd = std.getValueAsDouble();
+  return parameter;
+}
+
+} // namespace
+
+Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context) {
+  if (!stage.getMemoryAttr() || stage.all<ScheduleOp>().size() != 1)
+    return errorf("stage {} has no places or no schedule: run mg-schedule and mg-memory first",
+                  int64_t(stage.getNumber()));
+  return StageEmitter(stage, context).run();
+}
+
+void addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
+                   std::map<std::string, size_t> &known) {
+  for (PlaceOp place : stage.all<PlaceOp>()) {
+    func::FuncOp forward = context.blocks.at(place.getBlock()).forward.function;
+    auto param = forward.getArgAttrOfType<DictionaryAttr>(place.getArgument(), kParamAttr);
+    std::string pattern = param.getAs<StringAttr>("tensor").str();
+    for (int64_t n = 0; n < int64_t(place.getCount()); ++n) {
+      std::string tensor = parameterTensor(pattern, int64_t(place.getFirst()) + n);
+      plan::Parameter parameter = describeParameter(forward, place.getArgument(), tensor);
+      auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
+      if (isNew)
+        parameters.push_back(std::move(parameter));
+      plan::Parameter::Place where{int64_t(stage.getNumber()), int64_t(place.getBucket()),
+                                   int64_t(place.getOffset()) + n * int64_t(place.getStride())};
+      std::vector<plan::Parameter::Place> &places = parameters[it->second].places;
+      if (!llvm::is_contained(places, where))
+        places.push_back(where);
+    }
+  }
+}
+
+} // namespace mgc

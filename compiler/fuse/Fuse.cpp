@@ -1,0 +1,115 @@
+// mg-fuse: library calls, row kernels, moves and collectives; nothing else.
+//
+// before:  %1 = mg.add %x, %0  %2, %mean, %rstd = mg.layer_norm %1, ...  %3 = mg.einsum %2, %w
+// after:   %1:2 = mg.kernel { %4 = mg.add ..  %5:3 = mg.layer_norm ..  mg.yield %4, %5#0 }  %3 = mg.einsum %1#1, %w
+//
+// Each result gets a value of its own, so that later phases may give it the place it belongs to: what is returned
+// twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that is added to its
+// place (gradients, loss) is made by an einsum or a kernel, which can add.
+#include "compiler/Passes.h"
+#include "compiler/fuse/Groups.h"
+#include "compiler/stage/Blocks.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_FUSE
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+void eraseDead(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+// --- Results ---------------------------------------------------------------------------------------------------------
+
+Value copyOf(OpBuilder &builder, Value value) {
+  return AccumulateOp::create(builder, value.getLoc(), value.getType(), ValueRange{value},
+                              builder.getDenseI64ArrayAttr({1}));
+}
+
+bool mayAdd(Value value) {
+  return value.getDefiningOp() && value.hasOneUse() && isa<EinsumOp, RowOpInterface>(value.getDefiningOp());
+}
+
+void ownResults(const BlockFunction &block) {
+  func::FuncOp function = block.function;
+  Operation *terminator = function.getBody().front().getTerminator();
+  OpBuilder builder(terminator);
+  llvm::DenseSet<Value> owned;
+  for (auto [i, result] : llvm::enumerate(block.results)) {
+    Value value = terminator->getOperand(i);
+    if (result.activation >= 0 || result.accumulates())
+      continue;
+    if (isa<BlockArgument>(value) || !owned.insert(value).second)
+      terminator->setOperand(i, copyOf(builder, value));
+  }
+  for (auto [i, result] : llvm::enumerate(block.results))
+    if (Value value = terminator->getOperand(i); result.accumulates() && !mayAdd(value))
+      terminator->setOperand(i, copyOf(builder, value));
+}
+
+// --- Kernels ---------------------------------------------------------------------------------------------------------
+
+void buildKernel(const RowGroup &group) {
+  llvm::SetVector<Value> yielded;
+  llvm::DenseSet<Operation *> inside(group.ops.begin(), group.ops.end());
+  for (Operation *op : group.ops)
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
+        yielded.insert(result);
+  OpBuilder builder(group.ops.back());
+  auto kernel = KernelOp::create(builder, group.ops.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
+  Block &body = kernel.getBody().emplaceBlock();
+  for (Operation *op : group.ops)
+    op->moveBefore(&body, body.end());
+  for (auto [i, result] : llvm::enumerate(kernel.getResults())) {
+    Value value = yielded[i];
+    value.replaceUsesWithIf(result, [&](OpOperand &use) { return use.getOwner()->getBlock() != &body; });
+  }
+  builder.setInsertionPointToEnd(&body);
+  YieldOp::create(builder, kernel.getLoc(), yielded.getArrayRef());
+}
+
+LogicalResult verifyFused(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
+             SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>(op))
+      return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
+  return success();
+}
+
+struct FusePass : mgc::impl::FuseBase<FusePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto blocks = Blocks::read(module);
+    if (failed(blocks))
+      return signalPassFailure();
+    for (auto function : module.getOps<func::FuncOp>()) {
+      auto pass = function->getAttrOfType<StringAttr>("mg.pass");
+      if (!pass)
+        continue;
+      Block &body = function.getBody().front();
+      eraseDead(body);
+      if (auto block = function->getAttrOfType<StringAttr>("mg.block"))
+        ownResults(*blocks->at(block).functionOf(pass));
+      for (const RowGroup &group : findRowGroups(body))
+        buildKernel(group);
+      if (failed(verifyFused(function)))
+        return signalPassFailure();
+    }
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "fuse"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createFusePass() { return std::make_unique<FusePass>(); }

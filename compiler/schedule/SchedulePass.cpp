@@ -1,0 +1,110 @@
+// mg-schedule: one ordered list of steps per stage.
+//
+// before:  mg.stage 0 ... { mg.chunk 0 { mg.instance @layer count 6 } }
+// after:   mg.stage 0 ... { mg.chunk 0 {..}
+//            mg.schedule 8192 {
+//              mg.run "begin" chunk -1 microbatch -1 buffers [-1, -1, -1, -1, -1, -1] waits []
+//              mg.run "forward" chunk 0 microbatch 0 buffers [-1, 0, 4096, -1, -1, -1] waits []
+//              mg.send 0 microbatch 0 peer 1 at 4096 bytes 4096 waits [1] ... } }
+//
+// Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations.
+#include "compiler/Passes.h"
+#include "compiler/stage/ChunkLayout.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_SCHEDULE
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+class Scheduler {
+public:
+  Scheduler(ModuleOp module, const Blocks &blocks) : module_(module), blocks_(blocks), builder_(module.getContext()) {}
+
+  LogicalResult run() {
+    schedule::Problem problem;
+    problem.schedule = trainingString(module_, "schedule");
+    auto stages = llvm::to_vector(module_.getOps<StageOp>());
+    problem.shape = {int64_t(stages.size()), trainingInt(module_, "virtual_stages", 1),
+                     trainingInt(module_, "microbatches", 1)};
+    for (StageOp stage : stages) {
+      auto &sizes = problem.bytes.emplace_back();
+      for (ChunkOp chunk : stage.all<ChunkOp>())
+        sizes.push_back(ChunkLayout(blocks_.instancesOf(chunk.getBody())).bytes());
+    }
+    if (failed(checkSplit(problem)))
+      return failure();
+    auto solution = schedule::generate(problem);
+    if (!solution.isOk())
+      return module_.emitError() << solution.status().message();
+    if (Status proof = schedule::verify(problem, *solution); !proof.isOk())
+      return module_.emitError() << "the schedule does not verify: " << proof.message();
+    for (auto [i, stage] : llvm::enumerate(stages))
+      emit(stage, solution->stages[i]);
+    return success();
+  }
+
+private:
+  // What grad built must be what the schedule runs.
+  LogicalResult checkSplit(const schedule::Problem &problem) {
+    auto row = schedule::findSchedule(problem.schedule, problem.shape);
+    if (!row.isOk())
+      return module_.emitError() << row.status().message();
+    if ((*row)->splitBackward != trainingFlag(module_, "split_backward"))
+      return module_.emitError() << "schedule '" << problem.schedule << "' needs split_backward = "
+                                 << ((*row)->splitBackward ? "true" : "false") << " in mg.training";
+    return success();
+  }
+
+  void emit(StageOp stage, const schedule::StageSchedule &schedule) {
+    OpBuilder::InsertionGuard guard(builder_);
+    builder_.setInsertionPointToEnd(&stage.getBody().front());
+    auto op = ScheduleOp::create(builder_, stage.getLoc(), schedule.bytes);
+    builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
+    for (const schedule::Step &step : schedule.steps)
+      emit(op.getLoc(), schedule, step);
+  }
+
+  void emit(Location loc, const schedule::StageSchedule &schedule, const schedule::Step &step) {
+    using Kind = schedule::Step::Kind;
+    if (step.kind == Kind::run) {
+      std::array<int64_t, schedule::kBufferKinds> offsets;
+      offsets.fill(-1);
+      for (const auto *uses : {&step.reads, &step.writes})
+        for (const schedule::BufferUse &use : *uses)
+          offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
+      RunOp::create(builder_, loc, schedule::nameOf(step.task.kind), step.task.chunk, step.task.microbatch, offsets,
+                    step.waits);
+      return;
+    }
+    const schedule::BufferUse &use = step.kind == Kind::send ? step.reads.front() : step.writes.front();
+    int64_t offset = schedule.buffers[use.buffer].offset;
+    if (step.kind == Kind::send)
+      SendOp::create(builder_, loc, step.value, step.microbatch, step.peer, offset, step.bytes, step.waits);
+    else
+      RecvOp::create(builder_, loc, step.value, step.microbatch, step.peer, offset, step.bytes, step.waits);
+  }
+
+  ModuleOp module_;
+  const Blocks &blocks_;
+  OpBuilder builder_;
+};
+
+struct SchedulePass : mgc::impl::ScheduleBase<SchedulePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto blocks = Blocks::read(module);
+    if (failed(blocks) || failed(Scheduler(module, *blocks).run()))
+      return signalPassFailure();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "schedule"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createSchedulePass() { return std::make_unique<SchedulePass>(); }
