@@ -41,15 +41,17 @@ public:
   template <typename T>
   T choice(std::string_view key, std::string_view fallback,
            std::span<const std::pair<std::string_view, T>> table) {
+    size_t before = problems.size();
     std::string found = word(key, fallback);
+    if (problems.size() != before) // not even a text
+      return table.front().second;
     std::vector<std::string> supported;
     for (const auto &[name, meaning] : table) {
       if (name == found)
         return meaning;
       supported.emplace_back(name);
     }
-    if (!found.empty())
-      refuse(key, "is not supported", "supported: " + listOf(supported));
+    refuse(key, "is not supported", "supported: " + listOf(supported));
     return table.front().second;
   }
 

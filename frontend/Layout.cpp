@@ -77,8 +77,12 @@ private:
 };
 
 void Resolver::resolveMesh() {
-  constexpr int64_t kMaxAxis = 1 << 16;
+  constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24;
   std::optional<int64_t> world = given("--world", &LayoutOptions::world);
+  if (world && (*world < 1 || *world > kMaxWorld)) {
+    problems.add("--world {} is not from 1 to {}", *world, kMaxWorld);
+    world.reset();
+  }
   layout.tp = size("--tp", &LayoutOptions::tp, 1, kMaxAxis, 1, "no tensor parallelism unless asked for");
   layout.pp = size("--pp", &LayoutOptions::pp, 1, kMaxAxis, 1, "no pipeline unless asked for");
   int64_t rest = layout.tp * layout.pp;
@@ -90,7 +94,7 @@ void Resolver::resolveMesh() {
     problems.hint("possible --world with these: {}", layout.world());
     if (fits)
       problems.hint("possible --dp: {}", *world / rest);
-    else if (*world >= 1 && *world <= kMaxAxis)
+    else
       problems.hint("possible tp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
   }
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))

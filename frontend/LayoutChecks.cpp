@@ -6,6 +6,8 @@ namespace mgc::frontend {
 
 static constexpr int64_t kMaxListed = 1024; // tp and divisors beyond this are not proposed
 
+static constexpr int64_t kMaxLayersPerStage = 1 << 12; // no model has more
+
 // --- Tensor parallelism: each rule is a predicate on tp, so that the message can list every tp that
 // satisfies it.
 
@@ -115,6 +117,13 @@ static void checkPipeline(const ModelDescription &model, const Layout &layout, P
   }
 }
 
+// "2", "2 to 8", "2 or more".
+static std::string rangeOf(int64_t least, int64_t most) {
+  if (least == most)
+    return std::to_string(least);
+  return most >= kMaxLayersPerStage ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most);
+}
+
 static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
   std::vector<std::string> others;
   for (const ScheduleInfo &row : supported.schedules)
@@ -125,10 +134,7 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
         (row.minVirtualStages <= layout.vpp && layout.vpp <= row.maxVirtualStages))
       continue;
     problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
-    problems.hint("possible --vpp with it: {}",
-                  row.minVirtualStages == row.maxVirtualStages
-                      ? fmt::format("{}", row.minVirtualStages)
-                      : fmt::format("{} to {}", row.minVirtualStages, row.maxVirtualStages));
+    problems.hint("possible --vpp with it: {}", rangeOf(row.minVirtualStages, row.maxVirtualStages));
     problems.hint("possible --schedule with --vpp {}: {}", layout.vpp, listOf(others));
   }
 }

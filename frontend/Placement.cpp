@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMaxRulesBytes = 1 << 20;
 constexpr StringLiteral kDimensions[] = {"s", "b", "h", "g", "r", "d", "f", "v", "t", "p"};
 
-// Axes a table may name: all that do not hold pipeline stages. cp is accepted although its extent is always 1.
+// Axes a table may name: all that do not hold pipeline stages. cp is accepted although its extent is
+// always 1.
 std::vector<std::string> axesOf(MeshAttr mesh) {
   std::vector<std::string> names = {"cp"};
   auto add = [&](StringRef name) {
@@ -62,8 +63,10 @@ private:
     for (const auto &[key, value] : row.items()) {
       if (key == "axes" || key == "extra")
         entries.push_back(builder.getNamedAttr(key, listOf(name + "." + key, value)));
-      else if (key == "with" && value.is_string() && isDimension(name + ".with", value.get_ref<const std::string &>()))
-        entries.push_back(builder.getNamedAttr(key, builder.getStringAttr(value.get_ref<const std::string &>())));
+      else if (key == "with" && value.is_string() &&
+               isDimension(name + ".with", value.get_ref<const std::string &>()))
+        entries.push_back(
+            builder.getNamedAttr(key, builder.getStringAttr(value.get_ref<const std::string &>())));
       else if (key != "with" || !value.is_string())
         problems.add("{}.{}: not understood; a row has axes, with and extra", name, printable(key));
     }
@@ -82,7 +85,8 @@ private:
           names.push_back(builder.getStringAttr(name.get_ref<const std::string &>()));
           continue;
         }
-        problems.add("{}: {} is no axis that can split a dimension", printable(place), printable(name.dump()));
+        problems.add("{}: {} is no axis that can split a dimension", printable(place),
+                     printable(name.dump()));
         problems.hint("axes of this layout: {}", fmt::join(axes, ", "));
       }
     return builder.getArrayAttr(names);

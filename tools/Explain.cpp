@@ -36,12 +36,12 @@ std::string axesText(const plan::Mesh &mesh) {
   std::vector<std::string> axes;
   for (const plan::Axis &axis : mesh.axes)
     axes.push_back(fmt::format("{} {}", axis.name, axis.size));
-  return axes.empty() ? "one rank" : fmt::format("{}", fmt::join(axes, " x "));
+  return axes.empty() ? "1 rank" : fmt::format("{} = {} ranks", fmt::join(axes, " x "), mesh.worldSize());
 }
 
 void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
   fmt::print("model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)), plan.dtype);
-  fmt::print("mesh       {} = {} ranks\n", axesText(plan.mesh), plan.mesh.worldSize());
+  fmt::print("mesh       {}\n", axesText(plan.mesh));
   fmt::print("batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n", plan.globalBatchSize,
              plan.sequenceLength, plan.microbatches, plan.microBatchSize);
   fmt::print("schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
@@ -52,8 +52,11 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
 }
 
 void printStage(size_t index, const StageFacts &stage) {
-  fmt::print("\nstage {}: layers {} to {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
-             stage.layersBegin, stage.layersEnd - 1, countText(double(stage.parameters)),
+  std::string layers = stage.layersBegin == stage.layersEnd
+                           ? "no layers"
+                           : fmt::format("layers {} to {}", stage.layersBegin, stage.layersEnd - 1);
+  fmt::print("\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index, layers,
+             countText(double(stage.parameters)),
              countText(stage.flops) + (stage.flops < 1000 ? " " : ""), 100 * stage.idle);
   fmt::print("  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
   for (const auto &[kind, bytes] : stage.memory)

@@ -18,7 +18,8 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
   group->add_option("--dp,--data-parallel-size", layout.dp, "Data parallel ranks");
   group->add_option("--world,--world-size", layout.world, "All ranks; dp follows");
   group->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp, "Chunks per stage (interleaved schedule)");
-  group->add_flag("--sp,--sequence-parallel,!--no-sp", layout.sp, "Sequence parallelism (on when tp > 1)");
+  group->add_flag_callback("--sp,--sequence-parallel", [&] { layout.sp = true; }, "Sequence parallelism (on when tp > 1)");
+  group->add_flag_callback("--no-sp", [&] { layout.sp = false; }, "No sequence parallelism");
   group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence");
   group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank");
   group->add_option("--gbs,--global-batch-size", layout.gbs, "Sequences per training step: mbs * accumulation * dp");

@@ -19,9 +19,14 @@ namespace {
 
 frontend::Supported supportedByCompiler() {
   frontend::Supported supported;
-  for (const schedule::ScheduleRow &row : schedule::schedules())
+  for (const schedule::Row &row : schedule::schedules())
     supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages});
   return supported;
+}
+
+bool isGiven(const frontend::LayoutOptions &layout) {
+  return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs || layout.gbs ||
+         layout.zero || layout.sp || layout.schedule || layout.dtype || layout.target;
 }
 
 Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, const std::string &path) {
@@ -39,8 +44,11 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context
 
 // The logical module of a model description or of a .mlir file, and the choices that were made, printed.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
-  if (llvm::StringRef(flags.model).ends_with(".mlir"))
+  if (llvm::StringRef(flags.model).ends_with(".mlir")) {
+    if (isGiven(flags.layout))
+      return errorf("{}: a program has its layout in it; flags of the layout are for model descriptions", flags.model);
     return parseModule(context, flags.model);
+  }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
   fmt::print(stderr, "{}", frontend::describe(layout));
@@ -73,8 +81,9 @@ Status compile(const CompileFlags &flags) {
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
-  MGC_ASSIGN(plan, emitBundle(*module, flags.output));
-  fmt::print(stderr, "{}: {} ranks, {} stages\n", flags.output, plan.mesh.worldSize(), plan.stages.size());
+  if (Result<plan::Plan> plan = emitBundle(*module, flags.output); !plan.isOk())
+    return plan.status();
+  fmt::print(stderr, "plan in {}\n", flags.output);
   return Status::ok();
 }
 

@@ -60,8 +60,9 @@ private:
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (block_ && block_->results[i].activation >= 0)
         continue;
-      places_[value] = {addSegment({SegmentSource::Kind::result, i}, nameOf("out", i, function_.getResultAttrDict(i)),
-                                   bytesOf(value.getType()))};
+      places_[storageOf(value)] = {addSegment({SegmentSource::Kind::result, i},
+                                              nameOf("out", i, function_.getResultAttrDict(i)),
+                                              bytesOf(value.getType()))};
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
@@ -102,6 +103,7 @@ private:
         .Case<AttentionOp, AttentionGradOp>([&](Operation *attention) { return emitAttention(attention); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
         .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>([&](Operation *o) { return emitCollective(o); })
+        .Case<RenameOp>([](RenameOp) { return Status::ok(); })
         .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
         .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
   }

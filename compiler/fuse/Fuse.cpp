@@ -49,7 +49,7 @@ void ownResults(const BlockFunction &block) {
     Value value = terminator->getOperand(i);
     if (result.activation >= 0 || result.accumulates())
       continue;
-    if (isa<BlockArgument>(value) || !owned.insert(value).second)
+    if (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second)
       terminator->setOperand(i, copyOf(builder, value));
   }
   for (auto [i, result] : llvm::enumerate(block.results))
@@ -82,7 +82,7 @@ void buildKernel(const RowGroup &group) {
 LogicalResult verifyFused(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator())
     if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
-             SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>(op))
+             SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
   return success();
 }

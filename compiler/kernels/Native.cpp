@@ -131,7 +131,7 @@ static void setAttributes(llvm::Module &module, const NativeTarget &target) {
 }
 
 // The vectors are explicit already: what remains is simplification and hoisting. The kernels run as fast as
-// after LLVM's O3 pipeline, which takes fifteen times as long.
+// after LLVM's O3 pipeline, which takes ten times as long.
 static bool optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

@@ -54,20 +54,23 @@ public:
 private:
   // The op of this body that holds the use.
   int64_t positionOf(Operation *user) { return position_.lookup(body_.findAncestorOpInBlock(*user)); }
+  // Uses of the value's memory: those of its other names too.
   int64_t lastUse(Value value) {
     int64_t last = position_.lookup(value.getDefiningOp());
     for (Operation *user : value.getUsers())
-      last = std::max(last, positionOf(user));
+      last = std::max(last, isa<RenameOp>(user) ? lastUse(user->getResult(0)) : positionOf(user));
     return last;
   }
   bool isReturned(Value value) {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) { return user == body_.getTerminator(); });
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return user == body_.getTerminator() || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
+    });
   }
 
   // A value in the frame that dies here, or a gradient bucket.
   bool mayWorkInPlace(AllReduceOp op) {
     Value source = op.getValue();
-    if (!source.hasOneUse())
+    if (!source.hasOneUse() || source != storageOf(source))
       return false;
     if (auto argument = dyn_cast<BlockArgument>(source)) {
       auto buffer = function_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), "mg.buffer");
@@ -79,6 +82,10 @@ private:
   void place(Operation &op) {
     std::vector<int64_t> numbers;
     int64_t here = position_.lookup(&op);
+    if (isa<RenameOp>(op)) {
+      op.setAttr("mg.in_place", UnitAttr::get(op.getContext()));
+      return;
+    }
     auto reduce = dyn_cast<AllReduceOp>(op);
     if (reduce && !isReturned(reduce.getResult()) && mayWorkInPlace(reduce)) {
       op.setAttr("mg.in_place", UnitAttr::get(op.getContext()));

@@ -148,6 +148,12 @@ std::vector<std::string> mgc::passesOf(ModuleOp module) {
   return {"forward", "backward"};
 }
 
+Value mgc::storageOf(Value value) {
+  while (auto rename = value.getDefiningOp<RenameOp>())
+    value = rename.getOperand();
+  return value;
+}
+
 int64_t mgc::bytesOf(Type type) { return cast<RankedTensorType>(type).getNumElements() * 4; }
 
 RankedTensorType mgc::shardedType(Attribute typeAttr) {

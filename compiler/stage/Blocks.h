@@ -61,6 +61,9 @@ private:
 // The passes of a chunk that run per microbatch: forward, and backward or input and weight.
 std::vector<std::string> passesOf(mlir::ModuleOp module);
 
+// The value whose memory this one has: renaming dimensions moves nothing.
+mlir::Value storageOf(mlir::Value value);
+
 // The types' bytes.
 int64_t bytesOf(mlir::Type type);
 inline int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -67,6 +67,7 @@ static std::vector<std::string> supportedFamilies() {
 }
 
 static const Family *findFamily(Config &config) {
+  size_t before = config.report().size();
   std::string type = config.word("model_type", "");
   if (!config.isSet("model_type")) {
     config.report().add("model_type is missing, but required");
@@ -76,7 +77,7 @@ static const Family *findFamily(Config &config) {
   for (const Family *family : kFamilies)
     if (family->modelType == type)
       return family;
-  if (!type.empty())
+  if (config.report().size() == before) // it is a text
     config.refuse("model_type", "is not supported", "supported: " + listOf(supportedFamilies()));
   return nullptr;
 }

@@ -115,14 +115,13 @@ double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t
 }
 
 StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
-  constexpr double kNoClip = 1e30; // clip / norm stays finite, and above 1
   const auto t = static_cast<double>(step + 1);
   const std::array<double, 8> values = {lr,
                                         options.beta1,
                                         options.beta2,
                                         options.eps,
                                         options.weightDecay,
-                                        options.clipGrad > 0 ? options.clipGrad : kNoClip,
+                                        options.clipGrad,
                                         1 - std::pow(options.beta1, t),
                                         1 - std::pow(options.beta2, t)};
   StepScalars scalars;

@@ -6,8 +6,10 @@ using namespace mgc::frontend;
 
 namespace {
 
-const Supported kSupported = {
-    {{"gpipe", false, 1, 1}, {"1f1b", false, 1, 1}, {"interleaved", false, 2, 64}, {"zb-h1", true, 1, 1}}};
+const Supported kSupported = {{{"gpipe", false, 1, 1},
+                               {"1f1b", false, 1, 1},
+                               {"interleaved", false, 2, INT64_MAX},
+                               {"zb-h1", true, 1, 1}}};
 
 Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
   return resolveLayout(model(config), flags, defaults, kSupported);
@@ -191,7 +193,7 @@ TEST(LayoutViolation, Schedules) {
             "  possible --schedule with --vpp 2: interleaved");
   EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 1, .schedule = "interleaved"}),
             "config.json: --schedule interleaved does not take --vpp 1\n"
-            "  possible --vpp with it: 2 to 64\n"
+            "  possible --vpp with it: 2 or more\n"
             "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1");
   EXPECT_EQ(
       errorOf(tinyGpt2(), {.schedule = "fast"}),
@@ -207,6 +209,11 @@ TEST(LayoutViolation, World) {
             "config.json: --world 6 is not tp * pp * dp = 4 * 1 * 1\n"
             "  possible --world with these: 4\n"
             "  possible tp * pp for this world: 1, 2, 3, 6");
+}
+
+TEST(LayoutViolation, HugeWorld) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.world = INT64_MAX}),
+            "config.json: --world 9223372036854775807 is not from 1 to 16777216");
 }
 
 TEST(LayoutViolation, RangesAndNames) {

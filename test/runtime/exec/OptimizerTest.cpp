@@ -96,8 +96,6 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
   const StepScalars expected = {
       0.25f, 0.9f, 0.999f, 1e-8f, 0.01f, 0.5f, float(1 - 0.9 * 0.9 * 0.9), float(1 - std::pow(0.999, 3))};
   EXPECT_EQ(scalars, expected);
-  options.clipGrad = 0;
-  EXPECT_GT(stepScalars(options, 0.25, 2)[5], 1e20f) << "no clipping is a bound nothing reaches";
 }
 
 } // namespace

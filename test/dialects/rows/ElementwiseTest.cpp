@@ -1,0 +1,123 @@
+// Sums, products, activations and rotary positions.
+#include "OpKernel.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+constexpr int kS = 5, kB = 2, kH = 37;
+
+std::vector<double> doubles(Buffer &buffer) {
+  return std::vector<double>(buffer.floats(), buffer.floats() + buffer.size());
+}
+
+TEST(Elementwise, AddBroadcastsOverLeadingDims) {
+  Buffer x(randomFloats(kS * kB * kH, 1)), bias(randomFloats(kH, 2));
+  std::string t = f32("s:5 b:2 h:37");
+  auto y = runRowOps(oneOp("add", {t, f32("h:37")}, {t}), {x, bias});
+  std::vector<double> expected;
+  for (int i = 0; i < kS * kB * kH; ++i)
+    expected.push_back(double(x[i]) + bias[i % kH]);
+  expectClose(y[0], expected, 1e-6);
+}
+
+TEST(Elementwise, MulBroadcastsOverInnerDims) {
+  Buffer x(randomFloats(kS * kB * kH, 1)), w(randomFloats(kS * kB, 2));
+  std::string t = f32("s:5 b:2 h:37");
+  auto y = runRowOps(oneOp("mul", {t, f32("s:5 b:2")}, {t}), {x, w});
+  std::vector<double> expected;
+  for (int i = 0; i < kS * kB * kH; ++i)
+    expected.push_back(double(x[i]) * w[i / kH]);
+  expectClose(y[0], expected, 1e-6);
+}
+
+TEST(Elementwise, AccumulateSignsAndScale) {
+  Buffer a(randomFloats(40, 1)), b(randomFloats(40, 2)), c(randomFloats(40, 3));
+  std::string t = f32("s:5 h:8");
+  auto y = runRowOps(oneOp("accumulate", {t, t, t}, {t}, "{signs = array<i64: -1, 1, -1>}"), {a, b, c});
+  auto z = runRowOps(oneOp("scale", {t}, {t}, "{factor = -0.125 : f64}"), {a});
+  std::vector<double> sums, scaled;
+  for (int i = 0; i < 40; ++i)
+    sums.push_back(-double(a[i]) + b[i] - c[i]), scaled.push_back(a[i] * -0.125);
+  expectClose(y[0], sums, 1e-6);
+  expectClose(z[0], scaled, 1e-6);
+}
+
+// Every way in which a sum can drop dimensions of x[s, b, h].
+TEST(Elementwise, SumDropsAnyDims) {
+  Buffer x(randomFloats(kS * kB * kH, 4));
+  struct Case {
+    std::string result;
+    int strideS, strideB, strideH, size;
+  };
+  for (const Case &c : {Case{"h:37", 0, 0, 1, kH}, Case{"s:5 b:2", kB, 1, 0, kS * kB}, Case{"b:2 h:37", 0, kH, 1, kB * kH},
+                        Case{"s:5 h:37", kH, 0, 1, kS * kH}, Case{"s:5", 1, 0, 0, kS}, Case{"", 0, 0, 0, 1}}) {
+    std::vector<double> expected(c.size, 0);
+    for (int s = 0; s < kS; ++s)
+      for (int b = 0; b < kB; ++b)
+        for (int h = 0; h < kH; ++h)
+          expected[s * c.strideS + b * c.strideB + h * c.strideH] += x[(s * kB + b) * kH + h];
+    auto y = runRowOps(oneOp("sum", {f32("s:5 b:2 h:37")}, {f32(c.result)}), {x});
+    expectClose(y[0], expected, 1e-5, c.result);
+    KernelContext adding;
+    adding.accumulate = true, adding.start = 3;
+    auto added = runRowOps(oneOp("sum", {f32("s:5 b:2 h:37")}, {f32(c.result)}), {x}, adding);
+    for (double &value : expected)
+      value += 3;
+    expectClose(added[0], expected, 1e-5, c.result + " added");
+  }
+}
+
+double gelu(const std::string &form, double x) {
+  if (form == "erf")
+    return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (form == "tanh")
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  return x / (1 + std::exp(-1.702 * x));
+}
+double silu(double x) { return x / (1 + std::exp(-x)); }
+
+// The value against its definition, the gradient against the definition's difference quotient.
+template <typename F> void checkActivation(const std::string &name, const std::string &attributes, F f) {
+  Buffer x(randomFloats(kS * kH, 5, -6, 6)), dy(randomFloats(kS * kH, 6));
+  std::string t = f32("s:5 f:37");
+  auto y = runRowOps(oneOp(name, {t}, {t}, attributes), {x});
+  auto dx = runRowOps(oneOp(name + "_grad", {t, t}, {t}, attributes), {x, dy});
+  std::vector<double> values, slopes;
+  for (int i = 0; i < kS * kH; ++i)
+    values.push_back(f(x[i])), slopes.push_back(dy[i] * slope(f, x[i]));
+  expectClose(y[0], values, 2e-6, name + attributes);
+  expectClose(dx[0], slopes, 2e-6, name + "_grad" + attributes);
+}
+
+TEST(Elementwise, Activations) {
+  for (std::string form : {"erf", "tanh", "sigmoid"})
+    checkActivation("gelu", "{form = \"" + form + "\"}", [&](double x) { return gelu(form, x); });
+  checkActivation("silu", "", silu);
+  checkActivation("relu", "", [](double x) { return x > 0 ? x : 0; });
+}
+
+TEST(Elementwise, RopeRotatesHalvesAndBack) {
+  constexpr int s = 7, b = 2, g = 3, d = 10;
+  const std::vector<float> frequencies = {1.0f, 0.3f, 0.07f, 0.011f, 0.002f};
+  Buffer x(randomFloats(s * b * g * d, 7)), positions(randomInts(s * b, 8, 0, 4000));
+  std::string t = f32("s:7 b:2 g:3 d:10"), p = i32("s:7 b:2");
+  std::string f = "frequencies = array<f32: 1.0, 0.3, 0.07, 0.011, 0.002>";
+  auto y = runRowOps(oneOp("rope", {t, p}, {t}, "{" + f + "}"), {x, positions});
+  std::vector<double> expected(s * b * g * d);
+  for (int row = 0; row < s * b * g; ++row)
+    for (int i = 0; i < d / 2; ++i) {
+      float angle = float(positions.ints()[row / g]) * frequencies[i];
+      double a = x[row * d + i], c = x[row * d + i + d / 2];
+      expected[row * d + i] = a * std::cos(angle) - c * std::sin(angle);
+      expected[row * d + i + d / 2] = c * std::cos(angle) + a * std::sin(angle);
+    }
+  expectClose(y[0], expected, 2e-6);
+  auto back = runRowOps(oneOp("rope", {t, p}, {t}, "{" + f + ", inverse}"), {y[0], positions});
+  expectClose(back[0], doubles(x), 2e-6);
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,60 @@
+// The step's end: norm, clip factor, AdamW in place.
+#include "OpKernel.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+TEST(Optimizer, SumSquares) {
+  Buffer x(randomFloats(1003, 1, -3, 3));
+  double sum = 0;
+  for (int i = 0; i < 1003; ++i)
+    sum += double(x[i]) * x[i];
+  auto y = runRowOps(oneOp("sum_squares", {f32("flat:1003")}, {f32("")}), {x});
+  expectClose(y[0], {sum}, 1e-6);
+}
+
+TEST(Optimizer, ClipFactor) {
+  struct Case {
+    float squares, tokens, clip;
+    double norm, factor;
+  };
+  for (const Case &c : {Case{400, 4, 1, 5, 1 / (5 + 1e-6) / 4},  // clipped
+                        Case{400, 4, 10, 5, 0.25},                // below the bound
+                        Case{400, 4, 0, 5, 0.25},                 // no clipping
+                        Case{0, 4, 1, 0, 0.25}, Case{400, 0, 1, 0, 0}}) { // no tokens: nothing moves
+    auto y = runRowOps(oneOp("clip_factor", {f32(""), f32(""), f32("")}, {f32(""), f32("")}),
+                       {Buffer(std::vector<float>{c.squares}), Buffer(std::vector<float>{c.tokens}),
+                        Buffer(std::vector<float>{c.clip})});
+    expectClose(y[0], {c.norm}, 1e-6, "norm");
+    expectClose(y[1], {c.factor}, 1e-6, "factor");
+  }
+}
+
+TEST(Optimizer, AdamW) {
+  constexpr int n = 67;
+  const std::vector<float> scalars = {0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 0.271f, 0.142f};
+  Buffer value(randomFloats(n, 1)), gradient(randomFloats(n, 2)), first(randomFloats(n, 3)),
+      second(randomFloats(n, 4, 0, 1));
+  std::string t = f32("flat:67");
+  for (bool decay : {false, true}) {
+    auto y = runRowOps(oneOp("adamw", {t, t, t, t, f32(""), f32("scalar:8")}, {t, t, t},
+                             std::string("{decay = ") + (decay ? "true" : "false") + "}"),
+                       {value, gradient, first, second, Buffer(std::vector<float>{0.5f}), Buffer(scalars)});
+    std::vector<double> values, firsts, seconds;
+    for (int i = 0; i < n; ++i) {
+      double g = gradient[i] * 0.5, m = 0.9 * first[i] + 0.1 * g, v = 0.95 * second[i] + 0.05 * g * g;
+      double w = value[i] * (decay ? 1 - 0.01 * 0.1 : 1);
+      firsts.push_back(m), seconds.push_back(v);
+      values.push_back(w - 0.01 * (m / scalars[6]) / (std::sqrt(v / scalars[7]) + 1e-8));
+    }
+    expectClose(y[0], values, 1e-6, "value");
+    expectClose(y[1], firsts, 1e-6, "first moment");
+    expectClose(y[2], seconds, 1e-6, "second moment");
+  }
+}
+
+} // namespace
+} // namespace mgc::test
