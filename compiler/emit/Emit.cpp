@@ -2,6 +2,7 @@
 #include "compiler/emit/Emit.h"
 
 #include "compiler/emit/Stages.h"
+#include "compiler/emit/VerifyForm.h"
 #include "compiler/schedule/VerifyPlan.h"
 #include "dialects/mg/RowEmitter.h"
 #include "runtime/base/File.h"
@@ -52,8 +53,9 @@ public:
 
   Status build() {
     auto blocks = Blocks::read(module_);
-    if (failed(blocks) || !module_->hasAttr(kMeshAttr))
-      return Status::error("the module is not in phase memory");
+    if (failed(blocks))
+      return Status::error("the module's functions are not those of phase memory");
+    MGC_TRY(verifyMemoryForm(module_));
     describeModel(module_, plan_);
     MGC_TRY(addPrograms(*blocks));
     EmitContext context{module_, *blocks, programs_, programOf_};

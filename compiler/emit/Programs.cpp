@@ -24,7 +24,7 @@ public:
     out_.program.name = function_.getName().str();
     addSegments();
     for (Operation &op : body_.without_terminator()) {
-      label_ = fmt::format("{}/{}", out_.program.name, op.getName().stripDialect().str());
+      label_ = labelOf(&op);
       placeResults(&op);
       MGC_TRY(emit(&op).at(label_));
     }
@@ -84,6 +84,23 @@ private:
   Operand placeOf(Value value) const { return places_.at(value); }
   Operand workspaceOf(Operation *op) const {
     return {frame_, op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef().back()};
+  }
+
+  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its name.
+  std::string labelOf(Operation *op) {
+    std::string label = fmt::format("{}/{}", out_.program.name, op->getName().stripDialect().str());
+    DictionaryAttr param;
+    for (Value operand : op->getOperands())
+      if (auto argument = dyn_cast<BlockArgument>(operand); argument && isa<EinsumOp>(op) && !param)
+        param = function_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
+    for (OpOperand &use : op->getUses())
+      if (use.getOwner() == body_.getTerminator() && !param)
+        param = function_.getResultAttrOfType<DictionaryAttr>(use.getOperandNumber(), kParamAttr);
+    auto tensor = param ? param.getAs<StringAttr>("tensor") : StringAttr();
+    auto part = param ? param.getAs<StringAttr>("part") : StringAttr();
+    if (!tensor)
+      return label;
+    return fmt::format("{} {}{}", label, tensor.str(), part && !part.empty() ? "[" + part.str() + "]" : "");
   }
 
   // --- Instructions

@@ -333,9 +333,6 @@ plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const 
 } // namespace
 
 Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context) {
-  if (!stage.getMemoryAttr() || stage.all<ScheduleOp>().size() != 1)
-    return errorf("stage {} has no places or no schedule: run mg-schedule and mg-memory first",
-                  int64_t(stage.getNumber()));
   return StageEmitter(stage, context).run();
 }
 

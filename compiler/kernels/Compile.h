@@ -1,7 +1,7 @@
-// Compiles row graphs to one native shared object: RowGraph -> scf, arith, math, vector, llvm dialects ->
-// LLVM -> object
-// -> ld.lld. Each kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin,
-// int64_t end) as plan::RowKernel says; the object has no unresolved symbol and needs no library.
+// Compiles row graphs to one native shared object:
+//   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
+// Each kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
+// as plan::RowKernel says; the object has no unresolved symbol and needs no library.
 #pragma once
 
 #include "compiler/kernels/RowGraph.h"

@@ -107,6 +107,26 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
   return success();
 }
 
+// What backward functions take is what forward and input give.
+LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
+  auto count = [](const BlockFunction &of, Res kind) { return of ? int64_t(of.resultsOf(kind).size()) : 0; };
+  for (auto [i, argument] : llvm::enumerate(function.arguments)) {
+    int64_t limit = argument.kind == Arg::dout    ? count(block.forward, Res::out)
+                    : argument.kind == Arg::saved ? count(block.forward, Res::saved)
+                    : argument.kind == Arg::split ? count(block.input, Res::split)
+                                                  : -1;
+    if (limit >= 0 && (argument.index < 0 || argument.index >= limit))
+      return function.function.emitError() << "argument " << i << " has mg.index " << argument.index << " of " << limit;
+    auto param = function.function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    if (argument.kind == Arg::parameter && parameterArgument(block.forward.function, param) < 0)
+      return function.function.emitError() << "argument " << i << " is no parameter of the block's forward function";
+  }
+  int64_t dins = count(function, Res::din);
+  if (dins != 0 && dins != int64_t(block.activations.size()))
+    return function.function.emitError() << "returns " << dins << " din for " << block.activations.size() << " activations";
+  return success();
+}
+
 } // namespace
 
 FailureOr<Blocks> Blocks::read(ModuleOp module) {
@@ -137,6 +157,9 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
         block.activations.push_back(i);
     for (BlockFunction *function : {&block.forward, &block.backward, &block.input, &block.weight})
       if (*function && failed(readResults(*function, block.forward.function)))
+        return failure();
+    for (BlockFunction *function : {&block.backward, &block.input, &block.weight})
+      if (*function && failed(checkArguments(block, *function)))
         return failure();
   }
   return blocks;

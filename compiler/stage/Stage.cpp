@@ -22,9 +22,22 @@ using namespace mgc;
 
 namespace {
 
+// Row ops count the elements they visit: a table is not read as a whole.
 double flopsOf(func::FuncOp function) {
   double flops = 0;
-  function.walk([&](ComputeOpInterface op) { flops += op.getFlops(); });
+  function.walk([&](ComputeOpInterface op) {
+    auto row = dyn_cast<RowOpInterface>(*op);
+    if (!row) {
+      flops += op.getFlops();
+      return;
+    }
+    RowSpace space = row.getRowSpace();
+    double visited = 1;
+    for (const RowSpace::Dims &dims : {space.rows, space.columns})
+      for (const RowSpace::NamedDim &dim : dims)
+        visited *= double(dim.size);
+    flops += visited;
+  });
   return flops;
 }
 

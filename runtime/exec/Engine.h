@@ -3,7 +3,8 @@
 //   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks'
 //   allocations
 //
-// Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing.
+// Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing
+// (gemm aside: oneDNN may keep scratch memory of its own).
 #pragma once
 
 #include "runtime/device/Device.h"

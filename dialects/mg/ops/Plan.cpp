@@ -6,9 +6,13 @@ using namespace mgc;
 
 // --- stage ----------------------------------------------------------------------------------------------------------
 
+static func::FuncOp forwardOf(Operation *from, StringRef block, SymbolTableCollection &symbols) {
+  auto name = StringAttr::get(from->getContext(), block + ".forward");
+  return symbols.lookupNearestSymbolFrom<func::FuncOp>(from, name);
+}
+
 static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets, SymbolTableCollection &symbols) {
-  auto name = StringAttr::get(place.getContext(), place.getBlock() + ".forward");
-  auto block = symbols.lookupNearestSymbolFrom<func::FuncOp>(place, name);
+  func::FuncOp block = forwardOf(place, place.getBlock(), symbols);
   if (!block || place.getArgument() >= block.getNumArguments() || !block.getArgAttr(place.getArgument(), kParamAttr))
     return place.emitOpError() << "argument " << place.getArgument() << " of " << place.getBlock()
                                << ".forward is no parameter (stage_c2)";
@@ -16,9 +20,33 @@ static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &bucke
     return place.emitOpError() << "bucket " << place.getBucket() << " of " << buckets.size() << " (stage_c2)";
   int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
   int64_t last = int64_t(place.getOffset()) + (int64_t(place.getCount()) - 1) * int64_t(place.getStride());
-  if (int64_t(place.getOffset()) < 0 || last + elements > int64_t(buckets[place.getBucket()].getElements()))
+  if (int64_t(place.getOffset()) < 0 || int64_t(place.getStride()) < 0 || last + elements > int64_t(buckets[place.getBucket()].getElements()))
     return place.emitOpError() << "ends at element " << last + elements << " of a bucket of "
                                << buckets[place.getBucket()].getElements() << " (stage_c2)";
+  return success();
+}
+
+// How many of the instances first .. first + count - 1 the place covers; places of one parameter do not overlap.
+static int64_t covered(PlaceOp place, int64_t first, int64_t count) {
+  int64_t begin = place.getFirst(), end = begin + int64_t(place.getCount());
+  return std::max<int64_t>(0, std::min(end, first + count) - std::max(begin, first));
+}
+
+static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places, SymbolTableCollection &symbols) {
+  func::FuncOp forward = forwardOf(instance, instance.getBlock(), symbols);
+  if (!forward || !forward->hasAttr("mg.block"))
+    return instance.emitOpError() << instance.getBlock() << ".forward is no function of a block (stage_c1)";
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    if (!forward.getArgAttr(i, kParamAttr))
+      continue;
+    int64_t found = 0;
+    for (PlaceOp place : places)
+      if (place.getBlock() == instance.getBlock() && place.getArgument() == i)
+        found += covered(place, instance.getFirst(), instance.getCount());
+    if (found != int64_t(instance.getCount()))
+      return instance.emitOpError() << "argument " << i << " has a place in " << found << " of "
+                                    << int64_t(instance.getCount()) << " instances (stage_c4)";
+  }
   return success();
 }
 
@@ -28,12 +56,21 @@ LogicalResult StageOp::verifyRegions() {
     if (!symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, function))
       return emitOpError() << function << " is no function (stage_c3)";
   for (auto [i, chunk] : llvm::enumerate(all<ChunkOp>()))
-    if (chunk.getNumber() != i)
-      return chunk.emitOpError() << "expected number " << i << " (stage_c1)";
+    if (chunk.getNumber() != i || chunk.getBody().front().empty())
+      return chunk.emitOpError() << "expected number " << i << " and at least one instance (stage_c1)";
   SmallVector<BucketOp> buckets = all<BucketOp>();
   for (PlaceOp place : getBody().front().getOps<PlaceOp>())
     if (failed(verifyPlace(place, buckets, symbols)))
       return failure();
+  SmallVector<PlaceOp> places = all<PlaceOp>();
+  for (ChunkOp chunk : all<ChunkOp>())
+    for (Operation &op : chunk.getBody().front()) {
+      auto instance = dyn_cast<InstanceOp>(op);
+      if (!instance)
+        return op.emitOpError("a chunk holds instances only (stage_c1)");
+      if (failed(verifyInstance(instance, places, symbols)))
+        return failure();
+    }
   return success();
 }
 

@@ -19,9 +19,10 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
           }
         }
 
-    1. chunks are numbered from 0 (stage_c1)
+    1. chunks are numbered from 0 and hold instances of blocks that have a forward function (stage_c1)
     2. a place names a bucket of the stage and a parameter of its block, and lies inside the bucket (stage_c2)
     3. begin, reduce and update are functions (stage_c3)
+    4. each parameter of each instance has a place (stage_c4)
   }];
   let arguments = (ins I64Attr:$number, FlatSymbolRefAttr:$begin, FlatSymbolRefAttr:$reduce,
                        FlatSymbolRefAttr:$update, OptionalAttr<DictionaryAttr>:$memory);

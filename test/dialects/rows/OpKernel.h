@@ -2,7 +2,7 @@
 // result.
 #pragma once
 
-#include "Harness.h"
+#include "test/compiler/kernels/Harness.h"
 #include "runtime/plan/Plan.h"
 
 #include <map>

@@ -1,0 +1,142 @@
+// planBuckets over swept problems: every parameter has one place per stage, places lie apart, inside and aligned.
+#include "compiler/stage/Buckets.h"
+
+#include <gtest/gtest.h>
+#include <map>
+#include <random>
+#include <set>
+
+namespace mgc {
+namespace {
+
+BlockParameter parameter(int64_t argument, std::string tensor, int64_t elements, BucketKey key = {}) {
+  return {argument, std::move(tensor), "", elements, std::move(key)};
+}
+
+BucketKey key(plan::Axes split, plan::Axes reduce, plan::Axes data, bool decay) {
+  return {std::move(split), std::move(reduce), std::move(data), {}, decay};
+}
+
+// An embedding, `layers` layers and a head over `stages` stages, layer l on stage l * stages / layers.
+BucketProblem problem(int64_t layers, int64_t stages, bool tied, bool sharded) {
+  BucketProblem result;
+  result.mesh.axes = {{"pp", stages}, {"dp", 3}, {"tp", 2}};
+  result.sharded = sharded;
+  BucketKey matrix = key({"tp"}, {}, {"dp"}, true), norm = key({}, {"tp"}, {"dp"}, false);
+  result.blocks = {{parameter(1, "wte", 100, matrix), parameter(2, "wpe", 33, key({}, {"tp"}, {"dp"}, true))},
+                   {parameter(3, "h.{}.norm", 7, norm), parameter(4, "h.{}.w", 50, matrix),
+                    parameter(5, "h.{}.v", 16, matrix), parameter(6, "h.{}.bias", 1, norm)},
+                   {parameter(1, "norm", 7, norm), parameter(2, tied ? "wte" : "lm_head", 100, matrix)}};
+  result.stages.resize(stages);
+  result.stages.front().push_back({0, 0, 1});
+  for (int64_t l = 0; l < layers; ++l) {
+    auto &ranges = result.stages[l * stages / layers];
+    if (ranges.empty() || ranges.back().block != 1)
+      ranges.push_back({1, l, 1});
+    else
+      ++ranges.back().count;
+  }
+  result.stages.back().push_back({2, 0, 1});
+  return result;
+}
+
+// Elements of each parameter of a stage, from the places: tensor -> (bucket, offset).
+std::map<std::string, std::pair<int64_t, int64_t>> placesOf(const BucketProblem &problem, const StageBuckets &stage) {
+  std::map<std::string, std::pair<int64_t, int64_t>> places;
+  for (const PlannedPlace &place : stage.places)
+    for (int64_t i = 0; i < place.count; ++i) {
+      std::string name = parameterTensor(problem.blocks[place.block][place.parameter].tensor, place.first + i);
+      std::pair where{place.bucket, place.offset + i * place.stride};
+      auto [it, isNew] = places.try_emplace(name, where);
+      EXPECT_EQ(it->second, where) << name << " has two places";
+    }
+  return places;
+}
+
+void checkStage(const BucketProblem &problem, int64_t index, const StageBuckets &stage) {
+  auto places = placesOf(problem, stage);
+  std::set<std::string> expected;
+  std::map<std::string, int64_t> sizes;
+  for (const InstanceRange &range : problem.stages[index])
+    for (const BlockParameter &p : problem.blocks[range.block])
+      for (int64_t i = range.first; i < range.first + range.count; ++i)
+        sizes[*expected.insert(parameterTensor(p.tensor, i)).first] = p.elements;
+  EXPECT_EQ(places.size(), expected.size());
+  std::map<std::pair<int64_t, int64_t>, int64_t> ends; // by bucket and offset
+  for (const auto &[name, where] : places) {
+    EXPECT_TRUE(expected.contains(name)) << name;
+    EXPECT_EQ(where.second % 16, 0) << name;
+    EXPECT_LE(where.second + sizes[name], stage.buckets[where.first].elements) << name;
+    EXPECT_TRUE(ends.try_emplace(where, where.second + sizes[name]).second) << name << " shares its place";
+  }
+  std::pair<int64_t, int64_t> last{-1, 0}; // bucket, end
+  for (const auto &[where, end] : ends) {
+    EXPECT_TRUE(where.first != last.first || where.second >= last.second);
+    last = {where.first, end};
+  }
+  for (const PlannedBucket &bucket : stage.buckets)
+    EXPECT_EQ(bucket.elements % (bucket.sharded ? 3 * 16 : 16), 0);
+}
+
+TEST(Buckets, PlacesAreSoundForAllSizes) {
+  for (int64_t layers : {1, 2, 5, 12})
+    for (int64_t stages = 1; stages <= std::min<int64_t>(layers, 4); ++stages)
+      for (bool tied : {false, true})
+        for (bool sharded : {false, true}) {
+          BucketProblem p = problem(layers, stages, tied, sharded);
+          auto planned = planBuckets(p);
+          ASSERT_TRUE(planned.isOk()) << planned.status().message();
+          ASSERT_EQ(int64_t(planned->size()), stages);
+          for (int64_t s = 0; s < stages; ++s)
+            checkStage(p, s, (*planned)[s]);
+        }
+}
+
+// Equal layers follow each other at one stride: layer i is at base + i * stride.
+TEST(Buckets, LayersHaveOneStride) {
+  auto planned = planBuckets(problem(12, 1, false, false));
+  for (const PlannedPlace &place : (*planned)[0].places)
+    if (place.block == 1) {
+      EXPECT_EQ(place.count, 12);
+      EXPECT_EQ(place.stride, place.parameter == 1 || place.parameter == 2 ? 64 + 16 : 16 + 16);
+    }
+}
+
+TEST(Buckets, TiedOverStagesHasABucketOfItsOwn) {
+  auto planned = planBuckets(problem(4, 2, true, false));
+  ASSERT_TRUE(planned.isOk());
+  for (const StageBuckets &stage : *planned) {
+    int64_t tied = 0;
+    for (const PlannedBucket &bucket : stage.buckets)
+      if (!bucket.key.tied.empty()) {
+        EXPECT_EQ(bucket.key.tied, (std::vector<int64_t>{0, 1}));
+        EXPECT_EQ(bucket.elements, 112); // wte alone
+        ++tied;
+      }
+    EXPECT_EQ(tied, 1);
+  }
+}
+
+TEST(Buckets, TiedOnOneStageIsOneParameter) {
+  BucketProblem p = problem(4, 1, true, false);
+  auto planned = planBuckets(p);
+  EXPECT_EQ(placesOf(p, (*planned)[0]).size(), 2u + 4 * 4 + 1); // the head adds its norm only
+  for (const PlannedBucket &bucket : (*planned)[0].buckets)
+    EXPECT_TRUE(bucket.key.tied.empty());
+}
+
+TEST(Buckets, TiedUsesMustAgree) {
+  BucketProblem p = problem(2, 1, true, false);
+  p.blocks[2][1].key.reduce = {"tp"};
+  auto planned = planBuckets(p);
+  ASSERT_FALSE(planned.isOk());
+  EXPECT_NE(planned.status().message().find("parameter wte: the gradient of one use is pending over []"),
+            std::string::npos)
+      << planned.status().message();
+  p = problem(2, 2, true, false);
+  p.blocks[2][1].elements = 99;
+  EXPECT_FALSE(planBuckets(p).isOk());
+}
+
+} // namespace
+} // namespace mgc
