@@ -110,6 +110,8 @@ static void checkPipeline(const ModelDescription &model, const Layout &layout, P
       problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
     if (layers >= layout.pp)
       problems.hint("possible --vpp with --pp {}: 1 to {}", layout.pp, layers / layout.pp);
+    if (layers < layout.vpp && layers < layout.pp)
+      problems.hint("possible pp * vpp: 1 to {}", layers);
   }
   if (layout.vpp > 1 && layout.pp == 1) {
     problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);

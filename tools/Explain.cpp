@@ -40,23 +40,31 @@ std::string axesText(const plan::Mesh &mesh) {
 }
 
 void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
-  fmt::print("model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)), plan.dtype);
+  fmt::print("model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)),
+             plan.dtype);
   fmt::print("mesh       {}\n", axesText(plan.mesh));
-  fmt::print("batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n", plan.globalBatchSize,
-             plan.sequenceLength, plan.microbatches, plan.microBatchSize);
+  fmt::print("batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
+             plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
   fmt::print("schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
              plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
              100 * facts.bubble);
-  fmt::print("optimizer  AdamW, {}\n", plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
-  fmt::print("work       {}FLOP a step on all ranks\n", countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
+  fmt::print("optimizer  AdamW, {}\n",
+             plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
+  fmt::print("work       {}FLOP a step on all ranks\n",
+             countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
 
-void printStage(size_t index, const StageFacts &stage) {
-  std::string layers = stage.layersBegin == stage.layersEnd
-                           ? "no layers"
-                           : fmt::format("layers {} to {}", stage.layersBegin, stage.layersEnd - 1);
-  fmt::print("\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index, layers,
-             countText(double(stage.parameters)),
+std::string layersText(const StageFacts &stage, int64_t chunks) {
+  if (stage.layersBegin == stage.layersEnd)
+    return "no layers";
+  return fmt::format("{}layers {} to {}", chunks > 1 ? fmt::format("{} chunks from among ", chunks) : "",
+                     stage.layersBegin, stage.layersEnd - 1);
+}
+
+void printStage(size_t index, const StageFacts &stage, int64_t chunks) {
+  std::string layers = layersText(stage, chunks);
+  fmt::print("\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
+             layers, countText(double(stage.parameters)),
              countText(stage.flops) + (stage.flops < 1000 ? " " : ""), 100 * stage.idle);
   fmt::print("  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
   for (const auto &[kind, bytes] : stage.memory)
@@ -65,15 +73,16 @@ void printStage(size_t index, const StageFacts &stage) {
     return;
   fmt::print("  traffic, sent by a rank in a step\n");
   for (const Traffic &one : stage.traffic)
-    fmt::print("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes), one.over,
-               one.ranks, one.count);
+    fmt::print("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
+               one.over, one.ranks, one.count);
 }
 
 void printText(const plan::Plan &plan, const PlanFacts &facts) {
   printLayout(plan, facts);
   for (size_t index = 0; index < facts.stages.size(); ++index)
-    printStage(index, facts.stages[index]);
-  fmt::print("\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the microbatch)\n{}",
+    printStage(index, facts.stages[index], plan.virtualStages);
+  fmt::print("\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the "
+             "microbatch)\n{}",
              facts.picture);
 }
 
@@ -87,8 +96,12 @@ nlohmann::json jsonOf(const StageFacts &stage) {
                        {"ranks", one.ranks},
                        {"count", one.count},
                        {"bytes", one.bytes}});
-  return {{"layers", {stage.layersBegin, stage.layersEnd}}, {"bytes", stage.bytes}, {"memory", memory},
-          {"parameters", stage.parameters},                 {"flops", stage.flops}, {"traffic", traffic},
+  return {{"layers", {stage.layersBegin, stage.layersEnd}},
+          {"bytes", stage.bytes},
+          {"memory", memory},
+          {"parameters", stage.parameters},
+          {"flops", stage.flops},
+          {"traffic", traffic},
           {"idle", stage.idle}};
 }
 

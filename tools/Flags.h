@@ -6,11 +6,11 @@
 namespace mgc::tools {
 
 struct CompileFlags {
-  std::string model;           // config.json, model.json, a folder with one, or .mlir
-  std::string output;          // PLAN/
+  std::string model;  // config.json, model.json, a folder with one, or .mlir
+  std::string output; // PLAN/
   frontend::LayoutOptions layout;
-  std::string rules;           // --rules F: a placement table
-  std::string from, to, dump;  // --compile-from, --compile-to, --dump-phases
+  std::string rules;          // --rules F: a placement table
+  std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
 };
 
 struct ExplainFlags {

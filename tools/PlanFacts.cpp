@@ -24,7 +24,8 @@ double flopsOf(const Instruction &instruction) {
     return 2.0 * double(gemm->m) * double(gemm->n) * double(gemm->k);
   if (auto *attention = std::get_if<Attention>(&instruction.body)) {
     const Attention &a = *attention; // two products forward, five backward
-    return (a.backward ? 10.0 : 4.0) * double(a.s) * double(a.t) * double(a.b) * double(a.g) * double(a.r) * double(a.d);
+    return (a.backward ? 10.0 : 4.0) * double(a.s) * double(a.t) * double(a.b) * double(a.g) * double(a.r) *
+           double(a.d);
   }
   return 0;
 }
@@ -56,7 +57,9 @@ double bytesSent(const Collective &c, double ranks) {
   return 0;
 }
 
-std::string joined(const std::vector<std::string> &parts) { return fmt::format("{}", fmt::join(parts, ", ")); }
+std::string joined(const std::vector<std::string> &parts) {
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
 
 // "tp" for the axes tpg, tpr when the mesh calls them so together.
 std::string nameOf(const Mesh &mesh, const Axes &axes) {
@@ -79,7 +82,8 @@ struct Work {
   std::map<std::pair<std::string, std::string>, Traffic> traffic; // by operation and group
 
   void add(const Traffic &one, int64_t times) {
-    Traffic &sum = traffic.try_emplace({one.operation, one.over}, Traffic{one.operation, one.over, one.ranks}).first->second;
+    Traffic &sum = traffic.try_emplace({one.operation, one.over}, Traffic{one.operation, one.over, one.ranks})
+                       .first->second;
     sum.count += one.count * times;
     sum.bytes += one.bytes * double(times);
   }
@@ -205,7 +209,8 @@ schedule::Solution solutionOf(const Plan &plan) {
 }
 
 // Seconds of a machine that does one FLOP in a second.
-schedule::Costs costsOf(const Plan &plan, const schedule::Shape &shape, const std::vector<std::vector<Work>> &chunks) {
+schedule::Costs costsOf(const Plan &plan, const schedule::Shape &shape,
+                        const std::vector<std::vector<Work>> &chunks) {
   schedule::Costs costs;
   costs.chunks.assign(shape.chunks(), {0, 0, 0, 0});
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)

@@ -25,8 +25,8 @@ frontend::Supported supportedByCompiler() {
 }
 
 bool isGiven(const frontend::LayoutOptions &layout) {
-  return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs || layout.gbs ||
-         layout.zero || layout.sp || layout.schedule || layout.dtype || layout.target;
+  return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
+         layout.gbs || layout.zero || layout.sp || layout.schedule || layout.dtype || layout.target;
 }
 
 Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, const std::string &path) {
@@ -46,7 +46,8 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
   if (llvm::StringRef(flags.model).ends_with(".mlir")) {
     if (isGiven(flags.layout))
-      return errorf("{}: a program has its layout in it; flags of the layout are for model descriptions", flags.model);
+      return errorf("{}: a program has its layout in it; flags of the layout are for model descriptions",
+                    flags.model);
     return parseModule(context, flags.model);
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));

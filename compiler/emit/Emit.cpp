@@ -80,7 +80,8 @@ public:
     target.printed = options.kernelText;
     MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, target, (directory / kLibrary).string()));
     for (const KernelGraphs::Use &use : kernels_.uses) {
-      auto &kernel = std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
+      auto &kernel =
+          std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
       const rowgen::CompiledKernel &found = compiled[use.graph];
       kernel.symbol = found.symbol;
       kernel.range = found.info.range;
@@ -121,7 +122,8 @@ private:
 
 } // namespace
 
-Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory, const EmitOptions &options) {
+Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
+                              const EmitOptions &options) {
   Emitter emitter(module);
   MGC_TRY(emitter.build());
   MGC_TRY(emitter.compile(directory, options));

@@ -2,21 +2,21 @@
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
-#include "runtime/plan/Plan.h"
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 
 #include <filesystem>
 
 namespace mgc {
 
 struct EmitOptions {
-  std::string cpu = "x86-64-v3"; // what row kernels are compiled for: rowgen::TargetOptions
-  int threads = 0;               // compiling; 0: all cores
+  std::string cpu = "x86-64-v3";     // what row kernels are compiled for: rowgen::TargetOptions
+  int threads = 0;                   // compiling; 0: all cores
   std::string *kernelText = nullptr; // if set: the row kernels' MLIR
 };
 
-// Writes the bundle and proves it: the plan reads back equal, its structure verifies, its schedule cannot deadlock.
-// Returns the plan.
+// Writes the bundle and proves it: the plan reads back equal, its structure verifies, its schedule cannot
+// deadlock. Returns the plan.
 Result<plan::Plan> emitBundle(mlir::ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options = {});
 

@@ -35,7 +35,8 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   auto names = layoutOf(op.getQ()).getNames();
   DictionaryAttr coordinates = op.getCoordinatesAttr();
   auto addTerm = [&](StringAttr name, int64_t scale) {
-    if (auto axes = coordinates ? coordinates.template getAs<ArrayAttr>(name) : ArrayAttr(); axes && !axes.empty())
+    if (auto axes = coordinates ? coordinates.template getAs<ArrayAttr>(name) : ArrayAttr();
+        axes && !axes.empty())
       attention.headOffset.terms.push_back({axesOf(axes), scale});
   };
   addTerm(names[2], attention.g * attention.groupStride);

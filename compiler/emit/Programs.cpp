@@ -18,7 +18,8 @@ using plan::Operand;
 class ProgramEmitter {
 public:
   ProgramEmitter(func::FuncOp function, const BlockFunction *block, size_t number, KernelGraphs &kernels)
-      : function_(function), body_(function.getBody().front()), block_(block), number_(number), kernels_(kernels) {}
+      : function_(function), body_(function.getBody().front()), block_(block), number_(number),
+        kernels_(kernels) {}
 
   Result<EmittedProgram> run() {
     out_.program.name = function_.getName().str();
@@ -54,7 +55,8 @@ private:
     for (BlockArgument argument : body_.getArguments()) {
       unsigned i = argument.getArgNumber();
       places_[argument] = {addSegment({SegmentSource::Kind::argument, i},
-                                      nameOf("in", i, function_.getArgAttrDict(i)), bytesOf(argument.getType()))};
+                                      nameOf("in", i, function_.getArgAttrDict(i)),
+                                      bytesOf(argument.getType()))};
     }
     Operation *terminator = body_.getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
@@ -86,7 +88,8 @@ private:
     return {frame_, op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef().back()};
   }
 
-  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its name.
+  // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
+  // name.
   std::string labelOf(Operation *op) {
     std::string label = fmt::format("{}/{}", out_.program.name, op->getName().stripDialect().str());
     DictionaryAttr param;
@@ -119,7 +122,8 @@ private:
         .Case<EinsumOp>([&](EinsumOp einsum) { return emitGemm(einsum); })
         .Case<AttentionOp, AttentionGradOp>([&](Operation *attention) { return emitAttention(attention); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
-        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>([&](Operation *o) { return emitCollective(o); })
+        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
+            [&](Operation *o) { return emitCollective(o); })
         .Case<RenameOp>([](RenameOp) { return Status::ok(); })
         .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
         .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
@@ -170,10 +174,11 @@ private:
     kernel.scalars = emitter.scalars();
     std::vector<Operand> operands;
     for (const RowEmitter::Operand &operand : emitter.operands())
-      operands.push_back(placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
+      operands.push_back(
+          placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
     kernels_.uses.push_back({number_, out_.program.instructions.size(), kernels_.graphs.size()});
-    kernels_.graphs.push_back({fmt::format("k{}_{}", kernels_.graphs.size(), names.substr(0, 80)),
-                               std::move(emitter.graph())});
+    kernels_.graphs.push_back(
+        {fmt::format("k{}_{}", kernels_.graphs.size(), names.substr(0, 80)), std::move(emitter.graph())});
     add(kernel, operands);
     return Status::ok();
   }
@@ -192,7 +197,9 @@ private:
       size *= extent;
     return size;
   }
-  static int64_t sizeFrom(Value value, int64_t dim) { return tensorOf(value).getNumElements() / sizeBefore(value, dim); }
+  static int64_t sizeFrom(Value value, int64_t dim) {
+    return tensorOf(value).getNumElements() / sizeBefore(value, dim);
+  }
 
   Status emitCollective(Operation *op) {
     plan::Collective collective;
@@ -215,8 +222,9 @@ private:
       collective.chunk = sizeFrom(result, scatter.getDim());
     } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
       if (exchange.getSplit() >= exchange.getConcat())
-        return errorf("splits dimension {} and concatenates dimension {}; supported is splitting the outer one",
-                      int64_t(exchange.getSplit()), int64_t(exchange.getConcat()));
+        return errorf(
+            "splits dimension {} and concatenates dimension {}; supported is splitting the outer one",
+            int64_t(exchange.getSplit()), int64_t(exchange.getConcat()));
       collective.kind = Kind::allToAll;
       collective.outer = sizeBefore(result, exchange.getSplit());
       collective.chunk = sizeFrom(value, exchange.getConcat());
@@ -245,7 +253,8 @@ private:
       move.bytes = 4;
       bool packs = isa<PackOp>(op);
       Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
-      for (auto [i, part] : llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
+      for (auto [i, part] :
+           llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
         Operand element{whole.segment, whole.offset + int64_t(i) * 4};
         add(move, packs ? std::vector<Operand>{part, element} : std::vector<Operand>{element, part});
       }

@@ -11,7 +11,9 @@ namespace mgc {
 
 namespace {
 
-int64_t intIn(DictionaryAttr dictionary, StringRef name) { return dictionary.getAs<IntegerAttr>(name).getInt(); }
+int64_t intIn(DictionaryAttr dictionary, StringRef name) {
+  return dictionary.getAs<IntegerAttr>(name).getInt();
+}
 
 class StageEmitter {
 public:
@@ -60,14 +62,18 @@ private:
       out_.buckets.push_back(std::move(bucket));
     }
   }
-  int64_t offsetOf(int64_t bucket, StringRef buffer) { return intIn(buckets_[bucket].getOffsetsAttr(), buffer); }
+  int64_t offsetOf(int64_t bucket, StringRef buffer) {
+    return intIn(buckets_[bucket].getOffsetsAttr(), buffer);
+  }
 
   static plan::Input::Kind inputKind(StringRef name) {
     using Input = plan::Input::Kind;
-    static const std::pair<StringRef, Input> kinds[] = {
-        {"tokens", Input::tokens},       {"labels", Input::labels},
-        {"loss_weights", Input::lossWeights}, {"positions", Input::positions},
-        {"key_positions", Input::keyPositions}, {"samples", Input::samples}};
+    static const std::pair<StringRef, Input> kinds[] = {{"tokens", Input::tokens},
+                                                        {"labels", Input::labels},
+                                                        {"loss_weights", Input::lossWeights},
+                                                        {"positions", Input::positions},
+                                                        {"key_positions", Input::keyPositions},
+                                                        {"samples", Input::samples}};
     for (auto [known, kind] : kinds)
       if (name == known)
         return kind;
@@ -81,7 +87,8 @@ private:
       plan::Input input{inputKind(entry.getName()), plan::DType::i32, {}, 0, 0};
       if (type.getElementType().isF32())
         input.type = plan::DType::f32;
-      for (auto [name, size, axes] : llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
+      for (auto [name, size, axes] :
+           llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
         input.dims.push_back({name.str(), size, axesOf(axes)});
       input.offset = intIn(facts, "offset");
       input.microbatchStride = intIn(facts, "stride");
@@ -132,9 +139,11 @@ private:
       if (segment.kind == SegmentSource::Kind::frame)
         call.segments.push_back({-1, intIn(memory_, "frame")});
       else if (segment.kind == SegmentSource::Kind::argument)
-        call.segments.push_back(bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+        call.segments.push_back(
+            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
       else
-        call.segments.push_back(bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+        call.segments.push_back(
+            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
     plan::Chunk chunk;
     chunk.name = name.str();
     chunk.calls.push_back(std::move(call));
@@ -172,7 +181,8 @@ private:
   int64_t slotOf(Slot slot, int64_t bytes, plan::Chunk &chunk, std::vector<Slot> &slots) {
     auto it = llvm::find(slots, slot);
     if (it == slots.end()) {
-      chunk.slots.push_back(slot.buffer >= 0 ? schedule::nameOf(schedule::BufferKind(slot.buffer)) : slot.data);
+      chunk.slots.push_back(slot.buffer >= 0 ? schedule::nameOf(schedule::BufferKind(slot.buffer))
+                                             : slot.data);
       chunk.slotBytes.push_back(bytes);
       slots.push_back(std::move(slot));
       return int64_t(slots.size()) - 1;
@@ -203,7 +213,8 @@ private:
                             bytesOf(function.argumentType(segment.index)), chunk, slots),
                      0};
         else if (kind == Kind::parameter)
-          binding = {-1, parameterOffset(instance, forwardArgument(instance, function, segment.index), "value")};
+          binding = {-1,
+                     parameterOffset(instance, forwardArgument(instance, function, segment.index), "value")};
         else
           binding = inBuffer(layout.argument(i, function, segment.index));
       } else {
@@ -242,7 +253,8 @@ private:
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
       if (n >= 0 && n < int64_t(place.getCount()))
-        return offsetOf(place.getBucket(), buffer) + 4 * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+        return offsetOf(place.getBucket(), buffer) +
+               4 * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
     }
     return -1; // verified: every instance of the stage has its places
   }
@@ -307,7 +319,8 @@ plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const 
   auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
   auto list = [&](StringRef name) {
     auto array = param.getAs<DenseI64ArrayAttr>(name);
-    return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end()) : std::vector<int64_t>();
+    return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
+                 : std::vector<int64_t>();
   };
   plan::Parameter parameter;
   parameter.tensor = tensor;
@@ -319,10 +332,11 @@ plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const 
   std::vector<int64_t> valid = list("valid");
   RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
   for (auto [i, name] : llvm::enumerate(layoutOf(type).getNames()))
-    parameter.dims.push_back({name.str(), type.getDimSize(i), i < valid.size() ? valid[i] : type.getDimSize(i),
+    parameter.dims.push_back({name.str(), type.getDimSize(i),
+                              i < valid.size() ? valid[i] : type.getDimSize(i),
                               axesOf(layoutOf(type).getAxes()[i])});
   auto init = param.getAs<StringAttr>("init");
-  parameter.init = init && init == "zeros" ? plan::InitKind::zeros
+  parameter.init = init && init == "zeros"  ? plan::InitKind::zeros
                    : init && init == "ones" ? plan::InitKind::ones
                                             : plan::InitKind::normal;
   if (auto std = param.getAs<FloatAttr>("std"))

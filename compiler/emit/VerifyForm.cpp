@@ -34,8 +34,8 @@ Status verifyFunction(func::FuncOp function) {
       bool returned = i < op.getNumResults() && place == -1;
       int64_t bytes = i < op.getNumResults() ? bytesOf(op.getResult(i).getType()) : workspaceBytes(&op);
       if (!returned && (place < 0 || place % 64 != 0 || place + bytes > frame.getInt()))
-        return errorf("function {}: {} has a place at {}, outside the frame of {} bytes or not aligned to 64", name,
-                      op.getName().getStringRef().str(), place, frame.getInt());
+        return errorf("function {}: {} has a place at {}, outside the frame of {} bytes or not aligned to 64",
+                      name, op.getName().getStringRef().str(), place, frame.getInt());
     }
   }
   return Status::ok();
@@ -45,11 +45,13 @@ Status verifyBuffer(Attribute attr, const std::string &name, int64_t buckets) {
   auto buffer = dyn_cast_or_null<DictionaryAttr>(attr);
   auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
   auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
-  static constexpr StringRef ofBuckets[] = {"value", "gradient", "gradient_shard", "first_moment", "second_moment"};
+  static constexpr StringRef ofBuckets[] = {"value", "gradient", "gradient_shard", "first_moment",
+                                            "second_moment"};
   bool ok = kind && (kind == "factor" || kind == "step_scalar" || (kind == "result" && index) ||
                      (llvm::is_contained(ofBuckets, kind.getValue()) && index && index.getInt() >= 0 &&
                       index.getInt() < buckets));
-  return ok ? Status::ok() : errorf("function {}: an argument or result names no buffer of the stage in mg.buffer", name);
+  return ok ? Status::ok()
+            : errorf("function {}: an argument or result names no buffer of the stage in mg.buffer", name);
 }
 
 Status verifyStepFunction(StageOp stage, FlatSymbolRefAttr symbol) {
@@ -75,10 +77,12 @@ Status verifyMemoryMap(StageOp stage) {
   if (ok)
     for (NamedAttribute input : memory.getAs<DictionaryAttr>("inputs")) {
       auto facts = dyn_cast<DictionaryAttr>(input.getValue());
-      ok &= hasInts(facts, {"offset", "stride"}) && shardedType(facts.get("type")) && layoutOf(shardedType(facts.get("type")));
+      ok &= hasInts(facts, {"offset", "stride"}) && shardedType(facts.get("type")) &&
+            layoutOf(shardedType(facts.get("type")));
     }
   for (BucketOp bucket : stage.all<BucketOp>())
-    ok &= hasInts(bucket.getOffsetsAttr(), {"value", "gradient", "gradient_shard", "first_moment", "second_moment"});
+    ok &= hasInts(bucket.getOffsetsAttr(),
+                  {"value", "gradient", "gradient_shard", "first_moment", "second_moment"});
   return ok ? Status::ok()
             : errorf("stage {} or one of its buckets has no complete memory map: run mg-memory first",
                      int64_t(stage.getNumber()));
@@ -87,8 +91,8 @@ Status verifyMemoryMap(StageOp stage) {
 Status verifySteps(StageOp stage, ModuleOp module) {
   auto schedules = stage.all<ScheduleOp>();
   if (schedules.size() != 1)
-    return errorf("stage {} has {} schedules, expected one: run mg-schedule first", int64_t(stage.getNumber()),
-                  schedules.size());
+    return errorf("stage {} has {} schedules, expected one: run mg-schedule first",
+                  int64_t(stage.getNumber()), schedules.size());
   int64_t chunks = stage.all<ChunkOp>().size();
   std::vector<std::string> passes = passesOf(module);
   for (RunOp run : schedules.front().getBody().front().getOps<RunOp>()) {
@@ -97,7 +101,8 @@ Status verifySteps(StageOp stage, ModuleOp module) {
     bool once = pass == "begin" || pass == "reduce" || pass == "update";
     bool known = once ? chunk == -1 : llvm::is_contained(passes, pass.str()) && chunk >= 0 && chunk < chunks;
     if (!known || run.getBuffers().size() != size_t(schedule::kBufferKinds))
-      return errorf("stage {} runs {} of chunk {}, which it does not have", int64_t(stage.getNumber()), pass.str(), chunk);
+      return errorf("stage {} runs {} of chunk {}, which it does not have", int64_t(stage.getNumber()),
+                    pass.str(), chunk);
   }
   return Status::ok();
 }

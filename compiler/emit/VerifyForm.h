@@ -6,8 +6,8 @@
 
 namespace mgc {
 
-// Every op of a function has its places, every stage its schedule and memory map, every bound argument and result a
-// buffer that exists. An error names the first that has not, and the pass that gives it.
+// Every op of a function has its places, every stage its schedule and memory map, every bound argument and
+// result a buffer that exists. An error names the first that has not, and the pass that gives it.
 Status verifyMemoryForm(mlir::ModuleOp module);
 
 } // namespace mgc

@@ -1,11 +1,12 @@
 // mg-fuse: library calls, row kernels, moves and collectives; nothing else.
 //
 // before:  %1 = mg.add %x, %0  %2, %mean, %rstd = mg.layer_norm %1, ...  %3 = mg.einsum %2, %w
-// after:   %1:2 = mg.kernel { %4 = mg.add ..  %5:3 = mg.layer_norm ..  mg.yield %4, %5#0 }  %3 = mg.einsum %1#1, %w
+// after:   %1:2 = mg.kernel { %4 = mg.add ..  %5:3 = mg.layer_norm ..  mg.yield %4, %5#0 }  %3 = mg.einsum
+// %1#1, %w
 //
-// Each result gets a value of its own, so that later phases may give it the place it belongs to: what is returned
-// twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that is added to its
-// place (gradients, loss) is made by an einsum or a kernel, which can add.
+// Each result gets a value of its own, so that later phases may give it the place it belongs to: what is
+// returned twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that
+// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add.
 #include "compiler/Passes.h"
 #include "compiler/fuse/Groups.h"
 #include "compiler/stage/Blocks.h"
@@ -29,7 +30,7 @@ void eraseDead(Block &body) {
       op.erase();
 }
 
-// --- Results ---------------------------------------------------------------------------------------------------------
+// --- Results
 
 Value copyOf(OpBuilder &builder, Value value) {
   return AccumulateOp::create(builder, value.getLoc(), value.getType(), ValueRange{value},
@@ -57,7 +58,7 @@ void ownResults(const BlockFunction &block) {
       terminator->setOperand(i, copyOf(builder, value));
 }
 
-// --- Kernels ---------------------------------------------------------------------------------------------------------
+// --- Kernels
 
 void buildKernel(const RowGroup &group) {
   llvm::SetVector<Value> yielded;
@@ -67,7 +68,8 @@ void buildKernel(const RowGroup &group) {
       if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
         yielded.insert(result);
   OpBuilder builder(group.ops.back());
-  auto kernel = KernelOp::create(builder, group.ops.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
+  auto kernel =
+      KernelOp::create(builder, group.ops.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
   Block &body = kernel.getBody().emplaceBlock();
   for (Operation *op : group.ops)
     op->moveBefore(&body, body.end());
@@ -81,8 +83,8 @@ void buildKernel(const RowGroup &group) {
 
 LogicalResult verifyFused(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator())
-    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
-             SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
+    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
+             AllToAllOp, SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
   return success();
 }

@@ -1,5 +1,6 @@
-// See Groups.h. Invariant: an edge between two groups goes from the group whose last op stands earlier to the other; a
-// group is moved down only past ops that do not use it, so the invariant holds and no cycle can arise.
+// See Groups.h. Invariant: an edge between two groups goes from the group whose last op stands earlier to the
+// other; a group is moved down only past ops that do not use it, so the invariant holds and no cycle can
+// arise.
 #include "compiler/fuse/Groups.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -18,7 +19,8 @@ bool isDear(Operation *op) {
 }
 
 bool reduces(Operation *op) {
-  return isa<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, SumOp, MaxOp, SumExpOp, SumSquaresOp>(op);
+  return isa<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, SumOp, MaxOp, SumExpOp, SumSquaresOp>(
+      op);
 }
 
 // The operand that is read at places that depend on data.

@@ -5,13 +5,14 @@
 //          mg.bucket 4096 {offsets = {value = 0, gradient = 16384, ...}}
 //          mg.stage 0 ... attributes {memory = {bytes = .., regions = {..}, inputs = {..}, ..}}
 //
-// Within a function: a value that is no result lives in the function's frame from its definition to its last use; one
-// entry of mg.frame per result, -1 for what is returned (it has a place already), then one for a workspace. An
-// all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions one after another.
+// Within a function: a value that is no result lives in the function's frame from its definition to its last
+// use; one entry of mg.frame per result, -1 for what is returned (it has a place already), then one for a
+// workspace. An all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions
+// one after another.
 #include "compiler/Passes.h"
+#include "compiler/emit/Library.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/stage/ChunkLayout.h"
-#include "compiler/emit/Library.h"
 #include "runtime/plan/Plan.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -27,7 +28,7 @@ using namespace mgc;
 
 namespace {
 
-// --- Frames ----------------------------------------------------------------------------------------------------------
+// --- Frames
 
 class FrameBuilder {
 public:
@@ -97,7 +98,8 @@ private:
       numbers.push_back(-1);
     } else {
       for (Value result : op.getResults())
-        numbers.push_back(isReturned(result) ? -1 : addBuffer(result, bytesOf(result.getType()), here, lastUse(result)));
+        numbers.push_back(
+            isReturned(result) ? -1 : addBuffer(result, bytesOf(result.getType()), here, lastUse(result)));
     }
     if (int64_t bytes = workspaceBytes(&op))
       numbers.push_back(addBuffer(Value(), bytes, here, here));
@@ -119,9 +121,11 @@ private:
   std::vector<std::pair<Operation *, std::vector<int64_t>>> frames_;
 };
 
-int64_t frameBytes(func::FuncOp function) { return function->getAttrOfType<IntegerAttr>("mg.frame").getInt(); }
+int64_t frameBytes(func::FuncOp function) {
+  return function->getAttrOfType<IntegerAttr>("mg.frame").getInt();
+}
 
-// --- The rank's allocation -------------------------------------------------------------------------------------------
+// --- The rank's allocation
 
 class StageMemory {
 public:
@@ -177,9 +181,10 @@ private:
     region("gradients", [&] {
       placeAll("gradient", false);
       for (auto [bucket, list] : llvm::zip(buckets, offsets))
-        list.append("gradient_shard", bucket.getSharded()
-                                          ? number(take(bucket.getElements() * 4 / mesh_.sizeOf(bucket.getData())))
-                                          : IntegerAttr(cast<IntegerAttr>(list.get("gradient"))));
+        list.append("gradient_shard",
+                    bucket.getSharded()
+                        ? number(take(bucket.getElements() * 4 / mesh_.sizeOf(bucket.getData())))
+                        : IntegerAttr(cast<IntegerAttr>(list.get("gradient"))));
     });
     region("optimizer", [&] {
       placeAll("first_moment", true);
@@ -194,7 +199,8 @@ private:
     NamedAttrList inputs;
     for (const ChunkLayout &chunk : chunks_)
       for (const ModelBlock *block : distinct(chunk))
-        for (const BlockFunction *function : {&block->forward, &block->backward, &block->input, &block->weight})
+        for (const BlockFunction *function :
+             {&block->forward, &block->backward, &block->input, &block->weight})
           if (*function && failed(placeInputsOf(*function, inputs)))
             return failure();
     memory_.append("inputs", inputs.getDictionary(builder_.getContext()));
@@ -217,8 +223,8 @@ private:
       Attribute type = function.getArgAttr(i, "mg.type");
       if (auto known = dyn_cast_or_null<DictionaryAttr>(inputs.get(data))) {
         if (known.get("type") != type)
-          return function.emitError() << "reads " << data << " as " << type << ", another function as "
-                                      << known.get("type");
+          return function.emitError()
+                 << "reads " << data << " as " << type << ", another function as " << known.get("type");
         continue;
       }
       bool same = data == "positions" || data == "key_positions";
@@ -240,7 +246,8 @@ private:
     for (const ChunkLayout &chunk : chunks_) {
       flow = std::max(flow, chunk.flowBytes());
       for (const ModelBlock *block : distinct(chunk))
-        for (const BlockFunction *function : {&block->forward, &block->backward, &block->input, &block->weight})
+        for (const BlockFunction *function :
+             {&block->forward, &block->backward, &block->input, &block->weight})
           if (*function)
             frame = std::max(frame, frameBytes(function->function));
     }

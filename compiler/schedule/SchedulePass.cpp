@@ -24,7 +24,8 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(ModuleOp module, const Blocks &blocks) : module_(module), blocks_(blocks), builder_(module.getContext()) {}
+  Scheduler(ModuleOp module, const Blocks &blocks)
+      : module_(module), blocks_(blocks), builder_(module.getContext()) {}
 
   LogicalResult run() {
     schedule::Problem problem;
@@ -56,8 +57,9 @@ private:
     if (!row.isOk())
       return module_.emitError() << row.status().message();
     if ((*row)->splitBackward != trainingFlag(module_, "split_backward"))
-      return module_.emitError() << "schedule '" << problem.schedule << "' needs split_backward = "
-                                 << ((*row)->splitBackward ? "true" : "false") << " in mg.training";
+      return module_.emitError() << "schedule '" << problem.schedule
+                                 << "' needs split_backward = " << ((*row)->splitBackward ? "true" : "false")
+                                 << " in mg.training";
     return success();
   }
 
@@ -78,8 +80,8 @@ private:
       for (const auto *uses : {&step.reads, &step.writes})
         for (const schedule::BufferUse &use : *uses)
           offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
-      RunOp::create(builder_, loc, schedule::nameOf(step.task.kind), step.task.chunk, step.task.microbatch, offsets,
-                    step.waits);
+      RunOp::create(builder_, loc, schedule::nameOf(step.task.kind), step.task.chunk, step.task.microbatch,
+                    offsets, step.waits);
       return;
     }
     const schedule::BufferUse &use = step.kind == Kind::send ? step.reads.front() : step.writes.front();

@@ -23,8 +23,10 @@ std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
 }
 
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
-  const BlockFunction &function =
-      pass == "forward" ? forward : pass == "backward" ? backward : pass == "input" ? input : weight;
+  const BlockFunction &function = pass == "forward"    ? forward
+                                  : pass == "backward" ? backward
+                                  : pass == "input"    ? input
+                                                       : weight;
   return function ? &function : nullptr;
 }
 
@@ -55,10 +57,13 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
     else if (!kind)
       result.arguments.push_back({Arg::activation, activations++});
     else if (kind == "dout" || kind == "saved" || kind == "split")
-      result.arguments.push_back(
-          {kind == "dout" ? Arg::dout : kind == "saved" ? Arg::saved : Arg::split, indexAttr(function, i)});
+      result.arguments.push_back({kind == "dout"    ? Arg::dout
+                                  : kind == "saved" ? Arg::saved
+                                                    : Arg::split,
+                                  indexAttr(function, i)});
     else
-      return function.emitError() << "argument " << i << " is '" << kind.getValue() << "'; expected dout, saved or split";
+      return function.emitError() << "argument " << i << " is '" << kind.getValue()
+                                  << "'; expected dout, saved or split";
   }
   return result;
 }
@@ -79,7 +84,8 @@ std::optional<Res> resultKind(StringAttr kind) {
 int64_t parameterArgument(func::FuncOp forward, DictionaryAttr param) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto candidate = forward.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
-    if (candidate && param && candidate.get("tensor") == param.get("tensor") && candidate.get("part") == param.get("part"))
+    if (candidate && param && candidate.get("tensor") == param.get("tensor") &&
+        candidate.get("part") == param.get("part"))
       return i;
   }
   return -1;
@@ -97,7 +103,8 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
     if (*kind == Res::grad) {
       result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
       if (result.index < 0)
-        return function.emitError() << "result " << i << " is the gradient of no parameter of " << forward.getName();
+        return function.emitError() << "result " << i << " is the gradient of no parameter of "
+                                    << forward.getName();
     }
     auto argument = dyn_cast<BlockArgument>(terminator->getOperand(i));
     if (*kind == Res::saved && argument && block.arguments[argument.getArgNumber()].kind == Arg::activation)
@@ -116,14 +123,17 @@ LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
                     : argument.kind == Arg::split ? count(block.input, Res::split)
                                                   : -1;
     if (limit >= 0 && (argument.index < 0 || argument.index >= limit))
-      return function.function.emitError() << "argument " << i << " has mg.index " << argument.index << " of " << limit;
+      return function.function.emitError()
+             << "argument " << i << " has mg.index " << argument.index << " of " << limit;
     auto param = function.function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
     if (argument.kind == Arg::parameter && parameterArgument(block.forward.function, param) < 0)
-      return function.function.emitError() << "argument " << i << " is no parameter of the block's forward function";
+      return function.function.emitError()
+             << "argument " << i << " is no parameter of the block's forward function";
   }
   int64_t dins = count(function, Res::din);
   if (dins != 0 && dins != int64_t(block.activations.size()))
-    return function.function.emitError() << "returns " << dins << " din for " << block.activations.size() << " activations";
+    return function.function.emitError()
+           << "returns " << dins << " din for " << block.activations.size() << " activations";
   return success();
 }
 
@@ -132,7 +142,8 @@ LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
 FailureOr<Blocks> Blocks::read(ModuleOp module) {
   Blocks blocks;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto name = function->getAttrOfType<StringAttr>("mg.block"), pass = function->getAttrOfType<StringAttr>("mg.pass");
+    auto name = function->getAttrOfType<StringAttr>("mg.block"),
+         pass = function->getAttrOfType<StringAttr>("mg.pass");
     if (!name || !pass)
       continue;
     ModelBlock &block = blocks.blocks_[name.str()];

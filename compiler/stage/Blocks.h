@@ -1,4 +1,5 @@
-// The functions of the module by block, and what their arguments and results are. Read by stage and all later phases.
+// The functions of the module by block, and what their arguments and results are. Read by stage and all later
+// phases.
 #pragma once
 
 #include "dialects/mg/Mg.h"

@@ -66,14 +66,16 @@ private:
       uses.first = &parameter;
     const BucketKey &a = uses.first->key, &b = parameter.key;
     if (uses.first->elements != parameter.elements || a.split != b.split)
-      return errorf("parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
-                    "must be placed alike",
-                    parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
-                    fmt::join(b.split, ", "));
+      return errorf(
+          "parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
+          "must be placed alike",
+          parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
+          fmt::join(b.split, ", "));
     if (a.reduce != b.reduce || a.data != b.data)
-      return errorf("parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
-                    "agree",
-                    parameter.tensor, fmt::join(a.reduce, ", "), fmt::join(b.reduce, ", "));
+      return errorf(
+          "parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
+          "agree",
+          parameter.tensor, fmt::join(a.reduce, ", "), fmt::join(b.reduce, ", "));
     uses.count += 1;
     uses.stages.insert(stage);
     return Status::ok();
@@ -158,6 +160,8 @@ private:
 
 } // namespace
 
-Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) { return Planner(problem).plan(); }
+Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) {
+  return Planner(problem).plan();
+}
 
 } // namespace mgc

@@ -1,5 +1,5 @@
-// Gradient buckets. In: the parameters of each block and the instances on each stage. Out: per stage its buckets, and
-// where each parameter lies in them. Pure arithmetic on plain structs.
+// Gradient buckets. In: the parameters of each block and the instances on each stage. Out: per stage its
+// buckets, and where each parameter lies in them. Pure arithmetic on plain structs.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -11,18 +11,18 @@ namespace mgc {
 
 // All parameters of one bucket agree in this.
 struct BucketKey {
-  plan::Axes split;            // that split the parameters
-  plan::Axes reduce, data;     // pending on the gradient: others, and data axes
-  std::vector<int64_t> tied;   // stages that hold the same parameters; empty: one
+  plan::Axes split;          // that split the parameters
+  plan::Axes reduce, data;   // pending on the gradient: others, and data axes
+  std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
   auto operator<=>(const BucketKey &) const = default;
 };
 
 struct BlockParameter {
-  int64_t argument = 0;      // of the block's forward function
-  std::string tensor, part;  // identity; {} in tensor stands for the instance's number
-  int64_t elements = 0;      // per rank
-  BucketKey key;             // tied is filled in here
+  int64_t argument = 0;     // of the block's forward function
+  std::string tensor, part; // identity; {} in tensor stands for the instance's number
+  int64_t elements = 0;     // per rank
+  BucketKey key;            // tied is filled in here
 };
 
 struct InstanceRange {
@@ -47,12 +47,12 @@ struct StageBuckets {
 struct BucketProblem {
   std::vector<std::vector<BlockParameter>> blocks;
   std::vector<std::vector<InstanceRange>> stages;
-  plan::Mesh mesh; // for sizes of axes
+  plan::Mesh mesh;      // for sizes of axes
   bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
 };
 
-// Elements start at multiples of 16 (64 bytes). In each bucket equal instances follow each other at one stride.
-// Error: a tied parameter whose uses differ in size, split or pending axes.
+// Elements start at multiples of 16 (64 bytes). In each bucket equal instances follow each other at one
+// stride. Error: a tied parameter whose uses differ in size, split or pending axes.
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem);
 
 // The tensor's name for an instance.

@@ -66,8 +66,10 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     splitStart_.push_back(split);
     split += offsets.split.back();
   }
-  bytes_[kind(BufferKind::input)] = bytes_[kind(BufferKind::gradientOut)] = offsets_.at(instances_.front().block).in.back();
-  bytes_[kind(BufferKind::output)] = bytes_[kind(BufferKind::gradientIn)] = offsets_.at(instances_.back().block).out.back();
+  bytes_[kind(BufferKind::input)] = bytes_[kind(BufferKind::gradientOut)] =
+      offsets_.at(instances_.front().block).in.back();
+  bytes_[kind(BufferKind::output)] = bytes_[kind(BufferKind::gradientIn)] =
+      offsets_.at(instances_.back().block).out.back();
 }
 
 ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const {
@@ -98,7 +100,8 @@ ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
   return {kind(BufferKind::activation), savedStart_[instance] + offsets_.at(&block).saved[index]};
 }
 
-ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function, size_t argument) const {
+ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function,
+                                        size_t argument) const {
   const auto &[what, index] = function.arguments[argument];
   switch (what) {
   case Arg::activation:
@@ -108,7 +111,8 @@ ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &fu
   case Arg::saved:
     return saved(instance, index);
   case Arg::split:
-    return {kind(BufferKind::split), splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
+    return {kind(BufferKind::split),
+            splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
   case Arg::data:
   case Arg::parameter:
     return {};
@@ -126,7 +130,8 @@ ChunkLayout::Spot ChunkLayout::result(size_t instance, const BlockFunction &func
   case Res::din:
     return gradient(instance, result.index);
   case Res::split:
-    return {kind(BufferKind::split), splitStart_[instance] + offsets_.at(instances_[instance].block).split[result.index]};
+    return {kind(BufferKind::split),
+            splitStart_[instance] + offsets_.at(instances_[instance].block).split[result.index]};
   case Res::lossSum:
   case Res::tokens:
   case Res::grad:

@@ -1,10 +1,11 @@
-// What a chunk keeps for each microbatch, and where. In: block instances in order. Out: bytes of the chunk's buffers
-// (by schedule::BufferKind), and for every argument and result of every call the buffer and offset it is bound to.
+// What a chunk keeps for each microbatch, and where. In: block instances in order. Out: bytes of the chunk's
+// buffers (by schedule::BufferKind), and for every argument and result of every call the buffer and offset it
+// is bound to.
 //
-//   input        activations that enter the chunk            activation  those between its instances, and saved values
-//   output       activations that leave it                   gradientIn  gradients of the output
-//   gradientOut  gradients of the input                      split       what input halves hand to weight halves
-//   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+//   input        activations that enter the chunk            activation  those between its instances, and
+//   saved values output       activations that leave it                   gradientIn  gradients of the output
+//   gradientOut  gradients of the input                      split       what input halves hand to weight
+//   halves flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
 #pragma once
 
 #include "compiler/schedule/Schedule.h"
@@ -16,7 +17,8 @@ class ChunkLayout {
 public:
   static constexpr int64_t kFlow = schedule::kBufferKinds; // a seventh kind of place
   struct Spot {
-    int64_t buffer = -1; // schedule::BufferKind or kFlow; -1: in no buffer of the chunk (parameters, data, results)
+    int64_t buffer =
+        -1; // schedule::BufferKind or kFlow; -1: in no buffer of the chunk (parameters, data, results)
     int64_t offset = 0;
   };
 
@@ -37,8 +39,8 @@ private:
   std::vector<Instance> instances_;
   schedule::Sizes bytes_ = {};
   int64_t flowHalf_ = 0;
-  // Per block, by index: offsets of activations, outs, saved and split values from the start of their group; then the
-  // bytes of the group.
+  // Per block, by index: offsets of activations, outs, saved and split values from the start of their group;
+  // then the bytes of the group.
   struct BlockOffsets {
     std::vector<int64_t> in, out, saved, split;
   };

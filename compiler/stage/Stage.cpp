@@ -2,10 +2,12 @@
 //
 // before:  mg.chain { mg.instance @embed  mg.instance @layer count 12  mg.instance @head }
 // after:   mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
-//            mg.bucket ...  mg.place @layer 3 ...  mg.chunk 0 { mg.instance @embed  mg.instance @layer count 6 } }
+//            mg.bucket ...  mg.place @layer 3 ...  mg.chunk 0 { mg.instance @embed  mg.instance @layer count
+//            6 } }
 //          mg.stage 1 ...
 //
-// The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c mod stages.
+// The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c
+// mod stages.
 #include "compiler/Passes.h"
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/Blocks.h"
@@ -43,7 +45,8 @@ double flopsOf(func::FuncOp function) {
 
 class Stager {
 public:
-  Stager(ModuleOp module, Blocks blocks) : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
+  Stager(ModuleOp module, Blocks blocks)
+      : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
     stages_ = mesh_.sizeOf(mesh_.resolve("pp"));
     virtualStages_ = trainingInt(module, "virtual_stages", 1);
@@ -91,8 +94,8 @@ private:
         (i < begin ? costs.embed : costs.head) += cost(i);
     int64_t parts = stages_ * virtualStages_;
     if (int64_t(costs.layers.size()) < parts)
-      return module_.emitError() << costs.layers.size() << " layers do not fill " << parts << " chunks (" << stages_
-                                 << " stages x " << virtualStages_ << " virtual stages); at most "
+      return module_.emitError() << costs.layers.size() << " layers do not fill " << parts << " chunks ("
+                                 << stages_ << " stages x " << virtualStages_ << " virtual stages); at most "
                                  << costs.layers.size() << " chunks";
     size_t next = 0;
     std::vector<int64_t> layers = schedule::balance(costs, parts);
@@ -134,8 +137,9 @@ private:
     auto tensor = param.getAs<StringAttr>("tensor"), part = param.getAs<StringAttr>("part");
     auto fileShape = param.getAs<DenseI64ArrayAttr>("file_shape");
     if (!type || !gradient || !tensor || !fileShape)
-      return forward.emitError() << "parameter " << argument
-                                 << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
+      return forward.emitError()
+             << "parameter " << argument
+             << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
     LayoutAttr layout = layoutOf(type), pending = layoutOf(gradient);
     BlockParameter result;
     result.argument = argument;
@@ -178,10 +182,12 @@ private:
       std::vector<int64_t> numbers = head.forward.resultsOf(kind);
       if (numbers.size() != 1)
         return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
-      RankedTensorType type = shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), "mg.type"));
+      RankedTensorType type =
+          shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), "mg.type"));
       if (!type)
         return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
-      pending = inMeshOrder([&](StringAttr axis) { return llvm::is_contained(layoutOf(type).getPending(), axis); });
+      pending =
+          inMeshOrder([&](StringAttr axis) { return llvm::is_contained(layoutOf(type).getPending(), axis); });
       return success();
     };
     return success(succeeded(axes(BlockFunction::ResultKind::lossSum, loss_.lossSum)) &&
@@ -190,7 +196,8 @@ private:
 
   // --- Emission
   static void appendRange(std::vector<InstanceRange> &ranges, int64_t block, int64_t number) {
-    if (!ranges.empty() && ranges.back().block == block && ranges.back().first + ranges.back().count == number)
+    if (!ranges.empty() && ranges.back().block == block &&
+        ranges.back().first + ranges.back().count == number)
       ++ranges.back().count;
     else
       ranges.push_back({block, number, 1});
@@ -246,14 +253,16 @@ private:
     StepEnd end = buildStepEnd(module_, stage, buckets, loss_);
     FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
     builder_.setInsertionPointToEnd(module_.getBody());
-    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update, DictionaryAttr());
+    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update,
+                              DictionaryAttr());
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const PlannedBucket &bucket : buckets.buckets)
-      BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split), axesAttr(bucket.key.reduce),
-                       axesAttr(bucket.key.data), bucket.key.tied, bucket.key.decay, bucket.sharded, DictionaryAttr());
+      BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
+                       axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
+                       bucket.key.decay, bucket.sharded, DictionaryAttr());
     for (const PlannedPlace &place : buckets.places)
-      PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument, place.first,
-                      place.count, place.bucket, place.offset, place.stride);
+      PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
+                      place.first, place.count, place.bucket, place.offset, place.stride);
     for (int64_t k = 0; k < virtualStages_; ++k) {
       OpBuilder::InsertionGuard guard(builder_);
       auto chunk = ChunkOp::create(builder_, loc, k);

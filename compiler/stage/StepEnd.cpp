@@ -17,16 +17,19 @@ public:
   FunctionBuilder(ModuleOp module, StringRef pass, int64_t stage)
       : builder(module.getContext()), loc(module.getLoc()) {
     builder.setInsertionPointToEnd(module.getBody());
-    function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(), builder.getFunctionType({}, {}));
+    function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(),
+                                    builder.getFunctionType({}, {}));
     function->setAttr("mg.pass", builder.getStringAttr(pass));
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
   RankedTensorType flat(int64_t elements, StringRef name = "flat") {
-    return RankedTensorType::get({elements}, builder.getF32Type(), LayoutAttr::get(builder.getContext(), {name}));
+    return RankedTensorType::get({elements}, builder.getF32Type(),
+                                 LayoutAttr::get(builder.getContext(), {name}));
   }
   RankedTensorType scalar() {
-    return RankedTensorType::get({}, builder.getF32Type(), LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>()));
+    return RankedTensorType::get({}, builder.getF32Type(),
+                                 LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>()));
   }
   ArrayAttr axes(const plan::Axes &names) {
     SmallVector<Attribute> list;
@@ -47,7 +50,8 @@ public:
     return over.empty() ? value : DemoteOp::create(builder, loc, value.getType(), value, axes(over));
   }
   Value allReduce(Value value, const plan::Axes &over) {
-    return over.empty() ? value : AllReduceOp::create(builder, loc, value.getType(), value, axes(over), "sum");
+    return over.empty() ? value
+                        : AllReduceOp::create(builder, loc, value.getType(), value, axes(over), "sum");
   }
 
   func::FuncOp finish() {
@@ -114,10 +118,10 @@ func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buck
   return f.finish();
 }
 
-// --- reduce ---------------------------------------------------------------------------------------------------------
+// --- reduce
 
-// First the axes that are no data axes, then the stages of a tie, then the data axes: a tied gradient is summed as a
-// whole, before it is divided.
+// First the axes that are no data axes, then the stages of a tie, then the data axes: a tied gradient is
+// summed as a whole, before it is divided.
 Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, const PlannedBucket &bucket) {
   const BucketKey &key = bucket.key;
   bool oneCall = key.tied.empty() && !bucket.sharded;
@@ -128,8 +132,8 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
     value = reduce;
   }
   if (bucket.sharded)
-    return ReduceScatterOp::create(f.builder, f.loc, f.flat(shardElements(mesh, bucket)), value, f.axes(key.data), 0,
-                                   "sum");
+    return ReduceScatterOp::create(f.builder, f.loc, f.flat(shardElements(mesh, bucket)), value,
+                                   f.axes(key.data), 0, "sum");
   return oneCall ? value : f.allReduce(value, key.data);
 }
 
@@ -161,32 +165,35 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
       f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
     gradients.push_back(reduced);
   }
-  Value lossSum = f.demote(f.argument(f.scalar(), "result", resultIndex("loss_sum")), others(mesh, loss.lossSum));
+  Value lossSum =
+      f.demote(f.argument(f.scalar(), "result", resultIndex("loss_sum")), others(mesh, loss.lossSum));
   Value tokens = f.demote(f.argument(f.scalar(), "result", resultIndex("tokens")), others(mesh, loss.tokens));
   Value squares = sumSquares(f, stage, mesh, buckets, gradients);
   if (!mesh.axes.empty()) {
     plan::Axes all;
     for (const plan::Axis &axis : mesh.axes)
       all.push_back(axis.name);
-    Value packed = PackOp::create(f.builder, f.loc, f.flat(3, "scalar"), ValueRange{lossSum, tokens, squares});
+    Value packed =
+        PackOp::create(f.builder, f.loc, f.flat(3, "scalar"), ValueRange{lossSum, tokens, squares});
     SmallVector<Type> scalars(3, f.scalar());
     auto totals = UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all));
     lossSum = totals.getResult(0), tokens = totals.getResult(1), squares = totals.getResult(2);
     f.result(lossSum, "result", resultIndex("loss_sum"));
     f.result(tokens, "result", resultIndex("tokens"));
   }
-  Value clip = f.argument(f.scalar(), "step_scalar", llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin());
+  Value clip = f.argument(f.scalar(), "step_scalar",
+                          llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin());
   auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), squares, tokens, clip);
   f.result(factor.getNorm(), "result", resultIndex("grad_norm"));
   f.result(factor.getFactor(), "factor");
   return f.finish();
 }
 
-// --- update ---------------------------------------------------------------------------------------------------------
+// --- update
 
 // ZeRO-1 updates the rank's slice and gathers the values.
-void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index, Value factor,
-                  Value scalars) {
+void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index,
+                  Value factor, Value scalars) {
   Type shard = f.flat(shardElements(mesh, bucket));
   Value value = f.argument(f.flat(bucket.elements), "value", index);
   Value gradient = f.argument(shard, bucket.sharded ? "gradient_shard" : "gradient", index);
@@ -194,8 +201,8 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
   ArrayAttr data = f.axes(bucket.key.data);
   if (bucket.sharded)
     value = SliceOp::create(f.builder, f.loc, shard, value, data, 0);
-  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, value, gradient, first, second, factor, scalars,
-                                bucket.key.decay);
+  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, value, gradient, first, second, factor,
+                                scalars, bucket.key.decay);
   Value updated = update.getNewValue();
   if (bucket.sharded)
     updated = AllGatherOp::create(f.builder, f.loc, f.flat(bucket.elements), updated, data, 0);

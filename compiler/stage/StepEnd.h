@@ -1,9 +1,10 @@
-// The functions that run once per training step. In: a stage's buckets, and over which axes the loss is pending.
-// Out: func.func begin (zeros), reduce (gradients, norm, clip factor) and update (optimizer) on the stage's buffers.
+// The functions that run once per training step. In: a stage's buckets, and over which axes the loss is
+// pending. Out: func.func begin (zeros), reduce (gradients, norm, clip factor) and update (optimizer) on the
+// stage's buffers.
 //
 // Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard,
-// first_moment, second_moment (index: bucket), result (of plan::kResults), step_scalar (of plan::kStepScalars; without
-// index: all of them), factor.
+// first_moment, second_moment (index: bucket), result (of plan::kResults), step_scalar (of
+// plan::kStepScalars; without index: all of them), factor.
 #pragma once
 
 #include "compiler/stage/Buckets.h"

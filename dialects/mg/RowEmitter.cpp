@@ -79,7 +79,8 @@ void RowEmitter::sumOverRows(Value result, Node node) {
 void RowEmitter::addAt(Value result, Place place, Node node) {
   int64_t size = tensorOf(result).getDimSize(layoutOf(result).indexOf(place.name));
   if (stored_.contains(result))
-    graph_.addAt(operand(result, Access::accumulate, dims(result)), {{dim(place.name, size), place.index}}, node);
+    graph_.addAt(operand(result, Access::accumulate, dims(result)), {{dim(place.name, size), place.index}},
+                 node);
 }
 
 int64_t RowEmitter::columnCount() const {
@@ -89,7 +90,7 @@ int64_t RowEmitter::columnCount() const {
   return count;
 }
 
-// --- scalars --------------------------------------------------------------------------------------------------------
+// --- scalars
 
 plan::Axes mgc::axesOf(ArrayAttr axes) {
   plan::Axes names;
@@ -140,7 +141,7 @@ RowEmitter::Node RowEmitter::instance() {
   return graph_.scalar(scalar(instance));
 }
 
-// --- comparisons ----------------------------------------------------------------------------------------------------
+// --- comparisons
 
 rowgen::Node mgc::greater(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b) {
   rowgen::Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
@@ -156,7 +157,7 @@ rowgen::Node mgc::lessI32(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node 
   return graph.map("slt", body, {a, b}, Element::i1);
 }
 
-// --- tables ---------------------------------------------------------------------------------------------------------
+// --- tables
 
 static std::string tableName(ArrayRef<float> table) {
   return llvm::formatv("table_{0}_{1:x-}", table.size(),
@@ -172,7 +173,8 @@ static Value tableAddress(OpBuilder &b, Location loc, const std::string &name, A
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(module.getBody());
     auto type = LLVM::LLVMArrayType::get(b.getF32Type(), table.size());
-    auto values = DenseElementsAttr::get(RankedTensorType::get({int64_t(table.size())}, b.getF32Type()), table);
+    auto values =
+        DenseElementsAttr::get(RankedTensorType::get({int64_t(table.size())}, b.getF32Type()), table);
     global = LLVM::GlobalOp::create(b, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, values);
   }
   return LLVM::AddressOfOp::create(b, loc, global);
@@ -191,11 +193,12 @@ rowgen::Node mgc::lookUp(rowgen::RowGraph &graph, ArrayRef<float> table, rowgen:
     Value last = arith::ConstantOp::create(
         b, loc, DenseElementsAttr::get(cast<ShapedType>(x[0].getType()), APInt(32, values.size() - 1)));
     Value inside = arith::MinUIOp::create(b, loc, x[0], last);
-    Value pointers = LLVM::GEPOp::create(b, loc, VectorType::get(lanes.getShape(), pointer), f32, base, inside);
+    Value pointers =
+        LLVM::GEPOp::create(b, loc, VectorType::get(lanes.getShape(), pointer), f32, base, inside);
     auto bits = VectorType::get(lanes.getShape(), b.getI1Type());
     Value all = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(bits, true));
-    return LLVM::masked_gather::create(b, loc, VectorType::get(lanes.getShape(), f32), pointers, all, ValueRange(),
-                                       b.getI32IntegerAttr(4));
+    return LLVM::masked_gather::create(b, loc, VectorType::get(lanes.getShape(), f32), pointers, all,
+                                       ValueRange(), b.getI32IntegerAttr(4));
   };
   return graph.map(name, body, {index});
 }

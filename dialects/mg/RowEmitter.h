@@ -1,12 +1,13 @@
-// From mg ops to row kernels. In: local row ops that share an iteration space. Out: one RowGraph, and what its operands
-// and scalars stand for. An op's emitRow adds its scalar body; values made by the same kernel are nodes, not loads.
+// From mg ops to row kernels. In: local row ops that share an iteration space. Out: one RowGraph, and what
+// its operands and scalars stand for. An op's emitRow adds its scalar body; values made by the same kernel
+// are nodes, not loads.
 #pragma once
 
 #include "compiler/kernels/RowGraph.h"
 #include "compiler/kernels/RowOps.h"
 #include "dialects/mg/Mg.h"
-#include "llvm/ADT/DenseMap.h"
 #include "runtime/plan/Plan.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace mgc {
 
@@ -25,15 +26,16 @@ public:
 
   explicit RowEmitter(const RowSpace &space);
 
-  // --- For the driver -----------------------------------------------------------------------------------------------
-  // Says that a result leaves the kernel: overwritten, or added to what is there.
+  // --- For the driver
+  // ----------------------------------------------------------------------------------------------- Says that
+  // a result leaves the kernel: overwritten, or added to what is there.
   void store(mlir::Value result, rowgen::Access access) { stored_[result] = access; }
   // Adds the op's body. Precondition: the op's space is within the emitter's.
   mlir::LogicalResult emit(RowOpInterface op);
   const std::vector<Operand> &operands() const { return operands_; }
   const std::vector<plan::Scalar> &scalars() const { return scalars_; }
 
-  // --- For emitRow --------------------------------------------------------------------------------------------------
+  // --- For emitRow
   rowgen::RowGraph &graph() { return graph_; }
   // The value at the current point: its node when this kernel makes it, else a load.
   Node value(mlir::Value value);
@@ -51,7 +53,8 @@ public:
   int64_t columnCount() const;
   Node seed();     // i64, of the run
   Node instance(); // i64, number of the block instance
-  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over dims.
+  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over
+  // dims.
   rowgen::Dim dim(mlir::StringAttr name, int64_t size);
   std::vector<rowgen::Dim> dims(mlir::Value value);
   rowgen::Operand operand(mlir::Value value, rowgen::Access access, std::vector<rowgen::Dim> dims);

@@ -1,4 +1,5 @@
-// The iteration space of a row op: which dimensions are rows, which columns. Read by fusion and by RowEmitter.
+// The iteration space of a row op: which dimensions are rows, which columns. Read by fusion and by
+// RowEmitter.
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -24,8 +25,8 @@ struct RowSpace {
   bool operator==(const RowSpace &) const = default;
 };
 
-// The space that the op's axis rule implies: whole or reduced dimensions at the end are columns; a result that has the
-// last dimensions only is a sum over rows.
+// The space that the op's axis rule implies: whole or reduced dimensions at the end are columns; a result
+// that has the last dimensions only is a sum over rows.
 RowSpace rowSpaceOf(mlir::Operation *op);
 
 // The dims of the named dimensions of a value.

@@ -45,6 +45,14 @@ def names_and_shapes(found, wanted, what):
     return failures
 
 
+def compare_bits(what, wanted, found):
+    failures = names_and_shapes(found, wanted, what)
+    for name in wanted if not failures else ():
+        if found[name].tobytes() != wanted[name].tobytes():
+            failures.append((f"{what} {name}: other bits", 1, 0))
+    return failures
+
+
 def compare_gradients(expect, wanted, found):
     """Gradients of step 0 before clipping, by tensor name."""
     failures = names_and_shapes(found, wanted, "gradient")

@@ -64,6 +64,11 @@ class CompareTest(unittest.TestCase):
         self.weights["lm_head.weight"][5] += self.expect["lr"][0]
         self.refused("weight lm_head.weight")
 
+    def test_bits(self):
+        self.weights["lm_head.weight"][5] *= -1
+        failures = compare.compare_bits("weight", self.golden.weights, self.weights)
+        self.assertEqual([failure[0] for failure in failures], ["weight lm_head.weight: other bits"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,6 +10,7 @@
 import argparse
 import concurrent.futures
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -53,16 +54,37 @@ def random_model(r):
     return config
 
 
-def random_layout(r):
+def random_sizes(r):
     sizes = [1, 2, 3, 4]
     layout = {"tp": r.choice(sizes), "pp": r.choice(sizes), "dp": r.choice(sizes), "mbs": r.choice([1, 2])}
-    layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4]) + (1 if r.random() < 0.05 else 0)
+    layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4, 6]) + (1 if r.random() < 0.05 else 0)
     layout["seq"] = r.choice([5, 8, 12, 16])
     layout["zero"] = r.choice([0, 1])
     layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved"])
     layout["vpp"] = r.choice([2, 3]) if layout["schedule"] == "interleaved" else 1
-    sp = r.random() < 0.5
-    return [f"--{name}={value}" for name, value in layout.items()] + ["--sp" if sp else "--no-sp"], layout
+    layout["sp"] = r.random() < 0.5
+    return layout
+
+
+def likely(model, layout):
+    """Whether the layout should be possible: most pairs are to run, not to be refused."""
+    tp, heads = layout["tp"], model.get("n_head") or model["num_attention_heads"]
+    groups = model.get("num_key_value_heads", heads)
+    inner = model.get("intermediate_size") or model.get("n_inner") or 4 * model["n_embd"]
+    vocabulary = -(-model["vocab_size"] // 128) * 128
+    layers = model.get("n_layer") or model["num_hidden_layers"]
+    return (heads // groups % (tp // math.gcd(groups, tp)) == 0 and inner % tp == 0 and vocabulary % tp == 0
+            and not (layout["sp"] and layout["seq"] % tp) and layout["pp"] * layout["vpp"] <= layers
+            and layout["gbs"] % (layout["mbs"] * layout["dp"]) == 0 and not (layout["vpp"] > 1 == layout["pp"]))
+
+
+def random_layout(r, model):
+    wanted = r.random() < 0.85
+    layout = random_sizes(r)
+    while wanted and not likely(model, layout):
+        layout = random_sizes(r)
+    flags = [f"--{name}={value}" for name, value in layout.items() if name != "sp"]
+    return flags + ["--sp" if layout["sp"] else "--no-sp"], layout
 
 
 def run(command, where):
@@ -112,7 +134,8 @@ def differences(one, many):
 
 def one_pair(binaries, seed):
     r = random.Random(seed)
-    model, (flags, layout) = random_model(r), random_layout(r)
+    model = random_model(r)
+    flags, layout = random_layout(r, model)
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:
         (where / "config.json").write_text(json.dumps(model))

@@ -4,35 +4,40 @@
 using namespace mlir;
 using namespace mgc;
 
-// --- stage ----------------------------------------------------------------------------------------------------------
+// --- stage
 
 static func::FuncOp forwardOf(Operation *from, StringRef block, SymbolTableCollection &symbols) {
   auto name = StringAttr::get(from->getContext(), block + ".forward");
   return symbols.lookupNearestSymbolFrom<func::FuncOp>(from, name);
 }
 
-static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets, SymbolTableCollection &symbols) {
+static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets,
+                                 SymbolTableCollection &symbols) {
   func::FuncOp block = forwardOf(place, place.getBlock(), symbols);
-  if (!block || place.getArgument() >= block.getNumArguments() || !block.getArgAttr(place.getArgument(), kParamAttr))
+  if (!block || place.getArgument() >= block.getNumArguments() ||
+      !block.getArgAttr(place.getArgument(), kParamAttr))
     return place.emitOpError() << "argument " << place.getArgument() << " of " << place.getBlock()
                                << ".forward is no parameter (stage_c2)";
   if (place.getBucket() >= buckets.size())
     return place.emitOpError() << "bucket " << place.getBucket() << " of " << buckets.size() << " (stage_c2)";
   int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
   int64_t last = int64_t(place.getOffset()) + (int64_t(place.getCount()) - 1) * int64_t(place.getStride());
-  if (int64_t(place.getOffset()) < 0 || int64_t(place.getStride()) < 0 || last + elements > int64_t(buckets[place.getBucket()].getElements()))
+  if (int64_t(place.getOffset()) < 0 || int64_t(place.getStride()) < 0 ||
+      last + elements > int64_t(buckets[place.getBucket()].getElements()))
     return place.emitOpError() << "ends at element " << last + elements << " of a bucket of "
                                << buckets[place.getBucket()].getElements() << " (stage_c2)";
   return success();
 }
 
-// How many of the instances first .. first + count - 1 the place covers; places of one parameter do not overlap.
+// How many of the instances first .. first + count - 1 the place covers; places of one parameter do not
+// overlap.
 static int64_t covered(PlaceOp place, int64_t first, int64_t count) {
   int64_t begin = place.getFirst(), end = begin + int64_t(place.getCount());
   return std::max<int64_t>(0, std::min(end, first + count) - std::max(begin, first));
 }
 
-static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places, SymbolTableCollection &symbols) {
+static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places,
+                                    SymbolTableCollection &symbols) {
   func::FuncOp forward = forwardOf(instance, instance.getBlock(), symbols);
   if (!forward || !forward->hasAttr("mg.block"))
     return instance.emitOpError() << instance.getBlock() << ".forward is no function of a block (stage_c1)";
@@ -74,7 +79,7 @@ LogicalResult StageOp::verifyRegions() {
   return success();
 }
 
-// --- kernel ---------------------------------------------------------------------------------------------------------
+// --- kernel
 
 std::optional<RowSpace> KernelOp::getSpace() {
   std::optional<RowSpace> space;
@@ -103,7 +108,7 @@ LogicalResult KernelOp::verify() {
   return success();
 }
 
-// --- moves ----------------------------------------------------------------------------------------------------------
+// --- moves
 
 LogicalResult PackOp::verify() {
   return tensorOf(getResult()).getNumElements() == int64_t(getValues().size())
@@ -117,7 +122,7 @@ LogicalResult UnpackOp::verify() {
              : emitOpError("as many scalars as elements expected (unpack_c1)");
 }
 
-// --- schedule -------------------------------------------------------------------------------------------------------
+// --- schedule
 
 LogicalResult ScheduleOp::verifyRegions() {
   for (auto [i, op] : llvm::enumerate(getBody().front()))

@@ -52,8 +52,9 @@ TEST(Elementwise, SumDropsAnyDims) {
     std::string result;
     int strideS, strideB, strideH, size;
   };
-  for (const Case &c : {Case{"h:37", 0, 0, 1, kH}, Case{"s:5 b:2", kB, 1, 0, kS * kB}, Case{"b:2 h:37", 0, kH, 1, kB * kH},
-                        Case{"s:5 h:37", kH, 0, 1, kS * kH}, Case{"s:5", 1, 0, 0, kS}, Case{"", 0, 0, 0, 1}}) {
+  for (const Case &c :
+       {Case{"h:37", 0, 0, 1, kH}, Case{"s:5 b:2", kB, 1, 0, kS * kB}, Case{"b:2 h:37", 0, kH, 1, kB * kH},
+        Case{"s:5 h:37", kH, 0, 1, kS * kH}, Case{"s:5", 1, 0, 0, kS}, Case{"", 0, 0, 0, 1}}) {
     std::vector<double> expected(c.size, 0);
     for (int s = 0; s < kS; ++s)
       for (int b = 0; b < kB; ++b)

@@ -26,7 +26,9 @@ struct Norm {
       sum += (v - m) * (v - m);
     return 1 / std::sqrt(sum / x.size() + kEpsilon);
   }
-  double y(const std::vector<double> &x, int i) const { return (x[i] - mean(x)) * rstd(x) * gamma[i] + beta[i]; }
+  double y(const std::vector<double> &x, int i) const {
+    return (x[i] - mean(x)) * rstd(x) * gamma[i] + beta[i];
+  }
 };
 
 struct Data {
@@ -90,9 +92,11 @@ TEST(Norm, LayerNorm) {
 
 TEST(Norm, RmsNorm) {
   Data data;
-  auto forward = runRowOps(oneOp("rms_norm", {kX, kW}, {kX, kRow}, "{epsilon = 1.0e-5 : f64}"), {data.x, data.gamma});
+  auto forward =
+      runRowOps(oneOp("rms_norm", {kX, kW}, {kX, kRow}, "{epsilon = 1.0e-5 : f64}"), {data.x, data.gamma});
   checkForward(data, data.norm(false), forward[0], nullptr, forward[1]);
-  auto dx = runRowOps(oneOp("rms_norm_grad", {kX, kW, kRow, kX}, {kX}), {data.x, data.gamma, forward[1], data.dy});
+  auto dx =
+      runRowOps(oneOp("rms_norm_grad", {kX, kW, kRow, kX}, {kX}), {data.x, data.gamma, forward[1], data.dy});
   auto dgamma = runRowOps(oneOp("rms_norm_weight_grad", {kX, kRow, kX}, {kW}), {data.x, forward[1], data.dy});
   checkGradients(data, data.norm(false), dx[0], dgamma[0]);
 }
@@ -101,10 +105,10 @@ TEST(Norm, RmsNorm) {
 TEST(Norm, FusedWithTheSumBefore) {
   Data data;
   Buffer other(randomFloats(kRows * kH, 9));
-  std::string text = "func.func @f(%a: " + kX + ", %b: " + kX + ", %g: " + kW + ") -> (" + kX + ", " + kX + ") {\n" +
-                     "%0 = mg.add %a, %b : (" + kX + ", " + kX + ") -> " + kX + "\n" +
-                     "%y, %r = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW + ") -> (" + kX + ", " +
-                     kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
+  std::string text = "func.func @f(%a: " + kX + ", %b: " + kX + ", %g: " + kW + ") -> (" + kX + ", " + kX +
+                     ") {\n" + "%0 = mg.add %a, %b : (" + kX + ", " + kX + ") -> " + kX + "\n" +
+                     "%y, %r = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (" + kX + ", " + kW + ") -> (" +
+                     kX + ", " + kRow + ")\nreturn %0, %y : " + kX + ", " + kX + "\n}";
   auto results = runRowOps(text, {data.x, other, data.gamma});
   Norm norm = data.norm(false);
   std::vector<double> sums, ys;

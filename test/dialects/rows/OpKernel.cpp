@@ -37,9 +37,10 @@ std::string oneOp(const std::string &name, const std::vector<std::string> &opera
     values += (i ? ", %a" : "%a") + std::to_string(i);
   for (size_t i = 0; i < results.size(); ++i)
     returned += (i ? ", %r#" : "%r#") + std::to_string(i);
-  return "func.func @f(" + list(operands, "%a") + ") -> (" + list(results) + ") {\n  %r:" +
-         std::to_string(results.size()) + " = mg." + name + " " + values + " " + attributes + " : (" + list(operands) +
-         ") -> (" + list(results) + ")\n  return " + returned + " : " + list(results) + "\n}\n";
+  return "func.func @f(" + list(operands, "%a") + ") -> (" + list(results) +
+         ") {\n  %r:" + std::to_string(results.size()) + " = mg." + name + " " + values + " " + attributes +
+         " : (" + list(operands) + ") -> (" + list(results) + ")\n  return " + returned + " : " +
+         list(results) + "\n}\n";
 }
 
 static int64_t evaluate(const plan::Scalar &scalar, const KernelContext &context) {
@@ -53,7 +54,8 @@ static int64_t evaluate(const plan::Scalar &scalar, const KernelContext &context
   return sum;
 }
 
-std::vector<Buffer> runRowOps(const std::string &text, std::vector<Buffer> arguments, const KernelContext &kernel) {
+std::vector<Buffer> runRowOps(const std::string &text, std::vector<Buffer> arguments,
+                              const KernelContext &kernel) {
   MLIRContext context;
   context.loadDialect<MgDialect, func::FuncDialect>();
   auto module = parseSourceString<ModuleOp>(text, &context);

@@ -1,9 +1,9 @@
-// Runs the row ops of a function as one kernel. In: the function's text and a buffer per argument. Out: a buffer per
-// result.
+// Runs the row ops of a function as one kernel. In: the function's text and a buffer per argument. Out: a
+// buffer per result.
 #pragma once
 
-#include "test/compiler/kernels/Harness.h"
 #include "runtime/plan/Plan.h"
+#include "test/compiler/kernels/Harness.h"
 
 #include <map>
 
@@ -32,6 +32,8 @@ std::string oneOp(const std::string &name, const std::vector<std::string> &opera
                   const std::vector<std::string> &results, const std::string &attributes = "");
 
 // Central difference of f at x.
-template <typename F> double slope(F f, double x, double step = 1e-5) { return (f(x + step) - f(x - step)) / (2 * step); }
+template <typename F> double slope(F f, double x, double step = 1e-5) {
+  return (f(x + step) - f(x - step)) / (2 * step);
+}
 
 } // namespace mgc::test

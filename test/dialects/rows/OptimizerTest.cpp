@@ -21,9 +21,9 @@ TEST(Optimizer, ClipFactor) {
     float squares, tokens, clip;
     double norm, factor;
   };
-  for (const Case &c : {Case{400, 4, 1, 5, 1 / (5 + 1e-6) / 4},  // clipped
-                        Case{400, 4, 10, 5, 0.25},                // below the bound
-                        Case{400, 4, 0, 5, 0.25},                 // no clipping
+  for (const Case &c : {Case{400, 4, 1, 5, 1 / (5 + 1e-6) / 4},           // clipped
+                        Case{400, 4, 10, 5, 0.25},                        // below the bound
+                        Case{400, 4, 0, 5, 0.25},                         // no clipping
                         Case{0, 4, 1, 0, 0.25}, Case{400, 0, 1, 0, 0}}) { // no tokens: nothing moves
     auto y = runRowOps(oneOp("clip_factor", {f32(""), f32(""), f32("")}, {f32(""), f32("")}),
                        {Buffer(std::vector<float>{c.squares}), Buffer(std::vector<float>{c.tokens}),

@@ -29,7 +29,9 @@ struct Spaces : testing::Test {
   MLIRContext context;
   std::string x = f32("s:3 b:2 h:4"), row = f32("s:3 b:2"), w = f32("h:4");
   Spaces() { context.loadDialect<MgDialect, func::FuncDialect>(); }
-  RowSpace::NamedDim dim(llvm::StringRef name, int64_t size) { return {StringAttr::get(&context, name), size}; }
+  RowSpace::NamedDim dim(llvm::StringRef name, int64_t size) {
+    return {StringAttr::get(&context, name), size};
+  }
 };
 
 TEST_F(Spaces, FollowTheRule) {

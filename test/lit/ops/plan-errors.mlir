@@ -1,0 +1,134 @@
+// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+
+func.func @f() { return }
+// expected-error@+1 {{@missing is no function (stage_c3)}}
+mg.stage 0 begin @missing reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward() attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  // expected-error@+1 {{expected number 0 and at least one instance (stage_c1)}}
+  mg.chunk 1 { mg.instance @layer }
+}
+
+// -----
+
+func.func @f() { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.chunk 0 {
+    // expected-error@+1 {{layer.forward is no function of a block (stage_c1)}}
+    mg.instance @layer
+  }
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{argument 1 of layer.forward is no parameter (stage_c2)}}
+  mg.place @layer 1 instances 0 count 1 bucket 0 offset 0 stride 0
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{bucket 1 of 1 (stage_c2)}}
+  mg.place @layer 0 instances 0 count 1 bucket 1 offset 0 stride 0
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{ends at element 24 of a bucket of 16 (stage_c2)}}
+  mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
+  mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16
+  mg.chunk 0 {
+    // expected-error@+1 {{argument 0 has a place in 1 of 2 instances (stage_c4)}}
+    mg.instance @layer first 1 count 2
+  }
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+func.func @einsum(%x: !x, %w: tensor<8x8xf32, #mg.layout<h, f>>) {
+  // expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
+  %0 = mg.kernel {
+    %1 = mg.einsum %x, %w : (!x, tensor<8x8xf32, #mg.layout<h, f>>) -> tensor<4x8xf32, #mg.layout<s, f>>
+    mg.yield %1 : tensor<4x8xf32, #mg.layout<s, f>>
+  } : tensor<4x8xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+!y = tensor<4x9xf32, #mg.layout<s, f>>
+func.func @spaces(%x: !x, %y: !y) {
+  // expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
+  %0:2 = mg.kernel {
+    %1 = mg.silu %x : (!x) -> !x
+    %2 = mg.silu %y : (!y) -> !y
+    mg.yield %1, %2 : !x, !y
+  } : !x, !y
+  return
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, v>>
+func.func @pick(%x: !x, %ids: tensor<4xi32, #mg.layout<s>>) {
+  %0 = mg.kernel {
+    %1 = mg.silu %x : (!x) -> !x
+    // expected-error@+1 {{reads places of a value of its own kernel (kernel_c2)}}
+    %2 = mg.pick %1, %ids : (!x, tensor<4xi32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
+    mg.yield %2 : tensor<4xf32, #mg.layout<s>>
+  } : tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @pack(%x: tensor<f32, #mg.layout<>>) {
+  // expected-error@+1 {{as many scalars as elements expected (pack_c1)}}
+  %0 = mg.pack %x, %x : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<3xf32, #mg.layout<scalar>>
+  return
+}
+
+// -----
+
+func.func @unpack(%x: tensor<2xf32, #mg.layout<scalar>>) {
+  // expected-error@+1 {{as many scalars as elements expected (unpack_c1)}}
+  %0 = mg.unpack %x : (tensor<2xf32, #mg.layout<scalar>>) -> (tensor<f32, #mg.layout<>>)
+  return
+}
+
+// -----
+
+func.func @f() { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.schedule 0 {
+    // expected-error@+1 {{waits for step 0, itself step 0 (schedule_c1)}}
+    mg.run "begin" chunk -1 microbatch -1 buffers [] waits [0]
+  }
+}

@@ -1,0 +1,66 @@
+// RUN: %mg-opt %s --mg-memory | FileCheck %s --enable-var-scope
+
+!x = tensor<4x32xf32, #mg.layout<s, h>>
+!t = tensor<4x32xf32, #mg.layout<t, h>>
+!g = tensor<128xf32, #mg.layout<flat>>
+
+module attributes {mg.mesh = #mg.mesh<tp = 2>} {
+
+// 512 bytes each: the third value lives where the first did; what is returned has no place in the frame.
+// CHECK-LABEL: func.func @reuse.forward(
+// CHECK-SAME:    mg.frame = 1024 : i64
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: [[FIRST:[0-9]+]]>}
+// CHECK:         mg.all_gather {{.*}} mg.frame = array<i64: [[SECOND:[0-9]+]]>
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: [[FIRST]]>}
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: -1>}
+func.func @reuse.forward(%x: !x) -> !x attributes {mg.block = "reuse", mg.pass = "forward"} {
+  %0 = mg.kernel {
+    %a = mg.silu %x : (!x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %1 = mg.all_gather %0 over [] {dim = 0} : !x -> !x
+  %2 = mg.kernel {
+    %a = mg.silu %1 : (!x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %3 = mg.kernel {
+    %a = mg.add %1, %2 : (!x, !x) -> !x
+    mg.yield %a : !x
+  } : !x
+  return %3 : !x
+}
+
+// A value that dies in an all-reduce is reduced in place, its other name too; one that is read again is not.
+// CHECK-LABEL: func.func @in_place.forward(
+// CHECK:         mg.all_reduce %{{.*}} over ["tp"] {mg.frame = array<i64: -1>, mg.in_place}
+// CHECK:         mg.rename {{.*}}mg.in_place
+// CHECK:         mg.all_reduce %{{.*}} over ["tp"] {mg.frame = array<i64: {{[0-9]+}}>} :
+func.func @in_place.forward(%x: !x) -> !t attributes {mg.block = "in_place", mg.pass = "forward"} {
+  %0 = mg.kernel {
+    %a = mg.silu %x : (!x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %1 = mg.all_reduce %0 over ["tp"] : !x -> !x
+  %2 = mg.rename %1 {from = "s", to = "t"} : (!x) -> !t
+  %3 = mg.all_reduce %2 over ["tp"] : !t -> !t
+  %4 = mg.kernel {
+    %a = mg.add %2, %3 : (!t, !t) -> !t
+    mg.yield %a : !t
+  } : !t
+  return %4 : !t
+}
+
+// A bucket of gradients is reduced where it lies.
+// CHECK-LABEL: func.func @reduce.0(
+// CHECK-SAME:    mg.frame = 0 : i64
+// CHECK:         mg.all_reduce %arg0 over ["tp"] {mg.frame = array<i64: -1>, mg.in_place}
+func.func @reduce.0(%g: !g {mg.buffer = {kind = "gradient", index = 0}}) -> (!g {mg.buffer = {kind = "gradient", index = 0}})
+    attributes {mg.pass = "reduce"} {
+  %0 = mg.all_reduce %g over ["tp"] : !g -> !g
+  %1 = mg.all_reduce %0 over ["tp"] : !g -> !g
+  return %1 : !g
+}
+}
