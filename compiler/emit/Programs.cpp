@@ -74,7 +74,8 @@ private:
 
   void placeResults(Operation *op) {
     if (op->hasAttr("mg.in_place")) {
-      places_[op->getResult(0)] = places_.at(op->getOperand(0));
+      Operand place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
+      places_[op->getResult(0)] = place;
       return;
     }
     ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef();

@@ -32,8 +32,8 @@ private:
     bool sawColumn = false;
     for (size_t id = 0; id < graph_.dims().size(); ++id) {
       const RowGraph::DimInfo &dim = graph_.dims()[id];
-      if (dim.size < 1 || dim.size > INT32_MAX)
-        fail("dim {}: size {}, expected 1 to {}", id, dim.size, INT32_MAX);
+      if (dim.size < 1)
+        fail("dim {}: size {}, expected at least 1", id, dim.size);
       if (dim.kind == DimKind::row && sawColumn)
         fail("dim {}: a row dim after a column dim; expected every row dim first", id);
       sawColumn |= dim.kind == DimKind::column;
@@ -83,6 +83,7 @@ private:
                graph_[position.dim].size - 1);
       } else {
         checkIndexNode(where, std::get<Node>(position.index));
+        checkCountable(where, position.dim);
       }
     }
     for (Dim dim : graph_[operand].dims)
@@ -97,6 +98,13 @@ private:
       fail("{}: the index %{} changes along the columns; expected a per-row value", where, node.id);
   }
 
+  // Positions that are nodes are i32. Any other dim may be longer: a bucket of 2^31 parameters is one dim.
+  void checkCountable(const std::string &where, Dim dim) {
+    if (graph_[dim].size > INT32_MAX)
+      fail("{}: dim {} has size {}, but positions are i32; expected at most {}", where, dim.id,
+           graph_[dim].size, INT32_MAX);
+  }
+
   void checkNode(Node node) {
     const RowGraph::NodeInfo &info = graph_[node];
     std::string where = fmt::format("node %{}", node.id);
@@ -108,6 +116,8 @@ private:
     }
     if (info.kind == Kind::index && graph_[info.dim].kind == DimKind::indexed)
       fail("{}: index of dim {}, which is not iterated", where, info.dim.id);
+    if (info.kind == Kind::index)
+      checkCountable(where, info.dim);
     if ((info.kind == Kind::map) && !info.body)
       fail("{}: map '{}' has no body", where, info.name);
     if (info.kind != Kind::reduce)

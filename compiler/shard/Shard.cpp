@@ -77,7 +77,7 @@ private:
       if (layout == wanted)
         return copy;
       auto steps = planReshard(layout, wanted);
-      // A complete copy next to a pending one serves only complete wishes: demoting it would cost as much as it saves.
+      // Slices and demotes are free; among equals the fewest steps.
       double cost = reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
       if (!best || cost < bestCost)
         std::tie(best, bestCost) = std::pair(copy, cost);

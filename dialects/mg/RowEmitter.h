@@ -27,8 +27,7 @@ public:
   explicit RowEmitter(const RowSpace &space);
 
   // --- For the driver
-  // ----------------------------------------------------------------------------------------------- Says that
-  // a result leaves the kernel: overwritten, or added to what is there.
+  // Says that a result leaves the kernel: overwritten, or added to what is there.
   void store(mlir::Value result, rowgen::Access access) { stored_[result] = access; }
   // Adds the op's body. Precondition: the op's space is within the emitter's.
   mlir::LogicalResult emit(RowOpInterface op);

@@ -5,6 +5,7 @@
 #include "runtime/exec/Inputs.h"
 #include "runtime/exec/Resolve.h"
 
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -65,6 +66,9 @@ private:
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
   void runOnAllRanks(const StepOrder &order);
+  using Results = std::array<float, 3>; // as plan::kResults
+  Results resultsOf(size_t rank) const;
+  Status verifyResults() const;
 
   const plan::Plan plan_;
   const EngineOptions options_;
@@ -178,12 +182,31 @@ Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, co
   MGC_TRY(checkBatch(plan_, batch));
   runOnAllRanks({step, &batch, scalars, &beforeUpdate});
   MGC_TRY(world_.communicator(0).cause());
+  MGC_TRY(verifyResults());
   return results();
 }
 
+ThreadEngine::Results ThreadEngine::resultsOf(size_t rank) const {
+  Results values;
+  std::memcpy(values.data(), arenas_[rank] + ranks_[rank].record.stage->resultsOffset, sizeof values);
+  return values;
+}
+
+// All ranks have the same results, to the bit: they come out of sums over all ranks, in one order.
+Status ThreadEngine::verifyResults() const {
+  const Results first = resultsOf(0);
+  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
+    const Results other = resultsOf(rank);
+    for (size_t i = 0; i < first.size(); ++i)
+      if (other[i] != first[i] && !(std::isnan(other[i]) && std::isnan(first[i])))
+        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], first[i],
+                      other[i], rank);
+  }
+  return Status::ok();
+}
+
 StepResult ThreadEngine::results() const {
-  std::array<float, 3> values; // as plan::kResults
-  std::memcpy(values.data(), arenas_[0] + plan_.stages[0].resultsOffset, sizeof values);
+  const Results values = resultsOf(0);
   return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
           values[2]};
 }

@@ -3,15 +3,19 @@
 #
 #   test/bench/compile.py --bin build/release/bin [--runs 5]
 #
-# Prints, per case, the median wall time of the whole process and its largest resident set, beside the goal; then how
-# time changes with depth (24 to 96 layers) and with ranks (64 to 1,024), measured alternately in the same run.
+# Prints, per case, the median wall time of the whole process, its median processor time (user and system: what it
+# takes however busy the machine is) and its largest resident set, beside the goal; then how the processor time changes
+# with depth (24 to 96 layers) and with ranks (64 to 1,024), measured alternately in the same run.
 import argparse
+import collections
 import json
 import os
 import pathlib
 import statistics
 import tempfile
 import time
+
+Run = collections.namedtuple("Run", "seconds cpu megabytes")
 
 
 def gpt(layers, hidden, heads, sequence=2048, vocabulary=51200):
@@ -31,7 +35,7 @@ FLAT = [  # name, less, more
 
 
 def measure(mgc, where, model, tp, pp, dp, microbatches=None):
-    """Seconds and MB of one compile."""
+    """One compile, as a Run."""
     config = where / "config.json"
     config.write_text(json.dumps(model))
     flags = [f"--tp={tp}", f"--pp={pp}", f"--dp={dp}", "--seq=2048", "--mbs=1", f"--gbs={(microbatches or pp) * dp}"]
@@ -42,7 +46,11 @@ def measure(mgc, where, model, tp, pp, dp, microbatches=None):
     seconds = time.perf_counter() - begin
     if status:
         raise SystemExit((where / "log").read_text())
-    return seconds, usage.ru_maxrss / 1024
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def middle(runs, field):
+    return statistics.median(getattr(run, field) for run in runs)
 
 
 def main():
@@ -56,12 +64,14 @@ def main():
         for name, model, tp, pp, dp, seconds, megabytes in CASES:
             runs = [measure(mgc, where, model, tp, pp, dp) for _ in range(options.runs + 1)][1:]
             memory = f" (goal {megabytes})" if megabytes else ""
-            print(f"{name}: {statistics.median(r[0] for r in runs):.2f} s (goal {seconds}), "
-                  f"{max(r[1] for r in runs):.0f} MB{memory}")
+            print(f"{name}: {middle(runs, 'seconds'):.2f} s (goal {seconds}), {middle(runs, 'cpu'):.2f} s of processor "
+                  f"time, {max(run.megabytes for run in runs):.0f} MB{memory}", flush=True)
         for name, less, more in FLAT:
-            # Equal numbers of microbatches: only the fact under test changes.
-            pairs = [(measure(mgc, where, *less, 16)[0], measure(mgc, where, *more, 16)[0]) for _ in range(options.runs + 1)][1:]
-            print(f"{name}: x {statistics.median(b / a for a, b in pairs):.2f} (goal 0.8 to 1.2)")
+            # Equal numbers of microbatches: only the fact under test changes. The first pair warms up.
+            pairs = [(measure(mgc, where, *less, 16).cpu, measure(mgc, where, *more, 16).cpu)
+                     for _ in range(options.runs + 1)][1:]
+            print(f"{name}: x {statistics.median(more / less for less, more in pairs):.2f} (goal 0.8 to 1.2)", flush=True)
+    print(f"medians of {options.runs} runs, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -166,8 +166,11 @@ def main():
     counts = {"equal": 0, "refused": 0, "wrong": 0}
     seeds = range(options.seed * 1_000_000, options.seed * 1_000_000 + options.count)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for verdict, text in pool.map(lambda s: one_pair(options.bin.resolve(), s), seeds):
+        judged = pool.map(lambda s: one_pair(options.bin.resolve(), s), seeds)
+        for done, (verdict, text) in enumerate(judged, 1):
             counts[verdict] += 1
+            if done % 100 == 0:
+                print(f"{done} pairs: {counts}", flush=True)
             if text:
                 print(text, flush=True)
     print(f"{options.count} pairs: {counts['equal']} equal their one-rank run, {counts['refused']} refused with an "

@@ -3,11 +3,14 @@
 # runs all of them, or `mgrun`), or its training run differs from the plan's own (losses, norms, gradients, weights).
 # A mutant that nothing notices is a fact nobody checks.
 #
-#   test/mutation/mutate.py --bin build/release/bin --plan PLAN [--sample N --seed S]
+#   test/mutation/mutate.py --bin build/release/bin --model gpt2 [--sample N --seed S]       a small model, compiled here
+#   test/mutation/mutate.py --bin build/release/bin --plan PLAN
 #
-# Facts: every collective (dropped, doubled, over other axes), every scale factor of a coordinate, every local move, the
-# accumulation of every gradient product, every send and receive (dropped, doubled, swapped with the next, other
-# microbatch) and every wait (dropped).
+# Data: tokens at random and labels of which each rank ignores another number, so that no two ranks or microbatches agree.
+#
+# Facts: every instruction (dropped), every collective (doubled, over other axes, with another reduction), every slice and
+# demote (over other axes), the accumulation and the transpositions of every product, every scale factor of a coordinate,
+# every scalar of attention, every step of the schedule (dropped, other microbatch, other place, swapped) and every wait.
 import argparse
 import concurrent.futures
 import copy
@@ -15,14 +18,30 @@ import json
 import pathlib
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 
+import numpy
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import safetensors  # noqa: E402
 
+GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
+        "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "initializer_range": 0.2}
+QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 100, "tie_word_embeddings": True,
+         "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
+         "initializer_range": 0.2}
+MODELS = {  # name: config.json, layout
+    "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
+    "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
+    "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "tie_word_embeddings": False},
+                        "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
+}
 STEPS, SECONDS = 2, 120
+WAIT = "8"  # seconds until ranks that wait for each other in vain give up
 
 
 def fnv1a(data):
@@ -42,141 +61,259 @@ def write(document, plan):
     (plan / "plan.json").write_text(text)
 
 
-def mutants(document):
-    """(what, function that changes a copy of the document in place)"""
-    plan = document["plan"]
-    axes = [axis["name"] for axis in plan["mesh"]["axes"]]
+def write_batches(path, plan):
+    """As mgrun's --data: input_ids and labels, [steps, samples, positions], a fifth of the labels ignored."""
+    shape = (STEPS, plan["globalBatchSize"], plan["sequenceLength"])
+    r = numpy.random.default_rng(1)
+    tokens = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
+    labels = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
+    labels[r.random(shape) < 0.2] = -100
+    size = tokens.nbytes
+    header = json.dumps({name: {"dtype": "I32", "shape": shape, "data_offsets": [begin, begin + size]}
+                         for name, begin in (("input_ids", 0), ("labels", size))}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + tokens.tobytes() + labels.tobytes())
+
+
+# A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
+def mutants(plan):
+    sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
+    zeros = zero_results(plan)
     for p, program in enumerate(plan["programs"]):
         for i, instruction in enumerate(program["instructions"]):
-            where = f"{program['name']}[{i}] {instruction['label']}"
-            yield from instruction_mutants(instruction, (p, i), where, axes)
+            if instruction["op"] == "move" and (p, instruction["operands"][0]["segment"]) in zeros:
+                continue
+            where, path = f"{program['name']}[{i}] {instruction['label']}", ("programs", p, "instructions")
+            yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
+            for what, change in instruction_mutants(instruction, sizes):
+                yield f"{where}: {what}", (*path, i), change
     for s, stage in enumerate(plan["stages"]):
-        for i, step in enumerate(stage["schedule"]):
-            yield from step_mutants(stage["schedule"], step, (s, i))
+        for i in range(len(stage["schedule"])):
+            step = stage["schedule"][i]
+            where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step.get('microbatch', -1)}"
+            for what, change in step_mutants(stage, i):
+                yield f"{where}: {what}", ("stages", s, "schedule"), change
 
 
-def part(instruction, name):
-    return instruction[name] if name in instruction else (instruction.get("body") or {}).get(name)
+def zero_results(plan):
+    """(program, segment) that are the loss and the tokens of stages without labels: zeros, wherever they are moved."""
+    found = set()
+    for stage in plan["stages"]:
+        if not any(given["kind"] == "labels" for given in stage["inputs"]):
+            results = range(stage["resultsOffset"], stage["resultsOffset"] + 8)
+            found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
+                      for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}
+    return found
 
 
-def instruction_mutants(instruction, at, where, axes):
-    p, i = at
-
-    def here(document):
-        return document["plan"]["programs"][p]["instructions"]
-
-    collective = part(instruction, "collective")
-    if collective is not None:
-        yield f"{where}: dropped", lambda d: here(d).pop(i)
-        yield f"{where}: doubled", lambda d: here(d).insert(i, copy.deepcopy(here(d)[i]))
-        for axis in axes:
-            if collective["axes"] and [axis] != collective["axes"]:
-                yield f"{where}: over {axis}", lambda d, a=axis: part(here(d)[i], "collective").update(axes=[a])
-    if part(instruction, "move") is not None:
-        yield f"{where}: move dropped", lambda d: here(d).pop(i)
-    gemm = part(instruction, "gemm")
-    if gemm is not None:
-        yield f"{where}: accumulate flipped", lambda d: part(here(d)[i], "gemm").update(accumulate=not gemm["accumulate"])
-    kernel = part(instruction, "rowKernel")
-    if kernel is not None:
-        yield f"{where}: kernel dropped", lambda d: here(d).pop(i)
-        for n, scalar in enumerate(kernel["scalars"]):
-            for t in range(len(scalar.get("terms", []))):
-                yield (f"{where}: scalar {n} doubled", lambda d, n=n, t=t: part(here(d)[i], "rowKernel")["scalars"][n]["terms"][t].update(
-                    scale=2 * part(here(d)[i], "rowKernel")["scalars"][n]["terms"][t]["scale"]))
+def instruction_mutants(instruction, sizes):
+    kind = instruction["op"]
+    if kind == "collective":
+        yield from collective_mutants(instruction, sizes)
+    if kind == "move" and "axes" in instruction:
+        yield from axes_mutants(instruction, sizes)
+    if kind == "gemm":
+        yield "accumulate flipped", lambda i: i.update(accumulate=not i.get("accumulate", False))
+        # A vector is its own transpose.
+        for name, matrix in (("transposeA", ("m", "k")), ("transposeB", ("k", "n"))):
+            if min(instruction[size] for size in matrix) > 1:
+                yield f"{name} flipped", lambda i, name=name: i.update({name: not i.get(name, False)})
+    if kind == "attention":
+        yield from attention_mutants(instruction)
+    if kind == "rowKernel":
+        yield "one row less", lambda i: i.update(range=i["range"] - 1)
+        for n, scalar in enumerate(instruction.get("scalars", [])):
+            yield from scalar_mutants(f"scalar {n}", lambda i, n=n: i["scalars"][n], scalar, sizes)
 
 
-def step_mutants(schedule, step, at):
-    s, i = at
-    where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step['microbatch']}"
+def collective_mutants(collective, sizes):
+    operands = collective["operands"]
+    # Again has an effect where the result is the source, except for a maximum: that of equal numbers is the number.
+    if operands[0] == operands[1] and collective.get("reduce") != "max":
+        yield "doubled", lambda i: i.update(chunk=i["chunk"], operands=i["operands"], again=True)
+    if collective["kind"] in ("allReduce", "reduceScatter"):
+        other = "sum" if collective.get("reduce") == "max" else "max"
+        yield f"reduces with {other}", lambda i: i.update(reduce=other)
+    if "axes" in collective:
+        yield from axes_mutants(collective, sizes)
+    if "stages" in collective:
+        yield "one stage less", lambda i: i["stages"].pop()
 
-    def here(document):
-        return document["plan"]["stages"][s]["schedule"]
 
-    def drop(document):
-        steps = here(document)
-        steps.pop(i)
-        for later in steps[i:]:
-            later["waits"] = [w - (w > i) for w in later["waits"] if w != i]
+def axes_mutants(instruction, sizes):
+    for axis in sizes:
+        if [axis] != instruction["axes"]:
+            yield f"over {axis}", lambda i, axis=axis: i.update(axes=[axis])
+    if len(instruction["axes"]) > 1:
+        for n, axis in enumerate(instruction["axes"]):
+            yield f"without {axis}", lambda i, n=n: i["axes"].pop(n)
 
-    def swap(document):
-        steps = here(document)
-        steps[i], steps[i + 1] = steps[i + 1], steps[i]
 
-    for n in range(len(step["waits"])):
-        yield f"{where}: wait {step['waits'][n]} dropped", lambda d, n=n: here(d)[i]["waits"].pop(n)
-    yield f"{where}: dropped", drop
-    if step["kind"] in ("send", "recv"):
-        yield f"{where}: other microbatch", lambda d: here(d)[i].update(microbatch=step["microbatch"] + 1)
-        yield f"{where}: other value", lambda d: here(d)[i].update(value=step["value"] + 1)
-    following = schedule[i + 1] if i + 1 < len(schedule) else None
-    if following and following["kind"] == step["kind"] == "run" and following["microbatch"] >= 0 <= step["microbatch"]:
-        yield f"{where}: swapped with the next", swap
+def attention_mutants(attention):
+    yield "scale doubled", lambda i: i.update(scale=2 * i["scale"])
+    yield "window of 2", lambda i: i.update(window=2)
+    if attention.get("dropout"):
+        yield "dropout doubled", lambda i: i.update(dropout=2 * i["dropout"])
+        yield "another site", lambda i: i.update(site=i.get("site", 0) + 1)
+        yield "no instance", lambda i: i.update(instance={"kind": "linear"})
+        yield "no seed", lambda i: i.update(seed={"kind": "linear"})
+        if attention.get("headOffset", {}).get("terms"):
+            yield "no head offset", lambda i: i.pop("headOffset")
+        if attention["g"] > 1:
+            yield "group stride doubled", lambda i: i.update(groupStride=2 * i["groupStride"])
+
+
+def scalar_mutants(name, of, scalar, sizes):
+    if scalar["kind"] != "linear":
+        yield f"{name} is 5", lambda i: (of(i).clear(), of(i).update(kind="linear", value=5))
+    for t, term in enumerate(scalar.get("terms", [])):
+        yield f"{name} doubled", lambda i, t=t: of(i)["terms"][t].update(scale=2 * of(i)["terms"][t]["scale"])
+        for axis in sizes:
+            if [axis] != term["axes"]:
+                yield f"{name} of {axis}", lambda i, t=t, axis=axis: of(i)["terms"][t].update(axes=[axis])
+
+
+def relabel(steps, new):
+    """Waits name steps by number: after a change they name the same steps, and those that are gone no more."""
+    for step in steps:
+        step["waits"] = [new(wait) for wait in step.get("waits", []) if new(wait) is not None]
+
+
+def drop(steps, i):
+    steps.pop(i)
+    relabel(steps, lambda wait: None if wait == i else wait - (wait > i))
+
+
+def swap(steps, i):
+    steps[i], steps[i + 1] = steps[i + 1], steps[i]
+    relabel(steps, lambda wait: {i: i + 1, i + 1: i}.get(wait, wait))
+
+
+def step_mutants(stage, i):
+    steps, step = stage["schedule"], stage["schedule"][i]
+    for n, wait in enumerate(step.get("waits", [])):
+        yield f"wait {wait} dropped", lambda l, n=n: l[i]["waits"].pop(n)
+    yield "dropped", lambda l: drop(l, i)
+    if step["kind"] != "run":
+        yield "other value", lambda l: l[i].update(value=l[i]["value"] + 1)
+        yield "other place", lambda l: l[i].update(offset=l[i]["offset"] + 4)
+    if "microbatch" in step:
+        yield "other microbatch", lambda l: l[i].update(microbatch=l[i]["microbatch"] ^ 1)
+    # Positions may lie before those of the keys, which have the same numbers when neither is split.
+    positions = {given["offset"] for given in stage["inputs"] if given["kind"] in ("positions", "keyPositions")}
+    for n, slot in enumerate(step.get("slots", [])):
+        if not {slot, slot + 64} <= positions:
+            yield f"slot {n} elsewhere", lambda l, n=n: l[i]["slots"].__setitem__(n, l[i]["slots"][n] + 64)
+    if i + 1 < len(steps) and order_matters(stage, step, steps[i + 1]):
+        yield "swapped with the next", lambda l: swap(l, i)
+
+
+def order_matters(stage, step, following):
+    """Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no loss."""
+    if step["kind"] != following["kind"]:
+        return False
+    if step["kind"] != "run":
+        return step["peer"] == following["peer"]
+    if stage["chunks"][step["chunk"]]["name"] == "begin":
+        return any(given["kind"] == "labels" for given in stage["inputs"])
+    microbatches = {s.get("microbatch", -1) for s in (step, following)}
+    return len(microbatches) == 1 or -1 in microbatches
+
+
+def mutate(document, path, change):
+    mutant = copy.deepcopy(document)
+    target = mutant["plan"]
+    for key in path:
+        target = target[key]
+    change(target)
+    for program in mutant["plan"]["programs"]:  # "again" is not of the format
+        for i, instruction in reversed(list(enumerate(program["instructions"]))):
+            if instruction.pop("again", False):
+                program["instructions"].insert(i, copy.deepcopy(instruction))
+    return mutant
 
 
 class Judge:
-    def __init__(self, options):
-        self.bin, self.plan = options.bin.resolve(), options.plan.resolve()
-        self.data = ["--data", str(options.data.resolve())] if options.data else ["--mock-data"]
+    def __init__(self, options, folder):
+        self.bin, self.plan, self.data = options.bin.resolve(), options.plan.resolve(), folder / "data.safetensors"
+        write_batches(self.data, read(self.plan)["plan"])
         self.baseline = self.outcome(self.plan)
         if isinstance(self.baseline, str):
             raise SystemExit(f"the plan itself fails: {self.baseline}")
+        if self.outcome(self.plan) != self.baseline:
+            raise SystemExit("two runs of the plan itself differ")
 
     def outcome(self, plan):
         """What a run gives, or how it was refused."""
         with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
             where = pathlib.Path(folder)
             for command in ([self.bin / "mgc", "explain", plan, "--json"],
-                            [self.bin / "mgrun", plan, *self.data, "--train-iters", str(STEPS), "--seed", "3", "--lr", "1e-2",
-                             "--clip-grad", "0.1", "--log", where / "log", "--save", where / "weights",
-                             "--save-gradients", where / "gradients", "--timeout", "20"]):
+                            [self.bin / "mgrun", plan, "--data", self.data, "--train-iters", str(STEPS), "--seed", "3", "--lr", "1e-2",
+                             "--lr-decay-style", "constant", "--clip-grad", "0.1", "--log", where / "log", "--save",
+                             where / "weights", "--save-gradients", where / "gradients", "--timeout", WAIT]):
                 try:
                     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
                 except subprocess.TimeoutExpired:
                     return "hangs"
                 if done.returncode not in (0, 1):
-                    return f"crashes with {done.returncode}"
+                    return f"crashes with {done.returncode}: {' '.join(map(str, command))}"
                 if done.returncode:
-                    return f"refused: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else ''}"
+                    return f"refused: {done.stderr.strip()[:300]}"
             steps = [json.loads(line) for line in open(where / "log")]
             return ([(r["loss"], r["grad_norm"], r["tokens"]) for r in steps],
                     {n: t.tobytes() for n, t in safetensors.load(where / "gradients").items()},
                     {n: t.tobytes() for n, t in safetensors.load(where / "weights" / "model.safetensors").items()})
 
-    def verdict(self, document, change):
+    def verdict(self, mutant):
         with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
             plan = pathlib.Path(folder) / "plan"
             shutil.copytree(self.plan, plan)
-            mutant = copy.deepcopy(document)
-            change(mutant)
             write(mutant, plan)
             found = self.outcome(plan)
         if isinstance(found, str):
-            return "bad" if found == "hangs" or found.startswith("crashes") else "refused", found
+            return ("bad" if found.startswith(("hangs", "crashes")) else "refused"), found
         return ("survives", "nothing differs") if found == self.baseline else ("differs", "")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
-    parser.add_argument("--plan", type=pathlib.Path, required=True)
-    parser.add_argument("--data", type=pathlib.Path)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--plan", type=pathlib.Path)
+    what.add_argument("--model", choices=sorted(MODELS), help="a small model of this name, compiled here")
     parser.add_argument("--sample", type=int, default=0, help="0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="mutants that have this in their name")
+    parser.add_argument("--verbose", action="store_true", help="list every mutant")
     options = parser.parse_args()
-    judge, document = Judge(options), read(options.plan)
-    everything = list(mutants(document))
+    with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
+        if options.model:
+            options.plan = compiled(options.bin.resolve(), options.model, pathlib.Path(folder))
+        sys.exit(judge_all(options, pathlib.Path(folder)))
+
+
+def compiled(binaries, name, folder):
+    config, flags = MODELS[name]
+    (folder / "config.json").write_text(json.dumps(config))
+    subprocess.run([binaries / "mgc", "compile", "config.json", "-o", "plan", *flags.split()], cwd=folder, check=True,
+                   capture_output=True)
+    return folder / "plan"
+
+
+def judge_all(options, folder):
+    judge, document = Judge(options, folder), read(options.plan)
+    everything = [m for m in mutants(document["plan"]) if options.only in m[0]]
     if options.sample and options.sample < len(everything):
         everything = random.Random(options.seed).sample(everything, options.sample)
     counts = {"refused": 0, "differs": 0, "survives": 0, "bad": 0}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for (what, _), (verdict, why) in zip(everything, pool.map(lambda m: judge.verdict(document, m[1]), everything)):
+        judged = pool.map(lambda m: judge.verdict(mutate(document, m[1], m[2])), everything)
+        for (what, *_), (verdict, why) in zip(everything, judged):
             counts[verdict] += 1
-            if verdict in ("survives", "bad"):
+            if options.verbose or verdict in ("survives", "bad"):
                 print(f"{what}: {verdict}: {why}", flush=True)
     print(f"{len(everything)} mutants: " + ", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
-    sys.exit(1 if counts["survives"] or counts["bad"] or not everything else 0)
+    return 1 if counts["survives"] or counts["bad"] or not everything else 0
 
 
 if __name__ == "__main__":

@@ -59,9 +59,21 @@ TEST(Refusals, SizesAndDims) {
   RowGraph g;
   Dim bad = g.addDim(DimKind::column, 0), late = g.addDim(DimKind::row, 3);
   g.store(g.addOperand(Element::f32, Access::out, {bad, late, late}), g.constant(1));
-  EXPECT_EQ(errorOf(g), "dim 0: size 0, expected 1 to 2147483647\n"
+  EXPECT_EQ(errorOf(g), "dim 0: size 0, expected at least 1\n"
                         "dim 1: a row dim after a column dim; expected every row dim first\n"
                         "operand 0: has dim 1 twice");
+}
+
+// A whole bucket of parameters may be one long dim, as long as nobody asks for positions in it.
+TEST(Refusals, PositionsInLongDims) {
+  RowGraph g;
+  Dim c = g.addDim(DimKind::column, int64_t(1) << 31);
+  Operand x = g.addOperand(Element::f32, Access::in, {c});
+  g.store(g.addOperand(Element::f32, Access::out, {}), g.reduce(Reduction::sum, g.load(x)));
+  EXPECT_EQ(errorOf(g), "");
+  g.store(g.addOperand(Element::i32, Access::out, {c}), g.index(c));
+  EXPECT_EQ(errorOf(g),
+            "node %2: dim 0 has size 2147483648, but positions are i32; expected at most 2147483647");
 }
 
 TEST(Refusals, UnresolvedSymbols) {
