@@ -15,3 +15,8 @@ target_include_directories(mgc_mlir SYSTEM INTERFACE ${MLIR_INCLUDE_DIRS} ${LLVM
 target_link_libraries(mgc_mlir INTERFACE MLIR LLVM)
 target_link_directories(mgc_mlir INTERFACE ${LLVM_LIBRARY_DIRS})
 target_compile_options(mgc_mlir INTERFACE -fno-exceptions)
+if(MGC_SANITIZE MATCHES address)
+  add_library(mgc_asan_options STATIC ${CMAKE_CURRENT_LIST_DIR}/AsanOptions.cpp)
+  target_link_libraries(mgc_mlir INTERFACE mgc_asan_options)
+  target_link_options(mgc_mlir INTERFACE LINKER:-u,__asan_default_options)
+endif()

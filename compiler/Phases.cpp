@@ -42,21 +42,34 @@ static Result<size_t> indexOf(StringRef name, StringRef flag) {
   return errorf("{} {}: there is no such phase\n  phases: {}", flag.str(), name.str(), phaseNames());
 }
 
+Status mgc::writeModule(ModuleOp module, const std::string &path) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path.empty() ? "-" : path, error);
+  if (!error) {
+    module.print(file);
+    file.flush();
+    error = file.error();
+    file.clear_error(); // else the stream ends the process
+  }
+  return error ? errorf("{}: cannot be written: {}", path.empty() ? "standard output" : path, error.message())
+               : Status::ok();
+}
+
 static Status dump(ModuleOp module, size_t index, const std::filesystem::path &directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  std::string path = (directory / fmt::format("{:02}-{}.mlir", index, phases()[index].name.str())).string();
-  llvm::raw_fd_ostream file(path, error);
-  if (error)
-    return errorf("{}: cannot be written: {}", path, error.message());
-  module.print(file);
-  return Status::ok();
+  std::string name = fmt::format("{:02}-{}.mlir", index, phases()[index].name.str());
+  return writeModule(module, (directory / name).string());
 }
 
 Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   auto recorded = module->getAttrOfType<StringAttr>("mg.phase");
   std::string from = !options.from.empty() ? options.from : recorded ? recorded.str() : "import";
   MGC_ASSIGN(first, indexOf(from, "--compile-from"));
+  if (recorded && recorded != from)
+    return errorf("--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
+                  "module that does not say its phase",
+                  from, recorded.str());
   size_t last = phases().size() - 1;
   if (!options.to.empty()) {
     MGC_ASSIGN(to, indexOf(options.to, "--compile-to"));

@@ -25,6 +25,9 @@ struct PhaseOptions {
   std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
 };
 
+// Prints the IR into a file; an empty path is standard output.
+Status writeModule(mlir::ModuleOp module, const std::string &path);
+
 // Runs the phases after `from` up to `to`, verifying after each. Messages of the passes become the error.
 Status runPhases(mlir::ModuleOp module, const PhaseOptions &options);
 

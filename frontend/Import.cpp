@@ -40,6 +40,9 @@ static DictionaryAttr placementAttr(Builder &builder, const Layout &layout) {
   if (layout.sequenceParallel) {
     sequence.push_back(builder.getNamedAttr("with", builder.getStringAttr("h")));
     sequence.push_back(builder.getNamedAttr("extra", axesAttr(builder, {"tp"})));
+    // One group of keys and values takes no part of tp; it is replicated over tp like fewer groups than ranks.
+    if (layout.mesh().named.at("tpg").empty())
+      sequence.push_back(builder.getNamedAttr("without", builder.getStringAttr("g")));
   }
   return builder.getDictionaryAttr({row("b", "dp"), row("g", "tpg"), row("r", "tpr"), row("f", "tp"),
                                     row("v", "tp"),

@@ -32,12 +32,12 @@ std::vector<std::string> axesOf(MeshAttr mesh) {
 class Reader {
 public:
   Reader(MLIRContext *context, MeshAttr mesh, const std::string &path)
-      : builder(context), axes(axesOf(mesh)), problems(path) {}
+      : builder(context), axes(axesOf(mesh)), path(path), problems(path) {}
 
   Result<DictionaryAttr> read(const nlohmann::json &table) {
     SmallVector<NamedAttribute> rows;
     if (!table.is_object())
-      return errorf("the file holds no JSON object; expected dimension names with lists of axes");
+      return errorf("{}: holds no JSON object; expected dimension names with lists of axes", path);
     for (const auto &[name, row] : table.items()) {
       if (isDimension(name, name))
         rows.push_back(builder.getNamedAttr(name, rowOf(name, row)));
@@ -63,15 +63,17 @@ private:
     for (const auto &[key, value] : row.items()) {
       if (key == "axes" || key == "extra")
         entries.push_back(builder.getNamedAttr(key, listOf(name + "." + key, value)));
-      else if (key == "with" && value.is_string() &&
-               isDimension(name + ".with", value.get_ref<const std::string &>()))
+      else if ((key == "with" || key == "without") && value.is_string() &&
+               isDimension(name + "." + key, value.get_ref<const std::string &>()))
         entries.push_back(
             builder.getNamedAttr(key, builder.getStringAttr(value.get_ref<const std::string &>())));
-      else if (key != "with" || !value.is_string())
-        problems.add("{}.{}: not understood; a row has axes, with and extra", name, printable(key));
+      else if ((key != "with" && key != "without") || !value.is_string())
+        problems.add("{}.{}: not understood; a row has axes, with, extra and without", name, printable(key));
     }
     if (!row.contains("axes") || row.contains("with") != row.contains("extra"))
       problems.add("{}: a row needs axes, and with and extra together or not at all", name);
+    if (row.contains("without") && !row.contains("extra"))
+      problems.add("{}: without says where extra is not taken, and there is no extra", name);
     return builder.getDictionaryAttr(entries);
   }
 
@@ -94,6 +96,7 @@ private:
 
   Builder builder;
   std::vector<std::string> axes;
+  std::string path;
   Problems problems;
 };
 
@@ -103,6 +106,11 @@ Status setPlacement(ModuleOp module, const std::string &path) {
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
   if (!mesh)
     return errorf("the module has no {}", kMeshAttr.str());
+  auto phase = module->getAttrOfType<StringAttr>(kPhaseAttr);
+  if (phase && phase != "import" && phase != "grad")
+    return errorf("--rules {}: the module is in phase {}, in which the placement is decided already; start from "
+                  "the model, or from phase import or grad",
+                  path, phase.str());
   MGC_ASSIGN(text, readFile(path, kMaxRulesBytes));
   Result<nlohmann::json> table = parseJson(text);
   if (!table.isOk())

@@ -6,6 +6,7 @@
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
 #include "tools/PlanFacts.h"
+#include "tools/Process.h"
 
 #include <nlohmann/json.hpp>
 
@@ -40,18 +41,18 @@ std::string axesText(const plan::Mesh &mesh) {
 }
 
 void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
-  fmt::print("model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)),
-             plan.dtype);
-  fmt::print("mesh       {}\n", axesText(plan.mesh));
-  fmt::print("batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
-             plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
-  fmt::print("schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
-             plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
-             100 * facts.bubble);
-  fmt::print("optimizer  AdamW, {}\n",
-             plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
-  fmt::print("work       {}FLOP a step on all ranks\n",
-             countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
+  say(stdout, "model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)),
+      plan.dtype);
+  say(stdout, "mesh       {}\n", axesText(plan.mesh));
+  say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
+      plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
+  say(stdout, "schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
+      plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
+      100 * facts.bubble);
+  say(stdout, "optimizer  AdamW, {}\n",
+      plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
+  say(stdout, "work       {}FLOP a step on all ranks\n",
+      countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
 
 std::string layersText(const StageFacts &stage, int64_t chunks) {
@@ -63,27 +64,28 @@ std::string layersText(const StageFacts &stage, int64_t chunks) {
 
 void printStage(size_t index, const StageFacts &stage, int64_t chunks) {
   std::string layers = layersText(stage, chunks);
-  fmt::print("\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
-             layers, countText(double(stage.parameters)),
-             countText(stage.flops) + (stage.flops < 1000 ? " " : ""), 100 * stage.idle);
-  fmt::print("  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
+  say(stdout, "\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
+      layers, countText(double(stage.parameters)), countText(stage.flops) + (stage.flops < 1000 ? " " : ""),
+      100 * stage.idle);
+  say(stdout, "  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
   for (const auto &[kind, bytes] : stage.memory)
-    fmt::print("    {:<14} {:>12}\n", kind, bytesText(double(bytes)));
+    say(stdout, "    {:<14} {:>12}\n", kind, bytesText(double(bytes)));
   if (stage.traffic.empty())
     return;
-  fmt::print("  traffic, sent by a rank in a step\n");
+  say(stdout, "  traffic, sent by a rank in a step\n");
   for (const Traffic &one : stage.traffic)
-    fmt::print("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
-               one.over, one.ranks, one.count);
+    say(stdout, "    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
+        one.over, one.ranks, one.count);
 }
 
 void printText(const plan::Plan &plan, const PlanFacts &facts) {
   printLayout(plan, facts);
   for (size_t index = 0; index < facts.stages.size(); ++index)
     printStage(index, facts.stages[index], plan.virtualStages);
-  fmt::print("\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the "
-             "microbatch)\n{}",
-             facts.picture);
+  say(stdout,
+      "\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the "
+      "microbatch)\n{}",
+      facts.picture);
 }
 
 nlohmann::json jsonOf(const StageFacts &stage) {
@@ -136,8 +138,8 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
   PlanFacts facts = factsOf(plan);
   if (flags.json)
-    fmt::print("{}\n", jsonOf(plan, facts).dump(2));
+    say(stdout, "{}\n", jsonOf(plan, facts).dump(2));
   else
     printText(plan, facts);
-  return Status::ok();
+  return checkOutput();
 }

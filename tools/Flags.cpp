@@ -1,6 +1,7 @@
 #include "tools/Flags.h"
 
-#include <CLI/CLI.hpp>
+#include "tools/FlagChecks.h"
+#include "tools/Process.h"
 
 using namespace mgc;
 using namespace mgc::tools;
@@ -12,35 +13,49 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
   frontend::LayoutOptions &layout = flags.layout;
   app.add_option("model", flags.model,
                  "Hugging Face config.json, model.json (or a folder with one), or .mlir")
-      ->required();
-  app.add_option("-o,--output", flags.output, "Folder of the plan");
+      ->required()
+      ->check(notEmpty());
+  app.add_option("-o,--output", flags.output, "Folder of the plan")->check(notEmpty());
   auto *group = app.add_option_group("Layout");
-  group->add_option("--tp,--tensor-model-parallel-size", layout.tp, "Tensor parallel ranks");
-  group->add_option("--pp,--pipeline-model-parallel-size", layout.pp, "Pipeline stages");
-  group->add_option("--dp,--data-parallel-size", layout.dp, "Data parallel ranks");
-  group->add_option("--world,--world-size", layout.world, "All ranks; dp follows");
-  group->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp,
-                    "Chunks per stage (interleaved schedule)");
+  group->add_option("--tp,--tensor-model-parallel-size", layout.tp, "Tensor parallel ranks")
+      ->check(wholeNumber());
+  group->add_option("--pp,--pipeline-model-parallel-size", layout.pp, "Pipeline stages")
+      ->check(wholeNumber());
+  group->add_option("--dp,--data-parallel-size", layout.dp, "Data parallel ranks")->check(wholeNumber());
+  group->add_option("--world,--world-size", layout.world, "All ranks; dp follows")->check(wholeNumber());
+  group
+      ->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp,
+                   "Chunks per stage (interleaved schedule)")
+      ->check(wholeNumber());
   group->add_flag_callback(
       "--sp,--sequence-parallel", [&] { layout.sp = true; }, "Sequence parallelism (on when tp > 1)");
   group->add_flag_callback("--no-sp", [&] { layout.sp = false; }, "No sequence parallelism");
-  group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence");
-  group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank");
-  group->add_option("--gbs,--global-batch-size", layout.gbs,
-                    "Sequences per training step: mbs * accumulation * dp");
-  group->add_option("--schedule,--pipeline-schedule", layout.schedule, "gpipe, 1f1b, interleaved or zb-h1");
-  group->add_option("--zero", layout.zero, "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)");
+  group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence")->check(wholeNumber());
+  group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank")
+      ->check(wholeNumber());
+  group
+      ->add_option("--gbs,--global-batch-size", layout.gbs,
+                   "Sequences per training step: mbs * accumulation * dp")
+      ->check(wholeNumber());
+  group->add_option("--schedule,--pipeline-schedule", layout.schedule, "gpipe, 1f1b, interleaved or zb-h1")
+      ->check(notEmpty());
+  group->add_option("--zero", layout.zero, "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)")
+      ->check(wholeNumber());
   group->add_flag_callback(
       "--use-distributed-optimizer", [&] { layout.zero = 1; }, "Megatron-LM's name of --zero 1");
-  group->add_option("--dtype", layout.dtype, "f32");
-  group->add_option("--target", layout.target, "cpu");
+  group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
+  group->add_option("--target", layout.target, "cpu")->check(notEmpty());
   app.add_option("--rules", flags.rules,
-                 "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}");
+                 "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
+      ->check(notEmpty());
   auto *phases = app.add_option_group("Phases");
-  phases->add_option("--compile-from", flags.from, "Phase the .mlir is in (default: what it says)");
-  phases->add_option("--compile-to", flags.to,
-                     "Stop after this phase and write its IR to -o FILE or standard output");
-  phases->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase");
+  phases->add_option("--compile-from", flags.from, "Phase the .mlir is in (default: what it says)")
+      ->check(notEmpty());
+  phases
+      ->add_option("--compile-to", flags.to,
+                   "Stop after this phase and write its IR to -o FILE or standard output")
+      ->check(notEmpty());
+  phases->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase")->check(notEmpty());
 }
 
 } // namespace
@@ -52,7 +67,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv) {
   auto *compile = app.add_subcommand("compile", "Compile a model into a plan");
   addCompile(*compile, parsed.flags.compile);
   auto *explain = app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule");
-  explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required();
+  explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
   explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
   try {
     app.parse(argc, argv);
@@ -62,7 +77,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv) {
   }
   parsed.flags.command = explain->parsed() ? Flags::Command::explain : Flags::Command::compile;
   if (compile->parsed() && parsed.flags.compile.output.empty() && parsed.flags.compile.to.empty()) {
-    fmt::print(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
+    say(stderr, "mgc compile: -o PLAN/ is missing: the folder to write the plan to\n");
     parsed.exitCode = 2;
   }
   return parsed;

@@ -1,11 +1,15 @@
 // See RunScreen.h. Progress goes to standard error, so that standard output has the summary only.
 #include "tools/RunScreen.h"
 
+#include "tools/Process.h"
+
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
 
 namespace mgc {
+
+using tools::say;
 
 static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
   return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s", step.result.loss,
@@ -29,14 +33,13 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
   int64_t largest = 0;
   for (const plan::StagePlan &stage : plan.stages)
     largest = std::max(largest, stage.bytes);
-  fmt::print(stderr,
-             "{}: {}, {} rank{} ({} thread{} each),{}, {:.1f} MiB in the largest\n"
-             "data: {}\n"
-             "{} steps of {} samples of {} tokens\n",
-             options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-             engine.threadsPerRank(), engine.threadsPerRank() == 1 ? "" : "s",
-             axes.empty() ? " one device" : axes, static_cast<double>(largest) / 1048576.0, data, trainIters_,
-             plan.globalBatchSize, plan.sequenceLength);
+  say(stderr,
+      "{}: {}, {} rank{} ({} thread{} each),{}, {:.1f} MiB in the largest\n"
+      "data: {}\n"
+      "{} steps of {} samples of {} tokens\n",
+      options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
+      engine.threadsPerRank(), engine.threadsPerRank() == 1 ? "" : "s", axes.empty() ? " one device" : axes,
+      static_cast<double>(largest) / 1048576.0, data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
 }
 
 void RunScreen::stepped(const TrainingStep &step) {
@@ -45,14 +48,14 @@ void RunScreen::stepped(const TrainingStep &step) {
   const bool isShown =
       step.step == 0 || step.step + 1 == trainIters_ || (logInterval_ > 0 && step.step % logInterval_ == 0);
   if (isShown)
-    fmt::print(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
+    say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
 }
 
 void RunScreen::drawBar(const TrainingStep &step) {
   constexpr int64_t kWidth = 24;
   const int64_t done = step.step + 1, filled = kWidth * done / trainIters_;
-  fmt::print(stderr, "\r\x1b[2K[{:=<{}}{: <{}}] {}/{}  {}", "", filled, "", kWidth - filled, done,
-             trainIters_, describeStep(step, tokensPerStep_));
+  say(stderr, "\r\x1b[2K[{:=<{}}{: <{}}] {}/{}  {}", "", filled, "", kWidth - filled, done, trainIters_,
+      describeStep(step, tokensPerStep_));
   std::fflush(stderr);
   barShown_ = true;
 }
@@ -69,7 +72,8 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
       text += fmt::format("{:<10}{}\n", what, *path);
   };
   addPath("log", options.log);
-  addPath("weights", options.save);
+  if (summary.steps > 0 || !summary.interrupted)
+    addPath("weights", options.save);
   if (summary.steps > 0)
     addPath("gradients", options.saveGradients);
   return text;

@@ -9,6 +9,7 @@
 #include "mlir/Parser/Parser.h"
 #include "tools/Explain.h"
 #include "tools/Flags.h"
+#include "tools/Process.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -52,25 +53,11 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
-  fmt::print(stderr, "{}", frontend::describe(layout));
+  say(stderr, "{}", frontend::describe(layout));
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
   if (!module)
     return errorf("{}: the imported program does not verify", flags.model);
   return module;
-}
-
-Status writeModule(mlir::ModuleOp module, const std::string &path) {
-  if (path.empty()) {
-    module.print(llvm::outs());
-    return Status::ok();
-  }
-  std::error_code error;
-  llvm::raw_fd_ostream file(path, error);
-  if (error)
-    return errorf("{}: cannot be written: {}", path, error.message());
-  module.print(file);
-  file.close();
-  return file.has_error() ? errorf("{}: cannot be written: {}", path, file.error().message()) : Status::ok();
 }
 
 Status compile(const CompileFlags &flags) {
@@ -84,13 +71,14 @@ Status compile(const CompileFlags &flags) {
     return writeModule(*module, flags.output);
   if (Result<plan::Plan> plan = emitBundle(*module, flags.output); !plan.isOk())
     return plan.status();
-  fmt::print(stderr, "plan in {}\n", flags.output);
+  say(stderr, "plan in {}\n", flags.output);
   return Status::ok();
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
   Parsed parsed = parseFlags(argc, argv);
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
@@ -98,6 +86,6 @@ int main(int argc, char **argv) {
   Status status = isCompile ? compile(parsed.flags.compile) : explain(parsed.flags.explain);
   if (status.isOk())
     return 0;
-  fmt::print(stderr, "mgc: {}\n", status.message());
+  say(stderr, "mgc: {}\n", status.message());
   return 1;
 }

@@ -2,9 +2,10 @@
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
+#include "tools/FlagChecks.h"
+#include "tools/Process.h"
 #include "tools/RunScreen.h"
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 namespace {
 
 using namespace mgc;
+using namespace mgc::tools;
 
 struct Arguments {
   TrainingOptions training;
@@ -34,46 +36,56 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--weights", training.weights,
                  "Checkpoint to start from: .safetensors file or folder; else random")
       ->check(CLI::ExistingPath);
-  app.add_option("--save", training.save, "Folder for the weights at the end");
+  app.add_option("--save", training.save, "Folder for the weights at the end")->check(notEmpty());
   app.add_option("--save-gradients", training.saveGradients,
-                 "File (.safetensors) for the gradients of the first step");
-  app.add_option("--log", training.log, "File (.jsonl) with one line per step");
+                 "File (.safetensors) for the gradients of the first step")
+      ->check(notEmpty());
+  app.add_option("--log", training.log, "File (.jsonl) with one line per step")->check(notEmpty());
 }
 
 void addRunFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
-  app.add_option("--train-iters", training.trainIters, "Steps; they count from 0")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", training.seed, "Of initial weights, data order and dropout");
+  app.add_option("--train-iters", training.trainIters, "Steps; they count from 0")->check(wholeNumber(0));
+  app.add_option("--seed", training.seed, "Of initial weights, data order and dropout")
+      ->check(wholeNumber(0));
   app.add_option("--threads", training.threads, "Per rank; 0: the cores over the ranks")
-      ->check(CLI::Range(0, 1024));
+      ->check(wholeNumber(0, 1024));
   app.add_option("--timeout", arguments.timeoutSeconds, "Seconds one rank waits for another")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(finiteNumber(0.001, 1e6));
   app.add_option("--log-interval", arguments.logInterval, "Steps from one line on the screen to the next")
-      ->check(CLI::PositiveNumber);
+      ->check(wholeNumber(1));
   app.add_flag("--poison", training.poison,
                "Fill the memory with NaN first, to find what is read before it is written");
+  app.add_option("--inject-delays", training.delays,
+                 "Seed of random pauses before instructions, to find results that depend on timing");
 }
 
 void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
   OptimizerOptions &optimizer = arguments.training.optimizer;
-  app.add_option("--lr", optimizer.lr, "Learning rate");
-  app.add_option("--min-lr", optimizer.minLr, "Where the decay ends");
-  app.add_option("--lr-decay-style", optimizer.lrDecayStyle, "constant, linear, cosine or WSD");
-  app.add_option("--lr-decay-iters", optimizer.lrDecayIters, "Steps to --min-lr; 0: --train-iters");
-  app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr");
-  app.add_option("--lr-warmup-init", optimizer.lrWarmupInit, "Rate of the first step of the warmup");
+  app.add_option("--lr", optimizer.lr, "Learning rate")->check(finiteNumber());
+  app.add_option("--min-lr", optimizer.minLr, "Where the decay ends")->check(finiteNumber());
+  app.add_option("--lr-decay-style", optimizer.lrDecayStyle, "constant, linear, cosine or WSD")
+      ->check(notEmpty());
+  app.add_option("--lr-decay-iters", optimizer.lrDecayIters, "Steps to --min-lr; 0: --train-iters")
+      ->check(wholeNumber());
+  app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr")
+      ->check(wholeNumber());
+  app.add_option("--lr-warmup-init", optimizer.lrWarmupInit, "Rate of the first step of the warmup")
+      ->check(finiteNumber());
   app.add_option("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle,
-                 "linear, cosine, exponential or minus_sqrt");
-  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters, "Last steps, in which WSD decays");
+                 "linear, cosine, exponential or minus_sqrt")
+      ->check(notEmpty());
+  app.add_option("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters, "Last steps, in which WSD decays")
+      ->check(wholeNumber());
   app.add_option("--lr-list", arguments.lrList,
                  "File with a JSON array of one rate per step, instead of all above")
       ->check(CLI::ExistingFile);
-  app.add_option("--weight-decay", optimizer.weightDecay, "Decoupled, as in AdamW");
-  app.add_option("--adam-beta1", optimizer.beta1, "");
-  app.add_option("--adam-beta2", optimizer.beta2, "");
-  app.add_option("--adam-eps", optimizer.eps, "");
-  app.add_option("--clip-grad", optimizer.clipGrad, "Greatest norm of the gradient; 0: no clipping");
+  app.add_option("--weight-decay", optimizer.weightDecay, "Decoupled, as in AdamW")->check(finiteNumber());
+  app.add_option("--adam-beta1", optimizer.beta1, "")->check(finiteNumber());
+  app.add_option("--adam-beta2", optimizer.beta2, "")->check(finiteNumber());
+  app.add_option("--adam-eps", optimizer.eps, "")->check(finiteNumber());
+  app.add_option("--clip-grad", optimizer.clipGrad, "Greatest norm of the gradient; 0: no clipping")
+      ->check(finiteNumber());
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {
@@ -105,7 +117,7 @@ void watchSignals(Interrupt &interrupt) {
     int signal = 0;
     sigwait(&signals, &signal);
     interrupt.request();
-    fmt::print(stderr, "\nending after this step; once more to end at once\n");
+    say(stderr, "\nending after this step; once more to end at once\n");
     sigwait(&signals, &signal);
     if (interrupt.abort())
       sigwait(&signals, &signal);
@@ -116,7 +128,7 @@ void watchSignals(Interrupt &interrupt) {
 }
 
 int fail(const Status &status) {
-  fmt::print(stderr, "mgrun: {}\n", status.message());
+  say(stderr, "mgrun: {}\n", status.message());
   return 1;
 }
 
@@ -131,13 +143,15 @@ int run(const Arguments &arguments) {
     fail(summary.status());
     return interrupt.isRequested() ? 130 : 1;
   }
-  fmt::print("{}", describeSummary(arguments.training, *summary));
+  say(stdout, "{}", describeSummary(arguments.training, *summary));
   return summary->interrupted ? 130 : 0;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  prepareProcess();
+  ignoreClosedPipes();
   CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
   app.name("mgrun");
   app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C.");

@@ -18,6 +18,11 @@ namespace {
 
 constexpr const char *kLibrary = "kernels/cpu.so";
 
+// Where the kernels are written until the plan that names them is proven.
+std::string newLibrary(const std::filesystem::path &directory) {
+  return (directory / kLibrary).string() + ".new";
+}
+
 plan::Mesh meshOf(MeshAttr attr) {
   plan::Mesh mesh;
   for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
@@ -68,7 +73,7 @@ public:
     return Status::ok();
   }
 
-  // Compiles the row kernels into the bundle and names them in the programs.
+  // Compiles the row kernels into the bundle, under newLibrary, and names them in the programs.
   Status compile(const std::filesystem::path &directory, const EmitOptions &options) {
     std::error_code error;
     std::filesystem::create_directories((directory / kLibrary).parent_path(), error);
@@ -78,7 +83,7 @@ public:
     target.cpu = options.cpu;
     target.threads = options.threads;
     target.printed = options.kernelText;
-    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, target, (directory / kLibrary).string()));
+    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, target, newLibrary(directory)));
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel =
           std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
@@ -91,7 +96,7 @@ public:
     for (EmittedProgram &program : programs_)
       plan_.programs.push_back(std::move(program.program));
     plan_.kernelLibrary = kLibrary;
-    MGC_ASSIGN(file, MappedFile::open((directory / kLibrary).string()));
+    MGC_ASSIGN(file, MappedFile::open(newLibrary(directory)));
     plan_.kernelHash = hashName(file.text());
     return Status::ok();
   }
@@ -120,9 +125,8 @@ private:
   KernelGraphs kernels_;
 };
 
-} // namespace
-
-Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
+// Until the new plan is proven, one that was in the folder stays as it is.
+Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
   Emitter emitter(module);
   MGC_TRY(emitter.build());
@@ -130,9 +134,26 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
   plan::Plan plan = emitter.take();
   MGC_TRY(plan::verifyPlan(plan).at("the emitted plan does not verify"));
   MGC_TRY(schedule::verifySchedule(plan).at("the emitted schedule does not verify"));
-  MGC_TRY(plan::writePlan(plan, directory));
+  return plan;
+}
+
+} // namespace
+
+Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
+                              const EmitOptions &options) {
+  Result<plan::Plan> plan = emitBeside(module, directory, options);
+  std::error_code error, ignored;
+  if (plan.isOk())
+    std::filesystem::rename(newLibrary(directory), directory / kLibrary, error);
+  if (!plan.isOk() || error)
+    std::filesystem::remove(newLibrary(directory), ignored);
+  if (!plan.isOk())
+    return plan;
+  if (error)
+    return errorf("{}: cannot be written: {}", (directory / kLibrary).string(), error.message());
+  MGC_TRY(plan::writePlan(*plan, directory));
   MGC_ASSIGN(read, plan::readPlan(directory));
-  if (!(read == plan))
+  if (!(read == *plan))
     return Status::error("the plan does not read back equal to what was written");
   return plan;
 }

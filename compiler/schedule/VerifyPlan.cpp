@@ -280,6 +280,7 @@ Status verifySchedule(const Plan &plan) {
   (void)play(network, violations);
   for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
     FlightCheck(plan, stage, violations).check();
+  checkBuckets(plan, violations);
   return result(violations);
 }
 

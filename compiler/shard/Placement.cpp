@@ -19,6 +19,48 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, StringAtt
   return ArrayAttr::get(module.getContext(), axes);
 }
 
+// An axis that two of these lists have, or one of them twice; null: none.
+static StringAttr sharedAxis(ArrayRef<ArrayAttr> lists) {
+  DenseSet<Attribute> seen;
+  for (ArrayAttr list : lists)
+    for (Attribute axis : list)
+      if (!seen.insert(axis).second)
+        return cast<StringAttr>(axis);
+  return {};
+}
+
+// No tensor may be split over one axis along two of its dimensions: home() of its type would be no layout.
+LogicalResult Placement::verifyTensors(ModuleOp module) const {
+  auto verify = [&](Type type) -> LogicalResult {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    auto layout = tensor ? dyn_cast_or_null<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
+    if (!layout)
+      return success();
+    Assignment assignment = assign(layout.getNames());
+    SmallVector<ArrayAttr> lists;
+    for (StringAttr name : layout.getNames())
+      lists.push_back(assignment.find(name)->second);
+    if (StringAttr axis = sharedAxis(lists))
+      return module.emitError() << kPlacementAttr << ": splits a tensor with the dimensions " << layout
+                                << " along axis '" << axis.getValue()
+                                << "' more than once; expected rows without a common axis where their dimensions "
+                                   "meet in one tensor";
+    return success();
+  };
+  WalkResult result = module.walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (failed(verify(type)))
+        return WalkResult::interrupt();
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+          if (failed(verify(type)))
+            return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 FailureOr<Placement> Placement::of(ModuleOp module) {
   Placement placement;
   placement.mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
@@ -40,9 +82,12 @@ FailureOr<Placement> Placement::of(ModuleOp module) {
         return module.emitError() << kPlacementAttr << ": row '" << entry.getName().getValue()
                                   << "' needs `with` beside `extra`";
       row.extra = *extra;
+      row.without = conditional.getAs<StringAttr>("without");
     }
     placement.rows_.try_emplace(entry.getName(), row);
   }
+  if (failed(placement.verifyTensors(module)))
+    return failure();
   return placement;
 }
 
@@ -59,7 +104,8 @@ Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<S
   for (StringAttr factor : factors) {
     auto row = rows_.find(factor);
     if (row == rows_.end() || llvm::is_contained(whole, factor) || row->second.extra.empty() ||
-        !llvm::is_contained(factors, row->second.with) || llvm::any_of(row->second.extra, isUsed))
+        !llvm::is_contained(factors, row->second.with) || llvm::is_contained(factors, row->second.without) ||
+        llvm::any_of(row->second.extra, isUsed))
       continue;
     SmallVector<Attribute> axes(assignment[factor].begin(), assignment[factor].end());
     llvm::append_range(axes, row->second.extra);

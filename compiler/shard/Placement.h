@@ -13,7 +13,8 @@ public:
   MeshAttr mesh() const { return mesh_; }
 
   // Axes of each factor in an op (or value) with these factors; whole factors take none. `extra` axes are taken by a
-  // factor only beside its `with` factor and where no other factor takes any part of them (calculus, section 2).
+  // factor only beside its `with` factor, not beside its `without` factor, and where no other factor takes any part of
+  // them (calculus, section 2).
   using Assignment = llvm::SmallDenseMap<mlir::StringAttr, mlir::ArrayAttr, 8>;
   Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, llvm::ArrayRef<mlir::StringAttr> whole = {}) const;
 
@@ -27,10 +28,13 @@ public:
   mlir::ArrayAttr inMeshOrder(llvm::ArrayRef<mlir::Attribute> axes) const;
 
 private:
+  mlir::LogicalResult verifyTensors(mlir::ModuleOp module) const;
+
   struct Row {
     mlir::ArrayAttr axes;  // primitive
     mlir::StringAttr with; // null: no extra
     mlir::ArrayAttr extra;
+    mlir::StringAttr without = {}; // null: none
   };
   MeshAttr mesh_;
   llvm::SmallDenseMap<mlir::StringAttr, Row, 8> rows_;

@@ -202,8 +202,16 @@ private:
     return success();
   }
 
+  // Whether the sum only leaves the function as it is, and each summand has the splits of home.
+  bool sumStaysPending(AccumulateOp op, LayoutAttr home) {
+    ArrayAttr none = ArrayAttr::get(op.getContext(), {});
+    return llvm::all_of(op.getResult().getUses(), [&](OpOperand &use) { return isGradient(use); }) &&
+           llvm::any_of(op.getValues(), [&](Value value) { return isPending(value); }) &&
+           llvm::all_of(op.getValues(), [&](Value value) { return definedLayout(value).withPending(none) == home; });
+  }
+
   // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are added
-  // after that, at the home type.
+  // after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted into it.
   LogicalResult shardAccumulate(AccumulateOp op) {
     LayoutAttr home = placement_.home(layoutOf(op.getResult()));
     Type type = op.getType();
@@ -215,8 +223,9 @@ private:
     llvm::MapVector<Attribute, Group> groups; // by splits
     SmallVector<Value> complete;
     SmallVector<int64_t> completeSigns;
+    bool staysPending = sumStaysPending(op, home);
     for (auto [value, sign] : llvm::zip(op.getValues(), op.getSigns())) {
-      if (!isPending(value)) {
+      if (!isPending(value) && !staysPending) {
         complete.push_back(use(value, home));
         completeSigns.push_back(sign);
         continue;

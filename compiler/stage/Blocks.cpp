@@ -173,6 +173,14 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
       if (*function && failed(checkArguments(block, *function)))
         return failure();
   }
+  auto verify = [&](InstanceOp instance) {
+    if (blocks.has(instance.getBlock()))
+      return WalkResult::advance();
+    instance.emitError() << "of " << instance.getBlock() << ", which has no forward function: run mg-grad first";
+    return WalkResult::interrupt();
+  };
+  if (module.walk(verify).wasInterrupted())
+    return failure();
   return blocks;
 }
 

@@ -23,9 +23,14 @@ public:
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
-  RankedTensorType flat(int64_t elements, StringRef name = "flat") {
+  // A bucket as rows of 16, so that no dimension of a kernel is beyond 32 bits.
+  RankedTensorType flat(int64_t elements) {
+    return RankedTensorType::get({elements / 16, 16}, builder.getF32Type(),
+                                 LayoutAttr::get(builder.getContext(), {"flat", "lane"}));
+  }
+  RankedTensorType vector(int64_t elements) {
     return RankedTensorType::get({elements}, builder.getF32Type(),
-                                 LayoutAttr::get(builder.getContext(), {name}));
+                                 LayoutAttr::get(builder.getContext(), {"scalar"}));
   }
   RankedTensorType scalar() {
     return RankedTensorType::get({}, builder.getF32Type(),
@@ -114,7 +119,7 @@ func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buck
   FunctionBuilder f(module, "begin", stage);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
     f.result(ZeroOp::create(f.builder, f.loc, f.flat(bucket.elements)), "gradient", i);
-  f.result(ZeroOp::create(f.builder, f.loc, f.flat(plan::kResults.size(), "scalar")), "result", 0);
+  f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size())), "result", 0);
   return f.finish();
 }
 
@@ -173,8 +178,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
     plan::Axes all;
     for (const plan::Axis &axis : mesh.axes)
       all.push_back(axis.name);
-    Value packed =
-        PackOp::create(f.builder, f.loc, f.flat(3, "scalar"), ValueRange{lossSum, tokens, squares});
+    Value packed = PackOp::create(f.builder, f.loc, f.vector(3), ValueRange{lossSum, tokens, squares});
     SmallVector<Type> scalars(3, f.scalar());
     auto totals = UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all));
     lossSum = totals.getResult(0), tokens = totals.getResult(1), squares = totals.getResult(2);
@@ -215,7 +219,7 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
   FunctionBuilder f(module, "update", stage);
   plan::Mesh mesh = meshOf(module);
   Value factor = f.argument(f.scalar(), "factor");
-  Value scalars = f.argument(f.flat(plan::kStepScalars.size(), "scalar"), "step_scalar");
+  Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
     updateBucket(f, mesh, bucket, i, factor, scalars);
   return f.finish();

@@ -48,6 +48,15 @@ Status openRegular(const std::string &path, const Descriptor &file, size_t &size
   return Status::ok();
 }
 
+// The rename at the end would replace a device, and fail on a directory after all the work.
+Status verifyReplaceable(const std::string &path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+    return Status::ok();
+  return errorf("{}: is {}, expected a regular file or a new name", path,
+                S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
+}
+
 } // namespace
 
 Result<MappedFile> MappedFile::open(const std::string &path) {
@@ -101,6 +110,7 @@ Status syncDirectoryOf(const std::string &path) {
 
 Result<AtomicFile> AtomicFile::create(const std::string &path) {
   static std::atomic<int> counter = 0;
+  MGC_TRY(verifyReplaceable(path));
   AtomicFile file;
   file.path_ = path;
   file.buffer_ = std::make_unique<std::byte[]>(kBufferBytes);

@@ -1,39 +1,76 @@
 #include "runtime/base/Json.h"
 
 #include <limits>
-#include <set>
 #include <vector>
 
 namespace mgc {
 
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr size_t kMaxDepth = 64;
 
-struct Refused { // thrown from the callback to leave the parser, caught in parseJson
-  std::string message;
-};
-
-// Sees every name and bracket as it is parsed.
-class Watch {
+// Builds the document event by event. nlohmann::json::parse with a callback would go through all elements of
+// an array after each of them.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
 public:
-  bool operator()(int depth, nlohmann::json::parse_event_t event, nlohmann::json &value) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start)
-      if (depth >= kMaxDepth)
-        throw Refused{fmt::format("brackets are nested deeper than {}", kMaxDepth)};
-    if (event == Event::object_start)
-      names_.emplace_back();
-    if (event == Event::object_end)
-      names_.pop_back();
-    if (event == Event::key && !names_.back().insert(value.get_ref<const std::string &>()).second)
-      throw Refused{fmt::format("the name \"{}\" is given twice in one object",
-                                printable(value.get_ref<const std::string &>()))};
-    return true;
+  nlohmann::json document;
+  std::string refusal; // JSON, but not acceptable
+  std::string error;   // not JSON
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(int64_t value) override { return add(value); }
+  bool number_unsigned(uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string &) override { return add(value); }
+  bool string(std::string &value) override { return add(std::move(value)); }
+  bool binary(nlohmann::json::binary_t &value) override { return add(std::move(value)); }
+  bool start_object(size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(size_t) override { return open(nlohmann::json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string &name) override {
+    auto [entry, isNew] = opened_.back()->get_ref<nlohmann::json::object_t &>().try_emplace(name, nullptr);
+    member_ = &entry->second;
+    if (!isNew)
+      refusal = fmt::format("the name \"{}\" is given twice in one object", printable(name));
+    return isNew;
+  }
+
+  bool parse_error(size_t, const std::string &, const nlohmann::json::exception &exception) override {
+    error = exception.what();
+    return false;
   }
 
 private:
-  std::vector<std::set<std::string>> names_;
+  // Where the next value goes: the document, the next element of an array, or the member just named.
+  nlohmann::json *place() {
+    if (opened_.empty())
+      return &document;
+    return opened_.back()->is_array() ? &opened_.back()->emplace_back(nullptr) : member_;
+  }
+  bool add(nlohmann::json value) {
+    *place() = std::move(value);
+    return true;
+  }
+  bool open(nlohmann::json empty) {
+    if (opened_.size() >= kMaxDepth) {
+      refusal = fmt::format("brackets are nested deeper than {}", kMaxDepth);
+      return false;
+    }
+    nlohmann::json *value = place();
+    *value = std::move(empty);
+    opened_.push_back(value);
+    return true;
+  }
+  bool close() {
+    opened_.pop_back();
+    return true;
+  }
+
+  // Pointers stay: a container gets no element while one inside it is open.
+  std::vector<nlohmann::json *> opened_;
+  nlohmann::json *member_ = nullptr;
 };
 
 // "[json.exception.parse_error.101] parse error at line 1, ..." without the library's tag.
@@ -46,9 +83,12 @@ std::string withoutTag(std::string_view what) {
 
 Result<nlohmann::json> parseJson(std::string_view text) {
   try {
-    return nlohmann::json::parse(text.begin(), text.end(), Watch());
-  } catch (const Refused &refused) {
-    return errorf("not acceptable JSON: {}", refused.message);
+    Builder builder;
+    if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
+      return std::move(builder.document);
+    if (!builder.refusal.empty())
+      return errorf("not acceptable JSON: {}", builder.refusal);
+    return errorf("not JSON: {}", printable(withoutTag(builder.error)));
   } catch (const nlohmann::json::exception &error) {
     return errorf("not JSON: {}", printable(withoutTag(error.what())));
   }

@@ -272,6 +272,8 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
     return errorf(
         "the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
         shape.samples, shape.length, shape.vocabulary);
+  if (!options.binType.empty() && !path.ends_with(".bin"))
+    return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
   if (path.ends_with(".safetensors"))
     return BatchData::open(path, shape);
   if (path.ends_with(".npy"))

@@ -198,6 +198,13 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   return replacement.commit();
 }
 
+Status verifySavable(const std::string &directory) {
+  MGC_TRY(makeDirectory(directory));
+  std::filesystem::path file = std::filesystem::path(directory) / weightFileNames(directory, 1).front();
+  Result<AtomicFile> probe = AtomicFile::create(file.string());
+  return probe.isOk() ? Status::ok() : probe.status();
+}
+
 Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file) {
   MGC_TRY(verifyParameters(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(file));

@@ -1,6 +1,7 @@
 // See Training.h.
 #include "runtime/exec/Training.h"
 
+#include "runtime/base/File.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 namespace mgc {
 
@@ -53,6 +55,21 @@ private:
   std::unique_ptr<std::FILE, Close> file_;
 };
 
+// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the seed alone.
+std::function<Status(const Place &)> randomDelays(uint64_t seed) {
+  return [seed](const Place &place) {
+    uint64_t key = seed;
+    const uint64_t parts[] = {uint64_t(place.rank), uint64_t(place.step), uint64_t(place.microbatch),
+                              std::hash<std::string_view>()(place.chunk),
+                              std::hash<std::string_view>()(place.instruction)};
+    for (uint64_t part : parts)
+      key = (key ^ part) * 0x9E3779B97F4A7C15u, key ^= key >> 29;
+    if (key % 16 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(key / 16 % 500));
+    return Status::ok();
+  };
+}
+
 class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
@@ -65,6 +82,7 @@ public:
   const TrainingSummary &summary() const { return summary_; }
 
 private:
+  Status verifyOutputs() const;
   Status loadEngine();
   Status loadData(const plan::Plan &plan);
   Status loadParameters();
@@ -86,12 +104,23 @@ Status Training::load() {
   if (options_.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options_.trainIters);
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  MGC_TRY(verifyOutputs());
   MGC_TRY(loadEngine());
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
   if (options_.log)
     MGC_TRY(log_.open(*options_.log));
   observer_.began(options_, *engine_, data_->describe());
+  return Status::ok();
+}
+
+// What is written at the end must be found unwritable before the training, not after it.
+Status Training::verifyOutputs() const {
+  if (options_.save)
+    MGC_TRY(verifySavable(*options_.save).at("--save"));
+  if (options_.saveGradients)
+    if (Result<AtomicFile> probe = AtomicFile::create(*options_.saveGradients); !probe.isOk())
+      return Status(probe.status()).at("--save-gradients");
   return Status::ok();
 }
 
@@ -102,6 +131,8 @@ Status Training::loadEngine() {
   engine.threadsPerRank = options_.threads;
   engine.timeout = options_.timeout;
   engine.seed = options_.seed;
+  if (options_.delays)
+    engine.inject = randomDelays(*options_.delays);
   MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));
   engine_ = std::move(made);
   interrupt_.watch(engine_.get());
@@ -169,7 +200,8 @@ void Training::account(const TrainingStep &step) {
 }
 
 Status Training::save() const {
-  if (!options_.save)
+  // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
+  if (!options_.save || (summary_.interrupted && summary_.steps == 0))
     return Status::ok();
   return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
 }

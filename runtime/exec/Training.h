@@ -21,6 +21,7 @@ struct TrainingOptions {
   int threads = 0; // per rank; 0: see EngineOptions
   std::chrono::milliseconds timeout{600'000};
   bool poison = false; // see CpuDeviceOptions
+  std::optional<uint64_t> delays; // seed of random pauses before instructions, none of which may change a bit
 };
 
 struct TrainingStep {
@@ -57,7 +58,8 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt, then saves. A loss or gradient norm that is not finite is an error.
+// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. A loss or
+// gradient norm that is not finite is an error.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds.
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt);

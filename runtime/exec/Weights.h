@@ -33,6 +33,10 @@ struct SaveOptions {
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 
+// Makes the directory if missing, and a file in it that it removes again: whether saveWeights will find it
+// writable.
+Status verifySavable(const std::string &directory);
+
 // Writes the gradients, times `scale`, under the names and shapes of the weights to one safetensors file.
 // They must be complete: after the chunk "reduce", before "update".
 Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file);

@@ -70,7 +70,8 @@ def main():
             # Equal numbers of microbatches: only the fact under test changes. The first pair warms up.
             pairs = [(measure(mgc, where, *less, 16).cpu, measure(mgc, where, *more, 16).cpu)
                      for _ in range(options.runs + 1)][1:]
-            print(f"{name}: x {statistics.median(more / less for less, more in pairs):.2f} (goal 0.8 to 1.2)", flush=True)
+            change = statistics.median(more / less for less, more in pairs)
+            print(f"{name}: x {change:.2f} (goal 0.8 to 1.2)", flush=True)
     print(f"medians of {options.runs} runs, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Training speed beside PyTorch: GPT-2 124M (examples/gpt2 without dropout), fp32, AdamW, clipped, 4 x 256 tokens a step.
+# Training speed beside PyTorch: GPT-2 124M (examples/gpt2 without dropout), fp32, AdamW, clipped, 4 x 256 tokens a
+# step.
 #
 #   test/bench/setup-peers                                                   once: PyTorch into build/peers
 #   test/bench/train.py --bin build/release/bin [--peers build/peers] [--rounds 3] [--steps 6]
@@ -7,7 +8,8 @@
 # Each round runs in turn PyTorch on all cores, mgc as one rank on all cores, and mgc as two ranks (tp 2) that share
 # them, all from the same weights on the same tokens. The first two steps of a run warm up. Printed: the median tokens
 # per second over all measured steps, the median over the rounds of the ratio to PyTorch's of the same round, and the
-# same for the processor time of the whole process. Losses that differ end the run: only equal work compares.
+# same for the processor time of a step, which a busy machine changes least. Losses that differ end the run: only equal
+# work compares.
 import argparse
 import json
 import os
@@ -15,6 +17,7 @@ import pathlib
 import statistics
 import subprocess
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BATCH, SEQUENCE, WARMUP = 4, 256, 2
@@ -22,39 +25,56 @@ OPTIMIZER = ["--lr=1e-4", "--lr-decay-style=constant", "--weight-decay=0.01", "-
              "--adam-eps=1e-8", "--clip-grad=1"]
 
 
-def run(command, log):
-    """Runs a command with its output in `log`. Returns its processor seconds."""
-    with open(log, "wb") as file:
-        child = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{pathlib.Path(log).read_text()}")
-    return usage.ru_utime + usage.ru_stime
+def processor_seconds(pid):
+    """User and system seconds of a running process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def steps_in(log):
+    return [json.loads(line) for line in log.read_text().splitlines(keepends=True)
+            if line.startswith("{") and line.endswith("\n")] if log.exists() else []
+
+
+def run(command, out, log=None, steps=0):
+    """Runs a command with its output in `out`. Returns its processor seconds between the warmup and the last step that
+    `log` records."""
+    with open(out, "wb") as file:
+        child = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=file,
+                                 stderr=subprocess.STDOUT)
+    marks = {}
+    while log and child.poll() is None and steps not in marks:
+        marks.setdefault(len(steps_in(log)), processor_seconds(child.pid))
+        time.sleep(0.005)
+    if child.wait():
+        raise SystemExit(f"{' '.join(map(str, command))}\n{out.read_text()}")
+    return marks[steps] - marks[WARMUP] if WARMUP in marks and steps in marks else float("nan")
 
 
 class Contestant:
-    def __init__(self, name, command, log):
-        self.name, self.command, self.log = name, command, log
-        self.rounds = []  # [(seconds of each measured step), processor seconds]
+    def __init__(self, name, command, log, steps):
+        self.name, self.command, self.log, self.steps = name, command, log, steps
+        self.rounds = []  # [(seconds of each measured step, processor seconds of a step)]
         self.losses = None
 
     def measure(self):
-        cpu = run(self.command, self.log.with_suffix(".out"))
-        log = self.log if self.log.exists() else self.log.with_suffix(".out")
-        steps = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        self.log.unlink(missing_ok=True)
+        cpu = run(self.command, self.log.with_suffix(".out"), self.log, self.steps)
+        steps = steps_in(self.log)
         self.losses = [step["loss"] for step in steps]
-        self.rounds.append(([step["seconds"] for step in steps[WARMUP:]], cpu))
+        self.rounds.append(([step["seconds"] for step in steps[WARMUP:]], cpu / (self.steps - WARMUP)))
 
     def seconds(self, number):
         return statistics.median(self.rounds[number][0])
 
 
 def contestants(options, where, config):
-    cores = len(os.sched_getaffinity(0))
+    cores = options.threads or len(os.sched_getaffinity(0))
     peer = [options.peers / "bin" / "python", ROOT / "test/bench/peers/gpt2.py"]
     run([*peer, "prepare", where, "--config", config, "--batch", BATCH, "--sequence", SEQUENCE], where / "prepare.out")
     yield Contestant(f"PyTorch, eager, {cores} threads",
-                     [*peer, "train", where, "--config", config, "--steps", options.steps, "--threads", cores], where / "torch.log")
+                     [*peer, "train", where, "--config", config, "--steps", options.steps, "--threads", cores],
+                     where / "torch.out", options.steps)
     for name, ranks in (("1 rank", 1), ("tp 2", 2)):
         plan, log = where / f"plan-{ranks}", where / f"mgc-{ranks}.log"
         run([options.bin / "mgc", "compile", config, "-o", plan, f"--tp={ranks}", f"--seq={SEQUENCE}", f"--mbs={BATCH}",
@@ -62,8 +82,8 @@ def contestants(options, where, config):
         threads = max(cores // ranks, 1)
         yield Contestant(f"mgc, {name}, {threads} thread{'s' if threads > 1 else ''} each",
                          [options.bin / "mgrun", plan, "--data", where / "data.safetensors", "--weights",
-                          where / "weights.safetensors", "--log", log, "--train-iters", options.steps, "--threads", threads,
-                          *OPTIMIZER], log)
+                          where / "weights.safetensors", "--log", log, "--train-iters", options.steps, "--threads",
+                          threads, *OPTIMIZER], log, options.steps)
 
 
 def check_losses(all_of_them):
@@ -75,14 +95,14 @@ def check_losses(all_of_them):
 
 
 def report(all_of_them, rounds):
-    print(f"{'':34}{'tokens/s':>10}{'s/step':>9}{'x PyTorch':>11}{'CPU s/run':>11}{'x PyTorch':>11}")
+    print(f"{'':34}{'tokens/s':>10}{'s/step':>9}{'x PyTorch':>11}{'CPU s/step':>12}{'x PyTorch':>11}")
     first = all_of_them[0]
     for one in all_of_them:
         seconds = statistics.median(value for steps, _ in one.rounds for value in steps)
         ratio = statistics.median(first.seconds(number) / one.seconds(number) for number in range(rounds))
         cpu = statistics.median(cpu for _, cpu in one.rounds)
         cpu_ratio = statistics.median(one.rounds[number][1] / first.rounds[number][1] for number in range(rounds))
-        print(f"{one.name:34}{BATCH * SEQUENCE / seconds:10.0f}{seconds:9.3f}{ratio:11.2f}{cpu:11.1f}{cpu_ratio:11.2f}")
+        print(f"{one.name:34}{BATCH * SEQUENCE / seconds:10.0f}{seconds:9.3f}{ratio:11.2f}{cpu:12.2f}{cpu_ratio:11.2f}")
 
 
 def main():
@@ -91,6 +111,7 @@ def main():
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--threads", type=int, help="instead of all cores")
     options = parser.parse_args()
     if options.steps <= WARMUP:
         raise SystemExit(f"--steps {options.steps}: the first {WARMUP} warm up; expected more")
@@ -107,7 +128,8 @@ def main():
                 one.measure()
             check_losses(all_of_them)
         report(all_of_them, options.rounds)
-        print(f"{options.rounds} rounds of {options.steps - WARMUP} steps, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        print(f"{options.rounds} rounds of {options.steps - WARMUP} steps, load {os.getloadavg()[0]:.1f} on "
+              f"{os.cpu_count()} cores")
 
 
 if __name__ == "__main__":

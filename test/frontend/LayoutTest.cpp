@@ -181,6 +181,9 @@ TEST(LayoutViolation, Pipeline) {
             "config.json: n_layer = 4 is fewer than the pp * vpp = 4 * 2 = 8 chunks\n"
             "  possible --pp with --vpp 2: 1 to 2\n"
             "  possible --vpp with --pp 4: 1 to 1");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 8, .vpp = 8}),
+            "config.json: n_layer = 4 is fewer than the pp * vpp = 8 * 8 = 64 chunks\n"
+            "  possible pp * vpp: 1 to 4");
   EXPECT_EQ(errorOf(tinyGpt2(), {.vpp = 2}),
             "config.json: --vpp 2 needs --pp > 1: one stage has nothing to interleave with\n"
             "  possible --vpp with --pp 1: 1");

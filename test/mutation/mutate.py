@@ -10,7 +10,8 @@
 #
 # Facts: every instruction (dropped), every collective (doubled, over other axes, with another reduction), every slice and
 # demote (over other axes), the accumulation and the transpositions of every product, every scale factor of a coordinate,
-# every scalar of attention, every step of the schedule (dropped, other microbatch, other place, swapped) and every wait.
+# every scalar of attention, every step of the schedule (dropped, other microbatch, other place, swapped), every wait, every
+# view of the checkpoint, bucket, input and call.
 import argparse
 import concurrent.futures
 import copy
@@ -34,10 +35,11 @@ QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "nu
          "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 100, "tie_word_embeddings": True,
          "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
          "initializer_range": 0.2}
+# Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there.
 MODELS = {  # name: config.json, layout
     "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
-    "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "tie_word_embeddings": False},
+    "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
 }
 STEPS, SECONDS = 2, 120
@@ -86,7 +88,14 @@ def mutants(plan):
             yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
+    for n, parameter in enumerate(plan["parameters"]):
+        for what, change in parameter_mutants(parameter):
+            yield f"parameter {parameter['name']}: {what}", ("parameters", n), change
     for s, stage in enumerate(plan["stages"]):
+        for kind, changes in (("buckets", bucket_mutants), ("inputs", input_mutants), ("chunks", chunk_mutants)):
+            for n, one in enumerate(stage[kind]):
+                for what, change in changes(one):
+                    yield f"stages[{s}].{kind}[{n}] {one.get('name', one.get('kind'))}: {what}", ("stages", s, kind, n), change
         for i in range(len(stage["schedule"])):
             step = stage["schedule"][i]
             where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step.get('microbatch', -1)}"
@@ -119,9 +128,11 @@ def instruction_mutants(instruction, sizes):
                 yield f"{name} flipped", lambda i, name=name: i.update({name: not i.get(name, False)})
     if kind == "attention":
         yield from attention_mutants(instruction)
+    # The maximum of the logits just shifts them, so it may be over the padding, too: those are zeros.
+    shift = kind == "rowKernel" and instruction["label"].endswith("/max")
     if kind == "rowKernel":
         yield "one row less", lambda i: i.update(range=i["range"] - 1)
-        for n, scalar in enumerate(instruction.get("scalars", [])):
+        for n, scalar in enumerate([] if shift else instruction.get("scalars", [])):
             yield from scalar_mutants(f"scalar {n}", lambda i, n=n: i["scalars"][n], scalar, sizes)
 
 
@@ -170,6 +181,57 @@ def scalar_mutants(name, of, scalar, sizes):
         for axis in sizes:
             if [axis] != term["axes"]:
                 yield f"{name} of {axis}", lambda i, t=t, axis=axis: of(i)["terms"][t].update(axes=[axis])
+
+
+def parameter_mutants(parameter):
+    other = {"normal": "zeros", "zeros": "ones", "ones": "zeros"}[parameter["init"]]
+    yield f"starts with {other}", lambda p: p.update(init=other)
+    if parameter["init"] == "normal":
+        yield "starts larger", lambda p: p.update(initStd=2 * p["initStd"])
+    for j, offset in enumerate(parameter["offset"]):
+        if offset:
+            yield "another part of the file's tensor", lambda p, j=j: p["offset"].__setitem__(j, 0)
+    for d, dim in enumerate(parameter["dims"]):
+        if "axes" in dim:
+            yield f"{dim['name']} is not split", lambda p, d=d: p["dims"][d].pop("axes")
+        if dim["valid"] < dim["size"]:
+            yield f"{dim['name']} has no padding", lambda p, d=d: p["dims"][d].update(valid=p["dims"][d]["size"])
+    for n in range(len(parameter["places"])):
+        yield f"place {n} elsewhere", lambda p, n=n: p["places"][n].update(elementOffset=p["places"][n]["elementOffset"] + 16)
+    if len(parameter["places"]) > 1:
+        yield "not tied", lambda p: p["places"].pop()
+
+
+# Not here: decay and reduceAxes. They say of the programs `update` and `reduce` what these do; nothing is done by them.
+def bucket_mutants(bucket):
+    if bucket.get("sharded"):
+        yield "not sharded", lambda b: b.pop("sharded")
+        yield "other gradientShardOffset", lambda b: b.update(gradientShardOffset=b["gradientShardOffset"] + 64)
+    for name in ("splitAxes", "dataAxes", "tiedStages"):
+        if name in bucket:
+            yield f"no {name}", lambda b, name=name: b.pop(name)
+    for name in ("valueOffset", "gradientOffset", "firstMomentOffset", "secondMomentOffset"):
+        yield f"other {name}", lambda b, name=name: b.update({name: b[name] + 64})
+
+
+def input_mutants(given):
+    other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens"}.get(given["kind"])
+    if other:
+        yield f"are {other}", lambda i: i.update(kind=other)
+    yield "elsewhere", lambda i: i.update(offset=i["offset"] + 64)
+    if given["microbatchStride"]:
+        yield "all microbatches in one place", lambda i: i.update(microbatchStride=0)
+    for d, dim in enumerate(given["dims"]):
+        if "axes" in dim:
+            yield f"{dim['name']} is not split", lambda i, d=d: i["dims"][d].pop("axes")
+
+
+def chunk_mutants(chunk):
+    for c in range(len(chunk["calls"])):
+        yield f"call {c} dropped", lambda k, c=c: k["calls"].pop(c)
+    # The weight halves of blocks need nothing of one another.
+    if len(chunk["calls"]) > 1 and not chunk["name"].startswith("weight"):
+        yield "calls reversed", lambda k: k["calls"].reverse()
 
 
 def relabel(steps, new):

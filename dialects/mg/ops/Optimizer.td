@@ -1,4 +1,4 @@
-// The step's end, on flat buckets `tensor<Nxf32, #mg.layout<flat>>`.
+// The step's end, on buckets `tensor<Nx16xf32, #mg.layout<flat, lane>>`.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_SumSquaresOp : Mg_ComputeOp<"sum_squares", [MgRow]> {

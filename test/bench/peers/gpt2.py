@@ -21,8 +21,9 @@ def save(path, tensors):
     names = {"float32": "F32", "int32": "I32"}
     header, offset = {}, 0
     for name, array in tensors.items():
-        header[name] = {"dtype": names[str(array.dtype)], "shape": array.shape, "data_offsets": [offset, offset + array.nbytes]}
-        offset += array.nbytes
+        end = offset + array.nbytes
+        header[name] = {"dtype": names[str(array.dtype)], "shape": array.shape, "data_offsets": [offset, end]}
+        offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
@@ -36,9 +37,12 @@ def load(path):
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     types = {"F32": numpy.float32, "I32": numpy.int32}
-    return {name: torch.from_numpy(numpy.frombuffer(content, types[entry["dtype"]], offset=8 + length + entry["data_offsets"][0],
-                                                    count=int(numpy.prod(entry["shape"]))).reshape(entry["shape"]).copy())
-            for name, entry in json.loads(content[8:8 + length]).items()}
+    tensors = {}
+    for name, entry in json.loads(content[8:8 + length]).items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        array = numpy.frombuffer(content[begin:end], types[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = torch.from_numpy(array.copy())
+    return tensors
 
 
 def shapes(config):

@@ -57,7 +57,7 @@ TEST(File, cannotWriteWhereNoDirectoryIs) {
   TempDir dir;
   EXPECT_TRUE(fails(writeFileAtomically(dir.path("none/f"), "x"), {"cannot create"}));
   std::filesystem::create_directory(dir.path("d"));
-  EXPECT_TRUE(fails(writeFileAtomically(dir.path("d"), "x"), {"cannot rename"}));
+  EXPECT_TRUE(fails(writeFileAtomically(dir.path("d"), "x"), {"is a directory"}));
   EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
 }
 

@@ -171,11 +171,9 @@ struct PipelineBuilder {
     stage.stepScalarsOffset = layout.place("scalars", kLine);
     stage.resultsOffset = layout.place("scalars", kLine);
   }
-  ProgramBuilder reduceResults(const std::string &name, const std::vector<int64_t> &segments) {
-    ProgramBuilder program(name, segments);
-    program.add(allReduce(2, {"dp"}), {0, 0});
-    program.add(allReduce(2, {}, {0, 1}), {0, 0});
-    return program;
+  // Loss and tokens are pending over dp, the norm (of the first stage alone) is not.
+  static void reduceResults(ProgramBuilder &program) {
+    program.add(allReduce(2, {"dp"}), {0, 0}).add(allReduce(3, {}, {0, 1}), {0, 0});
   }
   void addParameter(int64_t firstMoment, int64_t secondMoment);
   void buildFirstStage();
@@ -229,8 +227,9 @@ void PipelineBuilder::buildFirstStage() {
                                     ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
                                         .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
                                     {-1, -2, wGradient});
-  ProgramBuilder reduceProgram = reduceResults("reduce.first", {kLine, wBytes});
+  ProgramBuilder reduceProgram("reduce.first", {kLine, wBytes});
   reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
+  reduceResults(reduceProgram);
   const int64_t reduce = addChunk(plan, 0, "reduce", reduceProgram, {stage.resultsOffset, wGradient});
   const int64_t update = addChunk(
       plan, 0, "update",
@@ -273,8 +272,9 @@ void PipelineBuilder::buildLastStage() {
                ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
                    .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
                {-1, -2, -3, stage.resultsOffset});
-  const int64_t reduce =
-      addChunk(plan, 1, "reduce", reduceResults("reduce.last", {kLine}), {stage.resultsOffset});
+  ProgramBuilder reduceProgram("reduce.last", {kLine});
+  reduceResults(reduceProgram);
+  const int64_t reduce = addChunk(plan, 1, "reduce", reduceProgram, {stage.resultsOffset});
   const int64_t update = addChunk(plan, 1, "update", ProgramBuilder("update.last", {}), {});
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;

@@ -1,0 +1,97 @@
+# The base models and batches of the composition tests: in: a config.json as a dict; out: weights and batches as numpy
+# arrays, and safetensors files of them. Nothing is neutral: norm weights are not 1, biases not 0, the sequences of a
+# batch count different numbers of tokens, one of them a single one.
+import json
+import struct
+
+import numpy
+
+SEQUENCE = 16
+VALID = (1, 15, 7, 16)  # tokens that count, of the sequences of a batch
+
+GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": SEQUENCE, "n_inner": 32,
+        "vocab_size": 40, "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "tie_word_embeddings": True,
+        "layer_norm_epsilon": 1e-5, "initializer_range": 0.2}
+LLAMA = {"model_type": "llama", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 40, "tie_word_embeddings": False,
+         "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "rope_theta": 100.0, "hidden_act": "silu",
+         "attention_bias": True, "mlp_bias": True, "initializer_range": 0.2}
+QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 40, "tie_word_embeddings": True,
+         "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "rope_theta": 100.0, "hidden_act": "silu",
+         "initializer_range": 0.2}
+DROPOUT = {"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5}
+
+
+def with_layers(config, layers):
+    return config | {"n_layer" if config["model_type"] == "gpt2" else "num_hidden_layers": layers}
+
+
+def gpt2_shapes(config):
+    h, f, v, p = config["n_embd"], config["n_inner"], config["vocab_size"], config["n_positions"]
+    layer = {"ln_1.weight": (h,), "ln_1.bias": (h,), "attn.c_attn.weight": (h, 3 * h), "attn.c_attn.bias": (3 * h,),
+             "attn.c_proj.weight": (h, h), "attn.c_proj.bias": (h,), "ln_2.weight": (h,), "ln_2.bias": (h,),
+             "mlp.c_fc.weight": (h, f), "mlp.c_fc.bias": (f,), "mlp.c_proj.weight": (f, h), "mlp.c_proj.bias": (h,)}
+    shapes = {"transformer.wte.weight": (v, h), "transformer.wpe.weight": (p, h)}
+    for i in range(config["n_layer"]):
+        shapes |= {f"transformer.h.{i}.{name}": shape for name, shape in layer.items()}
+    shapes |= {"transformer.ln_f.weight": (h,), "transformer.ln_f.bias": (h,)}
+    return shapes if config["tie_word_embeddings"] else shapes | {"lm_head.weight": (v, h)}
+
+
+def llama_shapes(config):
+    h, f, v = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
+    heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
+    d = config.get("head_dim", h // heads)
+    layer = {"input_layernorm.weight": (h,), "post_attention_layernorm.weight": (h,),
+             "self_attn.q_proj.weight": (heads * d, h), "self_attn.k_proj.weight": (groups * d, h),
+             "self_attn.v_proj.weight": (groups * d, h), "self_attn.o_proj.weight": (h, heads * d),
+             "mlp.gate_proj.weight": (f, h), "mlp.up_proj.weight": (f, h), "mlp.down_proj.weight": (h, f)}
+    if config.get("attention_bias"):
+        layer |= {"self_attn.q_proj.bias": (heads * d,), "self_attn.k_proj.bias": (groups * d,),
+                  "self_attn.v_proj.bias": (groups * d,), "self_attn.o_proj.bias": (h,)}
+    if config.get("mlp_bias"):
+        layer |= {"mlp.gate_proj.bias": (f,), "mlp.up_proj.bias": (f,), "mlp.down_proj.bias": (h,)}
+    if config["model_type"] == "qwen3":
+        layer |= {"self_attn.q_norm.weight": (d,), "self_attn.k_norm.weight": (d,)}
+    shapes = {"model.embed_tokens.weight": (v, h)}
+    for i in range(config["num_hidden_layers"]):
+        shapes |= {f"model.layers.{i}.{name}": shape for name, shape in layer.items()}
+    shapes |= {"model.norm.weight": (h,)}
+    return shapes if config["tie_word_embeddings"] else shapes | {"lm_head.weight": (v, h)}
+
+
+def shapes_of(config):
+    return gpt2_shapes(config) if config["model_type"] == "gpt2" else llama_shapes(config)
+
+
+def random_weights(config, seed=5):
+    r = numpy.random.default_rng(seed)
+    weights = {}
+    for name, shape in shapes_of(config).items():
+        values = r.standard_normal(shape)
+        norm = len(shape) == 1 and name.endswith("weight")
+        weights[name] = ((1 + 0.3 * values) if norm else 0.3 * values).astype(numpy.float32)
+    return weights
+
+
+def random_batch(config, valid=VALID, steps=3, seed=6):
+    """input_ids and labels, [steps, sequences, SEQUENCE]; labels are shifted, and -100 where no token counts."""
+    r = numpy.random.default_rng(seed)
+    text = r.integers(0, config["vocab_size"], (steps, len(valid), SEQUENCE + 1), dtype=numpy.int64)
+    tokens, labels = text[:, :, :-1].copy(), text[:, :, 1:].copy()
+    for step in range(steps):
+        for i, count in enumerate(valid):
+            labels[step, i, r.permutation(SEQUENCE)[count:]] = -100
+    return {"input_ids": tokens, "labels": labels}
+
+
+def write_safetensors(path, tensors):
+    names = {"float32": "F32", "int64": "I64"}
+    header, begin = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": names[str(tensor.dtype)], "shape": tensor.shape,
+                        "data_offsets": [begin, begin + tensor.nbytes]}
+        begin += tensor.nbytes
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t.tobytes() for t in tensors.values()))

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# How many collectives a block has, and how many elements they carry (the larger side of each), forward and backward,
+# against the numbers that the sharding calculus gives. A = s b h elements, K = s b g d of a rank's groups, T = s b; b of
+# one data rank. A block may do better than its number, never worse.
+import re
+from collections import Counter
+
+from harness import main
+from models import GPT2, LLAMA, QWEN3, SEQUENCE
+
+B, H = 2, 16
+A, T = SEQUENCE * B * H, SEQUENCE * B
+SHORT = {"all_reduce": "AR", "all_gather": "AG", "reduce_scatter": "RS", "all_to_all": "A2A"}
+LINE = re.compile(r'mg\.(all_reduce|all_gather|reduce_scatter|all_to_all) .*: tensor<([\dx]*)f32.*-> tensor<([\dx]*)f32')
+
+
+def elements(shape):
+    product = 1
+    for size in shape.rstrip("x").split("x") if shape else []:
+        product *= int(size)
+    return product
+
+
+def count(session, config, layout):
+    """{"layer.forward": {"AR": [elements of each, ascending], ...}, ...}"""
+    text = session.compile(config, f"{layout} --mbs {B}", 8, to="import")
+    local = session.optimize(text, "--mg-grad", "--mg-shard", "--mg-local")
+    found = {}
+    for function in local.split("func.func @")[1:]:
+        lists = found.setdefault(function.split("(")[0], {})
+        for op, source, result in LINE.findall(function):
+            lists.setdefault(SHORT[op], []).append(max(elements(source), elements(result)))
+    return {name: {op: sorted(sizes) for op, sizes in lists.items()} for name, lists in found.items()}
+
+
+def check(found, wanted, what):
+    """Of each kind, and altogether: no more collectives and no more elements than wanted."""
+    for op, sizes in found.items():
+        limit = wanted.get(op, [])
+        assert len(sizes) <= len(limit) and sum(sizes) <= sum(limit), f"{what}: {op} of {sizes}, expected {limit}"
+
+
+def check_block(session, config, layout, block, forward, backward):
+    found = count(session, config, layout)
+    check(found[f"{block}.forward"], forward, f"{config['model_type']} {layout}, {block} forward")
+    halves = [found[name] for name in (f"{block}.backward", f"{block}.input", f"{block}.weight") if name in found]
+    assert halves
+    total = {op: [size for half in halves for size in half.get(op, [])] for half in halves for op in half}
+    check(total, backward, f"{config['model_type']} {layout}, {block} backward")
+
+
+DATA = ("", " --dp 2")  # b stands for the sequences of one data rank
+TP = {"AR": [A, A]}, {"AR": [A, A]}
+SP = {"AG": [A, A], "RS": [A, A]}, {"AG": [A] * 4, "RS": [A, A]}
+
+
+def test_counting_counts(session):
+    found = count(session, LLAMA, "--tp 2 --sp")
+    assert found["layer.forward"] == {"AG": [A, A], "RS": [A, A]}, found
+    assert count(session, LLAMA, "--tp 1")["layer.forward"] == {}
+
+
+def test_layer(session):
+    for config in (GPT2, LLAMA, QWEN3):
+        for data in DATA:
+            check_block(session, config, "--tp 2 --no-sp" + data, "layer", *TP)
+            check_block(session, config, "--tp 2 --sp" + data, "layer", *SP)
+
+
+def test_fewer_groups_than_tp(session):
+    for groups, tp in ((2, 4), (1, 2), (1, 4)):
+        config = LLAMA | {"num_key_value_heads": groups}
+        check_block(session, config, f"--tp {tp} --no-sp", "layer", *TP)
+        check_block(session, config, f"--tp {tp} --sp", "layer", *SP)
+
+
+def test_fewer_groups_than_tp_with_k_norm(session):
+    for groups, tp in ((2, 4), (1, 2), (1, 4)):
+        config = QWEN3 | {"num_key_value_heads": groups}
+        k = SEQUENCE * B * config["head_dim"]  # one group on each rank
+        check_block(session, config, f"--tp {tp} --no-sp", "layer", TP[0], {"AR": [k, A, A]})
+        check_block(session, config, f"--tp {tp} --sp", "layer", SP[0], SP[1] | {"AR": [k]})
+
+
+def test_backward_in_two_halves(session):
+    for config in (GPT2, LLAMA):
+        split = " --pp 2 --schedule zb-h1"
+        check_block(session, config, "--tp 2 --no-sp" + split, "layer", *TP)
+        check_block(session, config, "--tp 2 --sp" + split, "layer", SP[0], {"AG": [A] * 6, "RS": [A, A]})
+
+
+def test_embedding(session):
+    for config in (GPT2, LLAMA):
+        for data in DATA:
+            check_block(session, config, "--tp 2 --no-sp" + data, "embed", {"AR": [A]}, {})
+            check_block(session, config, "--tp 2 --sp" + data, "embed", {"RS": [A]}, {"AG": [A]})
+
+
+# Cross-entropy: the maximum and the sum of exponentials of each token, in forward; nothing in backward.
+def test_head_and_cross_entropy(session):
+    for config in (GPT2, LLAMA):
+        for data in DATA:
+            check_block(session, config, "--tp 2 --no-sp" + data, "head", {"AR": [T, T]}, {"AR": [A]})
+            check_block(session, config, "--tp 2 --sp" + data, "head", {"AG": [A], "AR": [T, T]}, {"AG": [A], "RS": [A]})
+
+
+# The step's end: per bucket one reduction over the data ranks (without ZeRO, together with that over other axes), at
+# most one before it over what lies outside of them, and one of the three scalars over all axes.
+def test_end_of_step(session):
+    for zero, kind in ((0, "allReduce"), (1, "reduceScatter")):
+        plan = session.plan(LLAMA, f"--tp 2 --dp 2 --zero {zero}")
+        reductions = [i for p in plan["programs"] if p["name"].startswith("reduce") for i in p["instructions"]
+                      if i["op"] == "collective"]
+        scalars = [i for i in reductions if i["chunk"] == 3]
+        assert len(scalars) == 1 and set(scalars[0]["axes"]) == {"dp", "tp"}, scalars
+        data = [i for i in reductions if "dp" in i["axes"] and i not in scalars]
+        other = [i for i in reductions if "dp" not in i["axes"]]
+        buckets = plan["stages"][0]["buckets"]
+        assert {i["kind"] for i in data} == {kind} and len(data) == len(buckets), (zero, data)
+        assert len(other) == (sum(bool(b.get("reduceAxes")) for b in buckets) if zero else 0), other
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,27 @@
+// What both programs need of their process, whoever started it and however.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdio>
+#include <string>
+
+namespace mgc::tools {
+
+// Call first. Standard streams that were closed become /dev/null: else the next file opened takes their
+// number, and messages go into it. A file over the limit of its size is an error of the write, not a signal.
+void prepareProcess();
+
+// A screen that went away (`| head -1`) must not end a run: the error of the write comes, not the signal.
+void ignoreClosedPipes();
+
+// Unlike fmt::print this does not throw when the stream cannot be written.
+void write(std::FILE *stream, const std::string &text);
+template <typename... Args> void say(std::FILE *stream, fmt::format_string<Args...> format, Args &&...args) {
+  write(stream, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Whether all that was written to standard output has arrived.
+Status checkOutput();
+
+} // namespace mgc::tools
