@@ -17,7 +17,8 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) { pm.addPass(createGradPass()); }},
       {"shard", "every value has its layout; mg.reshard at uses",
        [](OpPassManager &pm) { pm.addPass(createShardPass()); }},
-      {"local", "local shapes, explicit collectives", [](OpPassManager &pm) { pm.addPass(createLocalPass()); }},
+      {"local", "local shapes, explicit collectives",
+       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
        [](OpPassManager &pm) { pm.addPass(createStagePass()); }},
       {"fuse", "library calls, row kernels, moves and collectives",
@@ -67,9 +68,10 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   std::string from = !options.from.empty() ? options.from : recorded ? recorded.str() : "import";
   MGC_ASSIGN(first, indexOf(from, "--compile-from"));
   if (recorded && recorded != from)
-    return errorf("--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
-                  "module that does not say its phase",
-                  from, recorded.str());
+    return errorf(
+        "--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
+        "module that does not say its phase",
+        from, recorded.str());
   size_t last = phases().size() - 1;
   if (!options.to.empty()) {
     MGC_ASSIGN(to, indexOf(options.to, "--compile-to"));

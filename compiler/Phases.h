@@ -20,8 +20,8 @@ llvm::ArrayRef<Phase> phases();
 std::string phaseNames(); // "import, grad, ..."
 
 struct PhaseOptions {
-  std::string from;                   // the phase the module is in; empty: mg.phase of the module, or import
-  std::string to;                     // empty: the last
+  std::string from;                    // the phase the module is in; empty: mg.phase of the module, or import
+  std::string to;                      // empty: the last
   std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
 };
 

@@ -13,8 +13,7 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescripti
   builder.setInsertionPointToStart(function.addEntryBlock());
 }
 
-// --- Types
-// ------------------------------------------------------------------------------------------------------------
+// --- Types -------------------------------------------------------------------------------------------------
 
 RankedTensorType BlockBuilder::type(ArrayRef<int64_t> shape, Names names, bool integer) {
   Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
@@ -46,8 +45,7 @@ RankedTensorType BlockBuilder::withoutLast(Value value) {
   return type(tensorOf(value).getShape().drop_back(), names);
 }
 
-// --- Arguments and results
-// --------------------------------------------------------------------------------------------
+// --- Arguments and results ---------------------------------------------------------------------------------
 
 Value BlockBuilder::addArgument(StringRef name, Type type, NamedAttribute attribute) {
   argumentAttributes.push_back(builder.getDictionaryAttr(attribute));
@@ -116,8 +114,7 @@ void BlockBuilder::finish() {
   function.setAllResultAttrs(resultAttributes);
 }
 
-// --- Layers
-// -----------------------------------------------------------------------------------------------------------
+// --- Layers ------------------------------------------------------------------------------------------------
 
 Value BlockBuilder::norm(Value x, StringRef role, const Norm &norm) {
   Value gamma = parameter((role + ".weight").str());

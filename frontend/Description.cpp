@@ -58,8 +58,7 @@ int64_t ModelDescription::parameterCount() const {
   return total;
 }
 
-// --- describe
-// -------------------------------------------------------------------------------------------------------
+// --- describe ----------------------------------------------------------------------------------------------
 
 static std::string text(const Norm &norm) {
   return fmt::format("{} norm, eps {}", norm.kind == NormKind::layer ? "layer" : "rms", norm.epsilon);

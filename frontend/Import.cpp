@@ -6,8 +6,7 @@ using namespace mlir;
 
 namespace mgc::frontend {
 
-// --- Module attributes
-// ------------------------------------------------------------------------------------------------
+// --- Module attributes -------------------------------------------------------------------------------------
 
 static ArrayAttr axesAttr(Builder &builder, const plan::Axes &axes) {
   SmallVector<Attribute> names;
@@ -40,7 +39,8 @@ static DictionaryAttr placementAttr(Builder &builder, const Layout &layout) {
   if (layout.sequenceParallel) {
     sequence.push_back(builder.getNamedAttr("with", builder.getStringAttr("h")));
     sequence.push_back(builder.getNamedAttr("extra", axesAttr(builder, {"tp"})));
-    // One group of keys and values takes no part of tp; it is replicated over tp like fewer groups than ranks.
+    // One group of keys and values takes no part of tp; it is replicated over tp like fewer groups than
+    // ranks.
     if (layout.mesh().named.at("tpg").empty())
       sequence.push_back(builder.getNamedAttr("without", builder.getStringAttr("g")));
   }
@@ -76,8 +76,7 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
   module->setAttr(kPhaseAttr, builder.getStringAttr("import"));
 }
 
-// --- Blocks
-// -----------------------------------------------------------------------------------------------------------
+// --- Blocks ------------------------------------------------------------------------------------------------
 
 static std::vector<ModelParameter> select(const ModelDescription &model, llvm::ArrayRef<StringRef> roles) {
   std::vector<ModelParameter> selected;
@@ -136,8 +135,7 @@ static std::string layerName(const ModelDescription &model, int64_t kind) {
   return model.kinds.size() == 1 ? "layer" : "layer" + std::to_string(kind);
 }
 
-// --- Chain
-// ------------------------------------------------------------------------------------------------------------
+// --- Chain -------------------------------------------------------------------------------------------------
 
 // One instance op per run of layers of one kind; an instance's number is its layer.
 static void buildChain(ModuleOp module, const ModelDescription &model) {

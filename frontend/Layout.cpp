@@ -135,9 +135,11 @@ void Resolver::resolveSchedule() {
   std::vector<std::string> names;
   for (const ScheduleInfo &row : supported.schedules)
     names.push_back(row.name);
-  layout.schedule =
-      word("--schedule", &LayoutOptions::schedule, names, layout.vpp > 1 ? "interleaved" : "1f1b",
-           layout.vpp > 1 ? "vpp > 1" : "least memory of the schedules without split");
+  auto chosen = std::ranges::find_if(
+      supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
+  layout.schedule = word("--schedule", &LayoutOptions::schedule, names,
+                         chosen == supported.schedules.end() ? names.front() : chosen->name,
+                         fmt::format("the default for --vpp {}", layout.vpp));
   if (const ScheduleInfo *row = rowOf(layout.schedule))
     layout.splitBackward = row->splitBackward;
 }
@@ -158,15 +160,31 @@ std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const Attention &atte
   return std::pair(tpGroups, tpQueries);
 }
 
-Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
-                             const LayoutOptions &defaults, const Supported &supported) {
-  Problems problems(model.source);
+static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions &flags,
+                              const LayoutOptions &defaults, const Supported &supported, Problems &problems) {
   Layout layout = Resolver(model, flags, defaults, supported, problems).run();
   if (problems.empty()) // values out of range would only raise more
     checkLayout(model, supported, layout, problems);
-  if (!problems.empty())
-    return problems.status();
   return layout;
+}
+
+static std::string flagsOf(const LayoutOptions &layout) {
+  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}",
+                     *layout.tp, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp",
+                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule);
+}
+
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
+                             const LayoutOptions &defaults, const Supported &supported) {
+  Problems problems(model.source), none(model.source);
+  Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
+  if (problems.empty())
+    return layout;
+  const LayoutOptions near = nearestLayout(model, supported, layout);
+  resolveAndCheck(model, near, {}, supported, none);
+  if (none.empty())
+    problems.hint("a layout that works: {}", flagsOf(near));
+  return problems.status();
 }
 
 plan::Mesh Layout::mesh() const {

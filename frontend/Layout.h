@@ -18,7 +18,11 @@ struct LayoutOptions { // what was given
 struct ScheduleInfo {
   std::string name;
   bool splitBackward = false;
-  int64_t minVirtualStages = 1, maxVirtualStages = 1;
+  int64_t minVirtualStages = 1, maxVirtualStages = 1; // inclusive
+  bool byDefault = false; // for these numbers of virtual stages, where no schedule is asked for
+  bool takes(int64_t virtualStages) const {
+    return minVirtualStages <= virtualStages && virtualStages <= maxVirtualStages;
+  }
 };
 
 struct Supported { // by the caller
@@ -50,7 +54,8 @@ struct Layout {
   plan::Mesh mesh() const;
 };
 
-// `defaults` (of the model file) hold where `flags` are silent.
+// `defaults` (of the model file) hold where `flags` are silent. An error ends with the flags of a near layout
+// that works, where one is found.
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
                              const LayoutOptions &defaults, const Supported &supported);
 

@@ -69,8 +69,7 @@ static void checkTensor(const ModelDescription &model, const Layout &layout, Pro
     problems.hint("possible tp for all of this: {}", listOf(tensorSizesThatFit(all)));
 }
 
-// --- Sequence and batch
-// -----------------------------------------------------------------------------------------------
+// --- Sequence and batch ------------------------------------------------------------------------------------
 
 static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
   if (layout.sequenceLength <= model.maxPositions)
@@ -98,8 +97,7 @@ static void checkBatch(const Layout &layout, Problems &problems) {
     problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
 }
 
-// --- Pipeline
-// ---------------------------------------------------------------------------------------------------------
+// --- Pipeline ----------------------------------------------------------------------------------------------
 
 static void checkPipeline(const ModelDescription &model, const Layout &layout, Problems &problems) {
   int64_t chunks = layout.pp * layout.vpp, layers = model.layerCount();
@@ -129,11 +127,10 @@ static std::string rangeOf(int64_t least, int64_t most) {
 static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
   std::vector<std::string> others;
   for (const ScheduleInfo &row : supported.schedules)
-    if (row.minVirtualStages <= layout.vpp && layout.vpp <= row.maxVirtualStages)
+    if (row.takes(layout.vpp))
       others.push_back(row.name);
   for (const ScheduleInfo &row : supported.schedules) {
-    if (row.name != layout.schedule ||
-        (row.minVirtualStages <= layout.vpp && layout.vpp <= row.maxVirtualStages))
+    if (row.name != layout.schedule || row.takes(layout.vpp))
       continue;
     problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
     problems.hint("possible --vpp with it: {}", rangeOf(row.minVirtualStages, row.maxVirtualStages));
@@ -148,6 +145,49 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkBatch(layout, problems);
   checkPipeline(model, layout, problems);
   checkSchedule(layout, supported, problems);
+}
+
+// --- The nearest layout that works -------------------------------------------------------------------------
+
+static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
+  layout.sequenceParallel = false; // where the sequence alone does not divide, it stays whole
+  const std::vector<TensorRule> rules = tensorRules(model, layout);
+  auto fits = [&](int64_t tp) {
+    return std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
+  };
+  int64_t tp = layout.tp;
+  while (tp > 1 && !fits(tp))
+    --tp;
+  return tp;
+}
+
+static std::string scheduleFor(const Supported &supported, const Layout &layout) {
+  const ScheduleInfo *chosen = nullptr;
+  for (const ScheduleInfo &row : supported.schedules)
+    if (row.takes(layout.vpp) && (!chosen || row.name == layout.schedule || row.byDefault))
+      if (!chosen || chosen->name != layout.schedule)
+        chosen = &row;
+  return chosen ? chosen->name : layout.schedule;
+}
+
+LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
+  Layout near = layout;
+  if (model.learnedPositions)
+    near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
+  near.tp = largestTensorSize(model, near);
+  near.pp = std::min(near.pp, model.layerCount());
+  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
+  const int64_t unit = near.microBatchSize * near.dp;
+  return {.tp = near.tp,
+          .pp = near.pp,
+          .dp = near.dp,
+          .vpp = near.vpp,
+          .seq = near.sequenceLength,
+          .mbs = near.microBatchSize,
+          .gbs = std::max(unit, near.globalBatchSize / unit * unit),
+          .zero = near.zero,
+          .sp = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0,
+          .schedule = scheduleFor(supported, near)};
 }
 
 } // namespace mgc::frontend

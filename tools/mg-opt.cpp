@@ -1,8 +1,8 @@
 // mg-opt: any pass on any form of the IR, mlir-opt style.
 #include "compiler/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "mlir/Transforms/Passes.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
 
 namespace mgc {
 #define GEN_PASS_REGISTRATION

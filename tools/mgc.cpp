@@ -21,7 +21,8 @@ namespace {
 frontend::Supported supportedByCompiler() {
   frontend::Supported supported;
   for (const schedule::Row &row : schedule::schedules())
-    supported.schedules.push_back({row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages});
+    supported.schedules.push_back(
+        {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault});
   return supported;
 }
 

@@ -10,6 +10,8 @@
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 using namespace mlir;
 
 namespace mgc {
@@ -141,19 +143,21 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
 
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
-  Result<plan::Plan> plan = emitBeside(module, directory, options);
-  std::error_code error, ignored;
-  if (plan.isOk())
-    std::filesystem::rename(newLibrary(directory), directory / kLibrary, error);
-  if (!plan.isOk() || error)
+  auto removeNew = llvm::make_scope_exit([&] {
+    std::error_code ignored;
     std::filesystem::remove(newLibrary(directory), ignored);
-  if (!plan.isOk())
-    return plan;
+  });
+  MGC_ASSIGN(plan, emitBeside(module, directory, options));
+  // All of the new bundle is on disk before any of the old one goes: a disk that is full leaves the old
+  // bundle.
+  MGC_ASSIGN(file, plan::stagePlan(plan, directory));
+  std::error_code error;
+  std::filesystem::rename(newLibrary(directory), directory / kLibrary, error);
   if (error)
     return errorf("{}: cannot be written: {}", (directory / kLibrary).string(), error.message());
-  MGC_TRY(plan::writePlan(*plan, directory));
+  MGC_TRY(file.commit());
   MGC_ASSIGN(read, plan::readPlan(directory));
-  if (!(read == *plan))
+  if (!(read == plan))
     return Status::error("the plan does not read back equal to what was written");
   return plan;
 }

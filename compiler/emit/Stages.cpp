@@ -48,9 +48,7 @@ private:
       plan::Bucket bucket;
       bucket.name = fmt::format("bucket{}", i);
       bucket.elements = op.getElements();
-      bucket.decay = op.getDecay();
       bucket.splitAxes = axesOf(op.getSplit());
-      bucket.reduceAxes = axesOf(op.getReduce());
       bucket.dataAxes = axesOf(op.getData());
       bucket.sharded = op.getSharded();
       bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());

@@ -3,10 +3,12 @@
 // before:  func @B(activations, data, params) -> (activations)
 // after:   func @B.forward(same) -> (activations, saved)
 //          func @B.backward(dout, saved, data, params) -> (din, grad)
-//     or   func @B.input(dout, saved, data, params) -> (din, split)  and  @B.weight(split, saved, data, params) -> (grad)
+//     or   func @B.input(dout, saved, data, params) -> (din, split)  and  @B.weight(split, saved, data,
+//     params) -> (grad)
 //
-// The gradient ops are first built inside a copy of the block, where they may use any forward value, and are then cut
-// out: what a cut uses from outside becomes its arguments. The input half is the backward slice of the din values.
+// The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
+// then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
+// the din values.
 #include "compiler/Passes.h"
 #include "dialects/mg/Gradient.h"
 
@@ -38,7 +40,9 @@ public:
   Location loc() override { return loc_; }
   bool isSeed(Value result) override { return result == seed_; }
   bool wants(Value operand) override { return active_.contains(operand); }
-  void contribute(Value operand, Value contribution) override { contributions_[operand].push_back(contribution); }
+  void contribute(Value operand, Value contribution) override {
+    contributions_[operand].push_back(contribution);
+  }
 
   // The sum of the contributions so far: one n-ary op (calculus P4).
   Value cotangent(Value value) override {
@@ -65,7 +69,8 @@ public:
     seedResults();
     for (Operation *op : llvm::reverse(forward)) {
       loc_ = op->getLoc();
-      if (!llvm::any_of(op->getResults(), [&](Value r) { return r == seed_ || contributions_.contains(r); }) ||
+      if (!llvm::any_of(op->getResults(),
+                        [&](Value r) { return r == seed_ || contributions_.contains(r); }) ||
           !llvm::any_of(op->getOperands(), [&](Value v) { return wants(v); }))
         continue;
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
@@ -84,7 +89,8 @@ private:
   void findActive() {
     Block &body = block_.getBody().front();
     for (BlockArgument argument : body.getArguments())
-      if (tensorOf(argument).getElementType().isF32() && !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
+      if (tensorOf(argument).getElementType().isF32() &&
+          !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
         active_.insert(argument);
     for (Operation &op : body)
       if (llvm::any_of(op.getOperands(), [&](Value v) { return active_.contains(v); }))
@@ -145,7 +151,9 @@ public:
 
 private:
   Builder attributes() { return Builder(forward_.getContext()); }
-  DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) { return attributes().getDictionaryAttr(entries); }
+  DictionaryAttr dictionary(ArrayRef<NamedAttribute> entries) {
+    return attributes().getDictionaryAttr(entries);
+  }
   NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
 
   // Gradient ops in order, and the values to return.
@@ -187,7 +195,9 @@ private:
     return slice;
   }
 
-  DictionaryAttr kind(StringRef name) { return dictionary(named(kResultAttr, attributes().getStringAttr(name))); }
+  DictionaryAttr kind(StringRef name) {
+    return dictionary(named(kResultAttr, attributes().getStringAttr(name)));
+  }
 
   Cut whole() {
     SmallVector<Value> roots(dins_);
@@ -204,7 +214,8 @@ private:
       if (!input.ops.contains(op))
         weight.ops.insert(op);
     auto hand = [&](Value value) {
-      bool fromInput = llvm::is_contained(douts_, value) || (value.getDefiningOp() && input.ops.contains(value.getDefiningOp()));
+      bool fromInput = llvm::is_contained(douts_, value) ||
+                       (value.getDefiningOp() && input.ops.contains(value.getDefiningOp()));
       if (fromInput)
         splits_.insert(value);
     };
@@ -219,7 +230,8 @@ private:
     return {input, weight};
   }
 
-  // What kind of argument an outside value becomes, as a sort key (dout, split, saved, data, param) and attributes.
+  // What kind of argument an outside value becomes, as a sort key (dout, split, saved, data, param) and
+  // attributes.
   std::pair<int, DictionaryAttr> argumentFor(Value value, bool isWeight) {
     auto arg = [&](StringRef name, int64_t index) {
       return dictionary({named("mg.arg", attributes().getStringAttr(name)),
@@ -229,7 +241,8 @@ private:
       return {1, arg("split", llvm::find(splits_, value) - splits_.begin())};
     if (auto it = llvm::find(douts_, value); it != douts_.end())
       return {0, arg("dout", it - douts_.begin())};
-    if (auto argument = dyn_cast<BlockArgument>(value); argument && !isActivation(original_, argument.getArgNumber())) {
+    if (auto argument = dyn_cast<BlockArgument>(value);
+        argument && !isActivation(original_, argument.getArgNumber())) {
       bool isData = bool(original_.getArgAttr(argument.getArgNumber(), kDataAttr));
       return {isData ? 3 : 4, original_.getArgAttrDict(argument.getArgNumber())};
     }
@@ -263,8 +276,9 @@ private:
       outputs.push_back(value.getType());
     OpBuilder builder(forward_->getContext());
     builder.setInsertionPoint(forward_);
-    auto function = func::FuncOp::create(builder, forward_.getLoc(), (original_.getName() + "." + cut.pass).str(),
-                                         builder.getFunctionType(inputs, outputs));
+    auto function =
+        func::FuncOp::create(builder, forward_.getLoc(), (original_.getName() + "." + cut.pass).str(),
+                             builder.getFunctionType(inputs, outputs));
     function->setAttr("mg.block", builder.getStringAttr(original_.getName()));
     function->setAttr("mg.pass", builder.getStringAttr(cut.pass));
     IRMapping mapping;
@@ -303,8 +317,9 @@ private:
       attrs.push_back(kind("saved"));
     }
     terminator->setOperands(results);
-    forward_.setType(FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),
-                                       llvm::map_to_vector(results, [](Value value) { return value.getType(); })));
+    forward_.setType(
+        FunctionType::get(forward_.getContext(), original_.getArgumentTypes(),
+                          llvm::map_to_vector(results, [](Value value) { return value.getType(); })));
     for (auto [i, dict] : llvm::enumerate(attrs))
       forward_.setResultAttrs(i, dict ? dict : dictionary({}));
   }

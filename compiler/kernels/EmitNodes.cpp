@@ -30,8 +30,7 @@ void KernelEmitter::setRow(Value row) {
   }
 }
 
-// --- Addresses
-// ------------------------------------------------------------------------------------------------------
+// --- Addresses ---------------------------------------------------------------------------------------------
 
 // The part of the offset that the row and the positions give. A position outside is replaced by 0 and
 // flagged.
@@ -113,8 +112,7 @@ void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, V
                                  b_.getI32IntegerAttr(kAlignment));
 }
 
-// --- Uniform values
-// -------------------------------------------------------------------------------------------------
+// --- Uniform values ----------------------------------------------------------------------------------------
 
 Value KernelEmitter::uniform(Node node) {
   if (Value known = uniforms_.lookup(node.id))
@@ -182,8 +180,7 @@ Value KernelEmitter::map(Node node, ValueRange arguments) {
   return arith::ConstantOp::create(b_, loc_, cast<TypedAttr>(b_.getZeroAttr(expected)));
 }
 
-// --- Varying values
-// -------------------------------------------------------------------------------------------------
+// --- Varying values ----------------------------------------------------------------------------------------
 
 void KernelEmitter::prepare(Node node) {
   const RowGraph::NodeInfo &info = graph_[node];
@@ -246,8 +243,7 @@ Value KernelEmitter::varyingIndex(const RowGraph::NodeInfo &info, const Lanes &l
   return arith::AddIOp::create(b_, loc_, value, iota);
 }
 
-// --- Stores
-// ---------------------------------------------------------------------------------------------------------
+// --- Stores ------------------------------------------------------------------------------------------------
 
 void KernelEmitter::prepareStore(size_t effect) {
   const RowGraph::Effect &info = graph_.effects()[effect];

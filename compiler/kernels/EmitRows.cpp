@@ -67,8 +67,7 @@ static bool isColumnStore(const Layout &layout, const RowGraph::Effect &effect) 
   return false;
 }
 
-// --- Form rows
-// ------------------------------------------------------------------------------------------------------
+// --- Form rows ---------------------------------------------------------------------------------------------
 
 void KernelEmitter::emitRows() {
   int passes = 0;
@@ -228,8 +227,7 @@ void KernelEmitter::finishReductions(const std::vector<Node> &reductions,
   }
 }
 
-// --- Form blocks
-// ----------------------------------------------------------------------------------------------------
+// --- Form blocks -------------------------------------------------------------------------------------------
 
 // The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full
 // vector.

@@ -82,8 +82,7 @@ Result<NativeTarget> NativeTarget::find(const std::string &cpu) {
   return target;
 }
 
-// --- MLIR
-// -----------------------------------------------------------------------------------------------------------
+// --- MLIR --------------------------------------------------------------------------------------------------
 
 static void loadDialects(mlir::MLIRContext &context) {
   mlir::DialectRegistry registry;
@@ -116,8 +115,7 @@ static bool lowerToLLVM(mlir::ModuleOp module) {
   return succeeded(applyFullConversion(module, target, std::move(patterns)));
 }
 
-// --- LLVM
-// -----------------------------------------------------------------------------------------------------------
+// --- LLVM --------------------------------------------------------------------------------------------------
 
 static void setAttributes(llvm::Module &module, const NativeTarget &target) {
   for (llvm::Function &function : module) {

@@ -1,7 +1,8 @@
 // mg-local: local shapes and explicit collectives.
 //
-// before:  %1 = mg.reshard %0 : tensor<16x2x32xf32, #mg.layout<s [tp], b, h>> -> tensor<16x2x32xf32, #mg.layout<s, b, h>>
-// after:   %1 = mg.all_gather %0 over ["tp"] {dim = 0} : tensor<8x2x32xf32, #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
+// before:  %1 = mg.reshard %0 : tensor<16x2x32xf32, #mg.layout<s [tp], b, h>> -> tensor<16x2x32xf32,
+// #mg.layout<s, b, h>> after:   %1 = mg.all_gather %0 over ["tp"] {dim = 0} : tensor<8x2x32xf32,
+// #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
 //
 // Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type.
 #include "compiler/Passes.h"
@@ -39,9 +40,8 @@ public:
       for (Value result : op.getResults())
         if (!local_.contains(&op))
           result.setType(localType(tensorOf(result)));
-    function_.setType(FunctionType::get(
-        function_.getContext(), llvm::to_vector(body.getArgumentTypes()),
-        llvm::to_vector(body.getTerminator()->getOperandTypes())));
+    function_.setType(FunctionType::get(function_.getContext(), llvm::to_vector(body.getArgumentTypes()),
+                                        llvm::to_vector(body.getTerminator()->getOperandTypes())));
   }
 
 private:
@@ -50,7 +50,8 @@ private:
     SmallVector<int64_t> shape;
     for (auto [size, axes] : llvm::zip(type.getShape(), layout.getAxes()))
       shape.push_back(size / mesh_.sizeOf(axes));
-    return RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(type.getContext(), layout.getNames()));
+    return RankedTensorType::get(shape, type.getElementType(),
+                                 LayoutAttr::get(type.getContext(), layout.getNames()));
   }
 
   void recordTypes() {
@@ -67,7 +68,8 @@ private:
       return;
     SmallVector<NamedAttribute> coordinates;
     for (StringAttr factor : compute.getIndexedFactors())
-      for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()), llvm::to_vector(op->getResults())))
+      for (Value value :
+           llvm::concat<Value>(llvm::to_vector(op->getOperands()), llvm::to_vector(op->getResults())))
         if (ArrayAttr axes = layoutOf(value).axesOf(factor); !axes.empty()) {
           coordinates.push_back(builder_.getNamedAttr(factor.getValue(), axes));
           break;

@@ -38,8 +38,7 @@ struct Task {
 };
 std::string toString(const Task &task); // "forward chunk 1 microbatch 3", "reduce"
 
-// --- Buffers
-// --------------------------------------------------------------------------------------------------------
+// --- Buffers -----------------------------------------------------------------------------------------------
 
 // One buffer per (chunk, microbatch) and kind. input and gradientIn are received, output and gradientOut are
 // sent. When both ends of a boundary are one stage (stages = 1) there is no message: the consumer's `input`
@@ -63,8 +62,7 @@ AccessTable defaultAccess();
 
 using Sizes = std::array<int64_t, kBufferKinds>; // bytes, by BufferKind; 0: there is none
 
-// --- Problem and solution
-// -------------------------------------------------------------------------------------------
+// --- Problem and solution ----------------------------------------------------------------------------------
 
 struct Problem {
   std::string schedule = "1f1b"; // a row of schedules()
@@ -127,8 +125,7 @@ struct Solution {
   std::vector<StageSchedule> stages;
 };
 
-// --- Functions
-// ------------------------------------------------------------------------------------------------------
+// --- Functions ---------------------------------------------------------------------------------------------
 
 using Order = std::vector<Task>; // of compute tasks with a microbatch
 
@@ -138,6 +135,7 @@ struct Row {
   const char *name;
   const char *description;
   bool splitBackward;
+  bool byDefault;                                   // where a user asks for none and these fit
   int64_t minVirtualStages, maxVirtualStages;       // inclusive
   std::vector<Order> (*orders)(const Shape &shape); // one per stage
 };

@@ -104,14 +104,14 @@ std::vector<Order> zeroBubbleH1(const Shape &shape) {
 
 const std::vector<Row> &schedules() {
   static const std::vector<Row> rows = {
-      // name, description, splitBackward, min and max virtual stages, orders
-      {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, 1, kAnyNumber,
-       gpipe},
-      {"1f1b", "one forward, one backward; keeps at most pp microbatches", false, 1, 1,
+      // name, description, splitBackward, byDefault, min and max virtual stages, orders
+      {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, false, 1,
+       kAnyNumber, gpipe},
+      {"1f1b", "one forward, one backward; keeps at most pp microbatches", false, true, 1, 1,
        oneForwardOneBackward},
-      {"interleaved", "1F1B over several chunks per stage; the bubble shrinks by their number", false, 2,
-       kAnyNumber, interleaved},
-      {"zb-h1", "1F1B with split backward; the memory of 1F1B and a third of its bubble", true, 1, 1,
+      {"interleaved", "1F1B over several chunks per stage; the bubble shrinks by their number", false, true,
+       2, kAnyNumber, interleaved},
+      {"zb-h1", "1F1B with split backward; the memory of 1F1B and a third of its bubble", true, false, 1, 1,
        zeroBubbleH1},
   };
   return rows;

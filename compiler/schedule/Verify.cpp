@@ -12,8 +12,7 @@
 namespace mgc::schedule {
 namespace {
 
-// --- Well formed: whatever the later parts use as an index is one
-// -----------------------------------------------------
+// --- Well formed: whatever the later parts use as an index is one ------------------------------------------
 
 bool inside(int64_t value, int64_t bound) { return 0 <= value && value < bound; }
 
@@ -61,8 +60,7 @@ void checkForm(const Problem &problem, const Solution &solution, Violations &vio
   }
 }
 
-// --- Tasks: each exactly once, after what it needs on its own stage
-// --------------------------------------------------
+// --- Tasks: each exactly once, after what it needs on its own stage ----------------------------------------
 
 class TaskCheck {
 public:

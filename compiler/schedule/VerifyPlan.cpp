@@ -33,8 +33,7 @@ std::string describe(const StagePlan &stage, int64_t index) {
                      step.microbatch, isSend ? "to" : "from", step.peer);
 }
 
-// --- Well formed
-// ----------------------------------------------------------------------------------------------------
+// --- Well formed -------------------------------------------------------------------------------------------
 
 std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleStep &step) {
   if (!inside(step.chunk, stage.chunks.size()))
@@ -80,8 +79,7 @@ void checkForm(const Plan &plan, Violations &violations) {
         violations.add(fmt::format("stage {} step {} {}", stage, i, fault));
 }
 
-// --- Meetings: collectives between stages
-// ---------------------------------------------------------------------------
+// --- Meetings: collectives between stages ------------------------------------------------------------------
 
 class NetworkBuilder {
 public:
@@ -175,8 +173,7 @@ private:
   std::map<std::vector<int64_t>, int64_t> groupIds;
 };
 
-// --- Memory in flight
-// -----------------------------------------------------------------------------------------------
+// --- Memory in flight --------------------------------------------------------------------------------------
 
 struct Range {
   int64_t offset = 0, bytes = 0;

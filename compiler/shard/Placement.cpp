@@ -8,7 +8,8 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, StringAtt
   SmallVector<Attribute> axes;
   auto list = dyn_cast_or_null<ArrayAttr>(names);
   if (!list)
-    return module.emitError() << kPlacementAttr << ": row '" << row.getValue() << "' is no list of axis names";
+    return module.emitError() << kPlacementAttr << ": row '" << row.getValue()
+                              << "' is no list of axis names";
   for (Attribute name : list) {
     auto text = dyn_cast<StringAttr>(name);
     if (!text)
@@ -41,10 +42,11 @@ LogicalResult Placement::verifyTensors(ModuleOp module) const {
     for (StringAttr name : layout.getNames())
       lists.push_back(assignment.find(name)->second);
     if (StringAttr axis = sharedAxis(lists))
-      return module.emitError() << kPlacementAttr << ": splits a tensor with the dimensions " << layout
-                                << " along axis '" << axis.getValue()
-                                << "' more than once; expected rows without a common axis where their dimensions "
-                                   "meet in one tensor";
+      return module.emitError()
+             << kPlacementAttr << ": splits a tensor with the dimensions " << layout << " along axis '"
+             << axis.getValue()
+             << "' more than once; expected rows without a common axis where their dimensions "
+                "meet in one tensor";
     return success();
   };
   WalkResult result = module.walk([&](Operation *op) {

@@ -12,11 +12,12 @@ public:
 
   MeshAttr mesh() const { return mesh_; }
 
-  // Axes of each factor in an op (or value) with these factors; whole factors take none. `extra` axes are taken by a
-  // factor only beside its `with` factor, not beside its `without` factor, and where no other factor takes any part of
-  // them (calculus, section 2).
+  // Axes of each factor in an op (or value) with these factors; whole factors take none. `extra` axes are
+  // taken by a factor only beside its `with` factor, not beside its `without` factor, and where no other
+  // factor takes any part of them (calculus, section 2).
   using Assignment = llvm::SmallDenseMap<mlir::StringAttr, mlir::ArrayAttr, 8>;
-  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, llvm::ArrayRef<mlir::StringAttr> whole = {}) const;
+  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors,
+                    llvm::ArrayRef<mlir::StringAttr> whole = {}) const;
 
   // Home layout of a value: the table applied to its own names.
   LayoutAttr home(LayoutAttr names) const;

@@ -22,7 +22,8 @@ public:
   }
 
   SmallVector<ReshardStep> run() {
-    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || allGather() || demote()) {
+    while (sliceOrScatter(false) || sliceOrScatter(true) || allToAll() || allReduce() || allGather() ||
+           demote()) {
     }
     return std::move(steps_);
   }
@@ -52,7 +53,8 @@ private:
     SmallVector<ArrayAttr> lists;
     for (const Axes &list : now_)
       lists.push_back(ArrayAttr::get(context, list));
-    layout_ = LayoutAttr::get(context, layout_.getNames(), lists, ArrayAttr::get(context, pending_), reduction_);
+    layout_ = LayoutAttr::get(context, layout_.getNames(), lists, ArrayAttr::get(context, pending_),
+                              pending_.empty() ? Reduction::sum : reduction_);
     steps_.push_back({kind, ArrayAttr::get(context, axes), dim, from, layout_});
   }
 
@@ -164,7 +166,8 @@ int64_t mgc::localElements(ArrayRef<int64_t> shape, LayoutAttr layout, MeshAttr 
   return elements;
 }
 
-double mgc::reshardCost(ArrayRef<ReshardStep> steps, LayoutAttr from, ArrayRef<int64_t> shape, MeshAttr mesh) {
+double mgc::reshardCost(ArrayRef<ReshardStep> steps, LayoutAttr from, ArrayRef<int64_t> shape,
+                        MeshAttr mesh) {
   double cost = 0;
   LayoutAttr before = from;
   for (const ReshardStep &step : steps) {

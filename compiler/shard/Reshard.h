@@ -9,23 +9,26 @@ enum class ReshardKind { slice, reduceScatter, allToAll, allReduce, allGather, d
 
 struct ReshardStep {
   ReshardKind kind;
-  mlir::ArrayAttr axes;       // first = major
-  int64_t dim = -1;           // slice, reduceScatter, allGather; allToAll: the dimension that becomes split
-  int64_t from = -1;          // allToAll: the dimension that is concatenated
-  LayoutAttr result;          // layout after the step
+  mlir::ArrayAttr axes; // first = major
+  int64_t dim = -1;     // slice, reduceScatter, allGather; allToAll: the dimension that becomes split
+  int64_t from = -1;    // allToAll: the dimension that is concatenated
+  LayoutAttr result;    // layout after the step
 };
 
-// Steps that take a value from layout `from` to `to` (equal names). Complete and terminating for two legal layouts:
-//   state: axes T[d] per dimension, pending P; goal B. prefix = longest common prefix of T[d] and B[d]; surplus and
-//   wanted are what T[d] and B[d] have beyond it. The first rule that applies:
-//   1 slice   d without surplus, next wanted axes replicated        2 reduce-scatter  ... next wanted axes pending
-//   3 all-to-all  d's next k wanted axes = last k surplus axes of e 4 all-reduce  pending axes that B neither keeps nor splits
-//   5 all-gather  the minor surplus axes of a dimension             6 demote  replicated axes that are pending in B
+// Steps that take a value from layout `from` to `to` (equal names). Complete and terminating for two legal
+// layouts:
+//   state: axes T[d] per dimension, pending P; goal B. prefix = longest common prefix of T[d] and B[d];
+//   surplus and wanted are what T[d] and B[d] have beyond it. The first rule that applies: 1 slice   d
+//   without surplus, next wanted axes replicated        2 reduce-scatter  ... next wanted axes pending 3
+//   all-to-all  d's next k wanted axes = last k surplus axes of e 4 all-reduce  pending axes that B neither
+//   keeps nor splits 5 all-gather  the minor surplus axes of a dimension             6 demote  replicated
+//   axes that are pending in B
 // Every step lowers (surplus + wanted + axes to reduce) by at least one; none raises it.
 llvm::SmallVector<ReshardStep> planReshard(LayoutAttr from, LayoutAttr to);
 
 // Elements a rank sends for the steps, for a tensor of this global shape; slices and demotes are free.
-double reshardCost(llvm::ArrayRef<ReshardStep> steps, LayoutAttr from, llvm::ArrayRef<int64_t> shape, MeshAttr mesh);
+double reshardCost(llvm::ArrayRef<ReshardStep> steps, LayoutAttr from, llvm::ArrayRef<int64_t> shape,
+                   MeshAttr mesh);
 
 // Elements of a rank's block.
 int64_t localElements(llvm::ArrayRef<int64_t> shape, LayoutAttr layout, MeshAttr mesh);

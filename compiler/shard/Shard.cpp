@@ -4,10 +4,10 @@
 // after:   sharded types          %x1 = mg.reshard %x : s [tp], b, h -> s, b, h
 //                                 %y = mg.einsum %x1, %w -> s, b, f [tp]
 //
-// There is no propagation: types are a pure function of the op's rule and the placement table. What is decided here is
-// where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums carried through linear uses
-// (P3), cotangents summed before they are reduced (P4), complete home types at block ends (P5), the smallest complete
-// copy saved (P6), parameter gradients left pending (P7).
+// There is no propagation: types are a pure function of the op's rule and the placement table. What is
+// decided here is where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
+// carried through linear uses (P3), cotangents summed before they are reduced (P4), complete home types at
+// block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7).
 #include "compiler/Passes.h"
 #include "compiler/shard/Placement.h"
 #include "compiler/shard/Reshard.h"
@@ -30,7 +30,8 @@ Type withLayout(Type type, LayoutAttr layout) {
   return RankedTensorType::get(tensor.getShape(), tensor.getElementType(), layout);
 }
 
-// Layouts of saved and split results by block, so that the backward functions take what the earlier ones give.
+// Layouts of saved and split results by block, so that the backward functions take what the earlier ones
+// give.
 struct Handed {
   llvm::StringMap<SmallVector<LayoutAttr>> saved, split;
 };
@@ -60,7 +61,8 @@ public:
   }
 
 private:
-  // --- Copies of a value ----------------------------------------------------------------------------------------------
+  // --- Copies of a value
+  // ----------------------------------------------------------------------------------------------
 
   // Every logical value has copies of different layouts, all meaning the same.
   llvm::DenseMap<Value, SmallVector<Value, 2>> copies_;
@@ -78,7 +80,8 @@ private:
         return copy;
       auto steps = planReshard(layout, wanted);
       // Slices and demotes are free; among equals the fewest steps.
-      double cost = reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
+      double cost =
+          reshardCost(steps, layout, tensorOf(copy).getShape(), placement_.mesh()) + 1e-6 * steps.size();
       if (!best || cost < bestCost)
         std::tie(best, bestCost) = std::pair(copy, cost);
     }
@@ -89,14 +92,18 @@ private:
 
   // The copy that was defined first: what the value's own op (or the function's argument) gave.
   LayoutAttr definedLayout(Value logical) { return layoutOf(copies_[logical].front()); }
-  bool isPending(Value logical) { return llvm::none_of(copies_[logical], [](Value v) { return layoutOf(v).isComplete(); }); }
+  bool isPending(Value logical) {
+    return llvm::none_of(copies_[logical], [](Value v) { return layoutOf(v).isComplete(); });
+  }
 
-  // --- Carrying (P3) ------------------------------------------------------------------------------------------------------
+  // --- Carrying (P3)
+  // ------------------------------------------------------------------------------------------------------
 
   // A use that only makes a parameter gradient, which stays pending anyway.
   bool isWeightGradientUse(OpOperand &use) {
     Operation *op = use.getOwner();
-    return op->getNumResults() == 1 && op->getResult(0).hasOneUse() && isGradient(*op->getResult(0).use_begin());
+    return op->getNumResults() == 1 && op->getResult(0).hasOneUse() &&
+           isGradient(*op->getResult(0).use_begin());
   }
   bool isGradient(OpOperand &use) {
     return isReturnedAs(use, "grad") || isReturnedAs(use, "loss_sum") || isReturnedAs(use, "tokens");
@@ -116,7 +123,8 @@ private:
     return kind && kind == name;
   }
 
-  // --- Ops ----------------------------------------------------------------------------------------------------------------
+  // --- Ops
+  // ----------------------------------------------------------------------------------------------------------------
 
   void decomposeOps() {
     for (Operation &op : llvm::make_early_inc_range(function_.getBody().front()))
@@ -137,7 +145,8 @@ private:
   }
 
   // Pending axes that pass through operand i: those of its defined copy, minus what the op's assignment uses.
-  SmallVector<Attribute> carriedThrough(OpOperand &operand, Linear linear, const Placement::Assignment &assignment) {
+  SmallVector<Attribute> carriedThrough(OpOperand &operand, Linear linear,
+                                        const Placement::Assignment &assignment) {
     Value value = operand.get();
     if (linear != Linear::alone || !isPending(value) || !mayCarry(value, operand))
       return {};
@@ -179,25 +188,27 @@ private:
     return success();
   }
 
-  LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names, const Placement::Assignment &assignment,
-                          ArrayRef<Attribute> carried) {
+  LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names,
+                          const Placement::Assignment &assignment, ArrayRef<Attribute> carried) {
     SmallVector<Attribute> pending(carried);
     for (auto &[factor, axes] : assignment) {
-      bool reduced = names.indexOf(factor) < 0 && llvm::any_of(rule.operands, [&, f = factor](auto &list) {
-                       return llvm::is_contained(list, f);
-                     });
+      bool reduced =
+          names.indexOf(factor) < 0 &&
+          llvm::any_of(rule.operands, [&, f = factor](auto &list) { return llvm::is_contained(list, f); });
       if (reduced)
         llvm::append_range(pending, axes);
     }
-    return placement_.restrict(names, assignment).withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
+    return placement_.restrict(names, assignment)
+        .withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
   }
 
   LogicalResult checkDivides(Operation *op, Value value, LayoutAttr layout) {
-    for (auto [name, axes, size] : llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
+    for (auto [name, axes, size] :
+         llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
       int64_t extent = placement_.mesh().sizeOf(axes);
       if (size % extent != 0)
-        return op->emitOpError() << "dimension '" << name.getValue() << "' of size " << size << " does not divide over "
-                                 << axes << " of extent " << extent;
+        return op->emitOpError() << "dimension '" << name.getValue() << "' of size " << size
+                                 << " does not divide over " << axes << " of extent " << extent;
     }
     return success();
   }
@@ -207,11 +218,13 @@ private:
     ArrayAttr none = ArrayAttr::get(op.getContext(), {});
     return llvm::all_of(op.getResult().getUses(), [&](OpOperand &use) { return isGradient(use); }) &&
            llvm::any_of(op.getValues(), [&](Value value) { return isPending(value); }) &&
-           llvm::all_of(op.getValues(), [&](Value value) { return definedLayout(value).withPending(none) == home; });
+           llvm::all_of(op.getValues(),
+                        [&](Value value) { return definedLayout(value).withPending(none) == home; });
   }
 
-  // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are added
-  // after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted into it.
+  // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are
+  // added after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted
+  // into it.
   LogicalResult shardAccumulate(AccumulateOp op) {
     LayoutAttr home = placement_.home(layoutOf(op.getResult()));
     Type type = op.getType();
@@ -262,7 +275,8 @@ private:
     return success();
   }
 
-  // --- Ends of the function -----------------------------------------------------------------------------------------------
+  // --- Ends of the function
+  // -----------------------------------------------------------------------------------------------
 
   LogicalResult typeArguments(Block &body) {
     SmallVector<Value> typed;
@@ -334,7 +348,9 @@ private:
     for (Value copy : copies_[logical]) {
       if (!layoutOf(copy).isComplete())
         continue;
-      auto size = [&](Value v) { return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh()); };
+      auto size = [&](Value v) {
+        return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh());
+      };
       if (!best || (size(copy) < size(best) && !isa<BlockArgument>(best)))
         best = copy;
     }

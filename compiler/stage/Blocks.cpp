@@ -176,7 +176,8 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
   auto verify = [&](InstanceOp instance) {
     if (blocks.has(instance.getBlock()))
       return WalkResult::advance();
-    instance.emitError() << "of " << instance.getBlock() << ", which has no forward function: run mg-grad first";
+    instance.emitError() << "of " << instance.getBlock()
+                         << ", which has no forward function: run mg-grad first";
     return WalkResult::interrupt();
   };
   if (module.walk(verify).wasInterrupted())

@@ -1,10 +1,10 @@
 // Layout and mesh attributes: parsing, printing, verification, queries.
 #include "dialects/mg/Mg.h"
 
+#include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -41,7 +41,8 @@ static FailureOr<ArrayAttr> parseAxes(AsmParser &parser) {
   return ArrayAttr::get(parser.getContext(), axes);
 }
 
-// --- layout ---------------------------------------------------------------------------------------------------------
+// --- layout
+// ---------------------------------------------------------------------------------------------------------
 
 Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   MLIRContext *context = parser.getContext();
@@ -82,6 +83,8 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, entry))
     return {};
+  if (pending.empty())
+    reduction = Reduction::sum;
   return parser.getChecked<LayoutAttr>(context, names, axes, pending, reduction);
 }
 
@@ -125,8 +128,8 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          function_ref<InFlightDiagnostic()> emitError) const {
   if (shape.size() != getNames().size())
-    return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank " << shape.size()
-                       << " (layout_c3)";
+    return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank "
+                       << shape.size() << " (layout_c3)";
   return success();
 }
 
@@ -137,7 +140,8 @@ LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringAttr> names) {
 }
 
 LayoutAttr LayoutAttr::get(MLIRContext *context, ArrayRef<StringRef> names) {
-  return get(context, llvm::map_to_vector(names, [&](StringRef name) { return StringAttr::get(context, name); }));
+  return get(context,
+             llvm::map_to_vector(names, [&](StringRef name) { return StringAttr::get(context, name); }));
 }
 
 int64_t LayoutAttr::indexOf(StringAttr name) const {
@@ -155,10 +159,13 @@ bool LayoutAttr::isLogical() const {
 }
 
 LayoutAttr LayoutAttr::withPending(ArrayAttr pending, Reduction reduction) const {
-  return get(getContext(), getNames(), getAxes(), pending, reduction);
+  // With nothing pending the reduction has no meaning and is not printed: equal layouts must be equal
+  // attributes.
+  return get(getContext(), getNames(), getAxes(), pending, pending.empty() ? Reduction::sum : reduction);
 }
 
-// --- mesh -----------------------------------------------------------------------------------------------------------
+// --- mesh
+// -----------------------------------------------------------------------------------------------------------
 
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
   MLIRContext *context = parser.getContext();
@@ -175,8 +182,8 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
       if (failed(*integer))
         return failure();
       if (size < 2)
-        return parser.emitError(parser.getCurrentLocation(), "axis '") << name << "' of extent " << size
-                                                                        << "; axes of a mesh have extent 2 or more";
+        return parser.emitError(parser.getCurrentLocation(), "axis '")
+               << name << "' of extent " << size << "; axes of a mesh have extent 2 or more";
       names.push_back(StringAttr::get(context, name));
       sizes.push_back(size);
       return success();
@@ -193,7 +200,8 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
     for (StringAttr axis : cast<ArrayAttr>(alias.getValue()).getAsRange<StringAttr>())
       if (!llvm::is_contained(names, axis)) {
         parser.emitError(parser.getCurrentLocation(), "named axis '")
-            << alias.getName().getValue() << "' lists '" << axis.getValue() << "', which is no axis of the mesh";
+            << alias.getName().getValue() << "' lists '" << axis.getValue()
+            << "', which is no axis of the mesh";
         return {};
       }
   return MeshAttr::get(context, names, sizes, DictionaryAttr::get(context, named));

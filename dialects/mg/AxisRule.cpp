@@ -111,20 +111,22 @@ struct FactorFacts {
   ArrayAttr axes;
 };
 
-LogicalResult checkFactors(Operation *op, const AxisRule &rule, llvm::DenseMap<StringAttr, FactorFacts> &facts) {
+LogicalResult checkFactors(Operation *op, const AxisRule &rule,
+                           llvm::DenseMap<StringAttr, FactorFacts> &facts) {
   auto check = [&](Value value) -> LogicalResult {
     LayoutAttr layout = layoutOf(value);
-    for (auto [name, axes, size] : llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
+    for (auto [name, axes, size] :
+         llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
       auto [it, isNew] = facts.try_emplace(name, FactorFacts{size, axes});
       if (!isNew && it->second.size != size)
-        return op->emitOpError() << "dimension '" << name.getValue() << "' has sizes " << it->second.size << " and "
-                                 << size << " (rule_c2)";
+        return op->emitOpError() << "dimension '" << name.getValue() << "' has sizes " << it->second.size
+                                 << " and " << size << " (rule_c2)";
       if (!isNew && it->second.axes != axes)
         return op->emitOpError() << "dimension '" << name.getValue() << "' is split over " << it->second.axes
                                  << " and over " << axes << " (rule_c3)";
       if (rule.isWhole(name) && !axes.empty())
-        return op->emitOpError() << "dimension '" << name.getValue() << "' must be whole but is split over " << axes
-                                 << " (rule_c3)";
+        return op->emitOpError() << "dimension '" << name.getValue() << "' must be whole but is split over "
+                                 << axes << " (rule_c3)";
     }
     return success();
   };
@@ -145,8 +147,9 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
   for (auto [i, value] : llvm::enumerate(op->getOperands())) {
     ArrayAttr pending = layoutOf(value).getPending();
     if (rule.linear[i] == Linear::joint && joint && joint != pending)
-      return op->emitOpError() << "operand " << i << " is pending over " << pending << ", the operands before it over "
-                               << joint << "; they must be alike: reduce the pending one first (rule_c4)";
+      return op->emitOpError() << "operand " << i << " is pending over " << pending
+                               << ", the operands before it over " << joint
+                               << "; they must be alike: reduce the pending one first (rule_c4)";
     if (rule.linear[i] == Linear::joint)
       joint = pending;
     if (pending.empty())
@@ -175,12 +178,15 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
     LayoutAttr layout = layoutOf(result);
     AxisSet expected = carried;
     for (auto &[name, fact] : facts)
-      if (layout.indexOf(name) < 0 && llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
+      if (layout.indexOf(name) < 0 &&
+          llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
         expected.insert(fact.axes.begin(), fact.axes.end());
     AxisSet found(layout.getPending().begin(), layout.getPending().end());
-    bool equal = expected.size() == found.size() && llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });
+    bool equal = expected.size() == found.size() &&
+                 llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });
     if (!equal)
-      return op->emitOpError() << "result " << i << " is pending over " << layout.getPending() << "; its operands make it "
+      return op->emitOpError() << "result " << i << " is pending over " << layout.getPending()
+                               << "; its operands make it "
                                << ArrayAttr::get(op->getContext(), expected.getArrayRef()) << " (rule_c5)";
     if (!found.empty() && layout.getReduction() != rule.reductions[i])
       return op->emitOpError() << "result " << i << " has the wrong kind of pending reduction (rule_c5)";
@@ -190,7 +196,8 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
 
 double mgc::elementwiseFlops(Operation *op) {
   double most = 0;
-  for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
+  for (Type type :
+       llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
     most = std::max(most, double(cast<RankedTensorType>(type).getNumElements()));
   return most;
 }

@@ -1,5 +1,6 @@
-// The axis rule of an op: which named factors its operands and results have, what is reduced, kept whole, linear.
-// Parsed from the one rule text in the op's TableGen entry; read by shape checks, typing, pending sums and the docs.
+// The axis rule of an op: which named factors its operands and results have, what is reduced, kept whole,
+// linear. Parsed from the one rule text in the op's TableGen entry; read by shape checks, typing, pending
+// sums and the docs.
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -9,14 +10,15 @@ namespace mgc {
 
 enum class Reduction { sum, max };
 
-// How a pending sum may pass through an operand: not at all, alone, or together with all other `joint` operands.
+// How a pending sum may pass through an operand: not at all, alone, or together with all other `joint`
+// operands.
 enum class Linear { none, alone, joint };
 
 struct AxisRule {
   using Factors = llvm::SmallVector<mlir::StringAttr, 5>;
   llvm::SmallVector<Factors, 4> operands, results;
-  llvm::SmallVector<Linear, 4> linear;         // per operand
-  llvm::SmallVector<Reduction, 2> reductions;  // per result
+  llvm::SmallVector<Linear, 4> linear;        // per operand
+  llvm::SmallVector<Reduction, 2> reductions; // per result
   llvm::SmallVector<mlir::StringAttr, 2> whole;
   std::string error; // not empty: the types do not fit the rule text
 

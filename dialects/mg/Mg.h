@@ -45,7 +45,8 @@ inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
-// Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din", "split", "grad".
+// Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din",
+// "split", "grad".
 inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
 
 } // namespace mgc

@@ -53,17 +53,17 @@ private:
 
 } // namespace mgc
 
-// Returns the error of a Status expression from the enclosing function. This one macro may hide a return: it is the
-// language's missing `?`.
-#define MGC_TRY(expression)                                                                                            \
-  do {                                                                                                                 \
-    if (::mgc::Status mgcStatus = (expression); !mgcStatus.isOk())                                                     \
-      return mgcStatus;                                                                                                \
+// Returns the error of a Status expression from the enclosing function. This one macro may hide a return: it
+// is the language's missing `?`.
+#define MGC_TRY(expression)                                                                                  \
+  do {                                                                                                       \
+    if (::mgc::Status mgcStatus = (expression); !mgcStatus.isOk())                                           \
+      return mgcStatus;                                                                                      \
   } while (false)
 
 // Declares `name` from a Result expression, or returns its error.
-#define MGC_ASSIGN(name, expression)                                                                                   \
-  auto name##Result = (expression);                                                                                    \
-  if (!name##Result.isOk())                                                                                            \
-    return name##Result.status();                                                                                      \
+#define MGC_ASSIGN(name, expression)                                                                         \
+  auto name##Result = (expression);                                                                          \
+  if (!name##Result.isOk())                                                                                  \
+    return name##Result.status();                                                                            \
   auto name = name##Result.take()

@@ -74,8 +74,7 @@ private:
   bool ignoredAllowed_;
 };
 
-// --- One or several streams of tokens, cut into samples
-// --------------------------------------------------------------
+// --- One or several streams of tokens, cut into samples ----------------------------------------------------
 
 class StreamData : public DataSource {
 public:
@@ -167,8 +166,7 @@ Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, 
   return StreamData::make(file, TokenReader(path, tokens, shape.vocabulary), 1, shape, seed);
 }
 
-// --- Whole batches, made elsewhere
-// -----------------------------------------------------------------------------------
+// --- Whole batches, made elsewhere -------------------------------------------------------------------------
 
 class BatchData : public DataSource {
 public:
@@ -226,8 +224,7 @@ private:
   BatchShape shape_;
 };
 
-// --- Made-up data
-// ----------------------------------------------------------------------------------------------------
+// --- Made-up data ------------------------------------------------------------------------------------------
 
 // A chain over at most 128 tokens: x -> 5x + 7, and with probability 1/8 any of them instead.
 class MockData : public DataSource {

@@ -68,8 +68,8 @@ void checkAdam(const OptimizerOptions &options, Complaints &complaints) {
 }
 
 void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complaints &complaints) {
-  complaints.unless(options.lr >= 0 && std::isfinite(options.lr), "--lr = {}: must be finite and not negative",
-                    options.lr);
+  complaints.unless(options.lr >= 0 && std::isfinite(options.lr),
+                    "--lr = {}: must be finite and not negative", options.lr);
   complaints.unless(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
                     "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
   complaints.unless(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),

@@ -1,5 +1,7 @@
 #include "runtime/exec/Replacement.h"
 
+#include <unistd.h>
+
 namespace mgc {
 
 namespace fs = std::filesystem;
@@ -71,32 +73,48 @@ void Replacement::remove(const std::set<std::string> &names) {
     fs::remove(directory_ / name, ignored);
 }
 
-Status Replacement::place(const Step &step, std::set<std::string> &added) {
-  bool isNew = !present(directory_ / step.name);
+Status Replacement::place(const Step &step) {
+  const fs::path path = directory_ / step.name;
+  const bool isNew = !present(path);
+  if (!isNew) {
+    std::string link = fmt::format("{}.old-{}", step.name, ::getpid());
+    std::error_code error;
+    fs::create_hard_link(path, directory_ / link, error);
+    if (!error)
+      kept_[step.name] = link;
+  }
   MGC_TRY(step.place());
   if (isNew)
-    added.insert(step.name);
+    added_.insert(step.name);
   return Status::ok();
 }
 
 // What the last file refers to is on disk before it is.
-Status Replacement::placeAll(std::set<std::string> &added) {
+Status Replacement::placeAll() {
   for (size_t i = 0; i + 1 < steps_.size(); ++i)
-    MGC_TRY(place(steps_[i], added));
+    MGC_TRY(place(steps_[i]));
   MGC_TRY(syncDirectoryOf(pathOf("")));
-  return place(steps_.back(), added);
+  return place(steps_.back());
+}
+
+void Replacement::undo() {
+  std::error_code ignored;
+  for (const auto &[name, link] : kept_)
+    fs::rename(directory_ / link, directory_ / name, ignored);
+  remove(added_);
 }
 
 Status Replacement::commit() {
-  std::set<std::string> added;
-  if (Status status = placeAll(added); !status.isOk()) {
-    remove(added);
+  if (Status status = placeAll(); !status.isOk()) {
+    undo();
     return status;
   }
   // Before the old files go, the new ones are there to stay.
   MGC_TRY(syncDirectoryOf(pathOf("")));
   for (const Step &step : steps_)
     old_.erase(step.name);
+  for (const auto &[name, link] : kept_)
+    old_.insert(link);
   remove(old_);
   return Status::ok();
 }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 
 namespace mgc {
@@ -27,8 +28,8 @@ public:
   Status addText(const std::string &name, std::string_view text);
 
   // Puts the files in place in the order they were added. The last one must be the one that makes readers see
-  // the new checkpoint. If that does not come about, new names are taken away again and the old checkpoint is
-  // what it was.
+  // the new checkpoint. If that does not come about, new names are taken away again, files that were replaced
+  // come back (where the file system has hard links), and the old checkpoint is what it was.
   Status commit();
 
 private:
@@ -36,11 +37,15 @@ private:
     std::string name;
     std::function<Status()> place;
   };
-  Status placeAll(std::set<std::string> &added);
-  Status place(const Step &step, std::set<std::string> &added);
+  Status placeAll();
+  Status place(const Step &step);
+  void undo();
   void remove(const std::set<std::string> &names);
   std::filesystem::path directory_;
-  std::set<std::string> old_; // weight files of the checkpoint before
+  std::set<std::string> old_;   // weight files of the checkpoint before
+  std::set<std::string> added_; // names put in place that were free
+  std::map<std::string, std::string>
+      kept_; // names put in place that were not, and links to what they replaced
   std::vector<Step> steps_;
 };
 

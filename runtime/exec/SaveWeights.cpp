@@ -38,8 +38,7 @@ Status verifyPresent(Arenas arenas) {
   return Status::ok();
 }
 
-// --- Replicas
-// --------------------------------------------------------------------------------------------------------
+// --- Replicas ----------------------------------------------------------------------------------------------
 
 // A line for each rank whose copy of a block differs from its owner's; "nothing" is an empty string.
 std::string compareBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
@@ -83,8 +82,7 @@ Status verifyReplicas(const Plan &plan, Arenas arenas) {
   return problems == 0 ? Status::ok() : Status::error(std::move(text));
 }
 
-// --- Tensors
-// ---------------------------------------------------------------------------------------------------------
+// --- Tensors -----------------------------------------------------------------------------------------------
 
 // The contiguous local block of a parameter on a rank; it may be put together in `scratch`.
 using Fetch =
@@ -121,8 +119,7 @@ Result<SafetensorsWriter> writeTensors(const Plan &plan, std::span<const FileTen
   return writer;
 }
 
-// --- The directory
-// ---------------------------------------------------------------------------------------------------
+// --- The directory -----------------------------------------------------------------------------------------
 
 // Tensors for each file: as many as fit into maxBytes, at least one.
 std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t maxBytes) {

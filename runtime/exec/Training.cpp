@@ -55,7 +55,8 @@ private:
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the seed alone.
+// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
+// seed alone.
 std::function<Status(const Place &)> randomDelays(uint64_t seed) {
   return [seed](const Place &place) {
     uint64_t key = seed;

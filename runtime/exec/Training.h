@@ -20,8 +20,8 @@ struct TrainingOptions {
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions
   std::chrono::milliseconds timeout{600'000};
-  bool poison = false; // see CpuDeviceOptions
-  std::optional<uint64_t> delays; // seed of random pauses before instructions, none of which may change a bit
+  bool poison = false;            // see CpuDeviceOptions
+  std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 };
 
 struct TrainingStep {

@@ -2,7 +2,6 @@
 // after it. C is the FNV-1a hash of BODY's text, so that the check needs no parser.
 #include "runtime/plan/PlanJson.h"
 
-#include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/plan/JsonReader.h"
 #include "runtime/plan/JsonWriter.h"
@@ -40,14 +39,24 @@ Result<std::string> printPlan(const Plan &plan) {
   return sealPlan(plan.version, body);
 }
 
-Status writePlan(const Plan &plan, const std::filesystem::path &directory) {
+Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error)
     return errorf("{}: cannot make the directory: {}", directory.string(), error.message());
-  std::string path = (directory / kPlanFile).string();
+  const std::string path = (directory / kPlanFile).string();
   Result<std::string> text = printPlan(plan);
-  return text.isOk() ? writeFileAtomically(path, *text) : Status(text.status()).at(path);
+  if (!text.isOk())
+    return Status(text.status()).at(path);
+  MGC_ASSIGN(file, AtomicFile::create(path));
+  MGC_TRY(file.write(*text));
+  MGC_TRY(file.finish());
+  return file;
+}
+
+Status writePlan(const Plan &plan, const std::filesystem::path &directory) {
+  MGC_ASSIGN(file, stagePlan(plan, directory));
+  return file.commit();
 }
 
 // --- Reading -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 // contents.
 #pragma once
 
-#include "runtime/base/Status.h"
+#include "runtime/base/File.h"
 #include "runtime/plan/Plan.h"
 
 #include <filesystem>
@@ -16,6 +16,9 @@ inline constexpr const char *kPlanFile = "plan.json";
 // Writes directory/plan.json, making the directory if it is missing. The file is whole or not there. The same
 // plan gives the same bytes.
 Status writePlan(const Plan &plan, const std::filesystem::path &directory);
+
+// The same up to the last moment: all bytes are on disk, and commit() makes them directory/plan.json.
+Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &directory);
 
 // Refuses what was edited or cut off, another version, unknown and missing fields, and wrong types; lists up
 // to 20.

@@ -110,10 +110,20 @@ def test_09_reshards_over_three_axes(session):
         summands = {c: r.integers(-9, 10, SHAPE) for c in itertools.product(*(range(MESH[a]) for a in source[1]))}
         held = {rank: local(summands, source, rank) for rank in RANKS}
         steps = re.findall(r'mg\.(\w+) %\w+ over \[([^\]]*)\](?: \{([^}]*)\})?', function)
+        before = held
         for op, axes, attributes in steps:
-            held = run_step(held, op, re.findall(r'"(\w+)"', axes), attributes)
+            before, held = held, run_step(held, op, re.findall(r'"(\w+)"', axes), attributes)
         what = f"{text_of(source)} -> {text_of(target)} by {[step[:2] for step in steps]}"
         check_ranks(sum(summands.values()), held, target, what)
+        assert not is_value(sum(summands.values()), before, target), f"{what}: the last step does nothing"
+
+
+def is_value(dense, held, target):
+    try:
+        check_ranks(dense, held, target, "")
+        return True
+    except (AssertionError, ValueError):  # ValueError: blocks of different shapes
+        return False
 
 
 def check_ranks(dense, held, target, what):

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # Group B of docs/composition-bugs.md: scaling by tokens, ranks and microbatches.
 # 13 and 14 need experts and extra prediction heads, which do not exist here.
+import copy
 import re
 
+import numpy
+
 import models
-from harness import assert_equal, compare_layouts, instructions, main
+from harness import assert_equal, compare_layouts, differences, instructions, main
 from models import GPT2, LLAMA
 
 
@@ -50,6 +53,19 @@ def test_11_no_constant_contains_a_rank_count(session):
 
 def test_11_data_parallel(session):
     compare_layouts(session, LLAMA, ["--dp 4", "--dp 2 --tp 2"])
+
+
+# What the comparison must see: means of the data ranks' means instead of the mean over all tokens.
+def test_10_mean_of_means_is_seen(session):
+    halves = [session.train(GPT2, "--tp 1", valid=valid) for valid in (models.VALID[:2], models.VALID[2:])]
+    one = session.train(GPT2, "--tp 1")
+    wrong = copy.deepcopy(one)
+    wrong.log[0]["loss"] = sum(half.log[0]["loss"] for half in halves) / 2
+    assert any(text.startswith("step 0 loss") for text in differences(one, wrong))
+    for name in one.gradients:
+        wrong.gradients[name] = one.gradients[name] * numpy.float32(1 + 1e-3)
+    gradients = [text for text in differences(one, wrong) if text.startswith("gradient")]
+    assert len(gradients) > len(one.gradients) - 4, gradients  # those of key biases are rounding
 
 
 def test_12_accumulation_and_pipeline(session):

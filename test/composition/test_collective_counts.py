@@ -107,8 +107,9 @@ def test_head_and_cross_entropy(session):
 # The step's end: per bucket one reduction over the data ranks (without ZeRO, together with that over other axes), at
 # most one before it over what lies outside of them, and one of the three scalars over all axes.
 def test_end_of_step(session):
-    for zero, kind in ((0, "allReduce"), (1, "reduceScatter")):
-        plan = session.plan(LLAMA, f"--tp 2 --dp 2 --zero {zero}")
+    for zero, kind, sp in ((0, "allReduce", "no-sp"), (0, "allReduce", "sp"), (1, "reduceScatter", "no-sp"),
+                           (1, "reduceScatter", "sp")):
+        plan = session.plan(LLAMA, f"--tp 2 --dp 2 --zero {zero} --{sp}")
         reductions = [i for p in plan["programs"] if p["name"].startswith("reduce") for i in p["instructions"]
                       if i["op"] == "collective"]
         scalars = [i for i in reductions if i["chunk"] == 3]
@@ -117,7 +118,8 @@ def test_end_of_step(session):
         other = [i for i in reductions if "dp" not in i["axes"]]
         buckets = plan["stages"][0]["buckets"]
         assert {i["kind"] for i in data} == {kind} and len(data) == len(buckets), (zero, data)
-        assert len(other) == (sum(bool(b.get("reduceAxes")) for b in buckets) if zero else 0), other
+        # Those of the norms, of which each tensor rank sees its part of the sequence only.
+        assert [i["axes"] for i in other] == ([["tp"]] if zero and sp == "sp" else []), other
 
 
 if __name__ == "__main__":

@@ -220,8 +220,7 @@ TEST(Qwen3, HeadSizeAndNorms) {
   EXPECT_EQ(model(without(tinyDecoder("qwen3"), "head_dim")).blockOf(0).attention.headDim, 128);
 }
 
-// --- Two spellings of one model
-// ---------------------------------------------------------------------------------------
+// --- Two spellings of one model ----------------------------------------------------------------------------
 
 json newSpelling(json config) {
   json rope = config.contains("rope_scaling") && !config["rope_scaling"].is_null()
@@ -270,8 +269,7 @@ TEST(Spellings, LayerTypesOfQwen) {
   }
 }
 
-// --- Examples
-// ---------------------------------------------------------------------------------------------------------
+// --- Examples ----------------------------------------------------------------------------------------------
 
 // The counts are those the models are published with.
 TEST(Examples, AllAreReadAndHaveTheKnownSizes) {

@@ -7,8 +7,8 @@ using namespace mgc::frontend;
 namespace {
 
 const Supported kSupported = {{{"gpipe", false, 1, 1},
-                               {"1f1b", false, 1, 1},
-                               {"interleaved", false, 2, INT64_MAX},
+                               {"1f1b", false, 1, 1, true},
+                               {"interleaved", false, 2, INT64_MAX, true},
                                {"zb-h1", true, 1, 1}}};
 
 Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
@@ -24,9 +24,21 @@ Layout layout(const json &config, const LayoutOptions &flags, const LayoutOption
   return result.take();
 }
 
+// The message without its last line, the layout that works, which every message has.
 std::string errorOf(const json &config, const LayoutOptions &flags) {
   Result<Layout> result = resolve(config, flags);
-  return result.isOk() ? "" : result.status().message();
+  if (result.isOk())
+    return "";
+  const std::string message = result.status().message();
+  const size_t last = message.find("\n  a layout that works: --tp ");
+  EXPECT_NE(last, message.npos) << message;
+  return message.substr(0, last);
+}
+
+std::string suggestion(const json &config, const LayoutOptions &flags) {
+  const std::string message = resolve(config, flags).status().message();
+  const size_t last = message.rfind("works: ");
+  return last == message.npos ? "" : message.substr(last + 7);
 }
 
 std::string reasonOf(const Layout &layout, std::string_view flag) {
@@ -226,6 +238,20 @@ TEST(LayoutViolation, RangesAndNames) {
             "config.json: --zero 2 is not from 0 to 1\n"
             "config.json: --dtype bf16 is not known\n  possible --dtype: f32\n"
             "config.json: --target tpu is not known\n  possible --target: cpu");
+}
+
+// Nearest: what is not wrong stays as it was given, what is wrong becomes the next smaller that fits.
+TEST(LayoutViolation, ALayoutThatWorks) {
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .pp = 8, .dp = 2, .seq = 66, .gbs = 3}),
+            "--tp 2 --pp 4 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 4, .seq = 34}),
+            "--tp 4 --pp 1 --dp 1 --vpp 1 --no-sp --seq 34 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 4, .vpp = 2, .schedule = "interleaved"}),
+            "--tp 1 --pp 4 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 4 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 2, .vpp = 2, .schedule = "zb-h1"}),
+            "--tp 1 --pp 2 --dp 1 --vpp 2 --no-sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule interleaved");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 2, .gbs = 1, .zero = 9, .schedule = "gpipe"}),
+            "--tp 1 --pp 2 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule gpipe");
 }
 
 TEST(LayoutViolation, AllAtOnce) {

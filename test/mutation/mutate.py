@@ -202,7 +202,6 @@ def parameter_mutants(parameter):
         yield "not tied", lambda p: p["places"].pop()
 
 
-# Not here: decay and reduceAxes. They say of the programs `update` and `reduce` what these do; nothing is done by them.
 def bucket_mutants(bucket):
     if bucket.get("sharded"):
         yield "not sharded", lambda b: b.pop("sharded")

@@ -1,6 +1,6 @@
 // Activation functions: verifiers, gradients.
-#include "dialects/mg/Gradient.h"
 #include "compiler/kernels/Math.h"
+#include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include <cmath>
 
@@ -28,7 +28,8 @@ LogicalResult ReluOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- row bodies -----------------------------------------------------------------------------------------------------
+// --- row bodies
+// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;
@@ -78,7 +79,8 @@ LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
   if (getForm() == "erf") {
-    Node density = rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
+    Node density = rowgen::scale(g, rowgen::exp(g, rowgen::scale(g, rowgen::mul(g, x, x), -0.5)),
+                                 M_2_SQRTPI * M_SQRT1_2 / 2);
     return defineGradient(*this, e, rowgen::add(g, normalCdf(g, x), rowgen::mul(g, x, density)));
   }
   if (getForm() == "tanh") {

@@ -22,19 +22,19 @@ LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
 
 LogicalResult AttentionOp::verify() {
   bool drops = getDropout().convertToDouble() > 0;
-  return drops == bool(getSamples()) ? success()
-                                     : emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
+  return drops == bool(getSamples())
+             ? success()
+             : emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getO());
   if (!dy)
     return success();
-  auto grad = AttentionGradOp::create(g.builder(), g.loc(),
-                                      TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
-                                      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getSamples(),
-                                      getScaleAttr(), getWindowAttr(), getDropoutAttr(), getSiteAttr(),
-                                      getQueriesPerGroupAttr(), DictionaryAttr());
+  auto grad = AttentionGradOp::create(
+      g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
+      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getSamples(), getScaleAttr(),
+      getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr());
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
   g.contribute(getV(), grad.getDv());
@@ -57,7 +57,8 @@ static SmallVector<StringAttr> headFactors(Value q) {
 SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(getQ()); }
 SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactors(getQ()); }
 
-// --- rope: row body -------------------------------------------------------------------------------------------------
+// --- rope: row body
+// -------------------------------------------------------------------------------------------------
 
 // Columns are the pairs: half of the last dimension.
 RowSpace RopeOp::getRowSpace() {

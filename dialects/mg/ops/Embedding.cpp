@@ -14,7 +14,8 @@ LogicalResult EmbedOp::buildGradient(GradientBuilder &g) {
 SmallVector<StringAttr> EmbedOp::getIndexedFactors() { return {layoutOf(getTable()).getNames()[0]}; }
 SmallVector<StringAttr> EmbedGradOp::getIndexedFactors() { return {layoutOf(getResult()).getNames()[0]}; }
 
-// --- row bodies: one row of the table per id ------------------------------------------------------------------------
+// --- row bodies: one row of the table per id
+// ------------------------------------------------------------------------
 
 static RowSpace gatherSpace(RowSpace::Kind kind, Value rows, Value all) {
   RowSpace space{kind, rowDims(rows), {}};

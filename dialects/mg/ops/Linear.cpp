@@ -8,7 +8,8 @@ using namespace mgc;
 namespace {
 bool namesWithin(Value inner, Value outer) {
   LayoutAttr outerLayout = layoutOf(outer);
-  return llvm::all_of(layoutOf(inner).getNames(), [&](StringAttr name) { return outerLayout.indexOf(name) >= 0; });
+  return llvm::all_of(layoutOf(inner).getNames(),
+                      [&](StringAttr name) { return outerLayout.indexOf(name) >= 0; });
 }
 bool sameNames(Value a, Value b) { return layoutOf(a).getNames() == layoutOf(b).getNames(); }
 
@@ -18,7 +19,8 @@ Value sumTo(GradientBuilder &g, Value value, Value like) {
 }
 } // namespace
 
-// --- einsum ---------------------------------------------------------------------------------------------------------
+// --- einsum
+// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 // A maximal run of factors of one operand that belong together.
@@ -72,9 +74,9 @@ FailureOr<EinsumOp::GemmShape> EinsumOp::getGemmShape() {
   shape.m = productOf(getLhs(), leftKept);
   shape.n = productOf(getRhs(), rightKept);
   shape.k = productOf(getLhs(), leftSummed);
-  shape.transposeLhs = !startsWith(l, leftKept);   // stored [k, m]
+  shape.transposeLhs = !startsWith(l, leftKept);    // stored [k, m]
   shape.transposeRhs = !startsWith(r, rightSummed); // stored [n, k]
-  if (shape.swapOperands) { // C^T = op(B)^T op(A)^T
+  if (shape.swapOperands) {                         // C^T = op(B)^T op(A)^T
     std::swap(shape.m, shape.n);
     bool left = shape.transposeLhs, right = shape.transposeRhs;
     shape.transposeLhs = !right;
@@ -93,10 +95,12 @@ LogicalResult EinsumOp::verify() {
                            << "' of the result must be in exactly one operand (einsum_c1)";
   for (StringAttr name : l.getNames())
     if (out.indexOf(name) < 0 && r.indexOf(name) < 0)
-      return emitOpError() << "dimension '" << name.getValue() << "' is summed but only in one operand (einsum_c1)";
+      return emitOpError() << "dimension '" << name.getValue()
+                           << "' is summed but only in one operand (einsum_c1)";
   for (StringAttr name : r.getNames())
     if (out.indexOf(name) < 0 && l.indexOf(name) < 0)
-      return emitOpError() << "dimension '" << name.getValue() << "' is summed but only in one operand (einsum_c1)";
+      return emitOpError() << "dimension '" << name.getValue()
+                           << "' is summed but only in one operand (einsum_c1)";
   if (failed(getGemmShape()))
     return emitOpError("kept and summed dimensions do not stand in runs of equal order (einsum_c2)");
   return success();
@@ -118,7 +122,8 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- add ------------------------------------------------------------------------------------------------------------
+// --- add
+// ------------------------------------------------------------------------------------------------------------
 
 LogicalResult AddOp::verify() {
   return namesWithin(getRhs(), getLhs()) && sameNames(getLhs(), getResult())
@@ -135,7 +140,8 @@ LogicalResult AddOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- accumulate -----------------------------------------------------------------------------------------------------
+// --- accumulate
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult AccumulateOp::verify() {
   for (Value value : getValues())
@@ -155,7 +161,8 @@ LogicalResult AccumulateOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- sum ------------------------------------------------------------------------------------------------------------
+// --- sum
+// ------------------------------------------------------------------------------------------------------------
 
 LogicalResult SumOp::verify() {
   SmallVector<StringAttr> kept;
@@ -173,7 +180,8 @@ LogicalResult SumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- mul, scale -----------------------------------------------------------------------------------------------------
+// --- mul, scale
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult MulOp::verify() {
   return namesWithin(getRhs(), getLhs()) && sameNames(getLhs(), getResult())
@@ -197,7 +205,8 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- rename ---------------------------------------------------------------------------------------------------------
+// --- rename
+// ---------------------------------------------------------------------------------------------------------
 
 llvm::StringRef RenameOp::getRuleText() { return "~* -> *"; }
 
@@ -212,8 +221,8 @@ LogicalResult RenameOp::verify() {
   llvm::replace(names, getFromAttr(), getToAttr());
   return layoutOf(getResult()).getNames() == ArrayRef<StringAttr>(names)
              ? success()
-             : emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '" << getTo()
-                             << "' (rename_c1)";
+             : emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '"
+                             << getTo() << "' (rename_c1)";
 }
 
 LogicalResult RenameOp::buildGradient(GradientBuilder &g) {
@@ -222,7 +231,8 @@ LogicalResult RenameOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- row bodies -----------------------------------------------------------------------------------------------------
+// --- row bodies
+// -----------------------------------------------------------------------------------------------------
 
 LogicalResult AddOp::emitRow(RowEmitter &e) {
   e.define(getResult(), rowgen::add(e.graph(), e.value(getLhs()), e.value(getRhs())));

@@ -11,13 +11,13 @@ LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &g) {
     return success();
   if (!g.isSeed(getLoss()))
     return emitOpError("the loss must be what the last block returns: its gradient is seeded with 1");
-  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(), getWeights(),
-                                                       getValidAttr(), DictionaryAttr()));
+  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(),
+                                                       getWeights(), getValidAttr(), DictionaryAttr()));
   return success();
 }
 
-// max, sum_exp, log_sum_exp, pick; loss = sum(w lse) - sum(w picked), so that the picked logit is reduced once, as a
-// scalar, and not per token.
+// max, sum_exp, log_sum_exp, pick; loss = sum(w lse) - sum(w picked), so that the picked logit is reduced
+// once, as a scalar, and not per token.
 SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
   Type perToken = getLse().getType(), scalar = getLoss().getType();
   auto valid = getValidAttr();
@@ -38,7 +38,8 @@ SmallVector<StringAttr> MaxOp::getIndexedFactors() { return lastFactor(getValue(
 SmallVector<StringAttr> SumExpOp::getIndexedFactors() { return lastFactor(getValue()); }
 SmallVector<StringAttr> PickOp::getIndexedFactors() { return lastFactor(getValue()); }
 
-// --- row bodies -----------------------------------------------------------------------------------------------------
+// --- row bodies
+// -----------------------------------------------------------------------------------------------------
 
 namespace {
 using rowgen::Node;

@@ -29,14 +29,17 @@ LogicalResult RmsNormOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- row bodies: columns are the normalised dimension ---------------------------------------------------------------
+// --- row bodies: columns are the normalised dimension
+// ---------------------------------------------------------------
 
 namespace {
-using rowgen::Node;
 using rowgen::mul;
+using rowgen::Node;
 using rowgen::sub;
 
-Node meanOf(RowEmitter &e, Node node) { return rowgen::scale(e.graph(), e.sumOverColumns(node), 1.0 / e.columnCount()); }
+Node meanOf(RowEmitter &e, Node node) {
+  return rowgen::scale(e.graph(), e.sumOverColumns(node), 1.0 / e.columnCount());
+}
 
 Node reciprocalRoot(RowEmitter &e, Node variance, double epsilon) {
   return rowgen::rsqrt(e.graph(), rowgen::shift(e.graph(), variance, epsilon));

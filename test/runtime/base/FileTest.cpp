@@ -61,6 +61,17 @@ TEST(File, cannotWriteWhereNoDirectoryIs) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
 }
 
+TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
+  TempDir dir;
+  {
+    Result<AtomicFile> file = AtomicFile::create(dir.path("f"));
+    ASSERT_TRUE(isOk(file));
+    std::filesystem::create_directory(dir.path("f"));
+    EXPECT_TRUE(fails(file->commit(), {"cannot rename to " + dir.path("f")}));
+  }
+  EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
+}
+
 TEST(Json, refusesDuplicatesDepthAndGarbage) {
   EXPECT_TRUE(isOk(parseJson(R"({"a": {"b": 1}, "b": [{"b": 2}, {"b": 3}]})")));
   EXPECT_TRUE(fails(parseJson(R"({"a": {"b": 1, "b": 1}})"), {"\"b\" is given twice"}));
@@ -87,8 +98,7 @@ TEST(Utf8, findsTheFirstBadByte) {
     EXPECT_EQ(firstInvalidUtf8(std::string("ab") + bad), 2u) << bad;
 }
 
-// --- NumPy
-// -----------------------------------------------------------------------------------------------------------
+// --- NumPy -------------------------------------------------------------------------------------------------
 
 static std::string npy(std::string header, size_t dataBytes, int version = 1) {
   std::string bytes = "\x93NUMPY";

@@ -114,6 +114,22 @@ TEST(Training, theLogHasALinePerStep) {
   EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
 }
 
+TEST(Training, anInterruptBeforeTheFirstStepSavesNothing) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt none, early;
+  ASSERT_TRUE(isOk(train(options, recorder, none)));
+  const std::vector<float> trained = tensorOf(*options.save, "w");
+  early.request();
+  const Result<TrainingSummary> summary = train(options, recorder, early);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_TRUE(summary->interrupted);
+  EXPECT_EQ(tensorOf(*options.save, "w"), trained);
+}
+
 TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);

@@ -1,6 +1,7 @@
 // Saving: what was loaded or initialised comes back bit for bit, whatever the layout; failures leave the old
 // files.
 #include "runtime/base/Philox.h"
+#include "runtime/exec/Replacement.h"
 #include "runtime/exec/Weights.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec_io/TestPlan.h"
@@ -164,7 +165,7 @@ TEST(SaveWeights, aFullDiskLeavesTheOldCheckpoint) {
     }
 }
 
-TEST(SaveWeights, aRenameThatFailsTakesTheNewFilesAway) {
+TEST(SaveWeights, aDirectoryInTheWayIsRefusedBeforeAnythingIsReplaced) {
   TempDir dir;
   Plan plan = makePlan({});
   initAndSave(plan, 1, dir.path());
@@ -176,6 +177,22 @@ TEST(SaveWeights, aRenameThatFailsTakesTheNewFilesAway) {
       fails(saveWeights(plan, memory.arenas(), dir.path(), {.maxShardBytes = 4000}), {"is a directory"}));
   EXPECT_EQ(dir.list(), files);
   EXPECT_EQ(sample(dir.path()), sampleOf(1));
+}
+
+TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
+  TempDir dir;
+  dir.write("model.safetensors", "old");
+  dir.write("config.json", "old");
+  Replacement replacement(dir.path());
+  ASSERT_TRUE(isOk(replacement.addText("config.json", "new")));
+  ASSERT_TRUE(isOk(replacement.addText("model-00001-of-00001.safetensors", "new")));
+  ASSERT_TRUE(isOk(replacement.addText("model.safetensors.index.json", "{}")));
+  // Only now, after the names were found free.
+  std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
+  EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors.index.json", "cannot rename"}));
+  EXPECT_FALSE(dir.list().contains("model-00001-of-00001.safetensors"));
+  EXPECT_EQ(dir.read("model.safetensors"), "old");
+  EXPECT_EQ(dir.read("config.json"), "old");
 }
 
 TEST(SaveWeights, refusesReplicasThatDiffer) {
@@ -211,8 +228,7 @@ TEST(SaveWeights, refusesTensorsThatAreNotWhole) {
   EXPECT_TRUE(fails(saveWeights(twice, memory.arenas(), dir.path()), {"both hold a part of it"}));
 }
 
-// --- Gradients
-// -------------------------------------------------------------------------------------------------------
+// --- Gradients ---------------------------------------------------------------------------------------------
 
 // Writes gradient values derived from the file index as the chunk "reduce" leaves them.
 static void writeGradients(const Plan &plan, const Memory &memory) {

@@ -93,7 +93,7 @@ TEST(Fields, CountsFields) {
   EXPECT_EQ(fieldCount<Operand>(), 2u);
   EXPECT_EQ(fieldCount<Mesh>(), 2u);
   EXPECT_EQ(fieldCount<Gemm>(), 6u);
-  EXPECT_EQ(fieldCount<Bucket>(), 13u);
+  EXPECT_EQ(fieldCount<Bucket>(), 11u);
 }
 
 TEST(Fields, NameEveryFieldAndAllComeBack) {

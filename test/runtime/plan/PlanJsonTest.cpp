@@ -191,8 +191,8 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
             "programs[0].instructions[0].m: found 9223372036854775808, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"waits\":[0]", "\"waits\":0"),
             "stages[0].schedule[1].waits: found 0, expected a list");
-  EXPECT_EQ(errorAfter("\"decay\":true", "\"decay\":1"),
-            "stages[0].buckets[1].decay: found 1, expected true or false");
+  EXPECT_EQ(errorAfter("\"sharded\":true", "\"sharded\":1"),
+            "stages[0].buckets[0].sharded: found 1, expected true or false");
   EXPECT_EQ(errorAfter("\"sequenceLength\": 4", "\"sequenceLength\": [4, [5]]"),
             "sequenceLength: found a list of 2, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"fedcba9876543210\"", "\"fedcba987654321\""),

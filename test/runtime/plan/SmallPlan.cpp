@@ -115,11 +115,9 @@ std::vector<Bucket> makeBuckets(int64_t stage) {
   tied.gradientShardOffset = 512;
   tied.firstMomentOffset = 576;
   tied.secondMomentOffset = 640;
-  Bucket plain{.name = "plain", .elements = 16, .decay = true, .dataAxes = {"dp"}};
+  Bucket plain{.name = "plain", .elements = 16, .dataAxes = {"dp"}};
   if (stage == 0)
     plain.splitAxes = {"tpg"};
-  else
-    plain.reduceAxes = {"tp"};
   plain.valueOffset = 128;
   plain.gradientOffset = plain.gradientShardOffset = 384;
   plain.firstMomentOffset = 704;

@@ -1,0 +1,209 @@
+#!/usr/bin/python3
+"""mgrun under hostile conditions: python3 mgrun_hostile.py BIN REPOSITORY
+
+Every error must say what is wrong and end with code 1 (2 for usage), and no checkpoint may be lost.
+"""
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+CORPUS = ROOT + "/examples/tiny-gpt/corpus.txt"
+MGRUN = BIN + "/mgrun"
+MOCK = ["--mock-data", "--train-iters", "1"]
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "plan"]
+    command += "--tp 2 --pp 2 --dp 2 --seq 64 --mbs 2 --gbs 16".split()
+    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run([MGRUN, "plan", *MOCK, "--save", "good"], check=True, capture_output=True)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write(path, content):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+class Hostile(unittest.TestCase):
+    def expect(self, code, message, *arguments, **keywords):
+        run = subprocess.run([MGRUN, *arguments], capture_output=True, text=True, errors="replace", timeout=120,
+                             stdin=subprocess.DEVNULL, **keywords)
+        self.assertEqual(run.returncode, code, run.stderr)
+        self.assertIn(message, run.stderr)
+
+    def test_flags(self):
+        for flag, value, message in [
+                ("--train-iters", "-1", "found '-1', expected a whole number, at least 0"),
+                ("--train-iters", "", "found '', expected a whole number"),
+                ("--train-iters", "1e30", "found '1e30', expected a whole number"),
+                ("--seed", "-1", "expected a whole number, at least 0"),
+                ("--threads", "-1", "expected a whole number, at least 0, at most 1024"),
+                ("--timeout", "nan", "expected a finite number, at least 0.001"),
+                ("--lr", "nan", "found 'nan', expected a finite number"),
+                ("--lr", "1e400", "expected a finite number"),
+                ("--log-interval", "0", "expected a whole number, at least 1"),
+                ("--save", "", "the value is empty"),
+                ("--fly", "1", "--fly")]:
+            with self.subTest(flag=flag, value=value):
+                self.expect(2, message, "plan", "--mock-data", flag, value)
+        self.expect(2, "--data FILE or --mock-data", "plan")
+        self.expect(2, "excludes", "plan", "--mock-data", "--data", CORPUS)
+        self.expect(1, "--lr = -1: must be finite and not negative", "plan", "--mock-data", "--lr", "-1")
+
+    def test_outputs_are_checked_before_the_training(self):
+        write("file", b"")
+        for flag, path in [("--save", "file"), ("--save", "file/x"), ("--save", "/dev/null"),
+                           ("--save-gradients", "."), ("--save-gradients", "/dev/null"), ("--log", ".")]:
+            with self.subTest(flag=flag, path=path):
+                self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
+
+    def test_data(self):
+        write("empty.txt", b"")
+        write("short.txt", b"hi")
+        write("binary.txt", bytes(range(256)) * 400)
+        write("large.bin", struct.pack("<1000H", *[256] * 1000))
+        write("odd.bin", b"abc")
+        write("not.npy", b"hello")
+        write("not.safetensors", b"hello")
+        for name, message in [("empty.txt", "has 0 tokens, expected at least 65"),
+                              ("short.txt", "has 2 tokens, expected at least 65"),
+                              ("binary.txt", "is not UTF-8"),
+                              ("large.bin", "256 at position 0, expected 0 to 255"),
+                              ("odd.bin", "has 3 bytes, expected a multiple of 2"),
+                              ("not.npy", "does not begin as a NumPy file does"),
+                              ("not.safetensors", "has 5 bytes")]:
+            with self.subTest(name=name):
+                self.expect(1, message, "plan", "--data", name)
+        self.expect(1, "--bin-type u8 is for files that end in .bin", "plan", "--data", CORPUS, "--bin-type", "u8")
+
+    def test_weights(self):
+        raw = read("good/model.safetensors")
+        size = struct.unpack("<Q", raw[:8])[0]
+        header, data = json.loads(raw[8:8 + size]), raw[8 + size:]
+        name = "transformer.h.1.mlp.c_fc.weight"
+
+        def changed(**fields):
+            text = json.dumps({**header, name: {**header[name], **fields}}).encode()
+            return struct.pack("<Q", len(text)) + text + data
+
+        renamed = json.dumps({("other" if key == name else key): value for key, value in header.items()}).encode()
+        for content, message in [
+                (b"", "has 0 bytes"),
+                (raw[:-4], "is it cut off?"),
+                (raw + b"x", "follow the last tensor"),
+                (struct.pack("<Q", 2**63) + raw[8:], "is this a safetensors file?"),
+                (struct.pack("<Q", len(renamed)) + renamed + data, name),
+                (changed(shape=[512, 128]), "found shape [512, 128], expected [128, 512]"),
+                (changed(shape=[2**62, 4]), "is too large"),
+                (changed(shape=[-1]), "has -1"),
+                (changed(dtype="I32"), "found I32"),
+                (changed(dtype="F77"), 'unknown dtype "F77"'),
+                (changed(data_offsets=[0, 2**63 - 1]), "is it cut off?")]:
+            with self.subTest(message=message):
+                write("bad/model.safetensors", content)
+                self.expect(1, message, "plan", *MOCK, "--weights", "bad")
+
+    def test_plan(self):
+        text, library = read("plan/plan.json"), read("plan/kernels/cpu.so")
+        other = bytearray(library)
+        other[len(other) // 2] ^= 1
+        for content, kernels, message in [
+                (text[:len(text) // 2], library, "was edited or cut off"),
+                (text.replace(b'"version": 1', b'"version": 99', 1), library, "is of version 99"),
+                (b"{}", library, "does not begin like a plan"),
+                (text, b"hello", "compile the plan again"),
+                (text, bytes(other), "compile the plan again")]:
+            with self.subTest(message=message):
+                write("edited/plan.json", content)
+                write("edited/kernels/cpu.so", kernels)
+                self.expect(1, message, "edited", *MOCK)
+        os.remove("edited/kernels/cpu.so")
+        self.expect(1, "cpu.so: cannot open", "edited", *MOCK)
+
+    def test_a_full_disk_keeps_the_old_checkpoint(self):
+        subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept"], check=True, capture_output=True)
+        old = {name: read("kept/" + name) for name in os.listdir("kept")}
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+        self.expect(1, "cannot write: File too large", "plan", *MOCK, "--seed", "5", "--save", "kept", preexec_fn=limit)
+        self.assertEqual(old, {name: read("kept/" + name) for name in os.listdir("kept")})
+
+    def test_killed_while_saving(self):
+        command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed"]
+        start = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True)
+        whole = time.monotonic() - start
+        for attempt in range(8):
+            run = subprocess.Popen([*command, "--seed", str(attempt)], stderr=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL)
+            time.sleep(whole * (0.5 + 0.06 * attempt))
+            run.kill()
+            run.wait()
+            self.expect(0, "", "plan", *MOCK, "--weights", "killed")
+
+    def interrupted(self, after, save):
+        """Ctrl-C once a line with this text was printed."""
+        run = subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--log-interval", "1",
+                                "--save", save], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for line in run.stderr:
+            if after in line:
+                break
+        run.send_signal(signal.SIGINT)
+        output, _ = run.communicate(timeout=20)
+        self.assertEqual(run.returncode, 130)
+        return output
+
+    def test_interrupt_saves(self):
+        self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
+        self.expect(0, "", "plan", *MOCK, "--weights", "interrupted")
+
+    def test_closed_streams(self):
+        self.expect(0, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))
+        self.assertEqual(read("closed/model.safetensors"), read("good/model.safetensors"))
+
+    def test_a_screen_that_goes_away(self):
+        run = subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "20", "--log-interval", "1", "--save",
+                                "unseen"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        run.stderr.readline()
+        run.stderr.close()
+        self.assertEqual(run.wait(timeout=60), 0)
+        self.expect(0, "", "plan", *MOCK, "--weights", "unseen")
+
+    def test_same_seed_same_bits(self):
+        for name in "first", "second":
+            subprocess.run([MGRUN, "plan", "--data", CORPUS, "--train-iters", "3", "--seed", "7", "--threads", "2",
+                            "--save", name], check=True, capture_output=True)
+        self.assertEqual(read("first/model.safetensors"), read("second/model.safetensors"))
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core cannot be wasted")
+    def test_ranks_sleep_while_they_wait(self):
+        # One microbatch in four stages: one rank works at a time. Spinning ones would fill the other cores.
+        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "lonely"]
+        command += "--pp 4 --seq 256 --mbs 4 --gbs 4".split()
+        subprocess.run(command, check=True, capture_output=True)
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        subprocess.run([MGRUN, "lonely", "--mock-data", "--train-iters", "20", "--threads", "1"], check=True,
+                       capture_output=True)
+        after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - start
+        busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        self.assertLess(busy, 1.4 * wall)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=1)
