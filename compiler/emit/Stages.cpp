@@ -143,7 +143,7 @@ private:
         call.segments.push_back(
             bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
     plan::Chunk chunk;
-    chunk.name = name.str();
+    chunk.task = *plan::taskNamed(name);
     chunk.calls.push_back(std::move(call));
     addChunk(name, -1, std::move(chunk), {});
   }
@@ -165,7 +165,8 @@ private:
   void addChunk(const std::string &pass, size_t k) {
     const ChunkLayout &layout = layouts_[k];
     plan::Chunk chunk;
-    chunk.name = fmt::format("{}.{}", pass, k);
+    chunk.task = *plan::taskNamed(pass);
+    chunk.virtualStage = int64_t(k);
     std::vector<Slot> slots;
     size_t count = layout.instances().size();
     for (size_t n = 0; n < count; ++n) {

@@ -40,7 +40,7 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
     return fmt::format("runs chunk {} of {}", step.chunk, stage.chunks.size());
   const Chunk &chunk = stage.chunks[step.chunk];
   if (step.slots.size() != chunk.slotBytes.size())
-    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name,
+    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name(),
                        chunk.slotBytes.size());
   for (size_t i = 0; i < step.slots.size(); ++i)
     if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
@@ -50,7 +50,7 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
     if (!inside(call.program, plan.programs.size()) ||
         call.segments.size() != plan.programs[call.program].segmentBytes.size())
       return fmt::format("runs chunk {}, a call of which has program {} of {} or binds {} segments",
-                         chunk.name, call.program, plan.programs.size(), call.segments.size());
+                         chunk.name(), call.program, plan.programs.size(), call.segments.size());
   return "";
 }
 
@@ -131,7 +131,7 @@ private:
           violations.add(fmt::format(
               "stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
               "this one",
-              stage, chunk.name, instruction.label, fmt::join(stages, ", ")));
+              stage, chunk.name(), instruction.label, fmt::join(stages, ", ")));
           continue;
         }
         meetings.push_back({groupOf(stages), what(*collective)});
@@ -154,10 +154,8 @@ private:
   }
 
   static std::string what(const Collective &c) {
-    static constexpr const char *kinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-    return fmt::format("{} {} of {} x {} x {} {} over [{}]", kinds[int(c.kind)],
-                       c.reduce == plan::ReduceKind::sum ? "sum" : "max", c.outer, c.middle, c.chunk,
-                       c.type == plan::DType::f32 ? "f32" : "i32", fmt::join(c.axes, ", "));
+    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer, c.middle,
+                       c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
   }
 
   int64_t groupOf(const std::vector<int64_t> &stages) {

@@ -15,8 +15,7 @@ inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
 // [globalBatchSize, sequenceLength], row-major. Labels are already shifted: labels[i] follows tokens[i].
 struct GlobalBatch {
-  GlobalBatch(const plan::Plan &plan)
-      : tokens(plan.globalBatchSize * plan.sequenceLength), labels(tokens.size()) {}
+  static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   std::vector<int32_t> tokens, labels;
 };
 

@@ -141,7 +141,7 @@ def collective_mutants(collective, sizes):
     # Again has an effect where the result is the source, except for a maximum: that of equal numbers is the number.
     if operands[0] == operands[1] and collective.get("reduce") != "max":
         yield "doubled", lambda i: i.update(chunk=i["chunk"], operands=i["operands"], again=True)
-    if collective["kind"] in ("allReduce", "reduceScatter"):
+    if collective["kind"] in ("all_reduce", "reduce_scatter"):
         other = "sum" if collective.get("reduce") == "max" else "max"
         yield f"reduces with {other}", lambda i: i.update(reduce=other)
     if "axes" in collective:
@@ -229,7 +229,7 @@ def chunk_mutants(chunk):
     for c in range(len(chunk["calls"])):
         yield f"call {c} dropped", lambda k, c=c: k["calls"].pop(c)
     # The weight halves of blocks need nothing of one another.
-    if len(chunk["calls"]) > 1 and not chunk["name"].startswith("weight"):
+    if len(chunk["calls"]) > 1 and chunk["task"] != "weight":
         yield "calls reversed", lambda k: k["calls"].reverse()
 
 
@@ -274,7 +274,7 @@ def order_matters(stage, step, following):
         return False
     if step["kind"] != "run":
         return step["peer"] == following["peer"]
-    if stage["chunks"][step["chunk"]]["name"] == "begin":
+    if stage["chunks"][step["chunk"]]["task"] == "begin":
         return any(given["kind"] == "labels" for given in stage["inputs"])
     microbatches = {s.get("microbatch", -1) for s in (step, following)}
     return len(microbatches) == 1 or -1 in microbatches

@@ -152,7 +152,7 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
     plan::Collective collective;
     collective.chunk = 16;
     collective.stages = {0, 1};
-    meet[stage] = addChunk(plan, stage, "forward.0", ProgramBuilder("meet", {64}).add(collective, {0, 0}),
+    meet[stage] = addChunk(plan, stage, plan::Task::forward, ProgramBuilder("meet", {64}).add(collective, {0, 0}),
                            {to.resultsOffset});
   }
   const int64_t a = buffers[0], b = buffers[1];
