@@ -85,7 +85,8 @@ Work workOf(const Mesh &mesh, const Program &program) {
     work.flops += flopsOf(instruction);
     if (auto *c = std::get_if<Collective>(&instruction.body)) {
       int64_t ranks = groupSize(mesh, *c);
-      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))}, 1);
+      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},
+               1);
     }
   }
   return work;

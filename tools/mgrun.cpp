@@ -40,7 +40,8 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                "Leave out tensors of --weights that the model does not have, instead of an error");
   CLI::Option *save =
       app.add_option("--save", training.save, "Folder for the weights at the end")->check(notEmpty());
-  app.add_option("--save-interval", training.saveInterval, "Save after every so many steps too; 0: at the end only")
+  app.add_option("--save-interval", training.saveInterval,
+                 "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
       ->needs(save);
   app.add_option("--save-gradients", training.saveGradients,

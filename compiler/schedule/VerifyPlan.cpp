@@ -26,8 +26,8 @@ std::string describe(const StagePlan &stage, int64_t index) {
   const ScheduleStep &step = stage.schedule[index];
   if (step.kind == ScheduleStep::Kind::run)
     return step.microbatch < 0
-               ? fmt::format("run {}", stage.chunks[step.chunk].name)
-               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name, step.microbatch);
+               ? fmt::format("run {}", stage.chunks[step.chunk].name())
+               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
   bool isSend = step.kind == ScheduleStep::Kind::send;
   return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
                      step.microbatch, isSend ? "to" : "from", step.peer);
@@ -154,8 +154,8 @@ private:
   }
 
   static std::string what(const Collective &c) {
-    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer, c.middle,
-                       c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
+    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
+                       c.middle, c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
   }
 
   int64_t groupOf(const std::vector<int64_t> &stages) {

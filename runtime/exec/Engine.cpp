@@ -123,9 +123,10 @@ Status ThreadEngine::startThreads() {
     try {
       ranks_[i].thread = std::thread([this, &rank = ranks_[i]] { rankMain(rank); });
     } catch (const std::system_error &error) {
-      return errorf("rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
-                    "(ulimit -u) would work",
-                    i, ranks_.size(), error.what());
+      return errorf(
+          "rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
+          "(ulimit -u) would work",
+          i, ranks_.size(), error.what());
     }
   return Status::ok();
 }

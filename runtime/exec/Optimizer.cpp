@@ -59,8 +59,8 @@ bool isOneOf(const std::string &value, std::initializer_list<const char *> names
 bool isFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
 
 void checkBeta(const char *flag, double beta, Complaints &complaints) {
-  complaints.unless(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float", flag,
-                    beta);
+  complaints.unless(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float",
+                    flag, beta);
 }
 
 void checkAdam(const OptimizerOptions &options, Complaints &complaints) {
@@ -78,8 +78,8 @@ void checkAdam(const OptimizerOptions &options, Complaints &complaints) {
 void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complaints &complaints) {
   complaints.unless(options.lr >= 0 && isFiniteFloat(options.lr),
                     "--lr = {}: must be finite in float and not negative", options.lr);
-  complaints.unless(options.lrDecayIters >= 0, "--lr-decay-iters = {}: must not be negative; 0 is --train-iters",
-                    options.lrDecayIters);
+  complaints.unless(options.lrDecayIters >= 0,
+                    "--lr-decay-iters = {}: must not be negative; 0 is --train-iters", options.lrDecayIters);
   complaints.unless(options.lrWarmupInit >= 0 && options.lrWarmupInit <= options.lr,
                     "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   complaints.unless(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
@@ -102,7 +102,8 @@ void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complain
 void checkList(const std::vector<double> &rates, int64_t trainIters, Complaints &complaints) {
   complaints.unless(static_cast<int64_t>(rates.size()) >= trainIters,
                     "--lr-list: {} rates for {} training steps", rates.size(), trainIters);
-  const auto bad = std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
+  const auto bad =
+      std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
   complaints.unless(bad == rates.end(), "--lr-list: rate {} is {}: must be finite in float and not negative",
                     bad - rates.begin(), bad == rates.end() ? 0 : *bad);
 }

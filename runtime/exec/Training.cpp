@@ -226,9 +226,10 @@ Status Training::saveAfter(const Status &failure) const {
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0)
     return failure;
   if (Status saved = save(); !saved.isOk())
-    return errorf("{}\nthe weights of the {} steps before are lost too: {}", failure.message(), summary_.steps,
-                  saved.message());
-  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps, *options_.save);
+    return errorf("{}\nthe weights of the {} steps before are lost too: {}", failure.message(),
+                  summary_.steps, saved.message());
+  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps,
+                *options_.save);
 }
 
 } // namespace

@@ -86,7 +86,8 @@ bool areEqual(const TensorView &a, const TensorView &b) {
 }
 
 // Tensors of the checkpoint that no view is of, nor a copy of one under the name of a tied output embedding.
-std::vector<std::string> extraTensors(const Checkpoint &checkpoint, const std::vector<const TensorView *> &views) {
+std::vector<std::string> extraTensors(const Checkpoint &checkpoint,
+                                      const std::vector<const TensorView *> &views) {
   std::vector<std::string> extra;
   for (const std::string &name : checkpoint.names()) {
     const TensorView *view = checkpoint.find(name);
@@ -166,7 +167,8 @@ void fillAll(const Plan &plan, Arenas arenas, const Fill &fill) {
 
 } // namespace
 
-Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options) {
+Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
+                   const LoadOptions &options) {
   MGC_TRY(verifyParameters(plan, arenas));
   std::vector<FileTensor> tensors = fileTensors(plan);
   MGC_ASSIGN(views, match(plan, checkpoint, tensors, options));

@@ -31,8 +31,8 @@ template <>
 inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
 template <>
-inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
-    {"begin", "forward", "backward", "input", "weight", "reduce", "update"});
+inline constexpr auto enumNames<Task> =
+    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "reduce", "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});

@@ -47,10 +47,11 @@ private:
     const Chunk &chunk = stage_.chunks[step.chunk];
     violations_.expect(runs_.insert({step.chunk, step.microbatch}).second, place,
                        "chunk '{}' runs twice for microbatch {}", chunk.name(), step.microbatch);
-    violations_.expect(isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
-                       "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
-                       "others for -1",
-                       chunk.name(), step.microbatch);
+    violations_.expect(
+        isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
+        "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
+        "others for -1",
+        chunk.name(), step.microbatch);
     if (!violations_.expect(step.slots.size() == chunk.slotBytes.size(), place,
                             "binds {} slots, but chunk '{}' has {}", step.slots.size(), chunk.name(),
                             chunk.slotBytes.size()))

@@ -195,8 +195,8 @@ static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chu
     const Chunk &chunk = stage.chunks[i];
     const int64_t parts = isPerMicrobatch(chunk.task) ? checks.plan.virtualStages : 1;
     checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
-                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage, nameOf(chunk.task),
-                             parts);
+                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage,
+                             nameOf(chunk.task), parts);
     checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage}).second, chunks.element(i),
                              "a second chunk '{}'", chunk.name());
     forwards += chunk.task == Task::forward;

@@ -81,9 +81,10 @@ TEST(Allocation, noneInAttentionAndProducts) {
   std::vector<char> workspace(attentionWorkspaceBytes(backward) + plan::kAlignment);
   char *aligned = workspace.data();
   aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-  const AttentionOperands operands{x.q.data(), x.k.data(), x.v.data(), x.queryPositions.data(),
-                                   x.keyPositions.data(), x.samples.data(), x.o.data(), x.lse.data(),
-                                   x.outputGradient.data(), x.dq.data(), x.dk.data(), x.dv.data(), aligned};
+  const AttentionOperands operands{
+      x.q.data(),       x.k.data(),  x.v.data(),   x.queryPositions.data(), x.keyPositions.data(),
+      x.samples.data(), x.o.data(),  x.lse.data(), x.outputGradient.data(), x.dq.data(),
+      x.dk.data(),      x.dv.data(), aligned};
   for (int threads : {1, 2}) {
     const AllocationCount count;
     attention(forward, operands, x.scalars, threads);

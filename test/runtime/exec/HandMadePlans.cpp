@@ -216,9 +216,10 @@ void PipelineBuilder::buildFirstStage() {
   addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
-  const int64_t begin = addChunk(
-      plan, 0, plan::Task::begin, ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
-      {wGradient, stage.resultsOffset});
+  const int64_t begin =
+      addChunk(plan, 0, plan::Task::begin,
+               ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
+               {wGradient, stage.resultsOffset});
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
                                        .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
@@ -230,7 +231,8 @@ void PipelineBuilder::buildFirstStage() {
   ProgramBuilder reduceProgram("reduce.first", {kLine, wBytes});
   reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
   reduceResults(reduceProgram);
-  const int64_t reduce = addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
+  const int64_t reduce =
+      addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
   const int64_t update = addChunk(
       plan, 0, plan::Task::update,
       ProgramBuilder("update", {wBytes, wBytes, kLine, kLine}).add(rowKernel("descend", s), {0, 1, 2, 3}),
@@ -265,8 +267,9 @@ void PipelineBuilder::buildLastStage() {
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
-  const int64_t begin = addChunk(
-      plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}), {stage.resultsOffset});
+  const int64_t begin =
+      addChunk(plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
+               {stage.resultsOffset});
   const int64_t loss =
       addChunk(plan, 1, plan::Task::forward,
                ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})

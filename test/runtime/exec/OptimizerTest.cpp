@@ -93,8 +93,14 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
   OptimizerOptions options;
   options.clipGrad = 0.5;
   const StepScalars scalars = stepScalars(options, 0.25, 2);
-  const StepScalars expected = {
-      0.25f, 0.9f, 0.999f, 1e-8f, 0.01f, 0.5f, float(1 - 0.9 * 0.9 * 0.9), float(1 - std::pow(double(0.999f), 3))};
+  const StepScalars expected = {0.25f,
+                                0.9f,
+                                0.999f,
+                                1e-8f,
+                                0.01f,
+                                0.5f,
+                                float(1 - std::pow(double(0.9f), 3)),
+                                float(1 - std::pow(double(0.999f), 3))};
   EXPECT_EQ(scalars, expected);
 }
 
@@ -118,8 +124,10 @@ TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
     change(options);
     return checkOptimizer(options, 10).message();
   };
-  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"), std::string::npos);
-  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"),
+            std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
   EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);

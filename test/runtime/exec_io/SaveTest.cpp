@@ -209,7 +209,8 @@ TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
     std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
     EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors.index.json", "cannot rename"}));
   }
-  EXPECT_EQ(dir.list(), (std::set<std::string>{"config.json", "model.safetensors", "model.safetensors.index.json"}));
+  EXPECT_EQ(dir.list(),
+            (std::set<std::string>{"config.json", "model.safetensors", "model.safetensors.index.json"}));
   EXPECT_EQ(dir.read("model.safetensors"), "old");
   EXPECT_EQ(dir.read("config.json"), "old");
 }

@@ -153,8 +153,9 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
                      more = Checkpoint::open(dir.path("more.safetensors"));
   Memory memory(plan);
   EXPECT_TRUE(isOk(loadWeights(plan, *buffers, memory.arenas())));
-  EXPECT_TRUE(fails(loadWeights(plan, *more, memory.arenas()),
-                    {"1 tensors do not fit", "h.7.mlp.c_fc.bias: not in the model", "--ignore-extra-weights"}));
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *more, memory.arenas()),
+            {"1 tensors do not fit", "h.7.mlp.c_fc.bias: not in the model", "--ignore-extra-weights"}));
   EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
 }
 

@@ -345,7 +345,8 @@ const Broken kTasks[] = {
     {"VirtualStageOfReduce", [](Plan &plan) { plan.stages[0].chunks[1].virtualStage = 1; },
      "stages[0].chunks[1]: virtualStage 1 of 'reduce' is not one of 1"},
     {"VirtualStages", [](Plan &plan) { plan.virtualStages = kMax; },
-     "stages[0].chunks: 1 chunks are forward, expected one for each of the 9223372036854775807 virtual stages"},
+     "stages[0].chunks: 1 chunks are forward, expected one for each of the 9223372036854775807 virtual "
+     "stages"},
     {"SecondForward", [](Plan &plan) { plan.stages[0].chunks[1].task = Task::forward; },
      "stages[0].chunks[1]: a second chunk 'forward.0'"},
 };
