@@ -1,6 +1,9 @@
 #include "compiler/Phases.h"
 
 #include "compiler/Passes.h"
+#include "compiler/emit/VerifyForm.h"
+#include "compiler/stage/VerifyForm.h"
+#include "dialects/mg/Mg.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 
@@ -12,19 +15,21 @@ using namespace mgc;
 ArrayRef<Phase> mgc::phases() {
   static const Phase table[] = {
       {"import", "the logical program: one function per distinct block, and the chain of instances",
-       [](OpPassManager &) {}},
+       [](OpPassManager &) {}, verifyImportForm},
       {"grad", "forward functions return what is saved; backward functions",
-       [](OpPassManager &pm) { pm.addPass(createGradPass()); }},
+       [](OpPassManager &pm) { pm.addPass(createGradPass()); }, verifyGradForm},
       {"shard", "every value has its layout; mg.reshard at uses",
-       [](OpPassManager &pm) { pm.addPass(createShardPass()); }},
+       [](OpPassManager &pm) { pm.addPass(createShardPass()); }, nullptr},
       {"local", "local shapes, explicit collectives",
-       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }},
+       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
-       [](OpPassManager &pm) { pm.addPass(createStagePass()); }},
+       [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
       {"fuse", "library calls, row kernels, moves and collectives",
-       [](OpPassManager &pm) { pm.addPass(createFusePass()); }},
-      {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); }},
-      {"memory", "an offset for every buffer", [](OpPassManager &pm) { pm.addPass(createMemoryPass()); }},
+       [](OpPassManager &pm) { pm.addPass(createFusePass()); }, verifyFuseForm},
+      {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); },
+       verifyScheduleForm},
+      {"memory", "an offset for every buffer", [](OpPassManager &pm) { pm.addPass(createMemoryPass()); },
+       verifyMemoryForm},
   };
   return table;
 }
@@ -63,8 +68,17 @@ static Status dump(ModuleOp module, size_t index, const std::filesystem::path &d
   return writeModule(module, (directory / name).string());
 }
 
+static LogicalResult verifyForm(ModuleOp module, size_t index) {
+  if (failed(verify(module)))
+    return failure();
+  for (size_t i = std::min<size_t>(index, 1); i <= index; ++i)
+    if (phases()[i].verify && failed(phases()[i].verify(module)))
+      return failure();
+  return success();
+}
+
 Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
-  auto recorded = module->getAttrOfType<StringAttr>("mg.phase");
+  auto recorded = module->getAttrOfType<StringAttr>(kPhaseAttr);
   std::string from = !options.from.empty() ? options.from : recorded ? recorded.str() : "import";
   MGC_ASSIGN(first, indexOf(from, "--compile-from"));
   if (recorded && recorded != from)
@@ -87,15 +101,14 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
     return success();
   });
   for (size_t i = first; i <= last; ++i) {
-    if (i > first) {
-      PassManager pm(module.getContext());
-      pm.enableVerifier(true);
+    PassManager pm(module.getContext());
+    pm.enableVerifier(false); // verifyForm does it
+    if (i > first)
       phases()[i].build(pm);
-      if (failed(pm.run(module)))
-        return errorf("phase {}: {}", phases()[i].name.str(), messages);
-    } else if (failed(verify(module))) {
-      return errorf("the module in phase {} does not verify: {}", from, messages);
-    }
+    if (failed(pm.run(module)))
+      return errorf("phase {}: {}", phases()[i].name.str(), messages);
+    if (failed(verifyForm(module, i)))
+      return errorf("the module in phase {} does not verify: {}", phases()[i].name.str(), messages);
     if (!options.dumpDirectory.empty())
       MGC_TRY(dump(module, i, options.dumpDirectory));
   }

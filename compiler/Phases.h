@@ -13,6 +13,9 @@ struct Phase {
   llvm::StringLiteral name;
   llvm::StringLiteral description;
   void (*build)(mlir::OpPassManager &);
+  // Proves what the phase adds to the form, which holds after all later phases too, but for import's: grad
+  // replaces its blocks. Null: the op verifiers prove all of it.
+  mlir::LogicalResult (*verify)(mlir::ModuleOp);
 };
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
@@ -28,7 +31,8 @@ struct PhaseOptions {
 // Prints the IR into a file; an empty path is standard output.
 Status writeModule(mlir::ModuleOp module, const std::string &path);
 
-// Runs the phases after `from` up to `to`, verifying after each. Messages of the passes become the error.
+// Runs the phases after `from` up to `to`. The module's form is proved before the first and after each.
+// Messages of passes and verifiers become the error.
 Status runPhases(mlir::ModuleOp module, const PhaseOptions &options);
 
 } // namespace mgc

@@ -9,7 +9,7 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescripti
     : model(model), layout(layout), builder(UnknownLoc::get(module.getContext()), module.getContext()) {
   builder.setInsertionPointToEnd(module.getBody());
   function = func::FuncOp::create(builder, name, builder.getFunctionType({}, {}));
-  function->setAttr("mg.block", builder.getUnitAttr());
+  function->setAttr(kBlockAttr, builder.getUnitAttr());
   builder.setInsertionPointToStart(function.addEntryBlock());
 }
 

@@ -2,9 +2,7 @@
 #include "compiler/emit/Emit.h"
 
 #include "compiler/emit/Stages.h"
-#include "compiler/emit/VerifyForm.h"
 #include "compiler/schedule/VerifyPlan.h"
-#include "dialects/mg/RowEmitter.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/plan/PlanJson.h"
@@ -25,17 +23,6 @@ std::string newLibrary(const std::filesystem::path &directory) {
   return (directory / kLibrary).string() + ".new";
 }
 
-plan::Mesh meshOf(MeshAttr attr) {
-  plan::Mesh mesh;
-  for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
-    mesh.axes.push_back({name.str(), size});
-    mesh.named[name.str()] = {name.str()};
-  }
-  for (NamedAttribute alias : attr.getNamed())
-    mesh.named[alias.getName().str()] = axesOf(cast<ArrayAttr>(alias.getValue()));
-  return mesh;
-}
-
 void describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
     if (auto type = model.getAs<StringAttr>("type"))
@@ -43,7 +30,7 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
     if (auto config = model.getAs<StringAttr>("config"))
       plan.modelConfig = config.str();
   }
-  plan.mesh = meshOf(module->getAttrOfType<MeshAttr>(kMeshAttr));
+  plan.mesh = meshOf(module);
   plan.sequenceLength = trainingInt(module, "sequence_length", 0);
   plan.microBatchSize = trainingInt(module, "micro_batch_size", 0);
   plan.globalBatchSize = trainingInt(module, "global_batch_size", 0);
@@ -62,7 +49,6 @@ public:
     auto blocks = Blocks::read(module_);
     if (failed(blocks))
       return Status::error("the module's functions are not those of phase memory");
-    MGC_TRY(verifyMemoryForm(module_));
     describeModel(module_, plan_);
     MGC_TRY(addPrograms(*blocks));
     EmitContext context{module_, *blocks, programs_, programOf_};
@@ -108,10 +94,10 @@ public:
 private:
   Status addPrograms(const Blocks &blocks) {
     for (auto function : module_.getOps<func::FuncOp>()) {
-      auto pass = function->getAttrOfType<StringAttr>("mg.pass");
+      auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
       if (!pass)
         continue;
-      auto name = function->getAttrOfType<StringAttr>("mg.block");
+      auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
       const BlockFunction *block = name ? blocks.at(name).functionOf(pass) : nullptr;
       programOf_[function.getName().str()] = int64_t(programs_.size());
       MGC_ASSIGN(program, emitProgram(function, block, programs_.size(), kernels_));

@@ -1,4 +1,4 @@
-// mg-memory's module -> the bundle: plan.json and kernels/cpu.so.
+// The module of phase memory, proved by runPhases -> the bundle: plan.json and kernels/cpu.so.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

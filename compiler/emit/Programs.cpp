@@ -42,7 +42,7 @@ private:
   }
 
   std::string nameOf(StringRef side, unsigned i, DictionaryAttr attrs) {
-    for (StringRef key : {"mg.data", "mg.arg", "mg.result"})
+    for (StringRef key : {kDataAttr, kArgAttr, kResultAttr})
       if (auto name = attrs ? attrs.getAs<StringAttr>(key) : StringAttr())
         return fmt::format("{}{}.{}", side.str(), i, name.str());
     if (auto param = attrs ? attrs.getAs<DictionaryAttr>(kParamAttr) : DictionaryAttr())
@@ -68,17 +68,17 @@ private:
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
-    if (int64_t bytes = function_->getAttrOfType<IntegerAttr>("mg.frame").getInt())
+    if (int64_t bytes = function_->getAttrOfType<IntegerAttr>(kFrameAttr).getInt())
       frame_ = addSegment({SegmentSource::Kind::frame}, "frame", bytes);
   }
 
   void placeResults(Operation *op) {
-    if (op->hasAttr("mg.in_place")) {
+    if (op->hasAttr(kInPlaceAttr)) {
       Operand place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
       places_[op->getResult(0)] = place;
       return;
     }
-    ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef();
+    ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef();
     for (auto [i, result] : llvm::enumerate(op->getResults()))
       if (frame[i] >= 0)
         places_[result] = {frame_, frame[i]};
@@ -86,7 +86,7 @@ private:
 
   Operand placeOf(Value value) const { return places_.at(value); }
   Operand workspaceOf(Operation *op) const {
-    return {frame_, op->getAttrOfType<DenseI64ArrayAttr>("mg.frame").asArrayRef().back()};
+    return {frame_, op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef().back()};
   }
 
   // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
@@ -204,7 +204,6 @@ private:
 
   Status emitCollective(Operation *op) {
     plan::Collective collective;
-    using Kind = plan::Collective::Kind;
     Value value = op->getOperand(0), result = op->getResult(0);
     collective.type = tensorOf(value).getElementType().isF32() ? plan::DType::f32 : plan::DType::i32;
     collective.axes = axesOf(op->getAttrOfType<ArrayAttr>("axes"));
@@ -212,7 +211,15 @@ private:
       collective.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
     if (auto reduction = op->getAttrOfType<StringAttr>("reduction"))
       collective.reduce = reduction == "max" ? plan::ReduceKind::max : plan::ReduceKind::sum;
-    collective.chunk = tensorOf(value).getNumElements();
+    MGC_TRY(shapeCollective(op, collective));
+    add(collective, placesOf({value, result}));
+    return Status::ok();
+  }
+
+  // Kind and sizes: the buffers seen as plan::Collective says.
+  static Status shapeCollective(Operation *op, plan::Collective &collective) {
+    using Kind = plan::Collective::Kind;
+    Value value = op->getOperand(0), result = op->getResult(0);
     if (auto gather = dyn_cast<AllGatherOp>(op)) {
       collective.kind = Kind::allGather;
       collective.outer = sizeBefore(value, gather.getDim());
@@ -230,8 +237,10 @@ private:
       collective.outer = sizeBefore(result, exchange.getSplit());
       collective.chunk = sizeFrom(value, exchange.getConcat());
       collective.middle = sizeFrom(result, exchange.getSplit()) / sizeFrom(result, exchange.getConcat());
+    } else {
+      collective.kind = Kind::allReduce;
+      collective.chunk = tensorOf(value).getNumElements();
     }
-    add(collective, placesOf({value, result}));
     return Status::ok();
   }
 

@@ -1,6 +1,7 @@
 // See Stages.h.
 #include "compiler/emit/Stages.h"
 
+#include "compiler/stage/StepEnd.h"
 #include "dialects/mg/RowEmitter.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ public:
 
   Result<plan::StagePlan> run() {
     addBuckets();
-    addInputs();
+    MGC_TRY(addInputs());
     addRegions();
     addStepChunk("begin", stage_.getBegin());
     for (size_t k = 0; k < layouts_.size(); ++k)
@@ -40,8 +41,6 @@ public:
   }
 
 private:
-  using Kind = BlockFunction::ArgumentKind;
-
   // --- Memory
   void addBuckets() {
     for (auto [i, op] : llvm::enumerate(buckets_)) {
@@ -64,25 +63,12 @@ private:
     return intIn(buckets_[bucket].getOffsetsAttr(), buffer);
   }
 
-  static plan::Input::Kind inputKind(StringRef name) {
-    using Input = plan::Input::Kind;
-    static const std::pair<StringRef, Input> kinds[] = {{"tokens", Input::tokens},
-                                                        {"labels", Input::labels},
-                                                        {"loss_weights", Input::lossWeights},
-                                                        {"positions", Input::positions},
-                                                        {"key_positions", Input::keyPositions},
-                                                        {"samples", Input::samples}};
-    for (auto [known, kind] : kinds)
-      if (name == known)
-        return kind;
-    return Input::tokens;
-  }
-
-  void addInputs() {
+  Status addInputs() {
     for (NamedAttribute entry : memory_.getAs<DictionaryAttr>("inputs")) {
       auto facts = cast<DictionaryAttr>(entry.getValue());
       RankedTensorType type = shardedType(facts.get("type"));
-      plan::Input input{inputKind(entry.getName()), plan::DType::i32, {}, 0, 0};
+      MGC_ASSIGN(known, findDataKind(entry.getName()));
+      plan::Input input{known->kind, plan::DType::i32, {}, 0, 0};
       if (type.getElementType().isF32())
         input.type = plan::DType::f32;
       for (auto [name, size, axes] :
@@ -92,6 +78,7 @@ private:
       input.microbatchStride = intIn(facts, "stride");
       out_.inputs.push_back(std::move(input));
     }
+    return Status::ok();
   }
 
   void addRegions() {
@@ -108,8 +95,7 @@ private:
     bool any = false;
     for (const ChunkLayout &layout : layouts_)
       for (const Instance &instance : layout.instances())
-        if (!instance.block->activations.empty() &&
-            !instance.block->forward.resultsOf(BlockFunction::ResultKind::out).empty()) {
+        if (instance.block->isLayer()) {
           out_.layersBegin = any ? std::min(out_.layersBegin, instance.number) : instance.number;
           out_.layersEnd = any ? std::max(out_.layersEnd, instance.number + 1) : instance.number + 1;
           any = true;
@@ -138,10 +124,10 @@ private:
         call.segments.push_back({-1, intIn(memory_, "frame")});
       else if (segment.kind == SegmentSource::Kind::argument)
         call.segments.push_back(
-            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
       else
         call.segments.push_back(
-            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, "mg.buffer")));
+            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
     plan::Chunk chunk;
     chunk.task = *plan::taskNamed(name);
     chunk.calls.push_back(std::move(call));
@@ -172,7 +158,7 @@ private:
     for (size_t n = 0; n < count; ++n) {
       size_t i = pass == "forward" ? n : count - 1 - n;
       if (const BlockFunction *function = layout.instances()[i].block->functionOf(pass))
-        chunk.calls.push_back(makeCall(layout, i, *function, chunk, slots));
+        chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
     }
     addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));
   }
@@ -189,63 +175,63 @@ private:
     return it - slots.begin();
   }
 
-  plan::Call makeCall(const ChunkLayout &layout, size_t i, const BlockFunction &function, plan::Chunk &chunk,
-                      std::vector<Slot> &slots) {
-    const Instance &instance = layout.instances()[i];
-    func::FuncOp op = function.function;
+  // A call of a function for one instance, while the slots of its chunk are collected.
+  struct Caller {
+    const ChunkLayout &layout;
+    size_t instance; // of the layout
+    const BlockFunction &function;
+    plan::Chunk &chunk;
+    std::vector<Slot> &slots;
+  };
+
+  plan::Call makeCall(const Caller &caller) {
     plan::Call call;
-    call.program = context_.programOf.at(op.getName().str());
-    call.instance = instance.number;
-    auto inBuffer = [&](ChunkLayout::Spot spot) -> plan::Binding {
-      if (spot.buffer == ChunkLayout::kFlow)
-        return {-1, intIn(memory_, "flow") + spot.offset};
-      return {slotOf({spot.buffer, ""}, layout.bytes()[spot.buffer], chunk, slots), spot.offset};
-    };
-    for (const SegmentSource &segment : context_.programs[call.program].segments) {
-      plan::Binding binding;
-      if (segment.kind == SegmentSource::Kind::frame) {
-        binding = {-1, intIn(memory_, "frame")};
-      } else if (segment.kind == SegmentSource::Kind::argument) {
-        Kind kind = function.arguments[segment.index].kind;
-        if (kind == Kind::data)
-          binding = {slotOf({-1, op.getArgAttrOfType<StringAttr>(segment.index, kDataAttr).str()},
-                            bytesOf(function.argumentType(segment.index)), chunk, slots),
-                     0};
-        else if (kind == Kind::parameter)
-          binding = {-1,
-                     parameterOffset(instance, forwardArgument(instance, function, segment.index), "value")};
-        else
-          binding = inBuffer(layout.argument(i, function, segment.index));
-      } else {
-        const BlockFunction::Result &result = function.results[segment.index];
-        if (result.kind == BlockFunction::ResultKind::grad)
-          binding = {-1, parameterOffset(instance, result.index, "gradient")};
-        else if (result.kind == BlockFunction::ResultKind::lossSum)
-          binding = {-1, out_.resultsOffset};
-        else if (result.kind == BlockFunction::ResultKind::tokens)
-          binding = {-1, out_.resultsOffset + 4};
-        else
-          binding = inBuffer(layout.result(i, function, segment.index));
-      }
-      call.segments.push_back(binding);
-    }
+    call.program = context_.programOf.at(func::FuncOp(caller.function.function).getName().str());
+    call.instance = instanceOf(caller).number;
+    for (const SegmentSource &segment : context_.programs[call.program].segments)
+      call.segments.push_back(segment.kind == SegmentSource::Kind::frame
+                                  ? plan::Binding{-1, intIn(memory_, "frame")}
+                              : segment.kind == SegmentSource::Kind::argument
+                                  ? argumentBinding(caller, segment.index)
+                                  : resultBinding(caller, segment.index));
     return call;
   }
 
-  // The forward's argument that an argument of another function of the block is.
-  int64_t forwardArgument(const Instance &instance, const BlockFunction &function, size_t argument) {
-    if (&function == &instance.block->forward)
-      return argument;
-    auto [it, isNew] = forwardArguments_.try_emplace({&function, argument}, -1);
-    if (isNew) {
-      func::FuncOp forward = instance.block->forward.function, op = function.function;
-      auto param = op.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
-      for (unsigned i = 0; i < forward.getNumArguments(); ++i)
-        if (auto other = forward.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
-            other && other.get("tensor") == param.get("tensor") && other.get("part") == param.get("part"))
-          it->second = i;
+  static const Instance &instanceOf(const Caller &caller) {
+    return caller.layout.instances()[caller.instance];
+  }
+
+  plan::Binding argumentBinding(const Caller &caller, size_t argument) {
+    const BlockFunction::Argument &taken = caller.function.arguments[argument];
+    func::FuncOp function = caller.function.function;
+    if (taken.kind == BlockFunction::ArgumentKind::data)
+      return {slotOf({-1, function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()},
+                     bytesOf(caller.function.argumentType(argument)), caller.chunk, caller.slots),
+              0};
+    if (taken.kind == BlockFunction::ArgumentKind::parameter)
+      return {-1, parameterOffset(instanceOf(caller), taken.index, "value")};
+    return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
+  }
+
+  plan::Binding resultBinding(const Caller &caller, size_t number) {
+    const BlockFunction::Result &result = caller.function.results[number];
+    switch (result.kind) {
+    case BlockFunction::ResultKind::grad:
+      return {-1, parameterOffset(instanceOf(caller), result.index, "gradient")};
+    case BlockFunction::ResultKind::lossSum:
+      return {-1, out_.resultsOffset + 4 * resultIndex("loss_sum")};
+    case BlockFunction::ResultKind::tokens:
+      return {-1, out_.resultsOffset + 4 * resultIndex("tokens")};
+    default:
+      return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
     }
-    return it->second;
+  }
+
+  plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {
+    if (spot.buffer == ChunkLayout::kFlow)
+      return {-1, intIn(memory_, "flow") + spot.offset};
+    return {slotOf({spot.buffer, ""}, caller.layout.bytes()[spot.buffer], caller.chunk, caller.slots),
+            spot.offset};
   }
 
   int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer) {
@@ -306,7 +292,6 @@ private:
   DictionaryAttr memory_;
   SmallVector<BucketOp> buckets_;
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
-  std::map<std::pair<const BlockFunction *, size_t>, int64_t> forwardArguments_;
   std::vector<ChunkLayout> layouts_;
   std::vector<std::vector<Slot>> slots_;                       // by chunk of the plan
   std::map<std::pair<std::string, int64_t>, int64_t> chunkOf_; // by pass and chunk of the stage
@@ -329,7 +314,7 @@ plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const 
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");
   std::vector<int64_t> valid = list("valid");
-  RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
+  RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
   for (auto [i, name] : llvm::enumerate(layoutOf(type).getNames()))
     parameter.dims.push_back({name.str(), type.getDimSize(i),
                               i < valid.size() ? valid[i] : type.getDimSize(i),

@@ -1,127 +1,224 @@
 // See VerifyForm.h.
 #include "compiler/emit/VerifyForm.h"
 
-#include "compiler/emit/Library.h"
-#include "compiler/schedule/Schedule.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/memory/Frame.h"
+#include "compiler/schedule/ScheduleForm.h"
+#include "runtime/base/Checked.h"
+
+#include <algorithm>
 
 using namespace mlir;
-
-namespace mgc {
+using namespace mgc;
 
 namespace {
+
+// --- fuse
+
+LogicalResult verifyOps(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
+             AllToAllOp, SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
+      return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
+  return success();
+}
+
+LogicalResult verifyResults(const BlockFunction &block) {
+  func::FuncOp function = block.function;
+  llvm::DenseSet<Value> owned;
+  for (auto [i, result] : llvm::enumerate(block.results)) {
+    Value value = function.getBody().front().getTerminator()->getOperand(i);
+    if (result.accumulates() && !isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp()))
+      return function.emitOpError() << "result " << i
+                                    << " is added to its place, but is made by no mg.einsum or mg.kernel";
+    if (result.activation < 0 && (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
+      return function.emitOpError() << "result " << i << " is an argument or another result; expected a value "
+                                    << "with memory of its own";
+  }
+  return success();
+}
+
+// --- memory
 
 bool hasInts(DictionaryAttr dictionary, ArrayRef<StringRef> names) {
   return dictionary &&
          llvm::all_of(names, [&](StringRef name) { return bool(dictionary.getAs<IntegerAttr>(name)); });
 }
-
-Status verifyFunction(func::FuncOp function) {
-  std::string name = function.getName().str();
-  auto frame = function->getAttrOfType<IntegerAttr>("mg.frame");
-  if (!frame)
-    return errorf("function {} has no mg.frame: run mg-memory first", name);
-  for (Operation &op : function.getBody().front().without_terminator()) {
-    auto places = op.getAttrOfType<DenseI64ArrayAttr>("mg.frame");
-    bool inPlace = op.hasAttr("mg.in_place") && op.getNumOperands() == 1 && op.getNumResults() == 1;
-    int64_t expected = op.getNumResults() + (workspaceBytes(&op) > 0);
-    if (inPlace)
-      continue;
-    if (!places || places.size() != expected)
-      return errorf("function {}: {} has {} places in mg.frame, expected {}: run mg-memory first", name,
-                    op.getName().getStringRef().str(), places ? places.size() : 0, expected);
-    for (auto [i, place] : llvm::enumerate(places.asArrayRef())) {
-      bool returned = i < op.getNumResults() && place == -1;
-      int64_t bytes = i < op.getNumResults() ? bytesOf(op.getResult(i).getType()) : workspaceBytes(&op);
-      if (!returned && (place < 0 || place % 64 != 0 || place + bytes > frame.getInt()))
-        return errorf("function {}: {} has a place at {}, outside the frame of {} bytes or not aligned to 64",
-                      name, op.getName().getStringRef().str(), place, frame.getInt());
-    }
-  }
-  return Status::ok();
+int64_t intIn(DictionaryAttr dictionary, StringRef name) {
+  return dictionary.getAs<IntegerAttr>(name).getInt();
 }
 
-Status verifyBuffer(Attribute attr, const std::string &name, int64_t buckets) {
-  auto buffer = dyn_cast_or_null<DictionaryAttr>(attr);
-  auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
-  auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
-  static constexpr StringRef ofBuckets[] = {"value", "gradient", "gradient_shard", "first_moment",
-                                            "second_moment"};
-  bool ok = kind && (kind == "factor" || kind == "step_scalar" || (kind == "result" && index) ||
-                     (llvm::is_contained(ofBuckets, kind.getValue()) && index && index.getInt() >= 0 &&
-                      index.getInt() < buckets));
-  return ok ? Status::ok()
-            : errorf("function {}: an argument or result names no buffer of the stage in mg.buffer", name);
-}
-
-Status verifyStepFunction(StageOp stage, FlatSymbolRefAttr symbol) {
-  auto function = stage->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol.getValue());
-  int64_t buckets = stage.all<BucketOp>().size();
-  for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    MGC_TRY(verifyBuffer(function.getArgAttr(i, "mg.buffer"), function.getName().str(), buckets));
-  for (unsigned i = 0; i < function.getNumResults(); ++i)
-    MGC_TRY(verifyBuffer(function.getResultAttr(i, "mg.buffer"), function.getName().str(), buckets));
-  return Status::ok();
-}
-
-Status verifyMemoryMap(StageOp stage) {
+bool isComplete(StageOp stage) {
   DictionaryAttr memory = stage.getMemoryAttr();
-  bool ok = hasInts(memory, {"bytes", "activations", "flow", "frame"}) &&
-            hasInts(memory.getAs<DictionaryAttr>("scalars"), {"step_scalars", "results", "factor"}) &&
-            memory.getAs<DictionaryAttr>("regions") && memory.getAs<DictionaryAttr>("inputs");
-  if (ok)
-    for (NamedAttribute region : memory.getAs<DictionaryAttr>("regions")) {
-      auto range = dyn_cast<DenseI64ArrayAttr>(region.getValue());
-      ok &= range && range.size() == 2;
-    }
-  if (ok)
-    for (NamedAttribute input : memory.getAs<DictionaryAttr>("inputs")) {
-      auto facts = dyn_cast<DictionaryAttr>(input.getValue());
-      ok &= hasInts(facts, {"offset", "stride"}) && shardedType(facts.get("type")) &&
-            layoutOf(shardedType(facts.get("type")));
-    }
-  for (BucketOp bucket : stage.all<BucketOp>())
-    ok &= hasInts(bucket.getOffsetsAttr(),
-                  {"value", "gradient", "gradient_shard", "first_moment", "second_moment"});
-  return ok ? Status::ok()
-            : errorf("stage {} or one of its buckets has no complete memory map: run mg-memory first",
-                     int64_t(stage.getNumber()));
+  if (!hasInts(memory, {"bytes", "activations", "flow", "frame"}) ||
+      !hasInts(memory.getAs<DictionaryAttr>("scalars"), {"step_scalars", "results", "factor"}))
+    return false;
+  auto regions = memory.getAs<DictionaryAttr>("regions"), inputs = memory.getAs<DictionaryAttr>("inputs");
+  auto isRegion = [](NamedAttribute region) {
+    auto range = dyn_cast<DenseI64ArrayAttr>(region.getValue());
+    return range && range.size() == 2;
+  };
+  auto isInput = [](NamedAttribute input) {
+    auto facts = dyn_cast<DictionaryAttr>(input.getValue());
+    return hasInts(facts, {"offset", "stride"}) && shardedType(facts.get("type")) &&
+           layoutOf(shardedType(facts.get("type"))) && findDataKind(input.getName()).isOk();
+  };
+  auto isPlaced = [](BucketOp bucket) {
+    return hasInts(bucket.getOffsetsAttr(),
+                   {"value", "gradient", "gradient_shard", "first_moment", "second_moment"});
+  };
+  return regions && llvm::all_of(regions, isRegion) && inputs && llvm::all_of(inputs, isInput) &&
+         llvm::all_of(stage.all<BucketOp>(), isPlaced);
 }
 
-Status verifySteps(StageOp stage, ModuleOp module) {
-  auto schedules = stage.all<ScheduleOp>();
-  if (schedules.size() != 1)
-    return errorf("stage {} has {} schedules, expected one: run mg-schedule first",
-                  int64_t(stage.getNumber()), schedules.size());
-  int64_t chunks = stage.all<ChunkOp>().size();
-  std::vector<std::string> passes = passesOf(module);
-  for (RunOp run : schedules.front().getBody().front().getOps<RunOp>()) {
-    int64_t chunk = run.getChunk();
-    StringRef pass = run.getPass();
-    bool once = pass == "begin" || pass == "reduce" || pass == "update";
-    bool known = once ? chunk == -1 : llvm::is_contained(passes, pass.str()) && chunk >= 0 && chunk < chunks;
-    if (!known || run.getBuffers().size() != size_t(schedule::kBufferKinds))
-      return errorf("stage {} runs {} of chunk {}, which it does not have", int64_t(stage.getNumber()),
-                    pass.str(), chunk);
+// The parts of one stage's allocation.
+class MemoryMap {
+public:
+  MemoryMap(StageOp stage, ModuleOp module, const Blocks &blocks)
+      : stage_(stage), module_(module), memory_(stage.getMemoryAttr()),
+        mesh_(module->getAttrOfType<MeshAttr>(kMeshAttr)) {
+    addBuckets();
+    auto scalars = memory_.getAs<DictionaryAttr>("scalars");
+    add("the step's scalars", intIn(scalars, "step_scalars"), 4 * plan::kStepScalars.size());
+    add("the step's results", intIn(scalars, "results"), 4 * plan::kResults.size());
+    add("the clip factor", intIn(scalars, "factor"), 4);
+    add("the schedule's area", intIn(memory_, "activations"), stage.all<ScheduleOp>().front().getBytes());
+    addFrames(blocks);
   }
-  return Status::ok();
-}
+
+  LogicalResult verify() {
+    int64_t bytes = intIn(memory_, "bytes");
+    std::ranges::sort(parts_, {}, &Part::offset);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const auto &[name, offset, size] = parts_[i];
+      if (offset % plan::kAlignment != 0 || !fitsInside(offset, size, bytes))
+        return stage_.emitOpError() << "memory: " << name << " has " << size.value_or(-1) << " bytes at " << offset
+                                    << "; expected a multiple of " << plan::kAlignment
+                                    << " and a place inside the " << bytes << " of the allocation";
+      if (i > 0 && parts_[i - 1].offset + *parts_[i - 1].bytes > offset)
+        return stage_.emitOpError() << "memory: " << parts_[i - 1].name << " and " << name << " overlap at "
+                                    << offset;
+    }
+    return success();
+  }
+
+private:
+  struct Part {
+    std::string name;
+    int64_t offset;
+    Checked bytes;
+  };
+
+  void add(std::string name, int64_t offset, Checked bytes) {
+    if (bytes != 0)
+      parts_.push_back({std::move(name), offset, bytes});
+  }
+
+  void addBuckets() {
+    for (auto [i, bucket] : llvm::enumerate(stage_.all<BucketOp>())) {
+      DictionaryAttr offsets = bucket.getOffsetsAttr();
+      int64_t elements = bucket.getElements(), share = bucket.getSharded() ? mesh_.sizeOf(bucket.getData()) : 1;
+      Checked all = checkedMultiply(elements, 4), shard = checkedMultiply(elements / share, 4);
+      for (auto [name, bytes] : {std::pair<StringRef, Checked>{"value", all},
+                                 {"gradient", all},
+                                 {"first_moment", shard},
+                                 {"second_moment", shard},
+                                 {"gradient_shard", bucket.getSharded() ? shard : Checked(0)}})
+        add(fmt::format("{} of bucket {}", name.str(), i), intIn(offsets, name), bytes);
+    }
+  }
+
+  // Inputs, what flows between instances, and the frame: as large as the functions of the stage need them.
+  void addFrames(const Blocks &blocks) {
+    int64_t flow = 0, frame = 0;
+    auto take = [&](func::FuncOp function) {
+      frame = std::max(frame, function->getAttrOfType<IntegerAttr>(kFrameAttr).getInt());
+    };
+    for (StringRef name : {stage_.getBegin(), stage_.getReduce(), stage_.getUpdate()})
+      take(module_.lookupSymbol<func::FuncOp>(name));
+    std::map<StringRef, int64_t> inputs; // bytes of one microbatch
+    for (ChunkOp chunk : stage_.all<ChunkOp>()) {
+      ChunkLayout layout(blocks.instancesOf(chunk.getBody()));
+      flow = std::max(flow, layout.flowBytes());
+      for (const ModelBlock *block : layout.blocks())
+        for (const BlockFunction *function : block->functions()) {
+          take(function->function);
+          addInputsOf(*function, inputs);
+        }
+    }
+    add("what flows between instances", intIn(memory_, "flow"), flow);
+    add("the frame", intIn(memory_, "frame"), frame);
+    addInputs(inputs);
+  }
+
+  static void addInputsOf(const BlockFunction &block, std::map<StringRef, int64_t> &inputs) {
+    func::FuncOp function = block.function;
+    for (unsigned i = 0; i < block.arguments.size(); ++i)
+      if (auto data = function.getArgAttrOfType<StringAttr>(i, kDataAttr))
+        inputs[data.getValue()] = bytesOf(block.argumentType(i));
+  }
+
+  void addInputs(const std::map<StringRef, int64_t> &inputs) {
+    auto map = memory_.getAs<DictionaryAttr>("inputs");
+    int64_t microbatches = trainingInt(module_, "microbatches", 1);
+    for (auto [name, bytes] : inputs) {
+      auto facts = map.getAs<DictionaryAttr>(name);
+      int64_t stride = facts ? intIn(facts, "stride") : 0;
+      bool repeats = stride == 0 && (*findDataKind(name))->isPosition;
+      add("input " + name.str(), facts ? intIn(facts, "offset") : -1,
+          repeats          ? bytes
+          : stride < bytes ? -1
+                           : checkedAdd(checkedMultiply(stride, microbatches - 1), bytes));
+    }
+  }
+
+  StageOp stage_;
+  ModuleOp module_;
+  DictionaryAttr memory_;
+  MeshAttr mesh_;
+  std::vector<Part> parts_;
+};
 
 } // namespace
 
-Status verifyMemoryForm(ModuleOp module) {
-  if (!module->getAttrOfType<MeshAttr>(kMeshAttr))
-    return errorf("the module has no {}", kMeshAttr.str());
+LogicalResult mgc::verifyFuseForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr("mg.pass"))
-      MGC_TRY(verifyFunction(function));
-  for (StageOp stage : module.getOps<StageOp>()) {
-    MGC_TRY(verifyMemoryMap(stage));
-    MGC_TRY(verifySteps(stage, module));
-    for (FlatSymbolRefAttr symbol : {stage.getBeginAttr(), stage.getReduceAttr(), stage.getUpdateAttr()})
-      MGC_TRY(verifyStepFunction(stage, symbol));
-  }
-  return Status::ok();
+    if (function->hasAttr(kPassAttr) && failed(verifyOps(function)))
+      return failure();
+  for (const auto &[name, block] : *blocks)
+    for (const BlockFunction *function : block.functions())
+      if (failed(verifyResults(*function)))
+        return failure();
+  return success();
 }
 
-} // namespace mgc
+LogicalResult mgc::verifyScheduleForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
+  auto prove = [&]() -> Status {
+    MGC_ASSIGN(problem, schedule::readProblem(module, *blocks));
+    MGC_ASSIGN(solution, schedule::readSolution(module, problem));
+    return schedule::verify(problem, solution);
+  };
+  Status status = prove();
+  return status.isOk() ? success() : module.emitError() << status.message();
+}
+
+LogicalResult mgc::verifyMemoryForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function->hasAttr(kPassAttr) && failed(verifyFrame(function)))
+      return failure();
+  for (StageOp stage : module.getOps<StageOp>()) {
+    if (!isComplete(stage))
+      return stage.emitOpError("or one of its buckets has no complete memory map: run mg-memory first");
+    if (failed(MemoryMap(stage, module, *blocks).verify()))
+      return failure();
+  }
+  return success();
+}

@@ -1,13 +1,21 @@
-// The form that emit takes: what the type system and the op verifiers do not already prove.
+// What a module is after the phases fuse, schedule and memory, as compiler/stage/VerifyForm.h has it for those
+// before.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
-#include "runtime/base/Status.h"
 
 namespace mgc {
 
-// Every op of a function has its places, every stage its schedule and memory map, every bound argument and
-// result a buffer that exists. An error names the first that has not, and the pass that gives it.
-Status verifyMemoryForm(mlir::ModuleOp module);
+// Functions hold library calls, row kernels, moves and collectives. Each result of a block has memory of its
+// own (saved activations aside), and what is added to its place is made by what can add.
+mlir::LogicalResult verifyFuseForm(mlir::ModuleOp module);
+
+// Each stage has one mg.schedule, and together they are a solution of the problem that the chunks pose:
+// schedule::verify.
+mlir::LogicalResult verifyScheduleForm(mlir::ModuleOp module);
+
+// Each stage has a memory map whose parts lie apart inside the rank's allocation; in each function, values that
+// live together lie apart in the frame.
+mlir::LogicalResult verifyMemoryForm(mlir::ModuleOp module);
 
 } // namespace mgc

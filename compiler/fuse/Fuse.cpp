@@ -96,12 +96,12 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
     if (failed(blocks))
       return signalPassFailure();
     for (auto function : module.getOps<func::FuncOp>()) {
-      auto pass = function->getAttrOfType<StringAttr>("mg.pass");
+      auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
       if (!pass)
         continue;
       Block &body = function.getBody().front();
       eraseDead(body);
-      if (auto block = function->getAttrOfType<StringAttr>("mg.block"))
+      if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
         ownResults(*blocks->at(block).functionOf(pass));
       for (const RowGroup &group : findRowGroups(body))
         buildKernel(group);

@@ -234,8 +234,8 @@ private:
   // attributes.
   std::pair<int, DictionaryAttr> argumentFor(Value value, bool isWeight) {
     auto arg = [&](StringRef name, int64_t index) {
-      return dictionary({named("mg.arg", attributes().getStringAttr(name)),
-                         named("mg.index", attributes().getI64IntegerAttr(index))});
+      return dictionary({named(kArgAttr, attributes().getStringAttr(name)),
+                         named(kIndexAttr, attributes().getI64IntegerAttr(index))});
     };
     if (isWeight && splits_.contains(value))
       return {1, arg("split", llvm::find(splits_, value) - splits_.begin())};
@@ -279,8 +279,8 @@ private:
     auto function =
         func::FuncOp::create(builder, forward_.getLoc(), (original_.getName() + "." + cut.pass).str(),
                              builder.getFunctionType(inputs, outputs));
-    function->setAttr("mg.block", builder.getStringAttr(original_.getName()));
-    function->setAttr("mg.pass", builder.getStringAttr(cut.pass));
+    function->setAttr(kBlockAttr, builder.getStringAttr(original_.getName()));
+    function->setAttr(kPassAttr, builder.getStringAttr(cut.pass));
     IRMapping mapping;
     Block *body = function.addEntryBlock();
     for (auto [i, argument] : llvm::enumerate(arguments)) {
@@ -338,14 +338,14 @@ struct GradPass : mgc::impl::GradBase<GradPass> {
     auto split = training ? training.getAs<BoolAttr>("split_backward") : BoolAttr();
     SmallVector<func::FuncOp> blocks;
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("mg.block"))
+      if (function->hasAttr(kBlockAttr))
         blocks.push_back(function);
     for (func::FuncOp block : blocks) {
       OpBuilder builder(block);
       auto forward = cast<func::FuncOp>(builder.clone(*block));
       forward.setName((block.getName() + ".forward").str());
-      forward->setAttr("mg.block", builder.getStringAttr(block.getName()));
-      forward->setAttr("mg.pass", builder.getStringAttr("forward"));
+      forward->setAttr(kBlockAttr, builder.getStringAttr(block.getName()));
+      forward->setAttr(kPassAttr, builder.getStringAttr("forward"));
       if (failed(BlockCutter(block, forward).run(split && split.getValue())))
         return signalPassFailure();
       block.erase();

@@ -119,18 +119,6 @@ Value emitLog(OpBuilder &b, Location loc, Value x) {
   return o.select(isZero, o.f(-std::numeric_limits<double>::infinity()), result);
 }
 
-// |x| < 0.625: x + x^3 P(x^2). Else 1 - 2 / (exp(2 |x|) + 1), with the sign of x.
-Value emitTanh(OpBuilder &b, Location loc, Value x) {
-  Ops o(b, loc, x);
-  Value magnitude = o.abs(x), square = o.mul(x, x);
-  Value tail = o.polynomial(square, {-3.333333317e-01, 1.333330356e-01, -5.395925959e-02, 2.176891871e-02,
-                                     -8.343945658e-03, 2.292744936e-03});
-  Value small = o.fma(o.mul(magnitude, square), tail, magnitude);
-  Value power = emitExp(b, loc, o.add(magnitude, magnitude));
-  Value large = o.sub(o.f(1), o.div(o.f(2), o.add(power, o.f(1))));
-  return math::CopySignOp::create(b, loc, o.select(o.less(magnitude, o.f(0.625)), small, large), x);
-}
-
 Value emitSigmoid(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value negative = arith::NegFOp::create(b, loc, x);
@@ -158,14 +146,6 @@ static Value emitLargeErfc(const Ops &o, Value x) {
       o.polynomial(t, {1.253008056e+00, -1.356209719e-01, -4.756188753e-02, 1.296385846e-01, -1.192830939e-01,
                        6.839591873e-02, -2.369993577e-02, 2.086729712e-03, 1.704516254e-03});
   return o.mul(power, o.div(p, o.fma(x, o.f(2), o.f(1))));
-}
-
-Value emitErf(OpBuilder &b, Location loc, Value x) {
-  Ops o(b, loc, x);
-  Value magnitude = o.abs(x);
-  Value large = o.sub(o.f(1), emitLargeErfc(o, magnitude));
-  large = math::CopySignOp::create(b, loc, large, x);
-  return o.select(o.less(magnitude, o.f(1)), emitSmallErf(o, x), large);
 }
 
 Value emitErfc(OpBuilder &b, Location loc, Value x) {
@@ -226,15 +206,6 @@ std::array<Value, 4> emitPhilox4x32(OpBuilder &b, Location loc, std::array<Value
     key = {o.addI(key[0], bump0), o.addI(key[1], bump1)};
   }
   return c;
-}
-
-Value emitUniform(OpBuilder &b, Location loc, Value bits) {
-  Type type = b.getF32Type();
-  if (auto shaped = dyn_cast<ShapedType>(bits.getType()))
-    type = shaped.clone(type);
-  Value upper = arith::ShRUIOp::create(b, loc, bits, emitI32(b, loc, 8, bits.getType()));
-  Value number = arith::SIToFPOp::create(b, loc, type, upper);
-  return arith::MulFOp::create(b, loc, number, emitF32(b, loc, 0x1p-24, type));
 }
 
 } // namespace mgc::rowgen

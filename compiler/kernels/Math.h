@@ -17,10 +17,8 @@ mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x); // 2 ulp; subnormal results too
 mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x); // 2 ulp; log(0) = -inf, x<0: NaN
-mlir::Value emitTanh(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // relative 4e-7
 // 1 / (1 + exp(-x)), relative 4e-7 in both tails. 0.5 * (1 + tanh(u)) cancels for u < 0: write sigmoid(2 u).
 mlir::Value emitSigmoid(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
-mlir::Value emitErf(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x); // relative 4e-7
 // 1 - erf(x). 0.5 * (1 + erf(u)) cancels for u < 0: write 0.5 * erfc(-u). Relative error below 2e-6 where
 // normal.
 mlir::Value emitErfc(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
@@ -35,7 +33,5 @@ std::pair<mlir::Value, mlir::Value> emitSinCos(mlir::OpBuilder &builder, mlir::L
 // Philox4x32-10 (Salmon et al., SC 2011; equal to Random123): i32 scalars or vectors of one shape.
 std::array<mlir::Value, 4> emitPhilox4x32(mlir::OpBuilder &builder, mlir::Location loc,
                                           std::array<mlir::Value, 4> counter, std::array<mlir::Value, 2> key);
-// The upper 24 bits of an i32 as f32 in [0, 1), exact.
-mlir::Value emitUniform(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value bits);
 
 } // namespace mgc::rowgen

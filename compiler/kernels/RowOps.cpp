@@ -33,8 +33,6 @@ Node scale(RowGraph &g, Node a, double factor) { return mul(g, a, g.constant(fac
 Node shift(RowGraph &g, Node a, double summand) { return add(g, a, g.constant(summand)); }
 Node exp(RowGraph &g, Node a) { return g.map("exp", unary(emitExp), {a}, Element::f32, 16); }
 Node log(RowGraph &g, Node a) { return g.map("log", unary(emitLog), {a}, Element::f32, 20); }
-Node tanh(RowGraph &g, Node a) { return g.map("tanh", unary(emitTanh), {a}, Element::f32, 30); }
-Node erf(RowGraph &g, Node a) { return g.map("erf", unary(emitErf), {a}, Element::f32, 45); }
 Node sin(RowGraph &g, Node a) { return g.map("sin", unary(emitSin), {a}, Element::f32, 20); }
 Node cos(RowGraph &g, Node a) { return g.map("cos", unary(emitCos), {a}, Element::f32, 20); }
 Node sqrt(RowGraph &g, Node a) { return g.map("sqrt", unary(emitSqrt), {a}); }

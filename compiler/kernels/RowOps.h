@@ -14,8 +14,6 @@ Node scale(RowGraph &graph, Node a, double factor);
 Node shift(RowGraph &graph, Node a, double summand);
 Node exp(RowGraph &graph, Node a);
 Node log(RowGraph &graph, Node a);
-Node tanh(RowGraph &graph, Node a);
-Node erf(RowGraph &graph, Node a);
 Node sin(RowGraph &graph, Node a);
 Node cos(RowGraph &graph, Node a);
 Node sqrt(RowGraph &graph, Node a);

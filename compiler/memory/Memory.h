@@ -3,13 +3,14 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace mgc::memory {
 
-inline constexpr int64_t kAlignment = 64; // bytes; offsets and sizes are rounded up to it
+inline constexpr int64_t kAlignment = plan::kAlignment; // bytes; offsets and sizes are rounded up to it
 
 struct Buffer {
   int64_t size = 0;           // bytes; a buffer of 0 bytes has offset 0 and takes no room

@@ -10,12 +10,9 @@
 // workspace. An all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions
 // one after another.
 #include "compiler/Passes.h"
-#include "compiler/emit/Library.h"
-#include "compiler/memory/Memory.h"
+#include "compiler/memory/Frame.h"
 #include "compiler/stage/ChunkLayout.h"
 #include "runtime/plan/Plan.h"
-
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -30,99 +27,24 @@ namespace {
 
 // --- Frames
 
-class FrameBuilder {
-public:
-  explicit FrameBuilder(func::FuncOp function) : function_(function), body_(function.getBody().front()) {
-    for (auto [i, op] : llvm::enumerate(body_))
-      position_[&op] = i;
+Status placeFrame(func::FuncOp function) {
+  Builder builder(function.getContext());
+  for (Operation &op : function.getBody().front())
+    if (mayWorkInPlace(&op))
+      op.setAttr(kInPlaceAttr, builder.getUnitAttr());
+  Frame frame = frameOf(function);
+  MGC_ASSIGN(assignment, memory::solve(frame.buffers));
+  for (auto &[op, places] : frame.places) {
+    for (int64_t &place : places)
+      place = place < 0 ? -1 : assignment.offsets[place];
+    op->setAttr(kFrameAttr, builder.getDenseI64ArrayAttr(places));
   }
-
-  Status run() {
-    for (Operation &op : body_.without_terminator())
-      place(op);
-    MGC_ASSIGN(assignment, memory::solve(buffers_));
-    MGC_TRY(memory::verify(buffers_, assignment));
-    Builder builder(function_.getContext());
-    for (auto &[op, numbers] : frames_) {
-      for (int64_t &number : numbers)
-        number = number < 0 ? -1 : assignment.offsets[number];
-      op->setAttr("mg.frame", builder.getDenseI64ArrayAttr(numbers));
-    }
-    function_->setAttr("mg.frame", builder.getI64IntegerAttr(assignment.peak));
-    return Status::ok();
-  }
-
-private:
-  // The op of this body that holds the use.
-  int64_t positionOf(Operation *user) { return position_.lookup(body_.findAncestorOpInBlock(*user)); }
-  // Uses of the value's memory: those of its other names too.
-  int64_t lastUse(Value value) {
-    int64_t last = position_.lookup(value.getDefiningOp());
-    for (Operation *user : value.getUsers())
-      last = std::max(last, isa<RenameOp>(user) ? lastUse(user->getResult(0)) : positionOf(user));
-    return last;
-  }
-  bool isReturned(Value value) {
-    return llvm::any_of(value.getUsers(), [&](Operation *user) {
-      return user == body_.getTerminator() || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
-    });
-  }
-
-  // A value in the frame that dies here, or a gradient bucket.
-  bool mayWorkInPlace(AllReduceOp op) {
-    Value source = op.getValue();
-    if (!source.hasOneUse() || source != storageOf(source))
-      return false;
-    if (auto argument = dyn_cast<BlockArgument>(source)) {
-      auto buffer = function_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), "mg.buffer");
-      return buffer && buffer.getAs<StringAttr>("kind") == "gradient";
-    }
-    return true;
-  }
-
-  void place(Operation &op) {
-    std::vector<int64_t> numbers;
-    int64_t here = position_.lookup(&op);
-    if (isa<RenameOp>(op)) {
-      op.setAttr("mg.in_place", UnitAttr::get(op.getContext()));
-      return;
-    }
-    auto reduce = dyn_cast<AllReduceOp>(op);
-    if (reduce && !isReturned(reduce.getResult()) && mayWorkInPlace(reduce)) {
-      op.setAttr("mg.in_place", UnitAttr::get(op.getContext()));
-      int64_t last = lastUse(reduce.getResult());
-      if (auto it = bufferOf_.find(reduce.getValue()); it != bufferOf_.end()) {
-        buffers_[it->second].end = std::max(buffers_[it->second].end, last + 1);
-        bufferOf_[reduce.getResult()] = it->second;
-      }
-      numbers.push_back(-1);
-    } else {
-      for (Value result : op.getResults())
-        numbers.push_back(
-            isReturned(result) ? -1 : addBuffer(result, bytesOf(result.getType()), here, lastUse(result)));
-    }
-    if (int64_t bytes = workspaceBytes(&op))
-      numbers.push_back(addBuffer(Value(), bytes, here, here));
-    frames_.emplace_back(&op, std::move(numbers));
-  }
-
-  int64_t addBuffer(Value value, int64_t bytes, int64_t first, int64_t last) {
-    buffers_.push_back({bytes, first, last + 1});
-    if (value)
-      bufferOf_[value] = int64_t(buffers_.size()) - 1;
-    return int64_t(buffers_.size()) - 1;
-  }
-
-  func::FuncOp function_;
-  mlir::Block &body_;
-  llvm::DenseMap<Operation *, int64_t> position_;
-  llvm::DenseMap<Value, int64_t> bufferOf_;
-  std::vector<memory::Buffer> buffers_;
-  std::vector<std::pair<Operation *, std::vector<int64_t>>> frames_;
-};
+  function->setAttr(kFrameAttr, builder.getI64IntegerAttr(assignment.peak));
+  return Status::ok();
+}
 
 int64_t frameBytes(func::FuncOp function) {
-  return function->getAttrOfType<IntegerAttr>("mg.frame").getInt();
+  return function->getAttrOfType<IntegerAttr>(kFrameAttr).getInt();
 }
 
 // --- The rank's allocation
@@ -198,20 +120,12 @@ private:
   LogicalResult placeInputs() {
     NamedAttrList inputs;
     for (const ChunkLayout &chunk : chunks_)
-      for (const ModelBlock *block : distinct(chunk))
-        for (const BlockFunction *function :
-             {&block->forward, &block->backward, &block->input, &block->weight})
-          if (*function && failed(placeInputsOf(*function, inputs)))
+      for (const ModelBlock *block : chunk.blocks())
+        for (const BlockFunction *function : block->functions())
+          if (failed(placeInputsOf(*function, inputs)))
             return failure();
     memory_.append("inputs", inputs.getDictionary(builder_.getContext()));
     return success();
-  }
-
-  static llvm::SmallSetVector<const ModelBlock *, 4> distinct(const ChunkLayout &chunk) {
-    llvm::SmallSetVector<const ModelBlock *, 4> blocks;
-    for (const Instance &instance : chunk.instances())
-      blocks.insert(instance.block);
-    return blocks;
   }
 
   LogicalResult placeInputsOf(const BlockFunction &block, NamedAttrList &inputs) {
@@ -220,14 +134,14 @@ private:
       auto data = function.getArgAttrOfType<StringAttr>(i, kDataAttr);
       if (!data)
         continue;
-      Attribute type = function.getArgAttr(i, "mg.type");
+      Attribute type = function.getArgAttr(i, kTypeAttr);
       if (auto known = dyn_cast_or_null<DictionaryAttr>(inputs.get(data))) {
         if (known.get("type") != type)
           return function.emitError()
                  << "reads " << data << " as " << type << ", another function as " << known.get("type");
         continue;
       }
-      bool same = data == "positions" || data == "key_positions";
+      bool same = (*findDataKind(data))->isPosition; // known: Blocks::read
       int64_t stride = aligned(bytesOf(function.getArgumentTypes()[i]));
       NamedAttrList input;
       input.append("type", type);
@@ -245,11 +159,9 @@ private:
       frame = std::max(frame, frameBytes(symbols_.lookup<func::FuncOp>(name.getValue())));
     for (const ChunkLayout &chunk : chunks_) {
       flow = std::max(flow, chunk.flowBytes());
-      for (const ModelBlock *block : distinct(chunk))
-        for (const BlockFunction *function :
-             {&block->forward, &block->backward, &block->input, &block->weight})
-          if (*function)
-            frame = std::max(frame, frameBytes(function->function));
+      for (const ModelBlock *block : chunk.blocks())
+        for (const BlockFunction *function : block->functions())
+          frame = std::max(frame, frameBytes(function->function));
     }
     memory_.append("flow", number(take(flow)));
     memory_.append("frame", number(take(frame)));
@@ -273,8 +185,8 @@ struct MemoryPass : mgc::impl::MemoryBase<MemoryPass> {
     if (failed(blocks))
       return signalPassFailure();
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("mg.pass"))
-        if (Status status = FrameBuilder(function).run(); !status.isOk()) {
+      if (function->hasAttr(kPassAttr))
+        if (Status status = placeFrame(function); !status.isOk()) {
           function.emitError() << status.message();
           return signalPassFailure();
         }

@@ -229,7 +229,6 @@ private:
     for (size_t i = 0; i < result.buffers.size(); ++i)
       result.buffers[i].offset = assignment.offsets[i];
     result.bytes = assignment.peak;
-    result.lowerBound = memory::lowerBound(lifetimes);
     return Status::ok();
   }
 

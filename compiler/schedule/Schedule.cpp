@@ -63,6 +63,19 @@ int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind
   return problem.bytes[stage][chunk][int(kind)];
 }
 
+// A stage runs each chunk forward and back per microbatch, and receives and sends at both of its ends. A row
+// may pad the microbatches to a multiple of the stages.
+static Status checkSteps(const Row &row, const Shape &shape) {
+  int64_t each = (row.splitBackward ? 3 : 2) + (shape.stages > 1 ? 4 : 0);
+  Checked steps = checkedProduct({each, shape.virtualStages, checkedAdd(shape.microbatches, shape.stages)});
+  if (steps && *steps <= kMaxSteps)
+    return Status::ok();
+  int64_t most = kMaxSteps / each / shape.virtualStages - shape.stages;
+  return errorf("{} microbatches make more than {} steps on a stage; at most {} with {} stages and {} virtual "
+                "stages: larger microbatches make fewer",
+                shape.microbatches, kMaxSteps, std::max<int64_t>(most, 0), shape.stages, shape.virtualStages);
+}
+
 Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
   auto row =
       std::find_if(schedules().begin(), schedules().end(), [&](const Row &r) { return name == r.name; });
@@ -87,6 +100,7 @@ Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
     return errorf(
         "schedule \"{}\" takes at most {} virtual stage(s), not {}; possible with more: gpipe, interleaved",
         name, row->maxVirtualStages, shape.virtualStages);
+  MGC_TRY(checkSteps(*row, shape));
   return &*row;
 }
 
@@ -121,21 +135,6 @@ Status checkSizes(const Problem &problem) {
           global + 1, back[int(BufferKind::gradientOut)], global, front[int(BufferKind::gradientIn)]);
   }
   return Status::ok();
-}
-
-int64_t peakInFlight(const Solution &solution, int64_t stage) {
-  int64_t live = 0, most = 0;
-  bool isSplit = false;
-  for (const Step &step : solution.stages[stage].steps)
-    isSplit |= step.kind == Step::Kind::run && step.task.kind == TaskKind::weight;
-  for (const Step &step : solution.stages[stage].steps) {
-    if (step.kind != Step::Kind::run)
-      continue;
-    live += step.task.kind == TaskKind::forward;
-    live -= step.task.kind == (isSplit ? TaskKind::weight : TaskKind::backward);
-    most = std::max(most, live);
-  }
-  return most;
 }
 
 } // namespace mgc::schedule

@@ -111,11 +111,13 @@ struct Buffer {
   int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
 };
 
+// Steps of a stage at most: the proofs keep a bit for each pair of them.
+inline constexpr int64_t kMaxSteps = int64_t(1) << 16;
+
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<Buffer> buffers;
-  int64_t bytes = 0;      // of the area that holds the buffers
-  int64_t lowerBound = 0; // largest live set: no placement needs less
+  int64_t bytes = 0; // of the area that holds the buffers
 };
 
 struct Solution {
@@ -139,7 +141,8 @@ struct Row {
   std::vector<Order> (*orders)(const Shape &shape); // one per stage
 };
 const std::vector<Row> &schedules();
-// The row, or an error that lists the names; and an error when the row does not take the shape.
+// The row, or an error that lists the names; and an error when the row does not take the shape, or a stage
+// would have more than kMaxSteps steps.
 Result<const Row *> findSchedule(const std::string &name, const Shape &shape);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
@@ -151,8 +154,5 @@ Result<Solution> generate(const Problem &problem);
 // uses of overlapping memory, one of them a write, are ordered likewise. All violations found are in the
 // message (at most 20).
 Status verify(const Problem &problem, const Solution &solution);
-
-// Largest number of microbatches whose saved activations live at one time on a stage, chunks counted singly.
-int64_t peakInFlight(const Solution &solution, int64_t stage);
 
 } // namespace mgc::schedule

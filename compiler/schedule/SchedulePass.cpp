@@ -7,9 +7,10 @@
 //              mg.run "forward" chunk 0 microbatch 0 buffers [-1, 0, 4096, -1, -1, -1] waits []
 //              mg.send 0 microbatch 0 peer 1 at 4096 bytes 4096 waits [1] ... } }
 //
-// Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations.
+// Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations. The
+// form's verifier proves the result (compiler/emit/VerifyForm.h).
 #include "compiler/Passes.h"
-#include "compiler/stage/ChunkLayout.h"
+#include "compiler/schedule/ScheduleForm.h"
 
 using namespace mlir;
 
@@ -28,41 +29,18 @@ public:
       : module_(module), blocks_(blocks), builder_(module.getContext()) {}
 
   LogicalResult run() {
-    schedule::Problem problem;
-    problem.schedule = trainingString(module_, "schedule");
-    auto stages = llvm::to_vector(module_.getOps<StageOp>());
-    problem.shape = {int64_t(stages.size()), trainingInt(module_, "virtual_stages", 1),
-                     trainingInt(module_, "microbatches", 1)};
-    for (StageOp stage : stages) {
-      auto &sizes = problem.bytes.emplace_back();
-      for (ChunkOp chunk : stage.all<ChunkOp>())
-        sizes.push_back(ChunkLayout(blocks_.instancesOf(chunk.getBody())).bytes());
-    }
-    if (failed(checkSplit(problem)))
-      return failure();
-    auto solution = schedule::generate(problem);
+    auto problem = schedule::readProblem(module_, blocks_);
+    if (!problem.isOk())
+      return module_.emitError() << problem.status().message();
+    auto solution = schedule::generate(*problem);
     if (!solution.isOk())
       return module_.emitError() << solution.status().message();
-    if (Status proof = schedule::verify(problem, *solution); !proof.isOk())
-      return module_.emitError() << "the schedule does not verify: " << proof.message();
-    for (auto [i, stage] : llvm::enumerate(stages))
+    for (auto [i, stage] : llvm::enumerate(module_.getOps<StageOp>()))
       emit(stage, solution->stages[i]);
     return success();
   }
 
 private:
-  // What grad built must be what the schedule runs.
-  LogicalResult checkSplit(const schedule::Problem &problem) {
-    auto row = schedule::findSchedule(problem.schedule, problem.shape);
-    if (!row.isOk())
-      return module_.emitError() << row.status().message();
-    if ((*row)->splitBackward != trainingFlag(module_, "split_backward"))
-      return module_.emitError() << "schedule '" << problem.schedule
-                                 << "' needs split_backward = " << ((*row)->splitBackward ? "true" : "false")
-                                 << " in mg.training";
-    return success();
-  }
-
   void emit(StageOp stage, const schedule::StageSchedule &schedule) {
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPointToEnd(&stage.getBody().front());

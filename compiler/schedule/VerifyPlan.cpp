@@ -4,6 +4,7 @@
 
 #include "compiler/schedule/Happens.h"
 #include "compiler/schedule/Match.h"
+#include "compiler/schedule/Schedule.h"
 
 #include "runtime/base/Checked.h"
 #include "runtime/plan/Mesh.h"
@@ -73,10 +74,14 @@ std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
 }
 
 void checkForm(const Plan &plan, Violations &violations) {
-  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
-    for (int64_t i = 0; i < int64_t(plan.stages[stage].schedule.size()); ++i)
+  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage) {
+    int64_t steps = int64_t(plan.stages[stage].schedule.size());
+    if (steps > kMaxSteps)
+      violations.add(fmt::format("stage {} has {} steps; at most {}", stage, steps, kMaxSteps));
+    for (int64_t i = 0; i < steps; ++i)
       if (std::string fault = checkStep(plan, stage, i); !fault.empty())
         violations.add(fmt::format("stage {} step {} {}", stage, i, fault));
+  }
 }
 
 // --- Meetings: collectives between stages ------------------------------------------------------------------
@@ -134,7 +139,7 @@ private:
               stage, chunk.name(), instruction.label, fmt::join(stages, ", ")));
           continue;
         }
-        meetings.push_back({groupOf(stages), what(*collective)});
+        meetings.push_back({groupOf(stages), what(*collective) + ofBucket(stage, call, instruction)});
       }
     }
     return meetings;
@@ -156,6 +161,24 @@ private:
   static std::string what(const Collective &c) {
     return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
                        c.middle, c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
+  }
+
+  // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may
+  // number it otherwise, and another bucket may have the same size. Empty elsewhere.
+  std::string ofBucket(int64_t stage, const plan::Call &call, const plan::Instruction &instruction) const {
+    if (instruction.operands.empty() || !inside(instruction.operands[0].segment, call.segments.size()))
+      return "";
+    const plan::Binding &binding = call.segments[instruction.operands[0].segment];
+    const std::vector<plan::Bucket> &buckets = plan.stages[stage].buckets;
+    auto bucket = std::ranges::find(buckets, binding.offset, &plan::Bucket::gradientOffset);
+    if (binding.slot >= 0 || instruction.operands[0].offset != 0 || bucket == buckets.end())
+      return "";
+    std::vector<std::string> names;
+    for (const plan::Parameter &parameter : plan.parameters)
+      for (const plan::Parameter::Place &place : parameter.places)
+        if (place.stage == stage && place.bucket == bucket - buckets.begin())
+          names.push_back(parameter.name);
+    return fmt::format(" of the gradients of {}", fmt::join(names, ", "));
   }
 
   int64_t groupOf(const std::vector<int64_t> &stages) {

@@ -1,6 +1,8 @@
 // See Blocks.h.
 #include "compiler/stage/Blocks.h"
 
+#include "dialects/mg/RowEmitter.h"
+
 using namespace mlir;
 using namespace mgc;
 
@@ -22,12 +24,41 @@ std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
   return numbers;
 }
 
+std::vector<const BlockFunction *> ModelBlock::functions() const {
+  std::vector<const BlockFunction *> present;
+  for (const BlockFunction *function : {&forward, &backward, &input, &weight})
+    if (*function)
+      present.push_back(function);
+  return present;
+}
+
+bool ModelBlock::isLayer() const {
+  return !activations.empty() && !forward.resultsOf(Res::out).empty();
+}
+
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
   const BlockFunction &function = pass == "forward"    ? forward
                                   : pass == "backward" ? backward
                                   : pass == "input"    ? input
                                                        : weight;
   return function ? &function : nullptr;
+}
+
+Result<const DataKind *> mgc::findDataKind(StringRef name) {
+  using Input = plan::Input::Kind;
+  static const DataKind kinds[] = {{"tokens", Input::tokens, false},
+                                   {"labels", Input::labels, false},
+                                   {"loss_weights", Input::lossWeights, false},
+                                   {"positions", Input::positions, true},
+                                   {"key_positions", Input::keyPositions, true},
+                                   {"samples", Input::samples, false}};
+  std::string names;
+  for (const DataKind &kind : kinds) {
+    if (kind.name == name)
+      return &kind;
+    names += (names.empty() ? "" : ", ") + kind.name.str();
+  }
+  return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
 }
 
 std::vector<Instance> Blocks::instancesOf(Region &body) const {
@@ -41,7 +72,7 @@ std::vector<Instance> Blocks::instancesOf(Region &body) const {
 namespace {
 
 int64_t indexAttr(func::FuncOp function, unsigned argument) {
-  auto index = function.getArgAttrOfType<IntegerAttr>(argument, "mg.index");
+  auto index = function.getArgAttrOfType<IntegerAttr>(argument, kIndexAttr);
   return index ? index.getInt() : -1;
 }
 
@@ -49,11 +80,14 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
   BlockFunction result{function, {}, {}};
   int64_t activations = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    auto kind = function.getArgAttrOfType<StringAttr>(i, "mg.arg");
-    if (function.getArgAttr(i, kDataAttr))
+    auto kind = function.getArgAttrOfType<StringAttr>(i, kArgAttr);
+    if (Attribute data = function.getArgAttr(i, kDataAttr)) {
+      auto name = dyn_cast<StringAttr>(data);
+      if (auto known = findDataKind(name ? name.getValue() : ""); !known.isOk())
+        return function.emitError() << "argument " << i << ": " << known.status().message();
       result.arguments.push_back({Arg::data, -1});
-    else if (function.getArgAttr(i, kParamAttr))
-      result.arguments.push_back({Arg::parameter, -1});
+    } else if (function.getArgAttr(i, kParamAttr))
+      result.arguments.push_back({Arg::parameter, i});
     else if (!kind)
       result.arguments.push_back({Arg::activation, activations++});
     else if (kind == "dout" || kind == "saved" || kind == "split")
@@ -114,26 +148,100 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
   return success();
 }
 
-// What backward functions take is what forward and input give.
-LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
-  auto count = [](const BlockFunction &of, Res kind) { return of ? int64_t(of.resultsOf(kind).size()) : 0; };
-  for (auto [i, argument] : llvm::enumerate(function.arguments)) {
-    int64_t limit = argument.kind == Arg::dout    ? count(block.forward, Res::out)
-                    : argument.kind == Arg::saved ? count(block.forward, Res::saved)
-                    : argument.kind == Arg::split ? count(block.input, Res::split)
-                                                  : -1;
-    if (limit >= 0 && (argument.index < 0 || argument.index >= limit))
-      return function.function.emitError()
-             << "argument " << i << " has mg.index " << argument.index << " of " << limit;
-    auto param = function.function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
-    if (argument.kind == Arg::parameter && parameterArgument(block.forward.function, param) < 0)
-      return function.function.emitError()
-             << "argument " << i << " is no parameter of the block's forward function";
+// --- What backward functions take is what forward and input give
+
+// The type of an argument or result, and from local on its sharded type.
+struct Types {
+  RankedTensorType type;
+  Attribute sharded;
+  bool operator==(const Types &) const = default;
+};
+Types argumentTypes(const BlockFunction &function, size_t i) {
+  return {function.argumentType(i), func::FuncOp(function.function).getArgAttr(i, kTypeAttr)};
+}
+Types resultTypes(const BlockFunction &function, size_t i) {
+  return {function.resultType(i), func::FuncOp(function.function).getResultAttr(i, kTypeAttr)};
+}
+
+std::string describe(const Types &types) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  out << types.type;
+  if (types.sharded)
+    out << " (" << kTypeAttr << " = " << types.sharded << ")";
+  return text;
+}
+
+// A gradient has the type of its parameter, but for what is pending.
+bool fitsGradient(RankedTensorType parameter, RankedTensorType gradient) {
+  if (!parameter || !gradient)
+    return parameter == gradient;
+  LayoutAttr from = layoutOf(parameter), to = layoutOf(gradient);
+  return parameter.getShape() == gradient.getShape() && from && to && from.getNames() == to.getNames() &&
+         from.getAxes() == to.getAxes();
+}
+
+InFlightDiagnostic argumentError(const BlockFunction &function, size_t i) {
+  return func::FuncOp(function.function).emitError() << "argument " << i << " ";
+}
+
+// The types of what an argument is given; an error when nothing gives it. A parameter learns which it is.
+FailureOr<Types> givenTo(const ModelBlock &block, BlockFunction &function, size_t i) {
+  BlockFunction::Argument &argument = function.arguments[i];
+  func::FuncOp op = function.function, forward = block.forward.function;
+  if (argument.kind == Arg::parameter) {
+    argument.index = parameterArgument(forward, op.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
+    if (argument.index < 0)
+      return argumentError(function, i) << "is no parameter of the block's forward function";
+    return argumentTypes(block.forward, argument.index);
   }
-  int64_t dins = count(function, Res::din);
-  if (dins != 0 && dins != int64_t(block.activations.size()))
-    return function.function.emitError()
-           << "returns " << dins << " din for " << block.activations.size() << " activations";
+  if (argument.kind == Arg::data) {
+    for (unsigned k = 0; k < forward.getNumArguments(); ++k)
+      if (forward.getArgAttr(k, kDataAttr) == op.getArgAttr(i, kDataAttr))
+        return argumentTypes(block.forward, k);
+    return argumentError(function, i) << "is data that the block's forward function does not read";
+  }
+  if (argument.kind == Arg::activation)
+    return argumentError(function, i) << "has no " << kArgAttr << "; expected dout, saved or split";
+  const BlockFunction &giver = argument.kind == Arg::split ? block.input : block.forward;
+  Res kind = argument.kind == Arg::dout ? Res::out : argument.kind == Arg::saved ? Res::saved : Res::split;
+  std::vector<int64_t> given = giver ? giver.resultsOf(kind) : std::vector<int64_t>();
+  if (argument.index < 0 || argument.index >= int64_t(given.size()))
+    return argumentError(function, i) << "has " << kIndexAttr << " " << argument.index << " of "
+                                      << given.size();
+  return resultTypes(giver, given[argument.index]);
+}
+
+LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
+  for (size_t i = 0; i < function.arguments.size(); ++i) {
+    auto given = givenTo(block, function, i);
+    if (failed(given))
+      return failure();
+    if (argumentTypes(function, i) != *given)
+      return argumentError(function, i) << "is " << describe(argumentTypes(function, i)) << ", but is given "
+                                        << describe(*given);
+  }
+  return success();
+}
+
+LogicalResult checkGradients(const ModelBlock &block, const BlockFunction &function) {
+  func::FuncOp op = function.function;
+  std::vector<int64_t> dins = function.resultsOf(Res::din);
+  if (!dins.empty() && dins.size() != block.activations.size())
+    return op.emitError() << "returns " << dins.size() << " din for " << block.activations.size()
+                          << " activations";
+  for (auto [din, activation] : llvm::zip(dins, block.activations))
+    if (resultTypes(function, din) != argumentTypes(block.forward, activation))
+      return op.emitError() << "result " << din << " is " << describe(resultTypes(function, din))
+                            << ", but the activation " << describe(argumentTypes(block.forward, activation));
+  for (int64_t grad : function.resultsOf(Res::grad)) {
+    Types parameter = argumentTypes(block.forward, function.results[grad].index);
+    Types gradient = resultTypes(function, grad);
+    if (!fitsGradient(parameter.type, gradient.type) ||
+        !fitsGradient(shardedType(parameter.sharded), shardedType(gradient.sharded)))
+      return op.emitError() << "result " << grad << " is " << describe(gradient) << ", but the parameter "
+                            << describe(parameter);
+  }
   return success();
 }
 
@@ -142,8 +250,8 @@ LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
 FailureOr<Blocks> Blocks::read(ModuleOp module) {
   Blocks blocks;
   for (auto function : module.getOps<func::FuncOp>()) {
-    auto name = function->getAttrOfType<StringAttr>("mg.block"),
-         pass = function->getAttrOfType<StringAttr>("mg.pass");
+    auto name = function->getAttrOfType<StringAttr>(kBlockAttr),
+         pass = function->getAttrOfType<StringAttr>(kPassAttr);
     if (!name || !pass)
       continue;
     ModelBlock &block = blocks.blocks_[name.str()];
@@ -170,7 +278,7 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
       if (*function && failed(readResults(*function, block.forward.function)))
         return failure();
     for (BlockFunction *function : {&block.backward, &block.input, &block.weight})
-      if (*function && failed(checkArguments(block, *function)))
+      if (*function && (failed(checkArguments(block, *function)) || failed(checkGradients(block, *function))))
         return failure();
   }
   auto verify = [&](InstanceOp instance) {
@@ -195,6 +303,18 @@ Value mgc::storageOf(Value value) {
   while (auto rename = value.getDefiningOp<RenameOp>())
     value = rename.getOperand();
   return value;
+}
+
+plan::Mesh mgc::meshOf(ModuleOp module) {
+  plan::Mesh mesh;
+  auto attr = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
+    mesh.axes.push_back({name.str(), size});
+    mesh.named[name.str()] = {name.str()};
+  }
+  for (NamedAttribute alias : attr.getNamed())
+    mesh.named[alias.getName().str()] = axesOf(cast<ArrayAttr>(alias.getValue()));
+  return mesh;
 }
 
 int64_t mgc::bytesOf(Type type) { return cast<RankedTensorType>(type).getNumElements() * 4; }

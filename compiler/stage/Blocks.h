@@ -3,10 +3,21 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 
 #include <map>
 
 namespace mgc {
+
+// What mg.data may name.
+struct DataKind {
+  llvm::StringLiteral name;
+  plan::Input::Kind kind;
+  bool isPosition; // the same for all microbatches
+};
+// Error: the name is none of them.
+Result<const DataKind *> findDataKind(llvm::StringRef name);
 
 // One function of a block: forward, backward, input or weight.
 struct BlockFunction {
@@ -14,7 +25,7 @@ struct BlockFunction {
   enum class ResultKind { out, saved, lossSum, tokens, din, split, grad };
   struct Argument {
     ArgumentKind kind;
-    int64_t index; // activation, dout, saved, split: which; else -1
+    int64_t index; // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
   };
   struct Result {
     ResultKind kind;
@@ -39,6 +50,8 @@ struct ModelBlock {
   std::string name;
   BlockFunction forward, backward, input, weight; // backward, or input and weight
   std::vector<int64_t> activations;               // numbers of forward's arguments
+  std::vector<const BlockFunction *> functions() const; // those that it has
+  bool isLayer() const; // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };
 
@@ -49,9 +62,12 @@ struct Instance {
 
 class Blocks {
 public:
-  // Errors, on the module: a block without forward, arguments or results of no known kind.
+  // Errors, on the module: a block without forward, arguments or results of no known kind, a backward function
+  // that takes what forward does not give or as another type.
   static mlir::FailureOr<Blocks> read(mlir::ModuleOp module);
   const ModelBlock &at(llvm::StringRef name) const { return blocks_.at(name.str()); }
+  auto begin() const { return blocks_.begin(); } // name and block
+  auto end() const { return blocks_.end(); }
   bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
   std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
 
@@ -62,12 +78,16 @@ private:
 // The passes of a chunk that run per microbatch: forward, and backward or input and weight.
 std::vector<std::string> passesOf(mlir::ModuleOp module);
 
+plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
+
 // The value whose memory this one has: renaming dimensions moves nothing.
 mlir::Value storageOf(mlir::Value value);
 
 // The types' bytes.
 int64_t bytesOf(mlir::Type type);
-inline int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+inline int64_t aligned(int64_t bytes) {
+  return (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+}
 mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
 
 int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);

@@ -3,9 +3,11 @@
 
 #include "runtime/plan/Mesh.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace mgc {
 
@@ -45,12 +47,17 @@ public:
 
   Result<std::vector<StageBuckets>> plan() {
     MGC_TRY(collectUses());
-    for (const std::vector<InstanceRange> &ranges : problem_.stages)
-      planStage(ranges);
+    layTiedBuckets();
+    for (size_t stage = 0; stage < problem_.stages.size(); ++stage)
+      planStage(int64_t(stage));
     return std::move(stages_);
   }
 
 private:
+  struct Spot { // in a stage
+    int64_t bucket = 0, offset = 0;
+  };
+
   Status collectUses() {
     for (size_t stage = 0; stage < problem_.stages.size(); ++stage)
       for (const InstanceRange &range : problem_.stages[stage])
@@ -65,12 +72,13 @@ private:
     if (!uses.first)
       uses.first = &parameter;
     const BucketKey &a = uses.first->key, &b = parameter.key;
-    if (uses.first->elements != parameter.elements || a.split != b.split)
+    if (uses.first->elements != parameter.elements || a.split != b.split ||
+        uses.first->view != parameter.view)
       return errorf(
           "parameter {}: one use holds {} elements per rank split over [{}], another {} over [{}]; tied uses "
-          "must be placed alike",
+          "must be placed alike\n  one is {}\n  another {}",
           parameter.tensor, uses.first->elements, fmt::join(a.split, ", "), parameter.elements,
-          fmt::join(b.split, ", "));
+          fmt::join(b.split, ", "), uses.first->view, parameter.view);
     if (a.reduce != b.reduce || a.data != b.data)
       return errorf(
           "parameter {}: the gradient of one use is pending over [{}], of another over [{}]; tied uses must "
@@ -89,18 +97,32 @@ private:
     return key;
   }
 
-  int64_t bucketOf(StageBuckets &stage, const BucketKey &key) {
+  // Once for all stages, in the order of identities.
+  void layTiedBuckets() {
+    for (const auto &[identity, uses] : uses_) {
+      if (uses.stages.size() < 2)
+        continue;
+      int64_t &end = tiedElements_[keyOf(uses)];
+      tiedOffsets_[identity] = end;
+      end += roundUp(uses.first->elements, kUnit);
+    }
+  }
+
+  int64_t bucketOf(StageBuckets &stage, const BucketKey &key, int64_t elements = 0) {
     for (size_t i = 0; i < stage.buckets.size(); ++i)
       if (stage.buckets[i].key == key)
         return int64_t(i);
-    stage.buckets.push_back({key, 0, problem_.sharded && !key.data.empty()});
+    stage.buckets.push_back({key, elements, problem_.sharded && !key.data.empty()});
     return int64_t(stage.buckets.size()) - 1;
   }
 
-  void planStage(const std::vector<InstanceRange> &ranges) {
+  void planStage(int64_t number) {
     StageBuckets &stage = stages_.emplace_back();
-    std::map<Identity, std::pair<int64_t, int64_t>> shared; // bucket, offset
-    for (const InstanceRange &range : ranges) {
+    for (const auto &[key, elements] : tiedElements_)
+      if (std::ranges::find(key.tied, number) != key.tied.end())
+        bucketOf(stage, key, elements);
+    std::map<Identity, Spot> shared;
+    for (const InstanceRange &range : problem_.stages[number]) {
       placeShared(stage, range, shared);
       placeOwn(stage, range);
     }
@@ -117,20 +139,28 @@ private:
   }
 
   // Parameters with several uses are placed one by one, once per stage.
-  void placeShared(StageBuckets &stage, const InstanceRange &range,
-                   std::map<Identity, std::pair<int64_t, int64_t>> &shared) {
+  void placeShared(StageBuckets &stage, const InstanceRange &range, std::map<Identity, Spot> &shared) {
     const std::vector<BlockParameter> &parameters = problem_.blocks[range.block];
-    for (size_t p = 0; p < parameters.size(); ++p)
-      for (int64_t i = range.first; isShared(parameters[p], range) && i < range.first + range.count; ++i) {
+    for (size_t p = 0; p < parameters.size(); ++p) {
+      if (!isShared(parameters[p], range))
+        continue;
+      for (int64_t i = range.first; i < range.first + range.count; ++i) {
         Identity identity = identityOf(parameters[p], i);
         auto [it, isNew] = shared.try_emplace(identity);
-        if (isNew) {
-          int64_t bucket = bucketOf(stage, keyOf(uses_.at(identity)));
-          it->second = {bucket, stage.buckets[bucket].elements};
-          stage.buckets[bucket].elements += roundUp(parameters[p].elements, kUnit);
-        }
-        stage.places.push_back({range.block, int64_t(p), i, 1, it->second.first, it->second.second, 0});
+        if (isNew)
+          it->second = spotOf(stage, identity);
+        stage.places.push_back({range.block, int64_t(p), i, 1, it->second.bucket, it->second.offset, 0});
       }
+    }
+  }
+
+  Spot spotOf(StageBuckets &stage, const Identity &identity) {
+    const Uses &uses = uses_.at(identity);
+    int64_t bucket = bucketOf(stage, keyOf(uses));
+    if (auto tied = tiedOffsets_.find(identity); tied != tiedOffsets_.end())
+      return {bucket, tied->second};
+    int64_t &end = stage.buckets[bucket].elements;
+    return {bucket, std::exchange(end, end + roundUp(uses.first->elements, kUnit))};
   }
 
   // All others: in each bucket the instances of the range follow each other.
@@ -155,6 +185,8 @@ private:
 
   const BucketProblem &problem_;
   std::map<Identity, Uses> uses_;
+  std::map<Identity, int64_t> tiedOffsets_;    // of what several stages hold
+  std::map<BucketKey, int64_t> tiedElements_;
   std::vector<StageBuckets> stages_;
 };
 

@@ -23,6 +23,7 @@ struct BlockParameter {
   std::string tensor, part; // identity; {} in tensor stands for the instance's number
   int64_t elements = 0;     // per rank
   BucketKey key;            // tied is filled in here
+  std::string view = {};    // its sharded type and what it is of its file, as text: equal for all its uses
 };
 
 struct InstanceRange {
@@ -52,7 +53,9 @@ struct BucketProblem {
 };
 
 // Elements start at multiples of 16 (64 bytes). In each bucket equal instances follow each other at one
-// stride. Error: a tied parameter whose uses differ in size, split or pending axes.
+// stride. A bucket tied over stages is the same on each of them, in content, offsets and order among such
+// buckets: their gradients are added element by element. Error: a tied parameter whose uses differ in size,
+// view, split or pending axes.
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem);
 
 // The tensor's name for an instance.

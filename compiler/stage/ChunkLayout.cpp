@@ -53,9 +53,11 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     const ModelBlock &block = *instances_[i].block;
     auto [it, isNew] = offsets_.try_emplace(&block);
     BlockOffsets &offsets = it->second;
-    if (isNew)
+    if (isNew) {
+      blocks_.push_back(&block);
       offsets = {activationOffsets(block), resultOffsets(block.forward, Res::out),
                  resultOffsets(block.forward, Res::saved), resultOffsets(block.input, Res::split)};
+    }
     entering_.push_back(i == 0 ? 0 : activation);
     if (i > 0) {
       activation += offsets.in.back();

@@ -28,6 +28,7 @@ public:
   explicit ChunkLayout(std::vector<Instance> instances);
 
   const std::vector<Instance> &instances() const { return instances_; }
+  const std::vector<const ModelBlock *> &blocks() const { return blocks_; } // each once
   const schedule::Sizes &bytes() const { return bytes_; }
   int64_t flowBytes() const { return 2 * flowHalf_; }
   Spot argument(size_t instance, const BlockFunction &function, size_t argument) const;
@@ -40,6 +41,7 @@ private:
   Spot saved(size_t instance, int64_t index) const;
 
   std::vector<Instance> instances_;
+  std::vector<const ModelBlock *> blocks_;
   schedule::Sizes bytes_ = {};
   int64_t flowHalf_ = 0;
   // Per block, by index: offsets of activations, outs, saved and split values from the start of their group;

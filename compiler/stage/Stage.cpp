@@ -12,6 +12,7 @@
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/Blocks.h"
 #include "compiler/stage/StepEnd.h"
+#include "runtime/base/Checked.h"
 
 using namespace mlir;
 
@@ -53,6 +54,9 @@ public:
   }
 
   LogicalResult run() {
+    if (virtualStages_ < 1)
+      return module_.emitError() << "mg.training: virtual_stages = " << virtualStages_
+                                 << "; expected at least 1";
     auto chains = llvm::to_vector(module_.getOps<ChainOp>());
     if (chains.size() != 1)
       return module_.emitError() << "found " << chains.size() << " mg.chain; expected one";
@@ -67,17 +71,12 @@ public:
 
 private:
   // --- Chunks
-  bool isLayer(const Instance &instance) {
-    return !instance.block->activations.empty() &&
-           !instance.block->forward.resultsOf(BlockFunction::ResultKind::out).empty();
-  }
-
   LogicalResult split() {
     std::vector<Instance> chain = blocks_.instancesOf(chain_.getBody());
     size_t begin = 0, end = chain.size();
-    while (begin < end && !isLayer(chain[begin]))
+    while (begin < end && !chain[begin].block->isLayer())
       ++begin;
-    while (end > begin && !isLayer(chain[end - 1]))
+    while (end > begin && !chain[end - 1].block->isLayer())
       --end;
     schedule::LayerCosts costs;
     std::map<const ModelBlock *, double> known;
@@ -92,11 +91,12 @@ private:
         costs.layers.push_back(cost(i));
       else
         (i < begin ? costs.embed : costs.head) += cost(i);
-    int64_t parts = stages_ * virtualStages_;
-    if (int64_t(costs.layers.size()) < parts)
-      return module_.emitError() << costs.layers.size() << " layers do not fill " << parts << " chunks ("
-                                 << stages_ << " stages x " << virtualStages_ << " virtual stages); at most "
-                                 << costs.layers.size() << " chunks";
+    Checked chunks = checkedMultiply(stages_, virtualStages_);
+    if (!chunks || int64_t(costs.layers.size()) < *chunks)
+      return module_.emitError() << costs.layers.size() << " layers do not fill " << stages_ << " stages x "
+                                 << virtualStages_ << " virtual stages; at most " << costs.layers.size()
+                                 << " chunks";
+    int64_t parts = *chunks;
     size_t next = 0;
     std::vector<int64_t> layers = schedule::balance(costs, parts);
     for (int64_t part = 0; part < parts; ++part) {
@@ -125,14 +125,14 @@ private:
       if (*function)
         for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
           if (function->results[i].index == argument)
-            return shardedType(func::FuncOp(function->function).getResultAttr(i, "mg.type"));
+            return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
     return {};
   }
 
   FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argument) {
     func::FuncOp forward = block.forward.function;
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
-    RankedTensorType type = shardedType(forward.getArgAttr(argument, "mg.type"));
+    RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
     RankedTensorType gradient = gradientType(block, argument);
     auto tensor = param.getAs<StringAttr>("tensor"), part = param.getAs<StringAttr>("part");
     auto fileShape = param.getAs<DenseI64ArrayAttr>("file_shape");
@@ -153,6 +153,7 @@ private:
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = fileShape.size() >= 2;
+    llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }
 
@@ -183,7 +184,7 @@ private:
       if (numbers.size() != 1)
         return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
       RankedTensorType type =
-          shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), "mg.type"));
+          shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), kTypeAttr));
       if (!type)
         return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
       pending =
@@ -214,8 +215,7 @@ private:
     BucketProblem problem;
     problem.blocks = parameters_;
     problem.sharded = trainingInt(module_, "zero", 0) > 0;
-    for (auto [name, size] : llvm::zip(mesh_.getNames(), mesh_.getSizes()))
-      problem.mesh.axes.push_back({name.str(), size});
+    problem.mesh = meshOf(module_);
     problem.stages.resize(stages_);
     for (size_t c = 0; c < chunks_.size(); ++c)
       for (const InstanceRange &range : rangesOf(chunks_[c]))
@@ -239,7 +239,7 @@ private:
     std::string text;
     llvm::raw_string_ostream out(text);
     StringAttr name = function.getNameAttr();
-    function.setName(function->getAttrOfType<StringAttr>("mg.pass").getValue());
+    function.setName(function->getAttrOfType<StringAttr>(kPassAttr).getValue());
     function->print(out, OpPrintingFlags().useLocalScope());
     function.setName(name.getValue());
     auto [it, isNew] = functions_.try_emplace(text, name);

@@ -1,6 +1,7 @@
 // See StepEnd.h.
 #include "compiler/stage/StepEnd.h"
 
+#include "compiler/stage/Blocks.h"
 #include "runtime/plan/Mesh.h"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ public:
     builder.setInsertionPointToEnd(module.getBody());
     function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(),
                                     builder.getFunctionType({}, {}));
-    function->setAttr("mg.pass", builder.getStringAttr(pass));
+    function->setAttr(kPassAttr, builder.getStringAttr(pass));
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
@@ -64,9 +65,9 @@ public:
     function.setType(builder.getFunctionType(function.getBody().front().getArgumentTypes(),
                                              ValueRange(results_).getTypes()));
     for (auto [i, attr] : llvm::enumerate(argumentAttrs_))
-      function.setArgAttr(i, "mg.buffer", attr);
+      function.setArgAttr(i, kBufferAttr, attr);
     for (auto [i, attr] : llvm::enumerate(resultAttrs_))
-      function.setResultAttr(i, "mg.buffer", attr);
+      function.setResultAttr(i, kBufferAttr, attr);
     return function;
   }
 
@@ -86,14 +87,6 @@ private:
   SmallVector<DictionaryAttr> argumentAttrs_, resultAttrs_;
 };
 
-plan::Mesh meshOf(ModuleOp module) {
-  plan::Mesh mesh;
-  if (auto attr = module->getAttrOfType<MeshAttr>(kMeshAttr))
-    for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes()))
-      mesh.axes.push_back({name.str(), size});
-  return mesh;
-}
-
 // All axes of the mesh but pp and those listed.
 plan::Axes others(const plan::Mesh &mesh, const plan::Axes &listed) {
   plan::Axes result;
@@ -112,8 +105,6 @@ plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
 int64_t shardElements(const plan::Mesh &mesh, const PlannedBucket &bucket) {
   return bucket.sharded ? bucket.elements / plan::groupSize(mesh, bucket.key.data) : bucket.elements;
 }
-
-int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
 func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
   FunctionBuilder f(module, "begin", stage);
@@ -226,6 +217,8 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 }
 
 } // namespace
+
+int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
 StepEnd buildStepEnd(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
   return {buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),

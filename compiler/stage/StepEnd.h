@@ -21,6 +21,9 @@ struct LossAxes {
   plan::Axes lossSum, tokens;
 };
 
+// Where a result of the step lies: its number in plan::kResults.
+int64_t resultIndex(llvm::StringRef name);
+
 StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss);
 
 } // namespace mgc

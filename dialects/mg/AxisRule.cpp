@@ -8,13 +8,6 @@
 using namespace mlir;
 using namespace mgc;
 
-bool AxisRule::has(StringAttr factor) const {
-  auto in = [&](const auto &lists) {
-    return llvm::any_of(lists, [&](const Factors &list) { return llvm::is_contained(list, factor); });
-  };
-  return in(operands) || in(results);
-}
-
 namespace {
 
 // One term of a rule text: `~* n!` or `max s b`.

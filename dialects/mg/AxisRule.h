@@ -23,7 +23,6 @@ struct AxisRule {
   std::string error; // not empty: the types do not fit the rule text
 
   bool isWhole(mlir::StringAttr factor) const { return llvm::is_contained(whole, factor); }
-  bool has(mlir::StringAttr factor) const; // in any operand or result
 };
 
 // Binds the letters of `text` to the dimension names of the op's operand and result types.

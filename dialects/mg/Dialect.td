@@ -22,6 +22,7 @@ def Mg_Dialect : Dialect {
     Programs are written and differentiated on logical values; collectives follow from changes of type.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let extraClassDeclaration = "void registerAttributes();";
 }
 

@@ -42,11 +42,23 @@ inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mes
 inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // dictionary: dialects/mg/Placement.h
 inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/architecture.md
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
+// Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
+inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
+inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // "forward" | ... | "begin" | "reduce" | "update"
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
 // Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din",
 // "split", "grad".
 inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
+// From grad on: what a backward function's argument is ("dout" | "saved" | "split"), and which of its kind.
+inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
+inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
+inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
+// Of arguments and results of begin, reduce and update, dictionary: compiler/stage/StepEnd.h
+inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
+// From memory on, of ops: places of the results in the frame; of functions: the frame's bytes.
+inline constexpr llvm::StringLiteral kFrameAttr = "mg.frame";
+inline constexpr llvm::StringLiteral kInPlaceAttr = "mg.in_place"; // unit: the result has the operand's memory
 
 } // namespace mgc

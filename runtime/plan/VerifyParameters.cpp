@@ -118,6 +118,11 @@ void ParameterChecks::verifyPlaces(int64_t elements, Occupancy &occupancy) {
                             bucket, buckets.size(), stage))
       continue;
     verifyBucket(buckets[bucket], place);
+    int64_t first = parameter_.places.front().elementOffset;
+    violations_.expect(offset == first, place,
+                       "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
+                       "its stages, whose gradients are added",
+                       parameter_.name, offset, parameter_.places.front().stage, first);
     if (violations_.expect(fitsInside(offset, elements, buckets[bucket].elements), place,
                            "{} elements from {} on do not lie inside the {} of bucket {}", elements, offset,
                            buckets[bucket].elements, bucket))

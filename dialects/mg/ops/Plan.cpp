@@ -39,7 +39,7 @@ static int64_t covered(PlaceOp place, int64_t first, int64_t count) {
 static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places,
                                     SymbolTableCollection &symbols) {
   func::FuncOp forward = forwardOf(instance, instance.getBlock(), symbols);
-  if (!forward || !forward->hasAttr("mg.block"))
+  if (!forward || !forward->hasAttr(kBlockAttr))
     return instance.emitOpError() << instance.getBlock() << ".forward is no function of a block (stage_c1)";
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     if (!forward.getArgAttr(i, kParamAttr))

@@ -44,7 +44,7 @@ LogicalResult ChainOp::verifyRegions() {
     if (!instance)
       return op.emitOpError("a chain holds instances only");
     func::FuncOp block = lookupBlock(symbols, instance);
-    if (!block || !block->hasAttr("mg.block"))
+    if (!block || !block->hasAttr(kBlockAttr))
       return instance.emitOpError() << instance.getBlock() << " is no function with mg.block (instance_c1)";
     SmallVector<Type> inputs = activationsOf(block), outputs = outputsOf(block);
     if (inputs != flow)

@@ -174,16 +174,13 @@ static RowGraph dropout(int64_t rows, int64_t columns) {
   RowGraph g;
   Dim R = g.addDim(DimKind::row, rows), C = g.addDim(DimKind::column, columns);
   Node x = g.load(g.addOperand(Element::f32, Access::in, {R, C}));
-  Body body = [](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) {
-    mlir::Value zero = emitI32(b, loc, 0, v[0].getType());
-    return emitUniform(b, loc, emitPhilox4x32(b, loc, {v[0], v[1], zero, zero}, {v[2], zero})[0]);
-  };
-  Node uniform =
-      g.map("uniform", body, {g.index(R, 0), g.index(C, 1), toI32(g, g.scalar(2))}, Element::f32, 60);
   Body keep = [](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange v) -> mlir::Value {
-    return mlir::arith::CmpFOp::create(b, loc, mlir::arith::CmpFPredicate::OGE, v[0], v[1]);
+    mlir::Value zero = emitI32(b, loc, 0, v[0].getType());
+    mlir::Value word = emitPhilox4x32(b, loc, {v[0], v[1], zero, zero}, {v[2], zero})[0];
+    mlir::Value quarter = emitI32(b, loc, 1 << 30, v[0].getType());
+    return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::uge, word, quarter);
   };
-  Node kept = g.map("oge", keep, {uniform, g.constant(0.25)}, Element::i1);
+  Node kept = g.map("keep", keep, {g.index(R, 0), g.index(C, 1), toI32(g, g.scalar(2))}, Element::i1, 60);
   g.store(g.addOperand(Element::f32, Access::out, {R, C}),
           select(g, kept, scale(g, x, 1 / 0.75), g.constant(0)));
   return g;

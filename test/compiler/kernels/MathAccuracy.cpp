@@ -108,18 +108,10 @@ TEST(MathAccuracy, Log) {
   EXPECT_NEAR(results[7], std::log(double(1e-42f)), 1e-5);
 }
 
-TEST(MathAccuracy, TanhAndSigmoid) {
-  EXPECT_LE(compare(emitTanh, [](double x) { return std::tanh(x); }, samples(-12, 12)).relative, 4e-7);
+TEST(MathAccuracy, Sigmoid) {
   EXPECT_LE(
       compare(emitSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, samples(-87, 87)).relative, 4e-7);
-  auto results = special(emitTanh, {INFINITY, -INFINITY, NAN, 50, -50, -0.0f});
-  EXPECT_EQ(results[0], 1);
-  EXPECT_EQ(results[1], -1);
-  EXPECT_TRUE(std::isnan(results[2]));
-  EXPECT_EQ(results[3], 1);
-  EXPECT_EQ(results[4], -1);
-  EXPECT_TRUE(results[5] == 0 && std::signbit(results[5]));
-  results = special(emitSigmoid, {INFINITY, -INFINITY, NAN, 0, 200, -200});
+  auto results = special(emitSigmoid, {INFINITY, -INFINITY, NAN, 0, 200, -200});
   EXPECT_EQ(results[0], 1);
   EXPECT_EQ(results[1], 0);
   EXPECT_TRUE(std::isnan(results[2]));
@@ -128,17 +120,9 @@ TEST(MathAccuracy, TanhAndSigmoid) {
   EXPECT_EQ(results[5], 0);
 }
 
-TEST(MathAccuracy, Erf) {
-  Errors errors = compare(emitErf, [](double x) { return std::erf(x); }, samples(-6, 6));
-  EXPECT_LE(errors.absolute, 2e-7);
-  EXPECT_LE(errors.relative, 4e-7);
+TEST(MathAccuracy, Erfc) {
   EXPECT_LE(compare(emitErfc, [](double x) { return std::erfc(x); }, samples(-6, 9)).relative, 2e-6);
-  auto results = special(emitErf, {INFINITY, -INFINITY, NAN, 0});
-  EXPECT_EQ(results[0], 1);
-  EXPECT_EQ(results[1], -1);
-  EXPECT_TRUE(std::isnan(results[2]));
-  EXPECT_EQ(results[3], 0);
-  results = special(emitErfc, {INFINITY, -INFINITY, NAN, 0});
+  auto results = special(emitErfc, {INFINITY, -INFINITY, NAN, 0});
   EXPECT_EQ(results[0], 0);
   EXPECT_EQ(results[1], 2);
   EXPECT_TRUE(std::isnan(results[2]));

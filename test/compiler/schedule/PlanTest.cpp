@@ -3,6 +3,7 @@
 
 #include "test/compiler/schedule/Sweep.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 namespace mgc::schedule {
@@ -121,6 +122,78 @@ TEST(Plan, CollectivesBetweenStagesMustAgree) {
   plan = planOf(problem);
   std::get<plan::Collective>(plan.programs[1].instructions[0].body).stages = {0, 9};
   EXPECT_FALSE(verifySchedule(plan).isOk());
+}
+
+// Stages 0 and 1 hold two tied buckets of one size; `order` is that in which each stage reduces them. Begin, reduce
+// and update bind all buffers of both.
+plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
+  plan::Plan plan = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
+  plan.parameters.resize(2);
+  plan.programs.push_back(meetingOf("tied", {}, {0, 1}));
+  plan.programs.push_back({"touch", {"all"}, {64}, {}});
+  for (int64_t s = 0; s < 2; ++s) {
+    plan::StagePlan &stage = plan.stages[s];
+    plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
+    plan::Chunk &reduce = stage.chunks[stage.schedule[stage.schedule.size() - 2].chunk];
+    plan::Chunk &update = stage.chunks[stage.schedule.back().chunk];
+    for (int64_t b = 0; b < 2; ++b) {
+      int64_t offset = stage.bytes;
+      stage.bytes += 256;
+      plan::Bucket &bucket = stage.buckets.emplace_back();
+      bucket.elements = 16;
+      bucket.valueOffset = offset;
+      bucket.gradientOffset = bucket.gradientShardOffset = offset + 64;
+      bucket.firstMomentOffset = offset + 128;
+      bucket.secondMomentOffset = offset + 192;
+      plan.parameters[b].name = b ? "b" : "a";
+      plan.parameters[b].places.push_back({s, b, 0});
+      begin.calls.push_back({3, 0, {{-1, offset + 64}}});
+      for (int64_t buffer : {0, 128, 192})
+        update.calls.push_back({3, 0, {{-1, offset + buffer}}});
+    }
+    for (int64_t b : order[s])
+      reduce.calls.push_back({2, 0, {{-1, stage.buckets[b].gradientOffset}}});
+  }
+  return plan;
+}
+
+TEST(Plan, TiedBucketsMeetInTheSameOrder) {
+  Status status = verifySchedule(planOfTiedBuckets({{0, 1}, {0, 1}}));
+  EXPECT_TRUE(status.isOk()) << status.message();
+  status = verifySchedule(planOfTiedBuckets({{0, 1}, {1, 0}}));
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
+}
+
+// What touches a bucket in the runs of microbatches is not what zeroes, reduces or updates it.
+TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
+  auto refuses = [](auto &&edit, const char *message) {
+    plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
+    edit(plan.stages[0]);
+    Status status = verifySchedule(plan);
+    ASSERT_FALSE(status.isOk()) << message;
+    EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
+  };
+  auto chunkOf = [](plan::StagePlan &stage, auto &&wanted) -> plan::Chunk & {
+    return stage.chunks[std::ranges::find_if(stage.schedule, wanted)->chunk];
+  };
+  auto isRun = [](const ScheduleStep &step) {
+    return step.kind == ScheduleStep::Kind::run && step.microbatch >= 0;
+  };
+  refuses(
+      [&](plan::StagePlan &stage) {
+        plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
+        std::swap(begin.calls, chunkOf(stage, isRun).calls);
+      },
+      "with 16 elements is bound by no call that runs before the microbatches");
+  refuses(
+      [&](plan::StagePlan &stage) {
+        plan::Chunk &update = stage.chunks[stage.schedule.back().chunk], &run = chunkOf(stage, isRun);
+        run.calls.push_back(update.calls.back());
+        update.calls.pop_back();
+      },
+      "secondMomentOffset = ");
 }
 
 TEST(Plan, HostileNumbersAreRefused) {

@@ -120,6 +120,27 @@ TEST(Buckets, TiedOverStagesHasABucketOfItsOwn) {
   }
 }
 
+// A table and a head that use two tied matrices in opposite order, with a block between them that has one too.
+TEST(Buckets, TiedBucketsAreAlikeOnAllStages) {
+  BucketKey matrix = key({"tp"}, {}, {"dp"}, true), whole = key({}, {"tp"}, {"dp"}, true);
+  BlockParameter a = parameter(0, "a", 100, matrix), b = parameter(1, "b", 33, matrix),
+                 c = parameter(2, "c", 20, whole);
+  BucketProblem p;
+  p.mesh.axes = {{"pp", 2}, {"dp", 3}, {"tp", 2}};
+  p.blocks = {{b, c, a}, {a, b, c}};
+  p.stages = {{{0, 0, 1}}, {{1, 0, 1}}};
+  auto planned = planBuckets(p);
+  ASSERT_TRUE(planned.isOk()) << planned.status().message();
+  EXPECT_EQ(placesOf(p, (*planned)[0]), placesOf(p, (*planned)[1]));
+  ASSERT_EQ((*planned)[0].buckets.size(), (*planned)[1].buckets.size());
+  for (size_t i = 0; i < (*planned)[0].buckets.size(); ++i) {
+    EXPECT_EQ((*planned)[0].buckets[i].key, (*planned)[1].buckets[i].key);
+    EXPECT_EQ((*planned)[0].buckets[i].elements, (*planned)[1].buckets[i].elements);
+  }
+  for (int64_t s = 0; s < 2; ++s)
+    checkStage(p, s, (*planned)[s]);
+}
+
 TEST(Buckets, TiedOnOneStageIsOneParameter) {
   BucketProblem p = problem(4, 1, true, false);
   auto planned = planBuckets(p);
@@ -139,6 +160,9 @@ TEST(Buckets, TiedUsesMustAgree) {
   p = problem(2, 2, true, false);
   p.blocks[2][1].elements = 99;
   EXPECT_FALSE(planBuckets(p).isOk());
+  p = problem(2, 2, true, false);
+  p.blocks[2][1].view = "transposed";
+  EXPECT_NE(planBuckets(p).status().message().find("another transposed"), std::string::npos);
 }
 
 } // namespace

@@ -68,8 +68,12 @@ mg.chain {
 
 // -----
 
-func.func @first(%x: tensor<4xi32, #mg.layout<s>> {mg.data = "tokens"}) -> tensor<4xf32, #mg.layout<s>> attributes {mg.block}
-func.func @second(%x: tensor<8xf32, #mg.layout<s>>) -> tensor<8xf32, #mg.layout<s>> attributes {mg.block}
+func.func @first(%x: tensor<4xf32, #mg.layout<s>> {mg.data = "loss_weights"}) -> tensor<4xf32, #mg.layout<s>> attributes {mg.block} {
+  return %x : tensor<4xf32, #mg.layout<s>>
+}
+func.func @second(%x: tensor<8xf32, #mg.layout<s>>) -> tensor<8xf32, #mg.layout<s>> attributes {mg.block} {
+  return %x : tensor<8xf32, #mg.layout<s>>
+}
 mg.chain {
   mg.instance @first
   // expected-error@+1 {{activations do not fit the results of the instance before (chain_c1)}}

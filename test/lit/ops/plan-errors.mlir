@@ -28,7 +28,7 @@ mg.stage 0 begin @f reduce @f update @f {
 // -----
 
 func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
   // expected-error@+1 {{argument 1 of layer.forward is no parameter (stage_c2)}}
@@ -38,7 +38,7 @@ mg.stage 0 begin @f reduce @f update @f {
 // -----
 
 func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
   // expected-error@+1 {{bucket 1 of 1 (stage_c2)}}
@@ -48,7 +48,7 @@ mg.stage 0 begin @f reduce @f update @f {
 // -----
 
 func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
   // expected-error@+1 {{ends at element 24 of a bucket of 16 (stage_c2)}}
@@ -58,7 +58,7 @@ mg.stage 0 begin @f reduce @f update @f {
 // -----
 
 func.func @f() { return }
-func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer"} { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
   mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16

@@ -122,6 +122,12 @@ const Broken kParameters[] = {
      "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 8) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
     {"SplitAxes", [](Plan &plan) { plan.stages[0].buckets[1].splitAxes = {}; },
      "parameters[1].places[0]: 'h.0.attn.c_attn.weight[k]' is split over [tpg], its bucket 'plain' over []"},
+    {"TiedApart",
+     [](Plan &plan) {
+       plan.stages[1].buckets[0].elements = 64;
+       plan.parameters[0].places[1].elementOffset = 32;
+     },
+     "parameters[0].places[1]: 'wte.weight' begins at element 32, in stage 0 at 0"},
     {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
      "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages "
      "[]"},

@@ -1,0 +1,31 @@
+// What lives in the frame of a function while it runs, and when. A value that is no result lives from its
+// definition to its last use; a workspace while its op runs.
+#pragma once
+
+#include "compiler/memory/Memory.h"
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+struct Frame {
+  struct Places {
+    mlir::Operation *op;
+    // One per result, then one for a workspace: an index into `buffers`, or -1 for what has its place already:
+    // it is returned, or has the operand's memory.
+    std::vector<int64_t> buffers;
+  };
+  std::vector<memory::Buffer> buffers; // lifetimes in ops of the body
+  std::vector<Places> places;          // of all ops but those that only rename
+};
+
+// Whether the result may have the operand's memory: a rename always has; an all-reduce may where the operand
+// dies in it and is a value of the frame or a gradient bucket, and the result is not returned.
+bool mayWorkInPlace(mlir::Operation *op);
+
+// The frame, given which ops are marked mg.in_place.
+Frame frameOf(mlir::func::FuncOp function);
+
+// mg.in_place is where it may be, and places in mg.frame of what lives together are apart.
+mlir::LogicalResult verifyFrame(mlir::func::FuncOp function);
+
+} // namespace mgc

@@ -1,0 +1,121 @@
+// See ScheduleForm.h.
+#include "compiler/schedule/ScheduleForm.h"
+
+using namespace mlir;
+
+namespace mgc::schedule {
+
+namespace {
+
+// Steps of one stage.
+class StageReader {
+public:
+  StageReader(const Problem &problem, int64_t stage) : problem_(problem), stage_(stage) {}
+
+  Result<StageSchedule> read(ScheduleOp schedule) {
+    list_.bytes = schedule.getBytes();
+    for (Operation &op : schedule.getBody().front()) {
+      if (auto run = dyn_cast<RunOp>(op))
+        MGC_TRY(addRun(run).at(fmt::format("stage {} step {}", stage_, list_.steps.size())));
+      else if (auto send = dyn_cast<SendOp>(op))
+        addTransfer(send, Step::Kind::send);
+      else if (auto recv = dyn_cast<RecvOp>(op))
+        addTransfer(recv, Step::Kind::recv);
+      else
+        return errorf("stage {}: {} is no step of a schedule", stage_, op.getName().getStringRef().str());
+    }
+    return std::move(list_);
+  }
+
+private:
+  static Result<TaskKind> kindOf(StringRef pass) {
+    for (int64_t kind = 0; kind < kTaskKinds; ++kind)
+      if (pass == nameOf(TaskKind(kind)))
+        return TaskKind(kind);
+    return errorf("runs {}, which is no pass", pass.str());
+  }
+
+  BufferUse addBuffer(BufferKind kind, const Step &step, int64_t bytes, int64_t offset) {
+    list_.buffers.push_back({kind, step.task.chunk, step.microbatch, bytes, 0, 0, offset});
+    return {kind, int64_t(list_.buffers.size()) - 1};
+  }
+
+  Status addRun(RunOp run) {
+    MGC_ASSIGN(kind, kindOf(run.getPass()));
+    if (run.getBuffers().size() != size_t(kBufferKinds))
+      return errorf("has {} buffers, expected one place or -1 per kind: {}", run.getBuffers().size(),
+                    kBufferKinds);
+    Step step;
+    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch())};
+    step.microbatch = step.task.microbatch;
+    step.waits.assign(run.getWaits().begin(), run.getWaits().end());
+    bool hasBuffers = step.task.chunk >= 0 && step.task.chunk < problem_.shape.virtualStages;
+    for (int64_t k = 0; hasBuffers && k < kBufferKinds; ++k) {
+      Access access = problem_.access[int(kind)][k];
+      int64_t bytes = bytesOf(problem_, stage_, step.task.chunk, BufferKind(k));
+      if (access != Access::none && bytes > 0)
+        (access == Access::read ? step.reads : step.writes)
+            .push_back(addBuffer(BufferKind(k), step, bytes, run.getBuffers()[k]));
+    }
+    list_.steps.push_back(std::move(step));
+    return Status::ok();
+  }
+
+  // The task is the run at this end: activations leave and enter forward, gradients the task that makes them.
+  template <typename Op> void addTransfer(Op op, Step::Kind kind) {
+    Step step;
+    step.kind = kind;
+    step.peer = op.getPeer();
+    step.value = op.getValue();
+    step.microbatch = op.getMicrobatch();
+    step.bytes = op.getBytes();
+    step.waits.assign(op.getWaits().begin(), op.getWaits().end());
+    bool isGradient = step.value % 2 != 0, isSend = kind == Step::Kind::send;
+    int64_t global = step.value / 2 + (isGradient == isSend);
+    step.task = {isGradient ? TaskKind::backward : TaskKind::forward, global / problem_.shape.stages,
+                 step.microbatch};
+    BufferKind buffer = isGradient ? (isSend ? BufferKind::gradientOut : BufferKind::gradientIn)
+                                   : (isSend ? BufferKind::output : BufferKind::input);
+    BufferUse use = addBuffer(buffer, step, step.bytes, op.getOffset());
+    (isSend ? step.reads : step.writes).push_back(use);
+    list_.steps.push_back(std::move(step));
+  }
+
+  const Problem &problem_;
+  int64_t stage_;
+  StageSchedule list_;
+};
+
+} // namespace
+
+Result<Problem> readProblem(ModuleOp module, const Blocks &blocks) {
+  Problem problem;
+  problem.schedule = trainingString(module, "schedule");
+  auto stages = llvm::to_vector(module.getOps<StageOp>());
+  problem.shape = {int64_t(stages.size()), trainingInt(module, "virtual_stages", 1),
+                   trainingInt(module, "microbatches", 1)};
+  for (StageOp stage : stages) {
+    auto &sizes = problem.bytes.emplace_back();
+    for (ChunkOp chunk : stage.all<ChunkOp>())
+      sizes.push_back(ChunkLayout(blocks.instancesOf(chunk.getBody())).bytes());
+  }
+  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+  if (row->splitBackward != trainingFlag(module, "split_backward"))
+    return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
+                  row->splitBackward);
+  return problem;
+}
+
+Result<Solution> readSolution(ModuleOp module, const Problem &problem) {
+  Solution solution{problem.schedule, problem.shape, {}};
+  for (auto [i, stage] : llvm::enumerate(module.getOps<StageOp>())) {
+    auto schedules = stage.all<ScheduleOp>();
+    if (schedules.size() != 1)
+      return errorf("stage {} has {} schedules, expected one: run mg-schedule first", i, schedules.size());
+    MGC_ASSIGN(list, StageReader(problem, i).read(schedules.front()));
+    solution.stages.push_back(std::move(list));
+  }
+  return solution;
+}
+
+} // namespace mgc::schedule

@@ -1,0 +1,17 @@
+// mg.stage and mg.schedule as a scheduling problem and its solution.
+#pragma once
+
+#include "compiler/schedule/Schedule.h"
+#include "compiler/stage/ChunkLayout.h"
+
+namespace mgc::schedule {
+
+// What the chunks of all stages need. Error: no such schedule, or one that does not take the shape or the
+// functions that grad built.
+Result<Problem> readProblem(mlir::ModuleOp module, const Blocks &blocks);
+
+// The steps of all stages; each use of memory is a buffer of its own, without a lifetime. Error: a stage without
+// one mg.schedule, a step of no known pass.
+Result<Solution> readSolution(mlir::ModuleOp module, const Problem &problem);
+
+} // namespace mgc::schedule

@@ -1,0 +1,309 @@
+// See VerifyForm.h.
+#include "compiler/stage/VerifyForm.h"
+
+#include "compiler/stage/Blocks.h"
+#include "compiler/stage/StepEnd.h"
+#include "runtime/base/Checked.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace mgc;
+
+using Arg = BlockFunction::ArgumentKind;
+using Res = BlockFunction::ResultKind;
+
+namespace {
+
+// --- import
+
+bool isLogical(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return !tensor || !layoutOf(type) || layoutOf(type).isLogical();
+}
+
+LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
+  if (Attribute data = block.getArgAttr(i, kDataAttr)) {
+    auto name = dyn_cast<StringAttr>(data);
+    auto known = findDataKind(name ? name.getValue() : "");
+    return known.isOk() ? success()
+                        : block.emitOpError() << "argument " << i << ": " << known.status().message();
+  }
+  Attribute param = block.getArgAttr(i, kParamAttr);
+  if (!param)
+    return success();
+  auto facts = dyn_cast<DictionaryAttr>(param);
+  if (!facts || !facts.getAs<StringAttr>("tensor"))
+    return block.emitOpError() << "argument " << i << ": " << kParamAttr << " names no tensor";
+  if (block.getArgument(i).use_empty())
+    return block.emitOpError() << "argument " << i << ": the parameter " << facts.getAs<StringAttr>("tensor")
+                               << " is not used";
+  return success();
+}
+
+// --- grad
+
+LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken,
+                               ArrayRef<const BlockFunction *> takers) {
+  std::set<int64_t> indices;
+  for (const BlockFunction *function : takers)
+    for (const BlockFunction::Argument &argument : function->arguments)
+      if (argument.kind == taken)
+        indices.insert(argument.index);
+  const BlockFunction &giver = kind == Res::split ? block.input : block.forward;
+  for (size_t i = 0; giver && i < giver.resultsOf(kind).size(); ++i)
+    if (!indices.contains(i))
+      return func::FuncOp(giver.function).emitOpError()
+             << "hands over " << (kind == Res::split ? "split" : "saved") << " value " << i
+             << ", which no backward function takes";
+  return success();
+}
+
+LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunction *> functions) {
+  std::map<int64_t, int64_t> gradients; // by argument of forward
+  size_t dins = 0;
+  for (const BlockFunction *function : functions) {
+    dins += function->resultsOf(Res::din).size();
+    for (int64_t i : function->resultsOf(Res::grad))
+      ++gradients[function->results[i].index];
+  }
+  func::FuncOp forward = block.forward.function;
+  if (dins != block.activations.size())
+    return forward.emitOpError() << "takes " << block.activations.size()
+                                 << " activations; backward returns the gradients of " << dins;
+  for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
+    if (argument.kind == Arg::parameter && gradients[i] != 1)
+      return forward.emitOpError() << "argument " << i << ": the parameter has " << gradients[i]
+                                   << " gradients; expected one";
+  return success();
+}
+
+// --- local
+
+// Whether `local` is what a rank has of `global`.
+bool isPartOf(RankedTensorType local, RankedTensorType global, MeshAttr mesh) {
+  LayoutAttr layout = layoutOf(global), bare = layoutOf(local);
+  if (!layout || !bare || layout.getNames() != bare.getNames())
+    return false;
+  for (auto [part, whole, axes] : llvm::zip(local.getShape(), global.getShape(), layout.getAxes()))
+    if (checkedMultiply(part, mesh.sizeOf(axes)) != Checked(whole))
+      return false;
+  return local.getElementType() == global.getElementType();
+}
+
+LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
+  func::FuncOp function = block.function;
+  auto verify = [&](const char *what, unsigned i, RankedTensorType local, Attribute sharded) {
+    RankedTensorType global = shardedType(sharded);
+    if (global && isPartOf(local, global, mesh))
+      return success();
+    auto error = function.emitOpError() << what << " " << i << " is " << local;
+    return LogicalResult(error << (global ? ", which is not one rank's part of " : "; expected ") << kTypeAttr
+                               << (sharded ? " = " : "") << sharded);
+  };
+  for (unsigned i = 0; i < block.arguments.size(); ++i)
+    if (failed(verify("argument", i, block.argumentType(i), function.getArgAttr(i, kTypeAttr))))
+      return failure();
+  for (unsigned i = 0; i < block.results.size(); ++i)
+    if (failed(verify("result", i, block.resultType(i), function.getResultAttr(i, kTypeAttr))))
+      return failure();
+  return success();
+}
+
+// --- stage
+
+// The functions of the step's end: mg.buffer names the buffers that they work on.
+class StepFunctions {
+public:
+  StepFunctions(StageOp stage, MeshAttr mesh) : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh) {}
+
+  LogicalResult verify(StringRef symbol, StringRef pass) {
+    auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
+    auto name = function->getAttrOfType<StringAttr>(kPassAttr);
+    if (!name || name.getValue() != pass)
+      return stage_.emitOpError() << "runs " << symbol << " as its " << pass << "; its " << kPassAttr << " is "
+                                  << function->getAttr(kPassAttr);
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
+        return function.emitOpError() << fault("argument", i);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (!binds(function.getResultAttr(i, kBufferAttr), function.getResultTypes()[i]))
+        return function.emitOpError() << fault("result", i);
+    return success();
+  }
+
+private:
+  std::string fault(const char *what, unsigned i) {
+    return fmt::format("{} {} names no buffer of stage {} in {}, or one of another size", what, i,
+                       int64_t(stage_.getNumber()), kBufferAttr.str());
+  }
+
+  bool binds(Attribute attr, Type type) {
+    auto buffer = dyn_cast_or_null<DictionaryAttr>(attr);
+    auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
+    auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
+    int64_t elements = cast<RankedTensorType>(type).getNumElements(), first = index ? index.getInt() : 0;
+    if (!kind || first < 0)
+      return false;
+    if (kind == "factor")
+      return elements == 1;
+    if (kind == "step_scalar" || kind == "result")
+      return fitsInside(first, elements, kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
+    return index && first < int64_t(buckets_.size()) && elements == elementsOf(buckets_[first], kind.getValue());
+  }
+
+  int64_t elementsOf(BucketOp bucket, StringRef kind) {
+    int64_t all = bucket.getElements();
+    if (kind == "value" || kind == "gradient")
+      return all;
+    bool ofShard = llvm::is_contained({"gradient_shard", "first_moment", "second_moment"}, kind);
+    return !ofShard ? -1 : bucket.getSharded() ? all / mesh_.sizeOf(bucket.getData()) : all;
+  }
+
+  StageOp stage_;
+  SmallVector<BucketOp> buckets_;
+  MeshAttr mesh_;
+};
+
+bool areNames(ArrayAttr axes) { return llvm::all_of(axes, llvm::IsaPred<StringAttr>); }
+
+LogicalResult verifyStage(StageOp stage, MeshAttr mesh) {
+  for (BucketOp bucket : stage.all<BucketOp>())
+    if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
+      return bucket.emitOpError("split, reduce and data are lists of axes' names");
+  StepFunctions functions(stage, mesh);
+  return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
+                 succeeded(functions.verify(stage.getReduce(), "reduce")) &&
+                 succeeded(functions.verify(stage.getUpdate(), "update")));
+}
+
+// All instances in the order in which values flow: chunk k of stage s is the global chunk k * stages + s.
+FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, ArrayRef<StageOp> stages) {
+  int64_t virtualStages = trainingInt(module, "virtual_stages", 1);
+  std::vector<SmallVector<ChunkOp>> chunks;
+  for (auto [i, stage] : llvm::enumerate(stages)) {
+    StageOp op = stage;
+    chunks.push_back(op.all<ChunkOp>());
+    if (op.getNumber() != i || int64_t(chunks.back().size()) != virtualStages)
+      return op.emitOpError() << "expected number " << i << " and " << virtualStages << " chunks, found "
+                              << chunks.back().size();
+  }
+  std::vector<Instance> instances;
+  for (int64_t k = 0; k < virtualStages; ++k)
+    for (const SmallVector<ChunkOp> &ofStage : chunks) {
+      std::vector<Instance> chunk = blocks.instancesOf(ChunkOp(ofStage[k]).getBody());
+      instances.insert(instances.end(), chunk.begin(), chunk.end());
+    }
+  return instances;
+}
+
+std::vector<Type> activationsInto(const ModelBlock &block) {
+  std::vector<Type> types;
+  for (int64_t argument : block.activations)
+    types.push_back(block.forward.argumentType(argument));
+  return types;
+}
+std::vector<Type> activationsFrom(const ModelBlock &block) {
+  std::vector<Type> types;
+  for (int64_t result : block.forward.resultsOf(Res::out))
+    types.push_back(block.forward.resultType(result));
+  return types;
+}
+
+LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances) {
+  std::set<std::pair<const ModelBlock *, int64_t>> seen;
+  std::vector<Type> flow;
+  for (const Instance &instance : instances) {
+    if (!seen.insert({instance.block, instance.number}).second)
+      return module.emitError() << "instance " << instance.number << " of " << instance.block->name
+                                << " stands in two places; expected each once";
+    if (activationsInto(*instance.block) != flow)
+      return module.emitError() << "instance " << instance.number << " of " << instance.block->name
+                                << " does not take the activations that the instance before it gives";
+    flow = activationsFrom(*instance.block);
+  }
+  if (instances.empty())
+    return module.emitError("the stages have no instances of blocks");
+  const BlockFunction &last = instances.back().block->forward;
+  if (last.resultsOf(Res::lossSum).size() != 1 || last.resultsOf(Res::tokens).size() != 1)
+    return module.emitError() << "the last instance is of " << instances.back().block->name
+                              << ", which does not return one loss_sum and one tokens";
+  return success();
+}
+
+} // namespace
+
+LogicalResult mgc::verifyImportForm(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(kBlockAttr))
+      continue;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (failed(verifyBlockArgument(function, i)))
+        return failure();
+    if (!llvm::all_of(function.getArgumentTypes(), isLogical))
+      return function.emitOpError("has an argument that is split or pending; a logical program splits nothing");
+    for (Operation &op : function.getBody().front())
+      if (!llvm::all_of(op.getResultTypes(), isLogical))
+        return op.emitOpError("is split or pending; a logical program splits nothing");
+  }
+  return success();
+}
+
+LogicalResult mgc::verifyGradForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
+  std::vector<std::string> passes = passesOf(module);
+  for (const auto &[name, block] : *blocks) {
+    SmallVector<const BlockFunction *> backward;
+    for (const std::string &pass : passes) {
+      const BlockFunction *function = block.functionOf(pass);
+      if (!function)
+        return module.emitError() << "block " << name << " has no " << pass
+                                  << " function, which the schedule runs";
+      if (function != &block.forward)
+        backward.push_back(function);
+    }
+    if (failed(verifyHandedOver(block, Res::saved, Arg::saved, backward)) ||
+        failed(verifyHandedOver(block, Res::split, Arg::split, backward)) ||
+        failed(verifyGradients(block, backward)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult mgc::verifyLocalForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  if (!mesh)
+    return module.emitError() << "needs the attribute " << kMeshAttr;
+  if (failed(blocks))
+    return failure();
+  for (const auto &[name, block] : *blocks)
+    for (const BlockFunction *function : block.functions())
+      if (failed(verifyParts(*function, mesh)))
+        return failure();
+  auto verify = [](Operation *op) {
+    if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))
+      return WalkResult::advance();
+    op->emitOpError("is split, pending or a reshard; a local program has collectives");
+    return WalkResult::interrupt();
+  };
+  return failure(module.walk(verify).wasInterrupted());
+}
+
+LogicalResult mgc::verifyStageForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyLocalForm: there is one
+  auto stages = llvm::to_vector(module.getOps<StageOp>());
+  if (int64_t expected = mesh.sizeOf(mesh.resolve("pp")); int64_t(stages.size()) != expected)
+    return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
+                              << ", the size of pp in " << kMeshAttr;
+  for (StageOp stage : stages)
+    if (failed(verifyStage(stage, mesh)))
+      return failure();
+  auto instances = flow(module, *blocks, stages);
+  return failure(failed(instances) || failed(verifyFlow(module, *instances)));
+}
