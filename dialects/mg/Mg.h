@@ -38,10 +38,11 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 }
 
 // Module attributes.
-inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
-inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // dictionary: dialects/mg/Placement.h
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/architecture.md
-inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
+inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh"; // #mg.mesh
+inline constexpr llvm::StringLiteral kPlacementAttr =
+    "mg.placement";                                                 // dictionary: compiler/shard/Placement.h
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/architecture.md
+inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
