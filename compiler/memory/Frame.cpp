@@ -46,8 +46,8 @@ private:
     int64_t here = position_.lookup(&op);
     for (Value result : op.getResults())
       places.push_back(op.hasAttr(kInPlaceAttr) ? extend(op.getOperand(0), result)
-                       : isReturned(result)     ? -1
-                                                : add(bytesOf(result.getType()), here, lastUse(result), result));
+                       : isReturned(result) ? -1
+                                            : add(bytesOf(result.getType()), here, lastUse(result), result));
     if (int64_t bytes = workspaceBytes(&op))
       places.push_back(add(bytes, here, here, Value()));
     return places;
@@ -134,8 +134,8 @@ LogicalResult verifyFrame(func::FuncOp function) {
     return failure();
   Status apart = memory::verify(frame.buffers, {std::move(*offsets), bytes.getInt()});
   return apart.isOk() ? success()
-                      : function.emitOpError() << "frame, values numbered as in " << kFrameAttr << ": "
-                                               << apart.message();
+                      : function.emitOpError()
+                            << "frame, values numbered as in " << kFrameAttr << ": " << apart.message();
 }
 
 } // namespace mgc

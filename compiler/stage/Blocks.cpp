@@ -32,9 +32,7 @@ std::vector<const BlockFunction *> ModelBlock::functions() const {
   return present;
 }
 
-bool ModelBlock::isLayer() const {
-  return !activations.empty() && !forward.resultsOf(Res::out).empty();
-}
+bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
   const BlockFunction &function = pass == "forward"    ? forward
@@ -207,8 +205,8 @@ FailureOr<Types> givenTo(const ModelBlock &block, BlockFunction &function, size_
   Res kind = argument.kind == Arg::dout ? Res::out : argument.kind == Arg::saved ? Res::saved : Res::split;
   std::vector<int64_t> given = giver ? giver.resultsOf(kind) : std::vector<int64_t>();
   if (argument.index < 0 || argument.index >= int64_t(given.size()))
-    return argumentError(function, i) << "has " << kIndexAttr << " " << argument.index << " of "
-                                      << given.size();
+    return argumentError(function, i)
+           << "has " << kIndexAttr << " " << argument.index << " of " << given.size();
   return resultTypes(giver, given[argument.index]);
 }
 
@@ -218,8 +216,8 @@ LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
     if (failed(given))
       return failure();
     if (argumentTypes(function, i) != *given)
-      return argumentError(function, i) << "is " << describe(argumentTypes(function, i)) << ", but is given "
-                                        << describe(*given);
+      return argumentError(function, i)
+             << "is " << describe(argumentTypes(function, i)) << ", but is given " << describe(*given);
   }
   return success();
 }

@@ -48,8 +48,8 @@ struct BlockFunction {
 
 struct ModelBlock {
   std::string name;
-  BlockFunction forward, backward, input, weight; // backward, or input and weight
-  std::vector<int64_t> activations;               // numbers of forward's arguments
+  BlockFunction forward, backward, input, weight;       // backward, or input and weight
+  std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<const BlockFunction *> functions() const; // those that it has
   bool isLayer() const; // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;

@@ -121,8 +121,8 @@ public:
     auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
     auto name = function->getAttrOfType<StringAttr>(kPassAttr);
     if (!name || name.getValue() != pass)
-      return stage_.emitOpError() << "runs " << symbol << " as its " << pass << "; its " << kPassAttr << " is "
-                                  << function->getAttr(kPassAttr);
+      return stage_.emitOpError() << "runs " << symbol << " as its " << pass << "; its " << kPassAttr
+                                  << " is " << function->getAttr(kPassAttr);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
         return function.emitOpError() << fault("argument", i);
@@ -148,8 +148,10 @@ private:
     if (kind == "factor")
       return elements == 1;
     if (kind == "step_scalar" || kind == "result")
-      return fitsInside(first, elements, kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
-    return index && first < int64_t(buckets_.size()) && elements == elementsOf(buckets_[first], kind.getValue());
+      return fitsInside(first, elements,
+                        kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
+    return index && first < int64_t(buckets_.size()) &&
+           elements == elementsOf(buckets_[first], kind.getValue());
   }
 
   int64_t elementsOf(BucketOp bucket, StringRef kind) {
@@ -241,7 +243,8 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
       if (failed(verifyBlockArgument(function, i)))
         return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
-      return function.emitOpError("has an argument that is split or pending; a logical program splits nothing");
+      return function.emitOpError(
+          "has an argument that is split or pending; a logical program splits nothing");
     for (Operation &op : function.getBody().front())
       if (!llvm::all_of(op.getResultTypes(), isLogical))
         return op.emitOpError("is split or pending; a logical program splits nothing");

@@ -50,7 +50,8 @@ plan::Plan planOf(const Problem &problem, const Solution &solution) {
       bool isNew = out.chunk == int64_t(chunks.size());
       if (isNew) {
         chunks.push_back(task);
-        stage.chunks.emplace_back().name = fmt::format("{}.{}", nameOf(task.kind), task.chunk);
+        stage.chunks.emplace_back().task = task.kind;
+        stage.chunks.back().virtualStage = std::max<int64_t>(task.chunk, 0);
         bool meetsAll = task.kind == TaskKind::reduce;
         if (meetsAll || (task.kind == TaskKind::update && (s == 0 || s == pp - 1)))
           stage.chunks.back().calls = {{meetsAll ? 0 : 1, 0, {{-1, list.bytes}}}};
@@ -162,7 +163,8 @@ TEST(Plan, TiedBucketsMeetInTheSameOrder) {
   EXPECT_TRUE(status.isOk()) << status.message();
   status = verifySchedule(planOfTiedBuckets({{0, 1}, {1, 0}}));
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos)
+      << status.message();
   EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
 }
 
