@@ -28,11 +28,12 @@ LogicalResult verifyResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp()))
-      return function.emitOpError() << "result " << i
-                                    << " is added to its place, but is made by no mg.einsum or mg.kernel";
-    if (result.activation < 0 && (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
-      return function.emitOpError() << "result " << i << " is an argument or another result; expected a value "
-                                    << "with memory of its own";
+      return errorIn(function) << "result " << i
+                               << " is added to its place, but is made by no mg.einsum or mg.kernel";
+    if (result.activation < 0 &&
+        (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
+      return errorIn(function) << "result " << i << " is an argument or another result; expected a value "
+                               << "with memory of its own";
   }
   return success();
 }
@@ -91,8 +92,8 @@ public:
     for (size_t i = 0; i < parts_.size(); ++i) {
       const auto &[name, offset, size] = parts_[i];
       if (offset % plan::kAlignment != 0 || !fitsInside(offset, size, bytes))
-        return stage_.emitOpError() << "memory: " << name << " has " << size.value_or(-1) << " bytes at " << offset
-                                    << "; expected a multiple of " << plan::kAlignment
+        return stage_.emitOpError() << "memory: " << name << " has " << size.value_or(-1) << " bytes at "
+                                    << offset << "; expected a multiple of " << plan::kAlignment
                                     << " and a place inside the " << bytes << " of the allocation";
       if (i > 0 && parts_[i - 1].offset + *parts_[i - 1].bytes > offset)
         return stage_.emitOpError() << "memory: " << parts_[i - 1].name << " and " << name << " overlap at "
@@ -116,7 +117,8 @@ private:
   void addBuckets() {
     for (auto [i, bucket] : llvm::enumerate(stage_.all<BucketOp>())) {
       DictionaryAttr offsets = bucket.getOffsetsAttr();
-      int64_t elements = bucket.getElements(), share = bucket.getSharded() ? mesh_.sizeOf(bucket.getData()) : 1;
+      int64_t elements = bucket.getElements(),
+              share = bucket.getSharded() ? mesh_.sizeOf(bucket.getData()) : 1;
       Checked all = checkedMultiply(elements, 4), shard = checkedMultiply(elements / share, 4);
       for (auto [name, bytes] : {std::pair<StringRef, Checked>{"value", all},
                                  {"gradient", all},

@@ -77,9 +77,10 @@ static Status checkSteps(const Row &row, const Shape &shape) {
   if (steps && *steps <= kMaxSteps)
     return Status::ok();
   int64_t most = kMaxSteps / each / shape.virtualStages - shape.stages;
-  return errorf("{} microbatches make more than {} steps on a stage; at most {} with {} stages and {} virtual "
-                "stages: larger microbatches make fewer",
-                shape.microbatches, kMaxSteps, std::max<int64_t>(most, 0), shape.stages, shape.virtualStages);
+  return errorf(
+      "{} microbatches make more than {} steps on a stage; at most {} with {} stages and {} virtual "
+      "stages: larger microbatches make fewer",
+      shape.microbatches, kMaxSteps, std::max<int64_t>(most, 0), shape.stages, shape.virtualStages);
 }
 
 Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {

@@ -59,8 +59,9 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, const Bo
                    int64_t elements) {
     Checked bytes = checkedMultiply(elements, 4);
     if (elements > 0 && (!bytes || !places.contains({offset, *bytes})))
-      violations.add(fmt::format("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call that {}",
-                                 stage, bucket.name, name, offset, elements, what));
+      violations.add(
+          fmt::format("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call that {}", stage,
+                      bucket.name, name, offset, elements, what));
   };
   constexpr const char *ends = "runs after the microbatches";
   check(bound.before, "runs before the microbatches", "gradient", bucket.gradientOffset, all);

@@ -32,9 +32,7 @@ std::vector<const BlockFunction *> ModelBlock::functions() const {
   return present;
 }
 
-bool ModelBlock::isLayer() const {
-  return !activations.empty() && !forward.resultsOf(Res::out).empty();
-}
+bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
   const BlockFunction &function = pass == "forward"    ? forward
@@ -61,6 +59,19 @@ Result<const DataKind *> mgc::findDataKind(StringRef name) {
   return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
 }
 
+Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
+  if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
+    auto name = dyn_cast<StringAttr>(data);
+    auto known = findDataKind(name ? name.getValue() : "");
+    return Status(known.status()).at(fmt::format("argument {}", argument));
+  }
+  Attribute attr = function.getArgAttr(argument, kParamAttr);
+  auto param = dyn_cast_or_null<DictionaryAttr>(attr);
+  if (attr && (!param || !param.getAs<StringAttr>("tensor")))
+    return errorf("argument {}: {} names no tensor", argument, kParamAttr.str());
+  return Status::ok();
+}
+
 std::vector<Instance> Blocks::instancesOf(Region &body) const {
   std::vector<Instance> instances;
   for (InstanceOp op : body.getOps<InstanceOp>())
@@ -81,12 +92,11 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
   int64_t activations = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto kind = function.getArgAttrOfType<StringAttr>(i, kArgAttr);
-    if (Attribute data = function.getArgAttr(i, kDataAttr)) {
-      auto name = dyn_cast<StringAttr>(data);
-      if (auto known = findDataKind(name ? name.getValue() : ""); !known.isOk())
-        return function.emitError() << "argument " << i << ": " << known.status().message();
+    if (Status status = verifyArgument(function, i); !status.isOk())
+      return errorIn(function) << status.message();
+    if (function.getArgAttr(i, kDataAttr))
       result.arguments.push_back({Arg::data, -1});
-    } else if (function.getArgAttr(i, kParamAttr))
+    else if (function.getArgAttr(i, kParamAttr))
       result.arguments.push_back({Arg::parameter, i});
     else if (!kind)
       result.arguments.push_back({Arg::activation, activations++});
@@ -96,8 +106,8 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
                                                     : Arg::split,
                                   indexAttr(function, i)});
     else
-      return function.emitError() << "argument " << i << " is '" << kind.getValue()
-                                  << "'; expected dout, saved or split";
+      return errorIn(function) << "argument " << i << " is '" << kind.getValue()
+                               << "'; expected dout, saved or split";
   }
   return result;
 }
@@ -132,13 +142,13 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto kind = resultKind(function.getResultAttrOfType<StringAttr>(i, kResultAttr));
     if (!kind)
-      return function.emitError() << "result " << i << " has an unknown " << kResultAttr;
+      return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
     BlockFunction::Result result{*kind, counts[*kind]++};
     if (*kind == Res::grad) {
       result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
       if (result.index < 0)
-        return function.emitError() << "result " << i << " is the gradient of no parameter of "
-                                    << forward.getName();
+        return errorIn(function) << "result " << i << " is the gradient of no parameter of "
+                                 << forward.getName();
     }
     auto argument = dyn_cast<BlockArgument>(terminator->getOperand(i));
     if (*kind == Res::saved && argument && block.arguments[argument.getArgNumber()].kind == Arg::activation)
@@ -182,7 +192,7 @@ bool fitsGradient(RankedTensorType parameter, RankedTensorType gradient) {
 }
 
 InFlightDiagnostic argumentError(const BlockFunction &function, size_t i) {
-  return func::FuncOp(function.function).emitError() << "argument " << i << " ";
+  return errorIn(function.function) << "argument " << i << " ";
 }
 
 // The types of what an argument is given; an error when nothing gives it. A parameter learns which it is.
@@ -207,8 +217,8 @@ FailureOr<Types> givenTo(const ModelBlock &block, BlockFunction &function, size_
   Res kind = argument.kind == Arg::dout ? Res::out : argument.kind == Arg::saved ? Res::saved : Res::split;
   std::vector<int64_t> given = giver ? giver.resultsOf(kind) : std::vector<int64_t>();
   if (argument.index < 0 || argument.index >= int64_t(given.size()))
-    return argumentError(function, i) << "has " << kIndexAttr << " " << argument.index << " of "
-                                      << given.size();
+    return argumentError(function, i)
+           << "has " << kIndexAttr << " " << argument.index << " of " << given.size();
   return resultTypes(giver, given[argument.index]);
 }
 
@@ -218,8 +228,8 @@ LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
     if (failed(given))
       return failure();
     if (argumentTypes(function, i) != *given)
-      return argumentError(function, i) << "is " << describe(argumentTypes(function, i)) << ", but is given "
-                                        << describe(*given);
+      return argumentError(function, i)
+             << "is " << describe(argumentTypes(function, i)) << ", but is given " << describe(*given);
   }
   return success();
 }
@@ -228,19 +238,19 @@ LogicalResult checkGradients(const ModelBlock &block, const BlockFunction &funct
   func::FuncOp op = function.function;
   std::vector<int64_t> dins = function.resultsOf(Res::din);
   if (!dins.empty() && dins.size() != block.activations.size())
-    return op.emitError() << "returns " << dins.size() << " din for " << block.activations.size()
-                          << " activations";
+    return errorIn(op) << "returns " << dins.size() << " din for " << block.activations.size()
+                       << " activations";
   for (auto [din, activation] : llvm::zip(dins, block.activations))
     if (resultTypes(function, din) != argumentTypes(block.forward, activation))
-      return op.emitError() << "result " << din << " is " << describe(resultTypes(function, din))
-                            << ", but the activation " << describe(argumentTypes(block.forward, activation));
+      return errorIn(op) << "result " << din << " is " << describe(resultTypes(function, din))
+                         << ", but the activation " << describe(argumentTypes(block.forward, activation));
   for (int64_t grad : function.resultsOf(Res::grad)) {
     Types parameter = argumentTypes(block.forward, function.results[grad].index);
     Types gradient = resultTypes(function, grad);
     if (!fitsGradient(parameter.type, gradient.type) ||
         !fitsGradient(shardedType(parameter.sharded), shardedType(gradient.sharded)))
-      return op.emitError() << "result " << grad << " is " << describe(gradient) << ", but the parameter "
-                            << describe(parameter);
+      return errorIn(op) << "result " << grad << " is " << describe(gradient) << ", but the parameter "
+                         << describe(parameter);
   }
   return success();
 }
@@ -265,7 +275,7 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
                            : pass == "weight"   ? &block.weight
                                                 : nullptr;
     if (!place)
-      return function.emitError() << "mg.pass is '" << pass.getValue() << "'";
+      return errorIn(function) << "mg.pass is '" << pass.getValue() << "'";
     *place = std::move(*read);
   }
   for (auto &[name, block] : blocks.blocks_) {

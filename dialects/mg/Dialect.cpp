@@ -28,7 +28,9 @@ static LogicalResult verifyBody(func::FuncOp function, StringRef attribute) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.hasStaticShape() && layoutOf(type);
   };
-  auto isOurs = [](Operation &op) { return isa_and_nonnull<MgDialect>(op.getDialect()) || isa<func::ReturnOp>(op); };
+  auto isOurs = [](Operation &op) {
+    return isa_and_nonnull<MgDialect>(op.getDialect()) || isa<func::ReturnOp>(op);
+  };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
     if (!hasLayout(type))
       return function.emitOpError() << "argument " << i << " is " << type
@@ -46,7 +48,8 @@ static StringRef faultOf(Attribute block, Attribute pass) {
   if (pass && !name)
     return "mg.pass must be a name";
   if (!pass)
-    return isa<UnitAttr>(block) ? "" : "a logical block has mg.block as a unit, a function of one mg.pass too";
+    return isa<UnitAttr>(block) ? ""
+                                : "a logical block has mg.block as a unit, a function of one mg.pass too";
   if (llvm::is_contained({"begin", "reduce", "update"}, name.getValue()))
     return block ? "begin, reduce and update belong to no block: mg.block must be absent" : "";
   if (llvm::is_contained({"forward", "backward", "input", "weight"}, name.getValue()))

@@ -44,7 +44,7 @@ inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // diction
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
-inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // "forward" | ... | "begin" | "reduce" | "update"
+inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
@@ -59,6 +59,7 @@ inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: th
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
 // From memory on, of ops: places of the results in the frame; of functions: the frame's bytes.
 inline constexpr llvm::StringLiteral kFrameAttr = "mg.frame";
-inline constexpr llvm::StringLiteral kInPlaceAttr = "mg.in_place"; // unit: the result has the operand's memory
+inline constexpr llvm::StringLiteral kInPlaceAttr =
+    "mg.in_place"; // unit: the result has the operand's memory
 
 } // namespace mgc

@@ -162,7 +162,8 @@ TEST(Plan, TiedBucketsMeetInTheSameOrder) {
   EXPECT_TRUE(status.isOk()) << status.message();
   status = verifySchedule(planOfTiedBuckets({{0, 1}, {1, 0}}));
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("of the gradients of a, stage 1 has"), std::string::npos)
+      << status.message();
   EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
 }
 
@@ -224,6 +225,9 @@ TEST(Plan, HostileNumbersAreRefused) {
   }
   EXPECT_GT(mutants, 20);
   plan::Plan plan = valid;
+  plan.stages[0].schedule.resize(kMaxSteps + 1, valid.stages[0].schedule.front());
+  EXPECT_NE(verifySchedule(plan).message().find("stage 0 has 65537 steps; at most 65536"), std::string::npos);
+  plan = valid;
   plan.stages.pop_back();
   EXPECT_FALSE(verifySchedule(plan).isOk());
 }

@@ -23,7 +23,8 @@ int64_t peakInFlight(const Solution &solution, int64_t stage) {
   auto runs = [](const Step &step, TaskKind kind) {
     return step.kind == Step::Kind::run && step.task.kind == kind;
   };
-  bool isSplit = std::any_of(steps.begin(), steps.end(), [&](const Step &step) { return runs(step, TaskKind::weight); });
+  bool isSplit =
+      std::any_of(steps.begin(), steps.end(), [&](const Step &step) { return runs(step, TaskKind::weight); });
   int64_t live = 0, most = 0;
   for (const Step &step : steps) {
     live += runs(step, TaskKind::forward);
@@ -180,11 +181,12 @@ TEST(Schedule, RefusesBadProblems) {
   EXPECT_NE(message(huge).find("at most"), std::string::npos);
   // The proofs keep a bit per pair of steps: 32767 microbatches are 65536 steps of one device, 1000000 too many.
   EXPECT_TRUE(findSchedule("1f1b", {1, 1, 32767}).isOk());
-  EXPECT_NE(findSchedule("1f1b", {1, 1, 1000000})
-                .status()
-                .message()
-                .find("1000000 microbatches make more than 65536 steps on a stage; at most 32767 with 1 stages"),
-            std::string::npos);
+  EXPECT_NE(
+      findSchedule("1f1b", {1, 1, 1000000})
+          .status()
+          .message()
+          .find("1000000 microbatches make more than 65536 steps on a stage; at most 32767 with 1 stages"),
+      std::string::npos);
   EXPECT_FALSE(findSchedule("interleaved", {4, 1000000, 8}).isOk());
   Problem problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
   problem.bytes[0][0][int(BufferKind::output)] = 128;
