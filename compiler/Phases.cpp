@@ -68,10 +68,12 @@ static Status dump(ModuleOp module, size_t index, const std::filesystem::path &d
   return writeModule(module, (directory / name).string());
 }
 
-// What came from a file says where in it.
-static std::string textOf(Diagnostic &diagnostic) {
+// What came from a file, and is not about the whole module, says where in it.
+static std::string textOf(Diagnostic &diagnostic, Location module) {
   auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-  return place ? fmt::format("line {}: {}", place.getLine(), diagnostic.str()) : diagnostic.str();
+  return place && diagnostic.getLocation() != module
+             ? fmt::format("line {}: {}", place.getLine(), diagnostic.str())
+             : diagnostic.str();
 }
 
 static LogicalResult runPasses(ModuleOp module, const Phase &phase) {
@@ -110,7 +112,7 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   std::string messages;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      messages += (messages.empty() ? "" : "\n") + textOf(diagnostic);
+      messages += (messages.empty() ? "" : "\n") + textOf(diagnostic, module.getLoc());
     return success();
   });
   for (size_t i = first; i <= last; ++i) {

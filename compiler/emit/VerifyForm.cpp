@@ -165,11 +165,13 @@ private:
     for (auto [name, bytes] : inputs) {
       auto facts = map.getAs<DictionaryAttr>(name);
       int64_t stride = facts ? intIn(facts, "stride") : 0;
+      int64_t offset = facts ? intIn(facts, "offset") : -1;
       bool repeats = stride == 0 && (*findDataKind(name))->isPosition;
-      add("input " + name.str(), facts ? intIn(facts, "offset") : -1,
-          repeats          ? bytes
-          : stride < bytes ? -1
-                           : checkedAdd(checkedMultiply(stride, microbatches - 1), bytes));
+      if (repeats || stride >= bytes)
+        add("input " + name.str(), offset, checkedAdd(checkedMultiply(stride, microbatches - 1), bytes));
+      else
+        add("input " + name.str() + ", whose stride is below the bytes of a microbatch,", offset,
+            std::nullopt);
     }
   }
 

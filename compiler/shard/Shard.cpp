@@ -40,7 +40,7 @@ class FunctionSharder {
 public:
   FunctionSharder(func::FuncOp function, const Placement &placement, Handed &handed)
       : function_(function), placement_(placement), handed_(handed), builder_(function.getContext()),
-        block_(function->getAttrOfType<StringAttr>("mg.block").getValue()) {}
+        block_(function->getAttrOfType<StringAttr>(kBlockAttr).getValue()) {}
 
   LogicalResult run() {
     decomposeOps();
@@ -306,10 +306,10 @@ private:
   }
 
   LayoutAttr argumentLayout(unsigned i) {
-    auto kind = function_.getArgAttrOfType<StringAttr>(i, "mg.arg");
+    auto kind = function_.getArgAttrOfType<StringAttr>(i, kArgAttr);
     if (kind && (kind == "saved" || kind == "split")) {
       auto &given = (kind == "saved" ? handed_.saved : handed_.split)[block_];
-      auto index = function_.getArgAttrOfType<IntegerAttr>(i, "mg.index");
+      auto index = function_.getArgAttrOfType<IntegerAttr>(i, kIndexAttr);
       return index && size_t(index.getInt()) < given.size() ? given[index.getInt()] : LayoutAttr();
     }
     return placement_.home(layoutOf(function_.getArgument(i)));
@@ -386,7 +386,7 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
     // Program order: forward, then backward or input, then weight; each takes what the ones before give.
     for (StringRef pass : {"forward", "backward", "input", "weight"})
       for (auto function : module.getOps<func::FuncOp>()) {
-        auto name = function->getAttrOfType<StringAttr>("mg.pass");
+        auto name = function->getAttrOfType<StringAttr>(kPassAttr);
         if (name && name == pass && failed(FunctionSharder(function, *placement, handed).run()))
           return signalPassFailure();
       }

@@ -59,7 +59,8 @@ struct ModelBlock {
   BlockFunction forward, backward, input, weight;       // backward, or input and weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<const BlockFunction *> functions() const; // those that it has
-  bool isLayer() const; // takes and gives activations: what pipeline stages divide
+  mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
+  bool isLayer() const;               // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };
 
@@ -80,6 +81,7 @@ public:
   std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
 
 private:
+  mlir::LogicalResult add(mlir::func::FuncOp function);
   std::map<std::string, ModelBlock> blocks_;
 };
 

@@ -132,7 +132,7 @@ private:
     auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
     auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
     int64_t elements = cast<RankedTensorType>(type).getNumElements(), first = index ? index.getInt() : 0;
-    if (!kind || first < 0)
+    if (!kind || first < 0 || (kind == "result" && !index))
       return false;
     if (kind == "factor")
       return elements == 1;

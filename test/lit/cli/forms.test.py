@@ -30,12 +30,14 @@ edit("frame", "memory", r"(mg.slice [^\n]* mg.frame = array<i64: )3072>(.*?mg.re
      r"\g<1>2048>\g<2>2048>")
 edit("in-place", "memory", r"(mg.slice [^\n]*)mg.frame = array<i64: \d+>", r"\1mg.frame = array<i64: -1>, mg.in_place")
 edit("map", "memory", r"first_moment = \d+", "first_moment = 0")
+edit("input", "memory", r"(tokens = \{offset = \d+ : i64, stride = )64", r"\g<1>0")
 
 # The gradient of the table is a kernel's; here its result goes through a demote.
 edit("accumulates", "fuse", r"(func.func @embed.backward.*?)return (%\w+), (%\w+) : (tensor<64x32xf32, #mg.layout<v, h>>), ",
      r"\1%99 = mg.demote \2 over [] : \4 -> \4\n    return %99, \3 : \4, ")
 
 edit("twice", "stage", r"(mg.chunk 0 \{\n *mg.instance @embed\n *mg.instance @layer count 2\n)", r"\1mg.instance @layer first 1\n")
+edit("nameless", "stage", r'(func.func @begin.0.*?)index = 0 : i64, kind = "result"', r'\1kind = "result"')
 edit("stages", "stage", r"mg.mesh = #mg.mesh<pp = 2", "mg.mesh = #mg.mesh<pp = 3")
 edit("other-buffer", "stage", r'(func.func @reduce.0.*?)index = 0 : i64, kind = "gradient"', r'\1index = 2 : i64, kind = "gradient"')
 
