@@ -15,7 +15,7 @@ def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
   let summary = "Give every value its layout and put mg.reshard at uses";
   let description = [{
     One pure function of (axis rule, placement table) gives every type; nothing is propagated. Reshards stand at uses
-    by the eight rules of the sharding calculus.
+    by the rules P1 to P7 of the sharding calculus; each collective stands alone (its P8 would merge equal ones).
   }];
   let constructor = "::mgc::createShardPass()";
   let dependentDialects = ["::mgc::MgDialect"];
@@ -24,7 +24,8 @@ def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
 def Local : Pass<"mg-local", "::mlir::ModuleOp"> {
   let summary = "Local shapes and explicit collectives";
   let description = [{
-    Retypes every value to its block on one rank and lowers each mg.reshard to the fewest slices and collectives.
+    Retypes every value to its block on one rank and lowers each mg.reshard to slices and collectives: most often the
+    fewest that do, where axes of several dimensions change places now and then one more.
   }];
   let constructor = "::mgc::createLocalPass()";
   let dependentDialects = ["::mgc::MgDialect"];

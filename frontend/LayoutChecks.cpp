@@ -1,4 +1,5 @@
 #include "frontend/LayoutChecks.h"
+#include "runtime/base/Checked.h"
 #include <algorithm>
 #include <functional>
 
@@ -7,6 +8,9 @@ namespace mgc::frontend {
 static constexpr int64_t kMaxListed = 1024; // tp and divisors beyond this are not proposed
 
 static constexpr int64_t kMaxLayersPerStage = 1 << 12; // no model has more
+
+// Rotary angles reach the position, and sines hold below this (compiler/kernels/Math.h).
+static constexpr int64_t kMaxRotaryPositions = 1 << 22;
 
 // --- Tensor parallelism: each rule is a predicate on tp, so that the message can list every tp that
 // satisfies it.
@@ -71,7 +75,18 @@ static void checkTensor(const ModelDescription &model, const Layout &layout, Pro
 
 // --- Sequence and batch ------------------------------------------------------------------------------------
 
+static bool isRotary(const ModelDescription &model) {
+  return std::ranges::any_of(model.kinds,
+                             [](const BlockKind &kind) { return kind.block.attention.rope.has_value(); });
+}
+
 static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
+  if (isRotary(model) && layout.sequenceLength > kMaxRotaryPositions) {
+    problems.add("--seq {} exceeds the {} positions that rotary angles are computed for",
+                 layout.sequenceLength, kMaxRotaryPositions);
+    problems.hint("possible --seq: 1 to {}", kMaxRotaryPositions);
+    return;
+  }
   if (layout.sequenceLength <= model.maxPositions)
     return;
   std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
@@ -95,6 +110,39 @@ static void checkBatch(const Layout &layout, Problems &problems) {
                 below ? fmt::format("{}, {}", below, below + unit) : fmt::format("{}", unit));
   if (gbs % layout.dp == 0)
     problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
+}
+
+// --- Bytes -------------------------------------------------------------------------------------------------
+
+// Elements that the widest value holds of one token.
+static int64_t widthOf(const ModelDescription &model) {
+  int64_t width = std::max(model.hidden, model.paddedVocabulary);
+  for (const BlockKind &kind : model.kinds)
+    width = std::max({width, kind.block.mlp.ffn, kind.block.attention.heads * kind.block.attention.headDim});
+  return width;
+}
+
+static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on one rank
+  return std::max(layout.microBatchSize * layout.dp, layout.globalBatchSize / layout.dp);
+}
+
+// The longest sequence for which bytes, of logical values and of all microbatches on a rank, are counted in 64
+// bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
+static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
+  constexpr int64_t kMaxValues = 64, kElementBytes = 4;
+  Checked perPosition = checkedProduct(
+      {widthOf(model), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
+  return perPosition ? INT64_MAX / *perPosition : 0;
+}
+
+static void checkBytes(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  int64_t most = mostPositions(model, layout);
+  if (layout.sequenceLength <= most)
+    return;
+  problems.add("--seq {} with {} sequences: the bytes of a step exceed 64 bits", layout.sequenceLength,
+               sequencesOf(layout));
+  if (most > 0)
+    problems.hint("possible --seq with as many sequences: 1 to {}", most);
 }
 
 // --- Pipeline ----------------------------------------------------------------------------------------------
@@ -143,6 +191,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkBatch(layout, problems);
+  checkBytes(model, layout, problems);
   checkPipeline(model, layout, problems);
   checkSchedule(layout, supported, problems);
 }
@@ -174,6 +223,9 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   Layout near = layout;
   if (model.learnedPositions)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
+  if (isRotary(model))
+    near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
+  near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
   near.tp = largestTensorSize(model, near);
   near.pp = std::min(near.pp, model.layerCount());
   near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);

@@ -6,7 +6,6 @@
 #include "runtime/plan/Operands.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 using namespace mgc;
@@ -28,20 +27,6 @@ double flopsOf(const Instruction &instruction) {
            double(a.d);
   }
   return 0;
-}
-
-const char *nameOf(Collective::Kind kind) {
-  switch (kind) {
-  case Collective::Kind::allReduce:
-    return "all_reduce";
-  case Collective::Kind::allGather:
-    return "all_gather";
-  case Collective::Kind::reduceScatter:
-    return "reduce_scatter";
-  case Collective::Kind::allToAll:
-    return "all_to_all";
-  }
-  return "";
 }
 
 double bytesSent(const Collective &c, double ranks) {
@@ -100,7 +85,8 @@ Work workOf(const Mesh &mesh, const Program &program) {
     work.flops += flopsOf(instruction);
     if (auto *c = std::get_if<Collective>(&instruction.body)) {
       int64_t ranks = groupSize(mesh, *c);
-      work.add({nameOf(c->kind), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))}, 1);
+      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},
+               1);
     }
   }
   return work;
@@ -173,18 +159,8 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
 
 // --- The schedule
 
-// "forward.1" -> forward, chunk 1; what has no name of a task counts as begin.
-schedule::Task taskOf(const std::string &chunk, int64_t microbatch) {
-  size_t dot = chunk.find('.');
-  std::string_view kind = std::string_view(chunk).substr(0, dot);
-  schedule::Task task;
-  for (int64_t i = 0; i < schedule::kTaskKinds; ++i)
-    if (kind == schedule::nameOf(schedule::TaskKind(i)))
-      task.kind = schedule::TaskKind(i);
-  if (dot != std::string::npos)
-    std::from_chars(chunk.data() + dot + 1, chunk.data() + chunk.size(), task.chunk);
-  task.microbatch = microbatch;
-  return task;
+schedule::Task taskOf(const Chunk &chunk, int64_t microbatch) {
+  return {chunk.task, chunk.virtualStage, microbatch};
 }
 
 schedule::Solution solutionOf(const Plan &plan) {
@@ -197,7 +173,7 @@ schedule::Solution solutionOf(const Plan &plan) {
       schedule::Step &out = steps.emplace_back();
       out.kind = schedule::Step::Kind(step.kind);
       if (step.kind == ScheduleStep::Kind::run)
-        out.task = taskOf(stage.chunks[step.chunk].name, step.microbatch);
+        out.task = taskOf(stage.chunks[step.chunk], step.microbatch);
       out.peer = step.peer;
       out.value = step.value;
       out.microbatch = step.microbatch;
@@ -215,9 +191,7 @@ schedule::Costs costsOf(const Plan &plan, const schedule::Shape &shape,
   costs.chunks.assign(shape.chunks(), {0, 0, 0, 0});
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
-      schedule::Task task = taskOf(plan.stages[stage].chunks[i].name, 0);
-      if (task.chunk < 0 || task.chunk >= shape.virtualStages)
-        continue;
+      schedule::Task task = taskOf(plan.stages[stage].chunks[i], 0);
       schedule::ChunkCost &cost = costs.chunks[shape.globalChunk(int64_t(stage), task.chunk)];
       double flops = chunks[stage][i].flops;
       if (task.kind == schedule::TaskKind::forward)

@@ -36,7 +36,14 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--weights", training.weights,
                  "Checkpoint to start from: .safetensors file or folder; else random")
       ->check(CLI::ExistingPath);
-  app.add_option("--save", training.save, "Folder for the weights at the end")->check(notEmpty());
+  app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
+               "Leave out tensors of --weights that the model does not have, instead of an error");
+  CLI::Option *save =
+      app.add_option("--save", training.save, "Folder for the weights at the end")->check(notEmpty());
+  app.add_option("--save-interval", training.saveInterval,
+                 "Save after every so many steps too; 0: at the end only")
+      ->check(wholeNumber(0))
+      ->needs(save);
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());
@@ -144,6 +151,8 @@ int run(const Arguments &arguments) {
     return interrupt.isRequested() ? 130 : 1;
   }
   say(stdout, "{}", describeSummary(arguments.training, *summary));
+  if (Status written = checkOutput(); !written.isOk())
+    return fail(written);
   return summary->interrupted ? 130 : 0;
 }
 

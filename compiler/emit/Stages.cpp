@@ -129,7 +129,7 @@ private:
         call.segments.push_back(
             bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
     plan::Chunk chunk;
-    chunk.name = name.str();
+    chunk.task = *plan::taskNamed(name);
     chunk.calls.push_back(std::move(call));
     addChunk(name, -1, std::move(chunk), {});
   }
@@ -151,7 +151,8 @@ private:
   void addChunk(const std::string &pass, size_t k) {
     const ChunkLayout &layout = layouts_[k];
     plan::Chunk chunk;
-    chunk.name = fmt::format("{}.{}", pass, k);
+    chunk.task = *plan::taskNamed(pass);
+    chunk.virtualStage = int64_t(k);
     std::vector<Slot> slots;
     size_t count = layout.instances().size();
     for (size_t n = 0; n < count; ++n) {

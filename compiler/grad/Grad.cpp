@@ -3,8 +3,8 @@
 // before:  func @B(activations, data, params) -> (activations)
 // after:   func @B.forward(same) -> (activations, saved)
 //          func @B.backward(dout, saved, data, params) -> (din, grad)
-//     or   func @B.input(dout, saved, data, params) -> (din, split)  and  @B.weight(split, saved, data,
-//     params) -> (grad)
+//     or   func @B.input(dout, saved, data, params) -> (din, split)
+//          func @B.weight(split, saved, data, params) -> (grad)
 //
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of

@@ -1,8 +1,7 @@
 // Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables).
 //
 //   zero the results of [begin, end) that do not accumulate
-//   for chunk of rows, in order:                  neighbouring blocks share pages and prefetched lines of the
-//   chunk
+//   for chunk of rows, in order:                  its pages and prefetched lines serve neighbouring blocks
 //     for block of columns in [begin, end):       64 columns, or 32 when there are several sums
 //       for row in the chunk, in order:
 //         sum[vector] += node[row, vector]        vectors of the block are independent accumulators

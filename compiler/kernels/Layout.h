@@ -1,12 +1,12 @@
 // Decides how a verified row graph is iterated, before any IR is made.
 //   in:  RowGraph
 //   out: loops (dims of size 1 dropped, adjacent dims merged where every access allows), which of them are
-//   rows and which
-//        columns, strides of every access along every loop, what the kernel's range counts, and the cost
+//        rows and which columns, strides of every access along every loop, what the kernel's range counts,
+//        and the cost
 //
-//   form rows     for row in [begin, end):                    passes over the columns
-//   form blocks   for (row, block of the inner loop) in ..:   one elementwise pass; the split of rows and
-//   columns is free form columns  for block of columns in [begin, end):       sums over all rows
+//   form rows     for row in [begin, end):                   passes over the columns
+//   form blocks   for (row, block of the inner loop) in ..:  one elementwise pass; free to split both
+//   form columns  for block of columns in [begin, end):      sums over all rows
 #pragma once
 
 #include "compiler/kernels/RowGraph.h"

@@ -7,8 +7,9 @@
 //
 // Layer norm's forward, x[s,b,h] -> y[s,b,h]:
 //   RowGraph graph;
-//   Dim s = graph.addDim(DimKind::row, 512), b = graph.addDim(DimKind::row, 2), h =
-//   graph.addDim(DimKind::column, 768); Operand x = graph.addOperand(Element::f32, Access::in, {s, b, h});
+//   Dim s = graph.addDim(DimKind::row, 512), b = graph.addDim(DimKind::row, 2);
+//   Dim h = graph.addDim(DimKind::column, 768);
+//   Operand x = graph.addOperand(Element::f32, Access::in, {s, b, h});
 //   Operand y = graph.addOperand(Element::f32, Access::out, {s, b, h});
 //   Node v = graph.load(x);
 //   Node mean = scale(graph, graph.reduce(Reduction::sum, v), 1.0 / 768);       // helpers: RowOps.h

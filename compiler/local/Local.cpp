@@ -24,16 +24,15 @@ public:
   FunctionLocalizer(func::FuncOp function, MeshAttr mesh)
       : function_(function), mesh_(mesh), builder_(function.getContext()) {}
 
-  void run() {
+  LogicalResult run() {
     Block &body = function_.getBody().front();
+    if (failed(verifyTypes(body)))
+      return failure();
     recordTypes();
-    for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
-      if (auto reshard = dyn_cast<ReshardOp>(op)) {
-        lower(reshard);
-        continue;
-      }
+    for (Operation &op : body) // before any value loses its axes
       recordCoordinates(&op);
-    }
+    for (ReshardOp reshard : llvm::make_early_inc_range(body.getOps<ReshardOp>()))
+      lower(reshard);
     for (BlockArgument argument : body.getArguments())
       argument.setType(localType(tensorOf(argument)));
     for (Operation &op : body)
@@ -42,9 +41,21 @@ public:
           result.setType(localType(tensorOf(result)));
     function_.setType(FunctionType::get(function_.getContext(), llvm::to_vector(body.getArgumentTypes()),
                                         llvm::to_vector(body.getTerminator()->getOperandTypes())));
+    return success();
   }
 
 private:
+  LogicalResult verifyTypes(Block &body) {
+    for (Type type : body.getArgumentTypes())
+      if (failed(mesh_.verifyType([&] { return function_.emitError(); }, type)))
+        return failure();
+    for (Operation &op : body)
+      for (Type type : op.getResultTypes())
+        if (failed(mesh_.verifyType([&] { return op.emitOpError(); }, type)))
+          return failure();
+    return success();
+  }
+
   RankedTensorType localType(RankedTensorType type) { return localType(type, layoutOf(type)); }
   RankedTensorType localType(RankedTensorType type, LayoutAttr layout) {
     SmallVector<int64_t> shape;
@@ -125,8 +136,8 @@ struct LocalPass : mgc::impl::LocalBase<LocalPass> {
       return signalPassFailure();
     }
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("mg.pass"))
-        FunctionLocalizer(function, mesh).run();
+      if (function->hasAttr("mg.pass") && failed(FunctionLocalizer(function, mesh).run()))
+        return signalPassFailure();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "local"));
   }
 };

@@ -1,7 +1,6 @@
 // From the orders of a schedule to its solution, the same way for every row of the table:
 //   1. messages   each boundary between chunks of different stages, forward and back, per microbatch
-//   2. list       per stage: runs in order; a send right after its producer, a recv one run before its
-//   consumer
+//   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer
 //   3. buffers    lifetimes in steps of the list, then offsets
 //   4. waits      whatever the uses of memory require (Waits.cpp)
 //

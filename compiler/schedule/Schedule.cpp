@@ -8,12 +8,6 @@
 
 namespace mgc::schedule {
 
-const char *nameOf(TaskKind kind) {
-  static constexpr const char *names[] = {"begin",  "forward", "backward", "input",
-                                          "weight", "reduce",  "update"};
-  return names[int(kind)];
-}
-
 const char *nameOf(BufferKind kind) {
   static constexpr const char *names[] = {"input",      "activation",  "output",
                                           "gradientIn", "gradientOut", "split"};
@@ -22,7 +16,7 @@ const char *nameOf(BufferKind kind) {
 
 std::string toString(const Task &task) {
   if (task.microbatch < 0)
-    return nameOf(task.kind);
+    return std::string(nameOf(task.kind));
   return fmt::format("{} chunk {} microbatch {}", nameOf(task.kind), task.chunk, task.microbatch);
 }
 

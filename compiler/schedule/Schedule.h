@@ -8,6 +8,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 
 #include <array>
 #include <cstdint>
@@ -24,11 +25,9 @@ struct Shape {
 };
 
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
-// instead. begin, reduce and update run once per training step; reduce and update hold collectives over all
-// stages.
-enum class TaskKind { begin, forward, backward, input, weight, reduce, update };
+// instead. reduce and update hold collectives over all stages.
+using TaskKind = plan::Task;
 inline constexpr int64_t kTaskKinds = 7;
-const char *nameOf(TaskKind kind);
 
 struct Task {
   TaskKind kind = TaskKind::begin;

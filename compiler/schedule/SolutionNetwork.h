@@ -24,7 +24,7 @@ inline Network networkOf(const Solution &solution) {
                                                         0});
       bool isRun = step.kind == Step::Kind::run;
       if (isRun && (step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update))
-        out.meetings.push_back({0, nameOf(step.task.kind)});
+        out.meetings.push_back({0, std::string(nameOf(step.task.kind))});
     }
   }
   network.describe = [&solution](int64_t stage, int64_t step) {

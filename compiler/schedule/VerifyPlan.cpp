@@ -27,8 +27,8 @@ std::string describe(const StagePlan &stage, int64_t index) {
   const ScheduleStep &step = stage.schedule[index];
   if (step.kind == ScheduleStep::Kind::run)
     return step.microbatch < 0
-               ? fmt::format("run {}", stage.chunks[step.chunk].name)
-               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name, step.microbatch);
+               ? fmt::format("run {}", stage.chunks[step.chunk].name())
+               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
   bool isSend = step.kind == ScheduleStep::Kind::send;
   return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
                      step.microbatch, isSend ? "to" : "from", step.peer);
@@ -41,7 +41,7 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
     return fmt::format("runs chunk {} of {}", step.chunk, stage.chunks.size());
   const Chunk &chunk = stage.chunks[step.chunk];
   if (step.slots.size() != chunk.slotBytes.size())
-    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name,
+    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name(),
                        chunk.slotBytes.size());
   for (size_t i = 0; i < step.slots.size(); ++i)
     if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
@@ -51,7 +51,7 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
     if (!inside(call.program, plan.programs.size()) ||
         call.segments.size() != plan.programs[call.program].segmentBytes.size())
       return fmt::format("runs chunk {}, a call of which has program {} of {} or binds {} segments",
-                         chunk.name, call.program, plan.programs.size(), call.segments.size());
+                         chunk.name(), call.program, plan.programs.size(), call.segments.size());
   return "";
 }
 
@@ -136,7 +136,7 @@ private:
           violations.add(fmt::format(
               "stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
               "this one",
-              stage, chunk.name, instruction.label, fmt::join(stages, ", ")));
+              stage, chunk.name(), instruction.label, fmt::join(stages, ", ")));
           continue;
         }
         meetings.push_back({groupOf(stages), what(*collective) + ofBucket(stage, call, instruction)});
@@ -159,10 +159,8 @@ private:
   }
 
   static std::string what(const Collective &c) {
-    static constexpr const char *kinds[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-    return fmt::format("{} {} of {} x {} x {} {} over [{}]", kinds[int(c.kind)],
-                       c.reduce == plan::ReduceKind::sum ? "sum" : "max", c.outer, c.middle, c.chunk,
-                       c.type == plan::DType::f32 ? "f32" : "i32", fmt::join(c.axes, ", "));
+    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
+                       c.middle, c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
   }
 
   // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may

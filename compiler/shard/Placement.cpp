@@ -15,39 +15,35 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, StringAtt
     if (!text)
       return module.emitError() << kPlacementAttr << ": row '" << row.getValue() << "' holds " << name
                                 << "; expected axis names";
+    if (!mesh.getNamed().contains(text) && !llvm::is_contained(mesh.getNames(), text))
+      return module.emitError() << kPlacementAttr << ": row '" << row.getValue() << "' names the axis "
+                                << name << ", which is none of " << mesh;
     llvm::append_range(axes, mesh.resolve(text.getValue()));
   }
   return ArrayAttr::get(module.getContext(), axes);
 }
 
-// An axis that two of these lists have, or one of them twice; null: none.
-static StringAttr sharedAxis(ArrayRef<ArrayAttr> lists) {
-  DenseSet<Attribute> seen;
-  for (ArrayAttr list : lists)
-    for (Attribute axis : list)
-      if (!seen.insert(axis).second)
-        return cast<StringAttr>(axis);
-  return {};
+LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, const Assignment &assignment) {
+  DenseMap<Attribute, StringAttr> owners;
+  for (auto &[factor, axes] : assignment)
+    for (StringAttr axis : axes.getAsRange<StringAttr>())
+      if (auto [owner, isNew] = owners.try_emplace(axis, factor); !isNew)
+        return emitError() << "axis '" << axis.getValue() << "' splits dimension '"
+                           << owner->second.getValue() << "' and dimension '" << factor.getValue()
+                           << "'; expected rows of " << kPlacementAttr
+                           << " without a common axis where their dimensions meet";
+  return success();
 }
 
-// No tensor may be split over one axis along two of its dimensions: home() of its type would be no layout.
+// Home types are layouts.
 LogicalResult Placement::verifyTensors(ModuleOp module) const {
   auto verify = [&](Type type) -> LogicalResult {
     auto tensor = dyn_cast<RankedTensorType>(type);
     auto layout = tensor ? dyn_cast_or_null<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
     if (!layout)
       return success();
-    Assignment assignment = assign(layout.getNames());
-    SmallVector<ArrayAttr> lists;
-    for (StringAttr name : layout.getNames())
-      lists.push_back(assignment.find(name)->second);
-    if (StringAttr axis = sharedAxis(lists))
-      return module.emitError()
-             << kPlacementAttr << ": splits a tensor with the dimensions " << layout << " along axis '"
-             << axis.getValue()
-             << "' more than once; expected rows without a common axis where their dimensions "
-                "meet in one tensor";
-    return success();
+    auto emitError = [&] { return module.emitError() << "tensor with the dimensions " << layout << ": "; };
+    return Placement::verify(emitError, assign(layout.getNames()));
   };
   WalkResult result = module.walk([&](Operation *op) {
     for (Type type : op->getResultTypes())

@@ -18,11 +18,13 @@ struct ReshardStep {
 // Steps that take a value from layout `from` to `to` (equal names). Complete and terminating for two legal
 // layouts:
 //   state: axes T[d] per dimension, pending P; goal B. prefix = longest common prefix of T[d] and B[d];
-//   surplus and wanted are what T[d] and B[d] have beyond it. The first rule that applies: 1 slice   d
-//   without surplus, next wanted axes replicated        2 reduce-scatter  ... next wanted axes pending 3
-//   all-to-all  d's next k wanted axes = last k surplus axes of e 4 all-reduce  pending axes that B neither
-//   keeps nor splits 5 all-gather  the minor surplus axes of a dimension             6 demote  replicated
-//   axes that are pending in B
+//   surplus and wanted are what T[d] and B[d] have beyond it. The first rule that applies:
+//   1 slice           d without surplus, next wanted axes replicated
+//   2 reduce-scatter  d without surplus, next wanted axes pending
+//   3 all-to-all      d's next k wanted axes = last k surplus axes of e
+//   4 all-reduce      pending axes that B neither keeps nor splits
+//   5 all-gather      the minor surplus axes of a dimension
+//   6 demote          replicated axes that are pending in B
 // Every step lowers (surplus + wanted + axes to reduce) by at least one; none raises it.
 llvm::SmallVector<ReshardStep> planReshard(LayoutAttr from, LayoutAttr to);
 

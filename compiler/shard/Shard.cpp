@@ -92,8 +92,15 @@ private:
 
   // The copy that was defined first: what the value's own op (or the function's argument) gave.
   LayoutAttr definedLayout(Value logical) { return layoutOf(copies_[logical].front()); }
+  // Axes over which the defined copy is a pending sum. A pending maximum is linear in nothing: it is completed
+  // before any use.
+  ArrayAttr pendingSum(Value logical) {
+    LayoutAttr layout = definedLayout(logical);
+    return layout.getReduction() == Reduction::sum ? layout.getPending() : builder_.getArrayAttr({});
+  }
   bool isPending(Value logical) {
-    return llvm::none_of(copies_[logical], [](Value v) { return layoutOf(v).isComplete(); });
+    return !pendingSum(logical).empty() &&
+           llvm::none_of(copies_[logical], [](Value v) { return layoutOf(v).isComplete(); });
   }
 
   // --- Carrying (P3)
@@ -151,7 +158,7 @@ private:
     if (linear != Linear::alone || !isPending(value) || !mayCarry(value, operand))
       return {};
     SmallVector<Attribute> carried;
-    for (Attribute axis : definedLayout(value).getPending())
+    for (Attribute axis : pendingSum(value))
       if (llvm::none_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); }))
         carried.push_back(axis);
     return carried;
@@ -165,6 +172,9 @@ private:
     if (!rule.error.empty())
       return op->emitOpError() << rule.error;
     Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole);
+    auto emitError = [&] { return op->emitOpError(); };
+    if (failed(Placement::verify(emitError, assignment)))
+      return failure();
     SmallVector<Value> operands;
     llvm::SmallSetVector<Attribute, 4> carried;
     for (OpOperand &operand : op->getOpOperands()) {
@@ -174,13 +184,15 @@ private:
         carried.insert(axes.begin(), axes.end());
         wanted = wanted.withPending(placement_.inMeshOrder(axes));
       }
+      if (failed(verifyType(emitError, operand.get(), wanted)))
+        return failure();
       operands.push_back(use(operand.get(), wanted));
     }
     Operation *typed = builder_.clone(*op);
     typed->setOperands(operands);
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       LayoutAttr layout = resultLayout(rule, i, layoutOf(result), assignment, carried.getArrayRef());
-      if (failed(checkDivides(op, result, layout)))
+      if (failed(verifyType(emitError, result, layout)))
         return failure();
       typed->getResult(i).setType(withLayout(result.getType(), layout));
       addCopy(result, typed->getResult(i));
@@ -202,15 +214,8 @@ private:
         .withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
   }
 
-  LogicalResult checkDivides(Operation *op, Value value, LayoutAttr layout) {
-    for (auto [name, axes, size] :
-         llvm::zip(layout.getNames(), layout.getAxes(), tensorOf(value).getShape())) {
-      int64_t extent = placement_.mesh().sizeOf(axes);
-      if (size % extent != 0)
-        return op->emitOpError() << "dimension '" << name.getValue() << "' of size " << size
-                                 << " does not divide over " << axes << " of extent " << extent;
-    }
-    return success();
+  LogicalResult verifyType(function_ref<InFlightDiagnostic()> emitError, Value value, LayoutAttr layout) {
+    return placement_.mesh().verifyType(emitError, withLayout(value.getType(), layout));
   }
 
   // Whether the sum only leaves the function as it is, and each summand has the splits of home.
@@ -218,8 +223,10 @@ private:
     ArrayAttr none = ArrayAttr::get(op.getContext(), {});
     return llvm::all_of(op.getResult().getUses(), [&](OpOperand &use) { return isGradient(use); }) &&
            llvm::any_of(op.getValues(), [&](Value value) { return isPending(value); }) &&
-           llvm::all_of(op.getValues(),
-                        [&](Value value) { return definedLayout(value).withPending(none) == home; });
+           llvm::all_of(op.getValues(), [&](Value value) {
+             LayoutAttr layout = definedLayout(value);
+             return layout.getReduction() == Reduction::sum && layout.withPending(none) == home;
+           });
   }
 
   struct Summands {
@@ -297,7 +304,7 @@ private:
       LayoutAttr layout = argumentLayout(i);
       if (!layout)
         return function_.emitError() << "argument " << i << " has no layout";
-      if (failed(checkDivides(function_, logical, layout)))
+      if (failed(verifyType([&] { return function_.emitError(); }, logical, layout)))
         return failure();
       Value argument = body.addArgument(withLayout(logical.getType(), layout), logical.getLoc());
       addCopy(logical, argument);
@@ -347,7 +354,7 @@ private:
     if (!pends)
       return home;
     SmallVector<Attribute> pending;
-    for (Attribute axis : definedLayout(value).getPending())
+    for (Attribute axis : pendingSum(value))
       if (llvm::none_of(home.getAxes(), [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); }))
         pending.push_back(axis);
     return home.withPending(placement_.inMeshOrder(pending));

@@ -2,10 +2,13 @@
 // buffers (by schedule::BufferKind), and for every argument and result of every call the buffer and offset it
 // is bound to.
 //
-//   input        activations that enter the chunk            activation  those between its instances, and
-//   saved values output       activations that leave it                   gradientIn  gradients of the output
-//   gradientOut  gradients of the input                      split       what input halves hand to weight
-//   halves flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+//   input        activations that enter the chunk
+//   activation   those between its instances, and saved values
+//   output       activations that leave it
+//   gradientIn   gradients of the output
+//   gradientOut  gradients of the input
+//   split        what input halves hand to weight halves
+//   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
 #pragma once
 
 #include "compiler/schedule/Schedule.h"

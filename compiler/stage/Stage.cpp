@@ -2,8 +2,8 @@
 //
 // before:  mg.chain { mg.instance @embed  mg.instance @layer count 12  mg.instance @head }
 // after:   mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
-//            mg.bucket ...  mg.place @layer 3 ...  mg.chunk 0 { mg.instance @embed  mg.instance @layer count
-//            6 } }
+//            mg.bucket ...  mg.place @layer 3 ...
+//            mg.chunk 0 { mg.instance @embed  mg.instance @layer count 6 } }
 //          mg.stage 1 ...
 //
 // The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c

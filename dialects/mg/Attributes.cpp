@@ -181,9 +181,6 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
     if (integer.has_value()) {
       if (failed(*integer))
         return failure();
-      if (size < 2)
-        return parser.emitError(parser.getCurrentLocation(), "axis '")
-               << name << "' of extent " << size << "; axes of a mesh have extent 2 or more";
       names.push_back(StringAttr::get(context, name));
       sizes.push_back(size);
       return success();
@@ -196,15 +193,38 @@ Attribute MeshAttr::parse(AsmParser &parser, Type) {
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, entry))
     return {};
-  for (NamedAttribute alias : named)
-    for (StringAttr axis : cast<ArrayAttr>(alias.getValue()).getAsRange<StringAttr>())
-      if (!llvm::is_contained(names, axis)) {
-        parser.emitError(parser.getCurrentLocation(), "named axis '")
-            << alias.getName().getValue() << "' lists '" << axis.getValue()
-            << "', which is no axis of the mesh";
-        return {};
-      }
-  return MeshAttr::get(context, names, sizes, DictionaryAttr::get(context, named));
+  if (auto twice = DictionaryAttr::findDuplicate(named, /*isSorted=*/false)) {
+    parser.emitError(parser.getCurrentLocation(), "axis '")
+        << twice->getName().getValue() << "' is named twice (mesh_c1)";
+    return {};
+  }
+  return parser.getChecked<MeshAttr>(context, names, sizes, DictionaryAttr::get(context, named));
+}
+
+LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> names,
+                               ArrayRef<int64_t> sizes, DictionaryAttr named) {
+  constexpr int64_t kMostRanks = int64_t(1) << 31;
+  llvm::SmallDenseSet<StringAttr> seen;
+  int64_t ranks = 1;
+  for (auto [name, size] : llvm::zip(names, sizes)) {
+    if (!seen.insert(name).second || named.contains(name))
+      return emitError() << "axis '" << name.getValue() << "' is named twice (mesh_c1)";
+    if (size < 2)
+      return emitError() << "axis '" << name.getValue() << "' of extent " << size
+                         << "; axes of a mesh have extent 2 or more (mesh_c2)";
+    if (size > kMostRanks / ranks)
+      return emitError() << "axis '" << name.getValue() << "' of extent " << size << " makes more than "
+                         << kMostRanks << " ranks (mesh_c2)";
+    ranks *= size;
+  }
+  for (NamedAttribute list : named) {
+    llvm::SmallDenseSet<StringAttr> listed;
+    for (StringAttr axis : cast<ArrayAttr>(list.getValue()).getAsRange<StringAttr>())
+      if (!seen.contains(axis) || !listed.insert(axis).second)
+        return emitError() << "named axis '" << list.getName().getValue() << "' lists '" << axis.getValue()
+                           << "', which is no axis of the mesh or stands there twice (mesh_c3)";
+  }
+  return success();
 }
 
 void MeshAttr::print(AsmPrinter &printer) const {
@@ -253,4 +273,36 @@ int64_t MeshAttr::worldSize() const {
   for (int64_t size : getSizes())
     product *= size;
   return product;
+}
+
+LogicalResult MeshAttr::verifyAxes(function_ref<InFlightDiagnostic()> emitError, ArrayAttr axes) const {
+  llvm::SmallDenseSet<Attribute> seen;
+  for (Attribute axis : axes) {
+    if (!llvm::is_contained(getNames(), axis))
+      return emitError() << "names the axis " << axis << ", which is none of " << *this << " (mesh_c4)";
+    if (!seen.insert(axis).second)
+      return emitError() << "names the axis " << axis << " twice in " << axes << " (mesh_c4)";
+  }
+  return success();
+}
+
+LogicalResult MeshAttr::verifyType(function_ref<InFlightDiagnostic()> emitError, Type type) const {
+  LayoutAttr layout = layoutOf(type);
+  if (!layout)
+    return emitError() << "has a value of type " << type << ", which has no #mg.layout";
+  for (auto [name, axes, size] :
+       llvm::zip(layout.getNames(), layout.getAxes(), cast<RankedTensorType>(type).getShape())) {
+    if (failed(verifyAxes(emitError, axes)))
+      return failure();
+    int64_t extent = sizeOf(axes), below = size / extent * extent;
+    if (size == below)
+      continue;
+    InFlightDiagnostic error = emitError();
+    error << "dimension '" << name.getValue() << "' of size " << size << " does not divide over " << axes
+          << " of extent " << extent << "; possible sizes: ";
+    if (below > 0)
+      error << below << ", ";
+    return error << below + extent << " (mesh_c5)";
+  }
+  return verifyAxes(emitError, layout.getPending());
 }

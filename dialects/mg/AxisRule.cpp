@@ -1,7 +1,9 @@
 // Binding rule texts to types, and the one verifier of all compute ops.
 #include "dialects/mg/Mg.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -14,7 +16,7 @@ namespace {
 struct Term {
   Linear linear = Linear::none;
   Reduction reduction = Reduction::sum;
-  SmallVector<StringRef> letters; // "*" or a letter, its "!" kept
+  SmallVector<StringRef> letters; // "*", ".." or a letter, its "!" kept
 };
 
 Term parseTerm(StringRef text) {
@@ -40,13 +42,15 @@ SmallVector<Term> parseTerms(StringRef side) {
   return llvm::map_to_vector(texts, parseTerm);
 }
 
-// Binds letters to names, one term at a time.
+// Binds letters, and `*`, to names, one term at a time.
 struct Binder {
   AxisRule &rule;
-  llvm::StringMap<StringAttr> letters;
+  llvm::StringMap<StringAttr> letters = {};
+  std::optional<ArrayRef<StringAttr>> star = {};
 
   void bind(const Term &term, ArrayRef<StringAttr> names, AxisRule::Factors &out) {
-    bool wild = !term.letters.empty() && term.letters.front() == "*";
+    StringRef first = term.letters.empty() ? StringRef() : term.letters.front();
+    bool wild = first == "*" || first == "..";
     size_t fixed = term.letters.size() - wild;
     if (names.size() < fixed || (!wild && names.size() != fixed)) {
       rule.error = llvm::formatv("rank {0} where the rule has {1} dimensions", names.size(), fixed).str();
@@ -55,6 +59,18 @@ struct Binder {
     out.assign(names.begin(), names.end());
     for (size_t i = 0; i < fixed; ++i)
       bindLetter(term.letters[wild + i], names[names.size() - fixed + i]);
+    if (first == "*")
+      bindStar(names.drop_back(fixed));
+  }
+
+  void bindStar(ArrayRef<StringAttr> names) {
+    auto text = [](ArrayRef<StringAttr> list) {
+      return llvm::join(llvm::map_range(list, [](StringAttr name) { return name.getValue(); }), ", ");
+    };
+    if (star && *star != names)
+      rule.error =
+          llvm::formatv("* of the rule is bound to [{0}] and to [{1}]", text(*star), text(names)).str();
+    star = names;
   }
 
   void bindLetter(StringRef letter, StringAttr name) {
@@ -74,7 +90,7 @@ AxisRule mgc::bindRule(Operation *op, StringRef text) {
   AxisRule rule;
   auto [left, right] = text.split("->");
   SmallVector<Term> operandTerms = parseTerms(left), resultTerms = parseTerms(right);
-  Binder binder{rule, {}};
+  Binder binder{rule};
   auto bindAll = [&](auto values, ArrayRef<Term> terms, auto &lists, auto each) {
     for (auto [i, value] : llvm::enumerate(values)) {
       const Term &term = terms[std::min<size_t>(i, terms.size() - 1)];
@@ -104,8 +120,9 @@ struct FactorFacts {
   ArrayAttr axes;
 };
 
-LogicalResult checkFactors(Operation *op, const AxisRule &rule,
-                           llvm::DenseMap<StringAttr, FactorFacts> &facts) {
+using Facts = llvm::MapVector<StringAttr, FactorFacts>;
+
+LogicalResult checkFactors(Operation *op, const AxisRule &rule, Facts &facts) {
   auto check = [&](Value value) -> LogicalResult {
     LayoutAttr layout = layoutOf(value);
     for (auto [name, axes, size] :
@@ -163,7 +180,7 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
   AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   if (!rule.error.empty())
     return op->emitOpError() << rule.error << " (rule_c1)";
-  llvm::DenseMap<StringAttr, FactorFacts> facts;
+  Facts facts;
   AxisSet carried;
   if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)))
     return failure();

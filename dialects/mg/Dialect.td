@@ -65,10 +65,20 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
     `#mg.mesh<pp = 2, dp = 4, tpg = 2, tpr = 2, tp = [tpg, tpr]>`. A rank's number is its coordinates read major
     first. A named axis is an ordered list of primitive axes; a primitive axis names itself; a named axis of extent 1
     is the empty list. Axes of extent 1 are not primitive axes (calculus T4).
+
+    1. names of axes and of lists are distinct (mesh_c1)
+    2. each axis has extent 2 or more, all together at most 2^31 (mesh_c2)
+    3. a list names axes of the mesh, each once (mesh_c3)
+
+    What layouts and collectives say of a mesh, proved where the two meet (mg-shard, mg-local, collectives):
+
+    4. the axes of a layout or a collective are axes of the mesh, each once (mesh_c4)
+    5. each size of a sharded type is a multiple of the extent of the axes that split it (mesh_c5)
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"int64_t">:$sizes,
                         "::mlir::DictionaryAttr":$named);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     /// Extent of one primitive axis; 1 when the mesh has none of that name.
     int64_t sizeOf(::llvm::StringRef axis) const;
@@ -77,6 +87,12 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
     /// The primitive axes of a named one: itself, its list, or nothing.
     ::mlir::ArrayAttr resolve(::llvm::StringRef name) const;
     int64_t worldSize() const;
+    /// Whether a list names axes of the mesh, each once (mesh_c4).
+    ::llvm::LogicalResult verifyAxes(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError,
+                                     ::mlir::ArrayAttr axes) const;
+    /// Whether a value of the type can lie on the mesh (mesh_c4, mesh_c5).
+    ::llvm::LogicalResult verifyType(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError,
+                                     ::mlir::Type type) const;
   }];
 }
 

@@ -6,7 +6,8 @@
 
 namespace mgc::frontend {
 
-// Limits of sizes: far above every model, low enough that no product of them overflows.
+// Limits of sizes: far above every model, low enough that the bytes of all parameters are counted in 64 bits.
+// Products with the sequence and the batch are checked with the layout (frontend/LayoutChecks.cpp).
 inline constexpr int64_t kMaxHidden = 1 << 18, kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 12,
                          kMaxLayers = 1 << 12, kMaxFfn = 1 << 24, kMaxVocabulary = 1 << 28,
                          kMaxPositions = 1 << 30;

@@ -1,6 +1,7 @@
 // Counter-based random numbers: the same word for the same (key, counter) on every rank, layout and machine.
-//   in:  a 64-bit key and a 128-bit counter that name one draw: (seed; what is drawn; global index of the
-//   element) out: four uniform 32-bit words, or normal floats made from them
+//   in:  a 64-bit key and a 128-bit counter that name one draw: (seed; what is drawn; global index of
+//        the element)
+//   out: four uniform 32-bit words, or normal floats made from them
 // Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once
 

@@ -1,9 +1,8 @@
 // safetensors files and Hugging Face checkpoints made of them.
 //
-// The format: 8 bytes little-endian header length, a JSON header {"name": {"dtype", "shape", "data_offsets"},
-// ...,
-// "__metadata__": {string: string}}, then the data. The tensors cover the data exactly, without gaps or
-// overlap.
+// The format: 8 bytes little-endian header length, a JSON header
+//   {"name": {"dtype", "shape", "data_offsets"}, ..., "__metadata__": {string: string}}
+// then the data. The tensors cover the data exactly, without gaps or overlap.
 #pragma once
 
 #include "runtime/base/File.h"

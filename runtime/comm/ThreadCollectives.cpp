@@ -133,11 +133,9 @@ void exchange(const Group &group, int64_t index, const plan::Collective &what) {
 std::string describe(const Agreement &agreement) {
   if (agreement.isBarrier)
     return "barrier";
-  constexpr std::array names = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  return fmt::format(
-      "{} ({} of {}, outer {}, middle {}, chunk {})", names[static_cast<size_t>(agreement.kind)],
-      agreement.reduce == plan::ReduceKind::sum ? "sum" : "max",
-      agreement.type == plan::DType::f32 ? "f32" : "i32", agreement.outer, agreement.middle, agreement.chunk);
+  return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {})", nameOf(agreement.kind),
+                     nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
+                     agreement.chunk);
 }
 
 } // namespace

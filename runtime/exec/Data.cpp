@@ -263,6 +263,18 @@ private:
 
 } // namespace
 
+Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
+  GlobalBatch batch;
+  try {
+    batch.tokens.resize(plan.globalBatchSize * plan.sequenceLength);
+    batch.labels.resize(batch.tokens.size());
+  } catch (const std::bad_alloc &) {
+    return errorf("a global batch of {} samples of {} tokens does not fit the memory; a smaller --gbs would",
+                  plan.globalBatchSize, plan.sequenceLength);
+  }
+  return batch;
+}
+
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
   BatchShape shape(plan);
   if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)

@@ -15,8 +15,7 @@ inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 
 // [globalBatchSize, sequenceLength], row-major. Labels are already shifted: labels[i] follows tokens[i].
 struct GlobalBatch {
-  GlobalBatch(const plan::Plan &plan)
-      : tokens(plan.globalBatchSize * plan.sequenceLength), labels(tokens.size()) {}
+  static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   std::vector<int32_t> tokens, labels;
 };
 
@@ -29,14 +28,15 @@ public:
 };
 
 struct DataOptions {
-  std::string
-      binType; // element type of a .bin file: u8 u16 i32 u32 i64; empty: u16 if the vocabulary fits, else i32
+  // Element type of a .bin file: u8 u16 i32 u32 i64; empty: u16 if the vocabulary fits, else i32.
+  std::string binType;
 };
 
 // By the ending of `path`:
-//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels already
-//   shifted .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row .bin          one
-//   stream of raw little-endian tokens otherwise     UTF-8 text, one stream, a token per byte
+//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted
+//   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
+//   .bin          one stream of raw little-endian tokens
+//   otherwise     UTF-8 text, one stream, a token per byte
 // A stream is cut into samples of sequenceLength + 1 tokens, each beginning on the last token of the one
 // before; the order of the samples is drawn anew for each epoch from the seed.
 Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan::Plan &plan, uint64_t seed,

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <numeric>
 #include <sched.h>
+#include <system_error>
 #include <thread>
 
 namespace mgc {
@@ -61,7 +62,7 @@ public:
 
 private:
   Status loadRank(int64_t index, Device &device);
-  void startThreads();
+  Status startThreads();
   void rankMain(Rank &rank);
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
@@ -95,8 +96,7 @@ Status ThreadEngine::load(const std::string &bundle, Device &device) {
   }
   for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
     MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
-  startThreads();
-  return Status::ok();
+  return startThreads();
 }
 
 Status ThreadEngine::loadRank(int64_t index, Device &device) {
@@ -118,9 +118,17 @@ Status ThreadEngine::loadRank(int64_t index, Device &device) {
   return Status::ok();
 }
 
-void ThreadEngine::startThreads() {
-  for (Rank &rank : ranks_)
-    rank.thread = std::thread([this, &rank] { rankMain(rank); });
+Status ThreadEngine::startThreads() {
+  for (size_t i = 0; i < ranks_.size(); ++i)
+    try {
+      ranks_[i].thread = std::thread([this, &rank = ranks_[i]] { rankMain(rank); });
+    } catch (const std::system_error &error) {
+      return errorf(
+          "rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
+          "(ulimit -u) would work",
+          i, ranks_.size(), error.what());
+    }
+  return Status::ok();
 }
 
 ThreadEngine::~ThreadEngine() {

@@ -50,16 +50,8 @@ void RankExecutor::execute(const RowRecord &row, const ChunkRecord &chunk) {
     row.function(operands_.data(), scalars, 0, row.range);
     return;
   }
-  struct Work {
-    const RowRecord &row;
-    void *const *operands;
-    const int64_t *scalars;
-    int64_t parts;
-  } const work{row, operands_.data(), scalars, parts};
-  parallelFor(options_.threads, parts, parts, [&work](int64_t part, int64_t) {
-    const int64_t range = work.row.range;
-    work.row.function(work.operands, work.scalars, range * part / work.parts,
-                      range * (part + 1) / work.parts);
+  parallelFor(options_.threads, parts, parts, [&](int64_t part, int64_t) {
+    row.function(operands_.data(), scalars, row.range * part / parts, row.range * (part + 1) / parts);
   });
 }
 

@@ -55,21 +55,33 @@ bool isOneOf(const std::string &value, std::initializer_list<const char *> names
   return std::find(names.begin(), names.end(), value) != names.end();
 }
 
+// The update computes in float: a value counts as what it is there.
+bool isFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
+
+void checkBeta(const char *flag, double beta, Complaints &complaints) {
+  complaints.unless(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float",
+                    flag, beta);
+}
+
 void checkAdam(const OptimizerOptions &options, Complaints &complaints) {
-  complaints.unless(options.beta1 >= 0 && options.beta1 < 1, "--adam-beta1 = {}: at least 0 and below 1",
-                    options.beta1);
-  complaints.unless(options.beta2 >= 0 && options.beta2 < 1, "--adam-beta2 = {}: at least 0 and below 1",
-                    options.beta2);
-  complaints.unless(options.eps > 0, "--adam-eps = {}: must be above 0", options.eps);
-  complaints.unless(options.weightDecay >= 0, "--weight-decay = {}: must not be negative",
-                    options.weightDecay);
-  complaints.unless(options.clipGrad >= 0, "--clip-grad = {}: must not be negative; 0 is no clipping",
+  checkBeta("--adam-beta1", options.beta1, complaints);
+  checkBeta("--adam-beta2", options.beta2, complaints);
+  complaints.unless(static_cast<float>(options.eps) > 0 && isFiniteFloat(options.eps),
+                    "--adam-eps = {}: must be above 0 and finite in float", options.eps);
+  complaints.unless(options.weightDecay >= 0 && isFiniteFloat(options.weightDecay),
+                    "--weight-decay = {}: must not be negative, and finite in float", options.weightDecay);
+  complaints.unless(options.clipGrad >= 0 && isFiniteFloat(options.clipGrad),
+                    "--clip-grad = {}: must not be negative, and finite in float; 0 is no clipping",
                     options.clipGrad);
 }
 
 void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complaints &complaints) {
-  complaints.unless(options.lr >= 0 && std::isfinite(options.lr),
-                    "--lr = {}: must be finite and not negative", options.lr);
+  complaints.unless(options.lr >= 0 && isFiniteFloat(options.lr),
+                    "--lr = {}: must be finite in float and not negative", options.lr);
+  complaints.unless(options.lrDecayIters >= 0,
+                    "--lr-decay-iters = {}: must not be negative; 0 is --train-iters", options.lrDecayIters);
+  complaints.unless(options.lrWarmupInit >= 0 && options.lrWarmupInit <= options.lr,
+                    "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   complaints.unless(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
                     "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
   complaints.unless(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
@@ -87,6 +99,15 @@ void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complain
                     "--lr-wsd-decay-iters = {}: WSD needs 1 to {}", options.lrWsdDecayIters, decayIters);
 }
 
+void checkList(const std::vector<double> &rates, int64_t trainIters, Complaints &complaints) {
+  complaints.unless(static_cast<int64_t>(rates.size()) >= trainIters,
+                    "--lr-list: {} rates for {} training steps", rates.size(), trainIters);
+  const auto bad =
+      std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
+  complaints.unless(bad == rates.end(), "--lr-list: rate {} is {}: must be finite in float and not negative",
+                    bad - rates.begin(), bad == rates.end() ? 0 : *bad);
+}
+
 } // namespace
 
 Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters) {
@@ -95,8 +116,7 @@ Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters) {
   if (options.lrList.empty())
     checkSchedule(options, decayItersOf(options, trainIters), complaints);
   else
-    complaints.unless(static_cast<int64_t>(options.lrList.size()) >= trainIters,
-                      "--lr-list: {} rates for {} training steps", options.lrList.size(), trainIters);
+    checkList(options.lrList, trainIters, complaints);
   return complaints.status();
 }
 
@@ -116,14 +136,16 @@ double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t
 
 StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
   const auto t = static_cast<double>(step + 1);
+  // Of the betas that the update has: those of the doubles would not undo what it does.
+  const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
   const std::array<double, 8> values = {lr,
-                                        options.beta1,
-                                        options.beta2,
+                                        beta1,
+                                        beta2,
                                         options.eps,
                                         options.weightDecay,
                                         options.clipGrad,
-                                        1 - std::pow(options.beta1, t),
-                                        1 - std::pow(options.beta2, t)};
+                                        1 - std::pow(beta1, t),
+                                        1 - std::pow(beta2, t)};
   StepScalars scalars;
   std::transform(values.begin(), values.end(), scalars.begin(),
                  [](double value) { return static_cast<float>(value); });

@@ -57,7 +57,7 @@ Status RankExecutor::runStep(int64_t index) {
   MGC_TRY(retryDeferred());
   const plan::ScheduleStep &step = *record_.schedule[index].step;
   place_.microbatch = step.microbatch;
-  place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].chunk->name)
+  place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].name)
                  : step.kind == StepKind::send ? "send"
                                                : "recv";
   if (step.kind != StepKind::run)

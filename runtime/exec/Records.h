@@ -48,6 +48,7 @@ struct InstructionRecord {
 
 struct ChunkRecord {
   const plan::Chunk *chunk = nullptr;
+  std::string name; // of the chunk, for errors
   std::vector<InstructionRecord> instructions;
   std::vector<OperandRecord> operands;
   std::vector<int64_t> scalars;
@@ -63,7 +64,7 @@ struct RankRecord {
   const plan::StagePlan *stage = nullptr;
   std::vector<ChunkRecord> chunks;
   std::vector<StepRecord> schedule;
-  int64_t updateStep = 0; // index of the first step that runs the chunk "update"; else the end
+  int64_t updateStep = 0; // index of the first step that runs the chunk of task update; else the end
   int64_t maxOperands = 0, maxSlots = 0, transfers = 0;
 };
 

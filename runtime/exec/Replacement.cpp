@@ -97,11 +97,28 @@ Status Replacement::placeAll() {
   return place(steps_.back());
 }
 
+// rename() of two names of one file does nothing, so what is left of the links goes afterwards.
 void Replacement::undo() {
   std::error_code ignored;
   for (const auto &[name, link] : kept_)
     fs::rename(directory_ / link, directory_ / name, ignored);
+  removeLinks();
   remove(added_);
+}
+
+void Replacement::removeLinks() {
+  for (const auto &[name, link] : kept_)
+    remove({link});
+}
+
+// Readers look for this name first: shards become visible when it is gone.
+Status Replacement::removeSingleFile() {
+  const fs::path single = directory_ / "model.safetensors";
+  std::error_code error;
+  if (old_.erase("model.safetensors") && !fs::remove(single, error) && error)
+    return errorf("{}: cannot be removed: {}; until it is, readers see it and not the new shards",
+                  single.string(), error.message());
+  return Status::ok();
 }
 
 Status Replacement::commit() {
@@ -109,12 +126,12 @@ Status Replacement::commit() {
     undo();
     return status;
   }
+  removeLinks();
   // Before the old files go, the new ones are there to stay.
   MGC_TRY(syncDirectoryOf(pathOf("")));
   for (const Step &step : steps_)
     old_.erase(step.name);
-  for (const auto &[name, link] : kept_)
-    old_.insert(link);
+  MGC_TRY(removeSingleFile());
   remove(old_);
   return Status::ok();
 }

@@ -40,6 +40,8 @@ private:
   Status placeAll();
   Status place(const Step &step);
   void undo();
+  void removeLinks();
+  Status removeSingleFile();
   void remove(const std::set<std::string> &names);
   std::filesystem::path directory_;
   std::set<std::string> old_;   // weight files of the checkpoint before

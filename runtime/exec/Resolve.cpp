@@ -1,6 +1,7 @@
 // See Resolve.h.
 #include "runtime/exec/Resolve.h"
 
+#include "runtime/kernels/Attention.h"
 #include "runtime/plan/Mesh.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ Result<RankRecord> Resolver::resolve() {
   }
   const auto isUpdate = [&](const StepRecord &step) {
     return step.step->kind == plan::ScheduleStep::Kind::run &&
-           record.stage->chunks[step.step->chunk].name == "update";
+           record.stage->chunks[step.step->chunk].task == plan::Task::update;
   };
   record.updateStep =
       std::find_if(record.schedule.begin(), record.schedule.end(), isUpdate) - record.schedule.begin();
@@ -69,8 +70,9 @@ Result<RankRecord> Resolver::resolve() {
 Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
   ChunkRecord record;
   record.chunk = &chunk;
+  record.name = chunk.name();
   for (const plan::Call &call : chunk.calls)
-    MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", chunk.name)));
+    MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
   return record;
 }
 
@@ -131,8 +133,21 @@ Result<RowRecord> Resolver::makeRecord(const plan::RowKernel &kernel, const plan
   return RowRecord{function, kernel.range, firstScalar};
 }
 
+// The kernel writes as much as it needs, whatever the plan says, and in whole vectors.
+static Status verifyWorkspace(const plan::Attention &attention, const OperandRecord &workspace) {
+  const int64_t needed = attentionWorkspaceBytes(attention);
+  if (attention.workspaceBytes < needed)
+    return errorf("workspaceBytes = {}, expected at least {}; compile the plan again",
+                  attention.workspaceBytes, needed);
+  if (workspace.slot != 0 || workspace.offset % plan::kAlignment != 0)
+    return errorf("the workspace lies at {} of slot {}, expected a multiple of {} in the allocation itself",
+                  workspace.offset, workspace.slot - 1, plan::kAlignment);
+  return Status::ok();
+}
+
 Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
-                                             ChunkRecord &) {
+                                             ChunkRecord &to) {
+  MGC_TRY(verifyWorkspace(attention, to.operands.back()));
   AttentionScalars scalars;
   scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
   scalars.instance = evaluate(attention.instance, call);

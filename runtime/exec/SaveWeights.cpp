@@ -4,6 +4,8 @@
 #include "runtime/exec/Shard.h"
 #include "runtime/exec/Weights.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/ranges.h>
 
@@ -38,7 +40,7 @@ Status verifyPresent(Arenas arenas) {
   return Status::ok();
 }
 
-// --- Replicas ----------------------------------------------------------------------------------------------
+// --- Values ------------------------------------------------------------------------------------------------
 
 // A line for each rank whose copy of a block differs from its owner's; "nothing" is an empty string.
 std::string compareBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
@@ -65,15 +67,27 @@ std::string compareBlock(const Plan &plan, const Parameter &parameter, const std
                      holders[0].rank, example);
 }
 
-Status verifyReplicas(const Plan &plan, Arenas arenas) {
+// Of a block's first holder; the others are compared with it.
+std::string findNonFinite(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
+  const float *values = valuesOf(plan, parameter, holder, arenas);
+  const int64_t elements = shardOf(plan.mesh, parameter, holder.rank).elements;
+  const float *bad = std::find_if_not(values, values + elements, [](float v) { return std::isfinite(v); });
+  return bad == values + elements ? ""
+                                  : fmt::format("parameter {}: element {} on rank {} is {}", parameter.name,
+                                                bad - values, holder.rank, *bad);
+}
+
+Status verifyValues(const Plan &plan, Arenas arenas) {
   std::vector<std::string> perParameter(plan.parameters.size());
   forEachInParallel(int64_t(plan.parameters.size()), [&](int64_t i) {
     for (const std::vector<Holder> &holders : blocksOf(plan, plan.parameters[i]))
-      if (std::string problem = compareBlock(plan, plan.parameters[i], holders, arenas); !problem.empty())
-        perParameter[i] += "\n  " + problem;
+      for (const std::string &problem : {compareBlock(plan, plan.parameters[i], holders, arenas),
+                                         findNonFinite(plan, plan.parameters[i], holders[0], arenas)})
+        if (!problem.empty())
+          perParameter[i] += "\n  " + problem;
   });
   size_t problems = 0;
-  std::string text = "ranks that should hold equal copies do not; nothing was saved";
+  std::string text = "the weights are not fit to be saved; nothing was";
   for (const std::string &problem : perParameter)
     if (!problem.empty() && ++problems <= kMaxProblems)
       text += problem;
@@ -175,7 +189,7 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   MGC_TRY(verifyPresent(arenas).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
   MGC_TRY(verifyCover(tensors));
-  MGC_TRY(verifyReplicas(plan, arenas).at(directory));
+  MGC_TRY(verifyValues(plan, arenas).at(directory));
   MGC_TRY(makeDirectory(directory));
   std::vector<std::vector<FileTensor>> files = splitByBytes(std::move(tensors), options.maxShardBytes);
   std::vector<std::string> names = weightFileNames(directory, files.size());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <system_error>
 #include <thread>
 
 namespace mgc {
@@ -252,8 +253,11 @@ void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body) 
   };
   std::vector<std::jthread> helpers;
   int64_t threads = std::min<int64_t>(count, std::max(1u, std::thread::hardware_concurrency()));
-  for (int64_t i = 1; i < threads; ++i)
-    helpers.emplace_back(work);
+  try {
+    for (int64_t i = 1; i < threads; ++i)
+      helpers.emplace_back(work);
+  } catch (const std::system_error &) { // the system has no more threads: those there are do it
+  }
   work();
 }
 

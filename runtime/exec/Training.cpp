@@ -80,6 +80,7 @@ public:
   Status load();
   Status runSteps();
   Status save() const;
+  Status saveAfter(const Status &failure) const;
   const TrainingSummary &summary() const { return summary_; }
 
 private:
@@ -90,6 +91,7 @@ private:
   Status runStep(int64_t step, GlobalBatch &batch);
   Status writeGradients() const;
   void account(const TrainingStep &step);
+  bool isSaveDue() const;
 
   const TrainingOptions &options_;
   TrainingObserver &observer_;
@@ -99,6 +101,7 @@ private:
   std::unique_ptr<Engine> engine_;
   LossLog log_;
   TrainingSummary summary_;
+  bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
 
 Status Training::load() {
@@ -154,15 +157,24 @@ Status Training::loadParameters() {
   if (!options_.weights)
     return initWeights(engine_->plan(), options_.seed, engine_->arenas());
   MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
-  return loadWeights(engine_->plan(), checkpoint, engine_->arenas());
+  return loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights});
 }
 
 Status Training::runSteps() {
-  GlobalBatch batch(engine_->plan());
-  for (int64_t step = 0; step < options_.trainIters && !interrupt_.isRequested(); ++step)
+  MGC_ASSIGN(batch, GlobalBatch::create(engine_->plan()));
+  for (int64_t step = 0; step < options_.trainIters && !interrupt_.isRequested(); ++step) {
     MGC_TRY(runStep(step, batch));
+    if (isSaveDue())
+      MGC_TRY(save());
+  }
   summary_.interrupted = interrupt_.isRequested();
   return Status::ok();
+}
+
+// The last step's is the one at the end.
+bool Training::isSaveDue() const {
+  return options_.saveInterval > 0 && summary_.steps % options_.saveInterval == 0 &&
+         summary_.steps < options_.trainIters;
 }
 
 Status Training::runStep(int64_t step, GlobalBatch &batch) {
@@ -172,12 +184,14 @@ Status Training::runStep(int64_t step, GlobalBatch &batch) {
   std::function<Status()> beforeUpdate;
   if (step == 0 && options_.saveGradients)
     beforeUpdate = [this] { return writeGradients(); };
+  isBetweenSteps_ = false;
   MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
   const TrainingStep done{step, result, lr, secondsSince(start)};
   account(done);
+  isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
   MGC_TRY(log_.write(done));
   observer_.stepped(done);
-  if (std::isfinite(result.loss) && std::isfinite(result.gradientNorm))
+  if (isBetweenSteps_)
     return Status::ok();
   return errorf(
       "step {}: loss {}, gradient norm {}: not finite; a smaller --lr, more --lr-warmup-iters or a smaller "
@@ -207,6 +221,17 @@ Status Training::save() const {
   return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
 }
 
+// What was trained is not lost because something beside it failed.
+Status Training::saveAfter(const Status &failure) const {
+  if (!options_.save || !isBetweenSteps_ || summary_.steps == 0)
+    return failure;
+  if (Status saved = save(); !saved.isOk())
+    return errorf("{}\nthe weights of the {} steps before are lost too: {}", failure.message(),
+                  summary_.steps, saved.message());
+  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps,
+                *options_.save);
+}
+
 } // namespace
 
 bool Interrupt::abort() {
@@ -225,7 +250,8 @@ Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &
                               Interrupt &interrupt) {
   Training training(options, observer, interrupt);
   MGC_TRY(training.load());
-  MGC_TRY(training.runSteps());
+  if (Status ran = training.runSteps(); !ran.isOk())
+    return training.saveAfter(ran);
   MGC_TRY(training.save());
   return training.summary();
 }

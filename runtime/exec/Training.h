@@ -14,8 +14,10 @@ struct TrainingOptions {
   std::optional<std::string> data;    // none: makeMockData
   std::string binType;                // see DataOptions
   std::optional<std::string> weights; // none: initialised from the seed
+  bool ignoreExtraWeights = false;    // see loadWeights
   std::optional<std::string> save, saveGradients, log;
   int64_t trainIters = 100;
+  int64_t saveInterval = 0; // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions
@@ -58,8 +60,9 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. A loss or
-// gradient norm that is not finite is an error.
+// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data or
+// the log fails, the weights of the steps before are saved too. A loss or gradient norm that is not finite is an
+// error, after which nothing is saved, as after an error in a step.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds.
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt);

@@ -76,9 +76,34 @@ Status report(const Checkpoint &checkpoint, const std::vector<std::string> &prob
   return Status::error(std::move(text));
 }
 
+// What transformers wrote into checkpoints that is no weight: causal masks and rotary frequencies.
+bool isBuffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".masked_bias") || name.ends_with(".inv_freq");
+}
+
+bool areEqual(const TensorView &a, const TensorView &b) {
+  return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data);
+}
+
+// Tensors of the checkpoint that no view is of, nor a copy of one under the name of a tied output embedding.
+std::vector<std::string> extraTensors(const Checkpoint &checkpoint,
+                                      const std::vector<const TensorView *> &views) {
+  std::vector<std::string> extra;
+  for (const std::string &name : checkpoint.names()) {
+    const TensorView *view = checkpoint.find(name);
+    const bool isTied = name == "lm_head.weight" && std::ranges::any_of(views, [&](const TensorView *other) {
+                          return other && areEqual(*view, *other);
+                        });
+    if (std::ranges::find(views, view) == views.end() && !isBuffer(name) && !isTied)
+      extra.push_back(fmt::format("{}: not in the model", name));
+  }
+  return extra;
+}
+
 // The checkpoint's tensor for each of `tensors`, all of the right shape and a type that can be read.
 Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint &checkpoint,
-                                              const std::vector<FileTensor> &tensors) {
+                                              const std::vector<FileTensor> &tensors,
+                                              const LoadOptions &options) {
   std::vector<const TensorView *> views;
   std::vector<std::string> problems;
   for (const FileTensor &tensor : tensors) {
@@ -87,6 +112,12 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
       problems.push_back(fmt::format("{}: {}", tensor.name, problem));
   }
   bool allMissing = std::ranges::all_of(views, [](const TensorView *view) { return view == nullptr; });
+  std::vector<std::string> extra;
+  if (!options.ignoreExtra && !allMissing)
+    extra = extraTensors(checkpoint, views);
+  if (!extra.empty())
+    extra.back() += "; --ignore-extra-weights leaves such tensors out";
+  problems.insert(problems.end(), extra.begin(), extra.end());
   if (!problems.empty())
     return report(checkpoint, problems, allMissing);
   return views;
@@ -136,10 +167,11 @@ void fillAll(const Plan &plan, Arenas arenas, const Fill &fill) {
 
 } // namespace
 
-Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas) {
+Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
+                   const LoadOptions &options) {
   MGC_TRY(verifyParameters(plan, arenas));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  MGC_ASSIGN(views, match(plan, checkpoint, tensors));
+  MGC_ASSIGN(views, match(plan, checkpoint, tensors, options));
   std::map<std::string, const TensorView *> byName;
   for (size_t i = 0; i < tensors.size(); ++i)
     byName[tensors[i].name] = views[i];

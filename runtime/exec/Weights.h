@@ -14,9 +14,16 @@ namespace mgc {
 
 using Arenas = std::span<std::byte *const>;
 
+struct LoadOptions {
+  bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
+};
+
 // Fills the values of every rank from the checkpoint, zeroes padding and both moments. All that is missing or
-// wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then.
-Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas);
+// wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model
+// does not have are wrong too: biases or layers left out make another model. Buffers that Hugging Face saved in
+// older versions, and a tied output embedding of the same bits, are not.
+Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
+                   const LoadOptions &options = {});
 
 // The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
 // tensor), so it depends neither on the layout nor on how a file tensor is cut into parameters.
@@ -27,8 +34,8 @@ struct SaveOptions {
 };
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
-// config.json = plan.modelConfig. Ranks that hold the same block must hold the same bits, else it is an error
-// and nothing is written. A checkpoint that was in the directory stays whole until the new one is complete on
+// config.json = plan.modelConfig. Ranks that hold the same block must hold the same bits, and all values be
+// finite, else it is an error and nothing is written. A checkpoint that was in the directory stays whole until the new one is complete on
 // disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});

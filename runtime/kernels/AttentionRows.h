@@ -1,6 +1,7 @@
 // What attention does to one block of scores between two matrix products, row by row.
-//   in:  rows of kAttentionKeys scores, of which the first `keys` are meant; positions that say which are
-//   visible out: the rows, changed in place
+//   in:  rows of kAttentionKeys scores, of which the first `keys` are meant; positions that say which
+//        of them are visible
+//   out: the rows, changed in place
 // A row is 64-byte aligned and is worked on in whole vectors: elements past `keys` up to the next multiple of
 // kAttentionVector are read and written, and mean nothing.
 #pragma once

@@ -25,7 +25,8 @@ void setLibraryThreads(int threads) { omp_set_num_threads(std::max(threads, 1));
 
 namespace {
 struct Team {
-  const std::function<void(int64_t, int64_t)> &body;
+  ParallelBody call;
+  const void *body;
   int64_t tasks;
   std::atomic<int64_t> next = 0, finished = 0;
 };
@@ -37,7 +38,7 @@ void work(void *data) {
   Team &team = *static_cast<TeamPointer *>(data)->load(std::memory_order_acquire);
   const int64_t lane = omp_get_thread_num();
   for (int64_t task; (task = team.next.fetch_add(1, std::memory_order_relaxed)) < team.tasks;)
-    team.body(task, lane);
+    team.call(team.body, task, lane);
   team.finished.fetch_add(1, std::memory_order_release);
 }
 
@@ -50,17 +51,16 @@ void runTeam(unsigned width, Team &team) {
 }
 } // namespace
 
-void parallelFor(int threads, int64_t lanes, int64_t tasks,
-                 const std::function<void(int64_t, int64_t)> &body) {
+void parallelFor(int threads, int64_t lanes, int64_t tasks, ParallelBody call, const void *body) {
   const int64_t width = std::min({static_cast<int64_t>(threads), lanes, tasks});
   if (width > 1) {
-    Team team{body, tasks};
+    Team team{call, body, tasks};
     runTeam(static_cast<unsigned>(width), team);
     return;
   }
   setLibraryThreads(1);
   for (int64_t task = 0; task < tasks; ++task)
-    body(task, 0);
+    call(body, task, 0);
 }
 
 } // namespace mgc

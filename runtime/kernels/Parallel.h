@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 namespace mgc {
 
@@ -16,7 +15,14 @@ void setLibraryThreads(int threads);
 // Calls body(task, lane) for each task in [0, tasks). At most min(threads, lanes) calls run at once; calls
 // that run at the same time have different lanes in [0, lanes). Which lane gets a task varies from run to
 // run. Library calls within the body use one thread.
-void parallelFor(int threads, int64_t lanes, int64_t tasks,
-                 const std::function<void(int64_t, int64_t)> &body);
+// Allocates nothing: a step must not.
+using ParallelBody = void (*)(const void *body, int64_t task, int64_t lane);
+void parallelFor(int threads, int64_t lanes, int64_t tasks, ParallelBody call, const void *body);
+template <typename Body> void parallelFor(int threads, int64_t lanes, int64_t tasks, const Body &body) {
+  const ParallelBody call = [](const void *b, int64_t task, int64_t lane) {
+    (*static_cast<const Body *>(b))(task, lane);
+  };
+  parallelFor(threads, lanes, tasks, call, &body);
+}
 
 } // namespace mgc

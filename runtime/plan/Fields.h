@@ -23,13 +23,16 @@ inline constexpr auto enumNames<Scalar::Kind> =
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
-    std::to_array<std::string_view>({"allReduce", "allGather", "reduceScatter", "allToAll"});
+    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"});
 template <>
 inline constexpr auto enumNames<Move::Kind> =
     std::to_array<std::string_view>({"copy", "fill", "slice", "demote"});
 template <>
 inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
+template <>
+inline constexpr auto enumNames<Task> =
+    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "reduce", "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});
@@ -194,7 +197,8 @@ template <typename V> void fields(V &v, Of<Call>) {
 }
 
 template <typename V> void fields(V &v, Of<Chunk>) {
-  v.required("name", &Chunk::name);
+  v.required("task", &Chunk::task);
+  v.optional("virtualStage", &Chunk::virtualStage);
   v.required("slots", &Chunk::slots);
   v.required("slotBytes", &Chunk::slotBytes);
   v.required("calls", &Chunk::calls);

@@ -13,13 +13,15 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 1;
+inline constexpr int64_t kVersion = 2;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 
 enum class DType { f32, i32 };
@@ -78,11 +80,11 @@ struct Parameter {
 };
 
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
-// for values, gradients and the two moments. ZeRO-1 gives each rank of `shardAxes` one of equal contiguous
+// for values, gradients and the two moments. ZeRO-1 gives each rank of `dataAxes` one of equal contiguous
 // slices.
 struct Bucket {
   std::string name;
-  int64_t elements = 0; // per rank, padded so that it divides over shardAxes and alignment
+  int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
   Axes splitAxes; // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
   Axes dataAxes;  // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
   bool sharded = false;            // ZeRO-1: moments and the updated slice are 1 / |dataAxes|
@@ -159,9 +161,9 @@ struct Collective {
   DType type = DType::f32;
   Axes axes;
   std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
-  int64_t outer = 1; // allGather: local [outer, chunk] -> [outer, n*chunk]; reduceScatter: the reverse
-  int64_t chunk = 0; // elements; allReduce: outer = 1, chunk = all elements
-  // allToAll: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
+  int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
+  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
+  // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
   bool operator==(const Collective &) const = default;
@@ -205,8 +207,17 @@ struct Call {
   std::vector<Binding> segments;
   bool operator==(const Call &) const = default;
 };
+// What a chunk does for the training step. begin zeroes the gradients; forward, backward and its halves input
+// and weight run once per microbatch and virtual stage; reduce completes the gradients; update ends the step.
+enum class Task { begin, forward, backward, input, weight, reduce, update };
+constexpr bool isPerMicrobatch(Task task) {
+  return task != Task::begin && task != Task::reduce && task != Task::update;
+}
+
 struct Chunk {
-  std::string name; // "forward.0", "backward.0", "input.0", "weight.0", "begin", "reduce", "update"
+  Task task = Task::begin;
+  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per microbatch
+  std::string name() const; // "forward.0", "begin"
   std::vector<std::string> slots;
   std::vector<int64_t> slotBytes;
   std::vector<Call> calls;
@@ -268,11 +279,6 @@ inline const std::vector<std::string> kStepScalars = {
     "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
 inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
 
-struct Cost { // per training step, predicted
-  double flops = 0;
-  bool operator==(const Cost &) const = default;
-};
-
 struct Plan {
   int64_t version = kVersion;
   std::string modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights
@@ -291,5 +297,12 @@ struct Plan {
   // A stage is the coordinate along the axis "pp" (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
+
+// As plan.json spells them.
+std::string_view nameOf(Task task);
+std::string_view nameOf(Collective::Kind kind);
+std::string_view nameOf(ReduceKind kind);
+std::string_view nameOf(DType type);
+std::optional<Task> taskNamed(std::string_view name);
 
 } // namespace mgc::plan

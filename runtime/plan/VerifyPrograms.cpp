@@ -67,9 +67,9 @@ void BodyChecks::operator()(const Collective &collective) {
   positive({{"outer", collective.outer}, {"chunk", collective.chunk}, {"middle", collective.middle}});
   bool allReduce = collective.kind == Collective::Kind::allReduce,
        toAll = collective.kind == Collective::Kind::allToAll;
-  violations_.expect(!allReduce || collective.outer == 1, place_, "outer = {}, but allReduce has outer = 1",
+  violations_.expect(!allReduce || collective.outer == 1, place_, "outer = {}, but all_reduce has outer = 1",
                      collective.outer);
-  violations_.expect(toAll || collective.middle == 1, place_, "middle = {}, but only allToAll has a middle",
+  violations_.expect(toAll || collective.middle == 1, place_, "middle = {}, but only all_to_all has a middle",
                      collective.middle);
   violations_.expect(collective.stages.empty() || collective.axes.empty(), place_,
                      "a collective goes along axes or over stages, not both");

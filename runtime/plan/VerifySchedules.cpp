@@ -22,7 +22,7 @@ public:
       verifyStep(i, schedule.element(i));
     for (size_t i = 0; i < stage_.chunks.size(); ++i)
       violations_.expect(ran_.contains(static_cast<int64_t>(i)), chunks.element(i), "no step runs chunk '{}'",
-                         stage_.chunks[i].name);
+                         stage_.chunks[i].name());
   }
 
 private:
@@ -46,9 +46,14 @@ private:
     ran_.insert(step.chunk);
     const Chunk &chunk = stage_.chunks[step.chunk];
     violations_.expect(runs_.insert({step.chunk, step.microbatch}).second, place,
-                       "chunk '{}' runs twice for microbatch {}", chunk.name, step.microbatch);
+                       "chunk '{}' runs twice for microbatch {}", chunk.name(), step.microbatch);
+    violations_.expect(
+        isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
+        "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
+        "others for -1",
+        chunk.name(), step.microbatch);
     if (!violations_.expect(step.slots.size() == chunk.slotBytes.size(), place,
-                            "binds {} slots, but chunk '{}' has {}", step.slots.size(), chunk.name,
+                            "binds {} slots, but chunk '{}' has {}", step.slots.size(), chunk.name(),
                             chunk.slotBytes.size()))
       return;
     Place slots = place.field("slots");

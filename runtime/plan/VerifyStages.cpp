@@ -187,6 +187,25 @@ static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const
     callChecks.verify(chunk.calls[i], calls.element(i));
 }
 
+// Each part of the stage's layers has a forward; nothing is there twice.
+static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chunks) {
+  std::set<std::pair<Task, int64_t>> seen;
+  int64_t forwards = 0;
+  for (size_t i = 0; i < stage.chunks.size(); ++i) {
+    const Chunk &chunk = stage.chunks[i];
+    const int64_t parts = isPerMicrobatch(chunk.task) ? checks.plan.virtualStages : 1;
+    checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
+                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage,
+                             nameOf(chunk.task), parts);
+    checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage}).second, chunks.element(i),
+                             "a second chunk '{}'", chunk.name());
+    forwards += chunk.task == Task::forward;
+  }
+  checks.violations.expect(forwards == checks.plan.virtualStages, chunks,
+                           "{} chunks are forward, expected one for each of the {} virtual stages", forwards,
+                           checks.plan.virtualStages);
+}
+
 static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   const StagePlan &stage = checks.plan.stages[index];
   if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes))
@@ -202,6 +221,7 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   }
   for (size_t i = 0; i < stage.chunks.size(); ++i)
     verifyChunk(checks, index, stage.chunks[i], chunks.element(i));
+  verifyTasks(checks, stage, chunks);
 }
 
 void verifyStages(Checks &checks) {

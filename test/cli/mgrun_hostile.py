@@ -126,7 +126,7 @@ class Hostile(unittest.TestCase):
         other[len(other) // 2] ^= 1
         for content, kernels, message in [
                 (text[:len(text) // 2], library, "was edited or cut off"),
-                (text.replace(b'"version": 1', b'"version": 99', 1), library, "is of version 99"),
+                (text.replace(b'"version": 2', b'"version": 99', 1), library, "is of version 99"),
                 (b"{}", library, "does not begin like a plan"),
                 (text, b"hello", "compile the plan again"),
                 (text, bytes(other), "compile the plan again")]:
@@ -146,16 +146,20 @@ class Hostile(unittest.TestCase):
 
     def test_killed_while_saving(self):
         command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed"]
-        start = time.monotonic()
         subprocess.run(command, check=True, capture_output=True)
-        whole = time.monotonic() - start
+        inside = 0
         for attempt in range(8):
+            before = set(os.listdir("killed"))
             run = subprocess.Popen([*command, "--seed", str(attempt)], stderr=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL)
-            time.sleep(whole * (0.5 + 0.06 * attempt))
+            while run.poll() is None and not any("model" in name for name in set(os.listdir("killed")) - before):
+                pass
+            time.sleep(0.002 * attempt)
+            inside += run.poll() is None
             run.kill()
             run.wait()
             self.expect(0, "", "plan", *MOCK, "--weights", "killed")
+        self.assertGreater(inside, 0, "no kill fell into a save")
 
     def interrupted(self, after, save):
         """Ctrl-C once a line with this text was printed."""

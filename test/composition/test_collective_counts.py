@@ -107,8 +107,8 @@ def test_head_and_cross_entropy(session):
 # The step's end: per bucket one reduction over the data ranks (without ZeRO, together with that over other axes), at
 # most one before it over what lies outside of them, and one of the three scalars over all axes.
 def test_end_of_step(session):
-    for zero, kind, sp in ((0, "allReduce", "no-sp"), (0, "allReduce", "sp"), (1, "reduceScatter", "no-sp"),
-                           (1, "reduceScatter", "sp")):
+    for zero, kind, sp in ((0, "all_reduce", "no-sp"), (0, "all_reduce", "sp"), (1, "reduce_scatter", "no-sp"),
+                           (1, "reduce_scatter", "sp")):
         plan = session.plan(LLAMA, f"--tp 2 --dp 2 --zero {zero} --{sp}")
         reductions = [i for p in plan["programs"] if p["name"].startswith("reduce") for i in p["instructions"]
                       if i["op"] == "collective"]

@@ -23,7 +23,7 @@ def test_17_tie_has_a_bucket_of_its_own(session):
         assert shared == ["transformer.wte.weight"], shared
     order = [i["kind"] + ("/stages" if i.get("stages") else "") for program in plan["programs"]
              if program["name"].startswith("reduce") for i in program["instructions"] if i["op"] == "collective"]
-    assert order.index("allReduce/stages") < order.index("reduceScatter"), order
+    assert order.index("all_reduce/stages") < order.index("reduce_scatter"), order
 
 
 def test_18_copies_stay_equal(session):

@@ -8,7 +8,7 @@ import numpy
 import models
 import reference
 from harness import LOSS, assert_equal, compare_layouts, instructions, main
-from models import GPT2, LLAMA
+from models import GPT2, LLAMA, QWEN3
 
 ODD = {"vocab_size": 37}  # over tp 4: 32 rows, 5 of 32, and two ranks of nothing but padding
 
@@ -22,6 +22,16 @@ def test_22_odd_vocabulary(session):
         for tp in (1, 2, 4):
             loss = session.train(config, f"--tp {tp} --sp" if tp > 1 else "--tp 1").log[0]["loss"]
             assert abs(loss - expected) <= LOSS * expected, f"tp {tp}: {loss}, without padding {expected}"
+
+
+# Two-dimensional tensor parallelism: h is split as well, so that tables and logits are resharded before the ops that
+# need to know which rows and columns of the vocabulary they hold.
+def test_22_vocabulary_of_resharded_tables(session):
+    rules = {"b": ["dp"], "g": ["tpg"], "f": ["tpg"], "v": ["tpg"], "h": ["tpr"]}
+    for config in (LLAMA, LLAMA | ODD, QWEN3):
+        one = session.train(config, "--tp 1")
+        for layout in ("--tp 4 --no-sp", "--tp 4 --no-sp --dp 2 --zero 1 --pp 2"):
+            assert_equal(one, session.train(config, layout, rules=rules), f"{config['model_type']} {layout}")
 
 
 # The padded size depends on the vocabulary alone; gradients of padded rows are exactly 0, or the norm over all rows

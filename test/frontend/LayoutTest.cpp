@@ -178,6 +178,21 @@ TEST(LayoutViolation, PositionsAreAnErrorOnlyWhenLearned) {
   EXPECT_NE(llama.warnings[0].find("--seq 128 exceeds max_position_embeddings = 64"), std::string::npos);
 }
 
+TEST(LayoutViolation, RotaryAnglesEnd) {
+  EXPECT_EQ(errorOf(tinyDecoder("llama"), {.seq = (1 << 22) + 1}),
+            "config.json: --seq 4194305 exceeds the 4194304 positions that rotary angles are computed for\n"
+            "  possible --seq: 1 to 4194304");
+  EXPECT_EQ(errorOf(tinyDecoder("llama"), {.seq = 1 << 22}), "");
+}
+
+TEST(LayoutViolation, BytesOfAStepFitIn64Bits) {
+  json config = with(tinyGpt2(), {{"n_positions", 1 << 30}, {"n_embd", 1 << 12}});
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 30, .mbs = 1 << 20, .gbs = 1 << 20}),
+            "config.json: --seq 1073741824 with 1048576 sequences: the bytes of a step exceed 64 bits\n"
+            "  possible --seq with as many sequences: 1 to 419430");
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 20, .mbs = 1, .gbs = 1}), "");
+}
+
 TEST(LayoutViolation, Batch) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 2, .mbs = 2, .gbs = 10}),
             "config.json: --gbs 10 is not mbs * dp * microbatches with mbs = 2, dp = 2\n"

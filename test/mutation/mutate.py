@@ -79,13 +79,21 @@ def write_batches(path, plan):
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
 def mutants(plan):
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
+    symbols = sorted({i["symbol"] for p in plan["programs"] for i in p["instructions"] if i["op"] == "rowKernel"})
     zeros = zero_results(plan)
+    yield "virtualStages + 1", (), lambda p: p.update(virtualStages=p["virtualStages"] + 1)
+    yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
+    yield "globalBatchSize halved", (), lambda p: p.update(globalBatchSize=p["globalBatchSize"] // 2)
+    yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)
     for p, program in enumerate(plan["programs"]):
         for i, instruction in enumerate(program["instructions"]):
             if instruction["op"] == "move" and (p, instruction["operands"][0]["segment"]) in zeros:
                 continue
             where, path = f"{program['name']}[{i}] {instruction['label']}", ("programs", p, "instructions")
             yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
+            if instruction["op"] == "rowKernel" and len(symbols) > 1:
+                other = symbols[symbols.index(instruction["symbol"]) - 1]
+                yield f"{where}: another kernel", (*path, i), lambda k, other=other: k.update(symbol=other)
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
     for n, parameter in enumerate(plan["parameters"]):
@@ -95,7 +103,7 @@ def mutants(plan):
         for kind, changes in (("buckets", bucket_mutants), ("inputs", input_mutants), ("chunks", chunk_mutants)):
             for n, one in enumerate(stage[kind]):
                 for what, change in changes(one):
-                    yield f"stages[{s}].{kind}[{n}] {one.get('name', one.get('kind'))}: {what}", ("stages", s, kind, n), change
+                    yield f"stages[{s}].{kind}[{n}] {one.get('name') or one.get('kind') or one.get('task')}: {what}", ("stages", s, kind, n), change
         for i in range(len(stage["schedule"])):
             step = stage["schedule"][i]
             where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step.get('microbatch', -1)}"
@@ -141,7 +149,7 @@ def collective_mutants(collective, sizes):
     # Again has an effect where the result is the source, except for a maximum: that of equal numbers is the number.
     if operands[0] == operands[1] and collective.get("reduce") != "max":
         yield "doubled", lambda i: i.update(chunk=i["chunk"], operands=i["operands"], again=True)
-    if collective["kind"] in ("allReduce", "reduceScatter"):
+    if collective["kind"] in ("all_reduce", "reduce_scatter"):
         other = "sum" if collective.get("reduce") == "max" else "max"
         yield f"reduces with {other}", lambda i: i.update(reduce=other)
     if "axes" in collective:
@@ -161,6 +169,8 @@ def axes_mutants(instruction, sizes):
 
 def attention_mutants(attention):
     yield "scale doubled", lambda i: i.update(scale=2 * i["scale"])
+    if attention["workspaceBytes"]:
+        yield "less workspace", lambda i: i.update(workspaceBytes=i["workspaceBytes"] - 64)
     yield "window of 2", lambda i: i.update(window=2)
     if attention.get("dropout"):
         yield "dropout doubled", lambda i: i.update(dropout=2 * i["dropout"])
@@ -226,10 +236,14 @@ def input_mutants(given):
 
 
 def chunk_mutants(chunk):
+    other = {"begin": "update", "forward": "backward", "backward": "forward", "input": "weight", "weight": "input",
+             "reduce": "begin", "update": "reduce"}[chunk["task"]]
+    yield f"is {other}", lambda k: k.update(task=other)
+    yield "of the next virtual stage", lambda k: k.update(virtualStage=k.get("virtualStage", 0) + 1)
     for c in range(len(chunk["calls"])):
         yield f"call {c} dropped", lambda k, c=c: k["calls"].pop(c)
     # The weight halves of blocks need nothing of one another.
-    if len(chunk["calls"]) > 1 and not chunk["name"].startswith("weight"):
+    if len(chunk["calls"]) > 1 and chunk["task"] != "weight":
         yield "calls reversed", lambda k: k["calls"].reverse()
 
 
@@ -274,7 +288,7 @@ def order_matters(stage, step, following):
         return False
     if step["kind"] != "run":
         return step["peer"] == following["peer"]
-    if stage["chunks"][step["chunk"]]["name"] == "begin":
+    if stage["chunks"][step["chunk"]]["task"] == "begin":
         return any(given["kind"] == "labels" for given in stage["inputs"])
     microbatches = {s.get("microbatch", -1) for s in (step, following)}
     return len(microbatches) == 1 or -1 in microbatches

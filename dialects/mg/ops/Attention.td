@@ -11,7 +11,7 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgRowSpace]> {
   }];
   let arguments = (ins Mg_F32:$x, Mg_I32:$positions, DenseF32ArrayAttr:$frequencies, UnitAttr:$inverse);
   let results = (outs Mg_F32:$y);
-  let rule = "~* n!, * -> * n";
+  let rule = "~* n!, .. -> * n";
   let hasVerifier = 1;
 }
 

@@ -1,4 +1,4 @@
-// Reshard: verifier.
+// Reshard and collectives: verifiers.
 #include "dialects/mg/Mg.h"
 
 using namespace mlir;
@@ -12,5 +12,73 @@ LogicalResult ReshardOp::verify() {
     return emitOpError("shape, element type and names must not change (reshard_c1)");
   if (before == after)
     return emitOpError("the layouts are equal (reshard_c2)");
+  for (Attribute axis : after.getPending()) {
+    bool wasPending = llvm::is_contained(before.getPending(), axis);
+    if (wasPending ? before.getReduction() != after.getReduction() : after.getReduction() != Reduction::sum)
+      return emitOpError() << "axis " << axis << " is pending as another reduction than before; reduce it "
+                           << "first (reshard_c3)";
+  }
   return success();
 }
+
+// --- collectives
+
+// `split`: the dimension of which each rank keeps its block; `concat`: the one in which blocks are put together.
+using Dimension = std::optional<int64_t>;
+
+static LogicalResult verifyShape(Operation *op, int64_t ranks, Dimension split, Dimension concat) {
+  auto value = tensorOf(op->getOperand(0)), result = tensorOf(op->getResult(0));
+  for (int64_t d = 0; d < value.getRank(); ++d) {
+    int64_t large = value.getDimSize(d), small = result.getDimSize(d);
+    if (d == concat)
+      std::swap(large, small);
+    int64_t factor = d == split || d == concat ? ranks : 1;
+    if (large % factor != 0 || large / factor != small)
+      return op->emitOpError() << "dimension " << d << " of size " << value.getDimSize(d) << " becomes "
+                               << result.getDimSize(d) << "; expected it "
+                               << (d == concat ? "multiplied" : "divided") << " by " << factor
+                               << " (collective_c3)";
+  }
+  return success();
+}
+
+static LogicalResult verifyCollective(Operation *op, Dimension split = {}, Dimension concat = {}) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  if (!mesh)
+    return op->emitOpError() << "stands in a module without " << kMeshAttr << " (mesh_c4)";
+  if (failed(mesh.verifyAxes([&] { return op->emitOpError(); }, axes)))
+    return failure();
+  auto value = tensorOf(op->getOperand(0)), result = tensorOf(op->getResult(0));
+  for (Dimension dim : {split, concat})
+    if (dim && (*dim < 0 || *dim >= value.getRank()))
+      return op->emitOpError() << "dimension " << *dim << " of a value of rank " << value.getRank()
+                               << " (collective_c1)";
+  if (split && split == concat)
+    return op->emitOpError() << "splits and concatenates dimension " << *split << " (collective_c1)";
+  LayoutAttr before = layoutOf(value), after = layoutOf(result);
+  if (!before || !after || before.getNames() != after.getNames() ||
+      value.getElementType() != result.getElementType())
+    return op->emitOpError(
+        "the result must have the names and the element type of the value (collective_c2)");
+  return verifyShape(op, mesh.sizeOf(axes), split, concat);
+}
+
+template <typename Op> static LogicalResult verifyReduction(Op op) {
+  if (op.getReduction() == "sum" || op.getReduction() == "max")
+    return success();
+  return op.emitOpError() << "reduction is '" << op.getReduction()
+                          << "'; expected sum or max (collective_c4)";
+}
+
+LogicalResult AllReduceOp::verify() {
+  return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this);
+}
+LogicalResult AllGatherOp::verify() { return verifyCollective(*this, {}, getDim()); }
+LogicalResult ReduceScatterOp::verify() {
+  return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this, getDim());
+}
+LogicalResult AllToAllOp::verify() { return verifyCollective(*this, getSplit(), getConcat()); }
+LogicalResult SliceOp::verify() { return verifyCollective(*this, getDim()); }
+LogicalResult DemoteOp::verify() { return verifyCollective(*this); }

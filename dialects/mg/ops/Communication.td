@@ -6,6 +6,7 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
   let description = [{
     1. shape, element type and names are equal (reshard_c1)
     2. the layouts differ (reshard_c2)
+    3. what is pending in the result was pending with the same reduction, or was complete and is a sum now (reshard_c3)
   }];
   let arguments = (ins Mg_Tensor:$value);
   let results = (outs Mg_Tensor:$result);
@@ -15,9 +16,18 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
 
 // Local programs: types are local, `axes` are primitive axes, first = major.
 class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure]> {
+  let description = [{
+    1. the axes are axes of the module's mg.mesh, each once (mesh_c4)
+    2. dim, split and concat are dimensions of the value, split and concat different ones (collective_c1)
+    3. the result has the names and the element type of the value (collective_c2)
+    4. its sizes are those of the value, but multiplied (concatenation) or divided (split) by the number of ranks along
+       the axes in the dimension named (collective_c3)
+    5. reduction is sum or max (collective_c4)
+  }];
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes);
   let results = (outs Mg_Tensor:$result);
   let assemblyFormat = "$value `over` $axes attr-dict `:` type($value) `->` type($result)";
+  let hasVerifier = 1;
 }
 def Mg_AllReduceOp : Mg_CollectiveOp<"all_reduce"> {
   let summary = "Reduction of the ranks' values along the axes; every rank gets the same bits";

@@ -144,12 +144,9 @@ LogicalResult AddOp::buildGradient(GradientBuilder &g) {
 // -----------------------------------------------------------------------------------------------------
 
 LogicalResult AccumulateOp::verify() {
-  for (Value value : getValues())
-    if (!sameNames(value, getResult()))
-      return emitOpError("operands and result must have the same names in the same order (accumulate_c1)");
   if (getSigns().size() != getValues().size() || getValues().empty() ||
       llvm::any_of(getSigns(), [](int64_t sign) { return sign != 1 && sign != -1; }))
-    return emitOpError("one sign, 1 or -1, per operand expected (accumulate_c2)");
+    return emitOpError("one sign, 1 or -1, per operand expected (accumulate_c1)");
   return success();
 }
 
@@ -208,7 +205,7 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
 // --- rename
 // ---------------------------------------------------------------------------------------------------------
 
-llvm::StringRef RenameOp::getRuleText() { return "~* -> *"; }
+llvm::StringRef RenameOp::getRuleText() { return "~.. -> .."; }
 
 AxisRule RenameOp::getAxisRule() {
   AxisRule rule = bindRule(getOperation(), getRuleText());

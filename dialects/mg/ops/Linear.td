@@ -15,7 +15,7 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient]> {
   }];
   let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
   let results = (outs Mg_F32:$result);
-  let rule = "~*, ~* -> *";
+  let rule = "~.., ~.. -> ..";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     double getFlops();
@@ -30,14 +30,13 @@ def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (add_c1)";
   let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
   let results = (outs Mg_F32:$result);
-  let rule = "&*, &* -> *";
+  let rule = "&.., &.. -> ..";
   let hasVerifier = 1;
 }
 
 def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRow]> {
   let summary = "Signed sum of equally named values: cotangents, loss terms";
-  let description = "1. all operands and the result have the same names in the same order (accumulate_c1)\n"
-                    "2. as many signs (1 or -1) as operands (accumulate_c2)";
+  let description = "1. as many signs (1 or -1) as operands (accumulate_c1)";
   let arguments = (ins Variadic<Mg_F32>:$values, DenseI64ArrayAttr:$signs);
   let results = (outs Mg_F32:$result);
   let rule = "&* -> *";
@@ -49,7 +48,7 @@ def Mg_SumOp : Mg_ComputeOp<"sum", [MgGradient, MgRow]> {
   let description = "1. the names of the result are names of the operand, in its order (sum_c1)";
   let arguments = (ins Mg_F32:$value);
   let results = (outs Mg_F32:$result);
-  let rule = "~* -> *";
+  let rule = "~.. -> ..";
   let hasVerifier = 1;
 }
 
@@ -58,7 +57,7 @@ def Mg_MulOp : Mg_ComputeOp<"mul", [MgGradient, MgRow]> {
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (mul_c1)";
   let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
   let results = (outs Mg_F32:$result);
-  let rule = "*, * -> *";
+  let rule = ".., .. -> ..";
   let hasVerifier = 1;
 }
 

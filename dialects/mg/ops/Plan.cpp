@@ -94,7 +94,7 @@ std::optional<RowSpace> KernelOp::getSpace() {
   return space;
 }
 
-LogicalResult KernelOp::verify() {
+LogicalResult KernelOp::verifyRegions() {
   Block &body = getBody().front();
   if (!getSpace())
     return emitOpError("the ops inside are not row ops over one space (kernel_c1)");

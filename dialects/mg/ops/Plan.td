@@ -73,7 +73,7 @@ def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Mg_Tensor>:$results);
   let assemblyFormat = "$body attr-dict `:` type($results)";
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1; // reads the ops inside, once they are verified
   let extraClassDeclaration = [{
     /// The space of all its ops; nothing when they do not merge.
     ::std::optional<::mgc::RowSpace> getSpace();

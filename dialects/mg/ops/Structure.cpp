@@ -36,8 +36,16 @@ static func::FuncOp lookupBlock(SymbolTableCollection &symbols, InstanceOp insta
   return symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, forward);
 }
 
+static bool returns(func::FuncOp block, StringRef what) {
+  return llvm::any_of(llvm::seq(block.getNumResults()), [&](unsigned i) {
+    auto kind = block.getResultAttrOfType<StringAttr>(i, kResultAttr);
+    return kind && kind == what;
+  });
+}
+
 LogicalResult ChainOp::verifyRegions() {
   SmallVector<Type> flow;
+  func::FuncOp last;
   SymbolTableCollection symbols;
   for (Operation &op : *getBody().begin()) {
     auto instance = dyn_cast<InstanceOp>(op);
@@ -52,7 +60,12 @@ LogicalResult ChainOp::verifyRegions() {
     if (instance.getCount() > 1 && inputs != outputs)
       return instance.emitOpError("a repeated block must return what it takes (chain_c1)");
     flow = outputs;
+    last = block;
   }
+  if (!last || !returns(last, "loss_sum") || !returns(last, "tokens"))
+    return emitOpError() << "ends with " << (last ? last.getName() : "no instance")
+                         << ", which does not return "
+                         << "loss_sum and tokens (chain_c2)";
   return success();
 }
 

@@ -79,3 +79,31 @@ mg.chain {
   // expected-error@+1 {{activations do not fit the results of the instance before (chain_c1)}}
   mg.instance @second
 }
+
+// -----
+
+func.func @only(%x: tensor<4xi32, #mg.layout<s>> {mg.data = "tokens"}) -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block}
+// expected-error@+1 {{ends with only, which does not return loss_sum and tokens (chain_c2)}}
+mg.chain { mg.instance @only }
+
+// -----
+
+// expected-error@+1 {{ends with no instance, which does not return loss_sum and tokens (chain_c2)}}
+mg.chain {}
+
+// -----
+
+func.func @maximum_taken_for_sum(%x: tensor<4xf32, #mg.layout<s, max [tp]>>) {
+  // expected-error@+1 {{axis "tp" is pending as another reduction than before; reduce it first (reshard_c3)}}
+  %0 = mg.reshard %x : tensor<4xf32, #mg.layout<s, max [tp]>> -> tensor<4xf32, #mg.layout<s, sum [tp]>>
+  return
+}
+
+// -----
+
+// Zeros on all ranks but one are a sum's neutral elements, not a maximum's.
+func.func @complete_demoted_to_maximum(%x: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{(reshard_c3)}}
+  %0 = mg.reshard %x : tensor<4xf32, #mg.layout<s>> -> tensor<4xf32, #mg.layout<s, max [tp]>>
+  return
+}

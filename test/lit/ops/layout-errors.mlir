@@ -17,3 +17,38 @@ func.func private @axis_split_and_pending(tensor<2xf32, #mg.layout<s [tp], sum [
 
 // expected-error@+1 {{(layout_c3)}}
 func.func private @too_few_names(tensor<2x2xf32, #mg.layout<s>>)
+
+// -----
+
+// expected-error@+1 {{axis 'dp' is named twice (mesh_c1)}}
+module attributes {mg.mesh = #mg.mesh<dp = 4, dp = 2>} {}
+
+// -----
+
+// expected-error@+1 {{axis 'dp' is named twice (mesh_c1)}}
+module attributes {mg.mesh = #mg.mesh<dp = 4, tp = 2, dp = [tp]>} {}
+
+// -----
+
+// expected-error@+1 {{axis 'r' is named twice (mesh_c1)}}
+module attributes {mg.mesh = #mg.mesh<dp = 4, tp = 2, r = [tp], r = [dp]>} {}
+
+// -----
+
+// expected-error@+1 {{axis 'tp' of extent 1; axes of a mesh have extent 2 or more (mesh_c2)}}
+module attributes {mg.mesh = #mg.mesh<tp = 1>} {}
+
+// -----
+
+// expected-error@+1 {{axis 'tp' of extent 4294967296 makes more than 2147483648 ranks (mesh_c2)}}
+module attributes {mg.mesh = #mg.mesh<dp = 2147483648, tp = 4294967296>} {}
+
+// -----
+
+// expected-error@+1 {{named axis 'r' lists 'cp', which is no axis of the mesh or stands there twice (mesh_c3)}}
+module attributes {mg.mesh = #mg.mesh<tp = 2, r = [cp]>} {}
+
+// -----
+
+// expected-error@+1 {{named axis 'r' lists 'tp', which is no axis of the mesh or stands there twice (mesh_c3)}}
+module attributes {mg.mesh = #mg.mesh<tp = 2, r = [tp, tp]>} {}

@@ -49,7 +49,7 @@ func.func @mul_name_of_rhs_only(%x: tensor<4xf32, #mg.layout<s>>, %y: tensor<8xf
 // -----
 
 func.func @accumulate_names(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<8x4xf32, #mg.layout<h, s>>) {
-  // expected-error@+1 {{operands and result must have the same names in the same order (accumulate_c1)}}
+  // expected-error@+1 {{* of the rule is bound to [s, h] and to [h, s] (rule_c1)}}
   %0 = mg.accumulate %x, %y {signs = array<i64: 1, 1>} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x4xf32, #mg.layout<h, s>>) -> tensor<4x8xf32, #mg.layout<s, h>>
   return
 }
@@ -57,7 +57,7 @@ func.func @accumulate_names(%x: tensor<4x8xf32, #mg.layout<s, h>>, %y: tensor<8x
 // -----
 
 func.func @accumulate_signs(%x: tensor<4xf32, #mg.layout<s>>) {
-  // expected-error@+1 {{one sign, 1 or -1, per operand expected (accumulate_c2)}}
+  // expected-error@+1 {{one sign, 1 or -1, per operand expected (accumulate_c1)}}
   %0 = mg.accumulate %x, %x {signs = array<i64: 1, 2>} : (tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
   return
 }

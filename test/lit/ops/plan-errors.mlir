@@ -132,3 +132,15 @@ mg.stage 0 begin @f reduce @f update @f {
     mg.run "begin" chunk -1 microbatch -1 buffers [] waits [0]
   }
 }
+
+// -----
+
+// What is inside is verified first.
+func.func @unverified_inside(%x: tensor<4xf32>) {
+  %0 = mg.kernel {
+    // expected-error@+1 {{a type without #mg.layout (rule_c1)}}
+    %1 = mg.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+    mg.yield %1 : tensor<4xf32>
+  } : tensor<4xf32>
+  return
+}

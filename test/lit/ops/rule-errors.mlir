@@ -65,3 +65,28 @@ func.func @max_pending_as_sum(%x: tensor<4x8xf32, #mg.layout<s, v [tp]>>) {
   %0 = mg.max %x {valid = 8} : (tensor<4x8xf32, #mg.layout<s, v [tp]>>) -> tensor<4xf32, #mg.layout<s, sum [tp]>>
   return
 }
+
+// -----
+
+// A map has the names of its operand: nothing is lost on the way.
+func.func @map_drops_a_dimension(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{* of the rule is bound to [s, h] and to [s] (rule_c1)}}
+  %0 = mg.gelu %x {form = "erf"} : (tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @statistics_of_other_rows(%x: tensor<4x8xf32, #mg.layout<s, h>>, %g: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{* of the rule is bound to [s] and to [b] (rule_c1)}}
+  %y, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<b>>)
+  return
+}
+
+// -----
+
+func.func @labels_of_other_rows(%x: tensor<4x8xf32, #mg.layout<s, v>>, %ids: tensor<4xi32, #mg.layout<b>>) {
+  // expected-error@+1 {{* of the rule is bound to [s] and to [b] (rule_c1)}}
+  %0 = mg.pick %x, %ids : (tensor<4x8xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<b>>) -> tensor<4xf32, #mg.layout<s>>
+  return
+}

@@ -65,4 +65,16 @@ func.func @coordinates(%ids: tensor<16xi32, #mg.layout<s>> {mg.data = "tokens"},
   %1 = mg.reshard %0 : tensor<16x8xf32, #mg.layout<s, h, sum [tp]>> -> tensor<16x8xf32, #mg.layout<s, h>>
   return %1 : tensor<16x8xf32, #mg.layout<s, h>>
 }
+
+// So does one whose table came from a reshard.
+// CHECK-LABEL: func.func @coordinates_of_resharded(
+// CHECK:         %[[T:.*]] = mg.all_gather %{{.*}} over ["dp"] {dim = 1
+// CHECK:         mg.embed %{{.*}}, %[[T]] {coordinates = {v = ["tp"]}}
+func.func @coordinates_of_resharded(%ids: tensor<16xi32, #mg.layout<s>> {mg.data = "tokens"}, %table: tensor<128x8xf32, #mg.layout<v [tp], h [dp]>> {mg.param = {tensor = "e"}})
+    -> tensor<16x8xf32, #mg.layout<s, h>> attributes {mg.block = "i", mg.pass = "forward"} {
+  %0 = mg.reshard %table : tensor<128x8xf32, #mg.layout<v [tp], h [dp]>> -> tensor<128x8xf32, #mg.layout<v [tp], h>>
+  %1 = mg.embed %ids, %0 : (tensor<16xi32, #mg.layout<s>>, tensor<128x8xf32, #mg.layout<v [tp], h>>) -> tensor<16x8xf32, #mg.layout<s, h, sum [tp]>>
+  %2 = mg.reshard %1 : tensor<16x8xf32, #mg.layout<s, h, sum [tp]>> -> tensor<16x8xf32, #mg.layout<s, h>>
+  return %2 : tensor<16x8xf32, #mg.layout<s, h>>
+}
 }

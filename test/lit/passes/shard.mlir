@@ -62,4 +62,28 @@ func.func @parallel_loss(%x: tensor<16x4x128xf32, #mg.layout<s, b, v>>, %labels:
   %loss, %lse = mg.cross_entropy %x, %labels, %weights {valid = 100} : (tensor<16x4x128xf32, #mg.layout<s, b, v>>, tensor<16x4xi32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>) -> (tensor<f32, #mg.layout<>>, tensor<16x4xf32, #mg.layout<s, b>>)
   return %loss : tensor<f32, #mg.layout<>>
 }
+
+// A pending maximum passes nothing, linear or not: it is reduced as a maximum where it is used.
+// CHECK-LABEL: func.func @scaled_maximum(
+// CHECK:         %[[MAX:.*]] = mg.max {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp], max [tp]>>
+// CHECK:         %[[DONE:.*]] = mg.reshard %[[MAX]] : {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp]>>
+// CHECK:         mg.scale %[[DONE]] {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp]>>
+func.func @scaled_maximum(%x: tensor<16x4x128xf32, #mg.layout<s, b, v>>) -> tensor<16x4xf32, #mg.layout<s, b>> attributes {mg.block = "scaled", mg.pass = "forward"} {
+  %m = mg.max %x {valid = 100} : (tensor<16x4x128xf32, #mg.layout<s, b, v>>) -> tensor<16x4xf32, #mg.layout<s, b>>
+  %y = mg.scale %m {factor = 2.0} : (tensor<16x4xf32, #mg.layout<s, b>>) -> tensor<16x4xf32, #mg.layout<s, b>>
+  return %y : tensor<16x4xf32, #mg.layout<s, b>>
+}
+
+// Nor does a sum of maxima, or a result that may stay pending, take it for a sum.
+// CHECK-LABEL: func.func @accumulated_maximum(
+// CHECK-SAME:    -> (tensor<16x4xf32, #mg.layout<s, b [dp]>> {mg.result = "grad"}, tensor<16x4xf32, #mg.layout<s, b [dp]>> {mg.result = "grad"})
+// CHECK:         %[[MAX:.*]] = mg.max
+// CHECK:         %[[DONE:.*]] = mg.reshard %[[MAX]] : {{.*}} -> tensor<16x4xf32, #mg.layout<s, b [dp]>>
+// CHECK:         mg.accumulate %[[DONE]], %[[DONE]]
+func.func @accumulated_maximum(%x: tensor<16x4x128xf32, #mg.layout<s, b, v>>)
+    -> (tensor<16x4xf32, #mg.layout<s, b>> {mg.result = "grad"}, tensor<16x4xf32, #mg.layout<s, b>> {mg.result = "grad"}) attributes {mg.block = "accumulated", mg.pass = "forward"} {
+  %m = mg.max %x {valid = 100} : (tensor<16x4x128xf32, #mg.layout<s, b, v>>) -> tensor<16x4xf32, #mg.layout<s, b>>
+  %y = mg.accumulate %m, %m {signs = array<i64: 1, 1>} : (tensor<16x4xf32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>) -> tensor<16x4xf32, #mg.layout<s, b>>
+  return %y, %m : tensor<16x4xf32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>
+}
 }

@@ -1,6 +1,8 @@
 // That a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings
 // its own, so it is not built with one.
+#include "runtime/kernels/Gemm.h"
 #include "test/runtime/exec/HandMadePlans.h"
+#include "test/runtime/kernels/AttentionReference.h"
 
 #include <atomic>
 #include <cstddef>
@@ -65,6 +67,30 @@ TEST(Allocation, noneInAStep) {
       ASSERT_TRUE(engine->step(step, batch, StepScalars{}, beforeUpdate).isOk());
     EXPECT_EQ(count.count(), 0) << threads << " threads";
     EXPECT_EQ(calls, 5);
+  }
+}
+
+// The library calls, which the plan above has none of.
+TEST(Allocation, noneInAttentionAndProducts) {
+  plan::Attention shape;
+  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16;
+  AttentionProblem x(shape);
+  x.run(1);
+  plan::Attention backward = x.a, forward = x.a;
+  forward.backward = false;
+  std::vector<char> workspace(attentionWorkspaceBytes(backward) + plan::kAlignment);
+  char *aligned = workspace.data();
+  aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
+  const AttentionOperands operands{
+      x.q.data(),       x.k.data(),  x.v.data(),   x.queryPositions.data(), x.keyPositions.data(),
+      x.samples.data(), x.o.data(),  x.lse.data(), x.outputGradient.data(), x.dq.data(),
+      x.dk.data(),      x.dv.data(), aligned};
+  for (int threads : {1, 2}) {
+    const AllocationCount count;
+    attention(forward, operands, x.scalars, threads);
+    attention(backward, operands, x.scalars, threads);
+    gemm({.m = 50, .n = 16, .k = 30}, x.q.data(), x.k.data(), x.dq.data(), threads);
+    EXPECT_EQ(count.count(), 0) << threads << " threads";
   }
 }
 

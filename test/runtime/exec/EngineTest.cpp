@@ -152,8 +152,8 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
     plan::Collective collective;
     collective.chunk = 16;
     collective.stages = {0, 1};
-    meet[stage] = addChunk(plan, stage, "forward.0", ProgramBuilder("meet", {64}).add(collective, {0, 0}),
-                           {to.resultsOffset});
+    meet[stage] = addChunk(plan, stage, plan::Task::forward,
+                           ProgramBuilder("meet", {64}).add(collective, {0, 0}), {to.resultsOffset});
   }
   const int64_t a = buffers[0], b = buffers[1];
   plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),

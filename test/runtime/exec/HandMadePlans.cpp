@@ -81,10 +81,10 @@ plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::v
   return kernel;
 }
 
-int64_t addChunk(plan::Plan &plan, int64_t stage, const std::string &name, const ProgramBuilder &program,
+int64_t addChunk(plan::Plan &plan, int64_t stage, plan::Task task, const ProgramBuilder &program,
                  const std::vector<int64_t> &offsets) {
   plan::Chunk chunk;
-  chunk.name = name;
+  chunk.task = task;
   plan::Call call;
   call.program = static_cast<int64_t>(plan.programs.size());
   for (size_t i = 0; i < offsets.size(); ++i) {
@@ -216,23 +216,25 @@ void PipelineBuilder::buildFirstStage() {
   addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
-  const int64_t begin = addChunk(
-      plan, 0, "begin", ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
-      {wGradient, stage.resultsOffset});
-  const int64_t forward = addChunk(plan, 0, "forward.0",
+  const int64_t begin =
+      addChunk(plan, 0, plan::Task::begin,
+               ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
+               {wGradient, stage.resultsOffset});
+  const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
                                        .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
                                    {-1, w, -2});
-  const int64_t backward = addChunk(plan, 0, "backward.0",
+  const int64_t backward = addChunk(plan, 0, plan::Task::backward,
                                     ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
                                         .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
                                     {-1, -2, wGradient});
   ProgramBuilder reduceProgram("reduce.first", {kLine, wBytes});
   reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
   reduceResults(reduceProgram);
-  const int64_t reduce = addChunk(plan, 0, "reduce", reduceProgram, {stage.resultsOffset, wGradient});
+  const int64_t reduce =
+      addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
   const int64_t update = addChunk(
-      plan, 0, "update",
+      plan, 0, plan::Task::update,
       ProgramBuilder("update", {wBytes, wBytes, kLine, kLine}).add(rowKernel("descend", s), {0, 1, 2, 3}),
       {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset});
 
@@ -265,17 +267,18 @@ void PipelineBuilder::buildLastStage() {
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
-  const int64_t begin = addChunk(
-      plan, 1, "begin", ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}), {stage.resultsOffset});
+  const int64_t begin =
+      addChunk(plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
+               {stage.resultsOffset});
   const int64_t loss =
-      addChunk(plan, 1, "forward.0",
+      addChunk(plan, 1, plan::Task::forward,
                ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
                    .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
                {-1, -2, -3, stage.resultsOffset});
   ProgramBuilder reduceProgram("reduce.last", {kLine});
   reduceResults(reduceProgram);
-  const int64_t reduce = addChunk(plan, 1, "reduce", reduceProgram, {stage.resultsOffset});
-  const int64_t update = addChunk(plan, 1, "update", ProgramBuilder("update.last", {}), {});
+  const int64_t reduce = addChunk(plan, 1, plan::Task::reduce, reduceProgram, {stage.resultsOffset});
+  const int64_t update = addChunk(plan, 1, plan::Task::update, ProgramBuilder("update.last", {}), {});
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
   steps.push_back(runStep(begin));
@@ -317,7 +320,7 @@ Bundle::Bundle(int64_t dp) : pipeline_(makePipelinePlan(dp)) {
 }
 
 GlobalBatch makeBatch(const plan::Plan &plan, int64_t step) {
-  GlobalBatch batch(plan);
+  GlobalBatch batch = GlobalBatch::create(plan).take();
   for (int64_t i = 0; i < static_cast<int64_t>(batch.tokens.size()); ++i) {
     batch.tokens[i] = static_cast<int32_t>((i * 7 + step * 13 + i / 5) % plan.vocabulary);
     batch.labels[i] = i % 11 == 3 ? kIgnoredLabel : static_cast<int32_t>(i % plan.vocabulary);

@@ -36,7 +36,7 @@ plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::v
 
 // Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets; an
 // offset below 0 is slot -1 - offset of the chunk. Returns the chunk's index in the stage.
-int64_t addChunk(plan::Plan &plan, int64_t stage, const std::string &name, const ProgramBuilder &program,
+int64_t addChunk(plan::Plan &plan, int64_t stage, plan::Task task, const ProgramBuilder &program,
                  const std::vector<int64_t> &offsets);
 
 plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<int64_t> slots = {},

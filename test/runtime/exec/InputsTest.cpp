@@ -24,7 +24,7 @@ plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t strid
 
 template <typename T = int32_t>
 std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
-  GlobalBatch batch(plan);
+  GlobalBatch batch = GlobalBatch::create(plan).take();
   for (size_t i = 0; i < batch.tokens.size(); ++i) {
     batch.tokens[i] = static_cast<int32_t>(10 * (i / 4) + i % 4); // 10 * sample + position
     batch.labels[i] = i % 4 == 3 ? kIgnoredLabel : batch.tokens[i] + 1;

@@ -4,6 +4,7 @@
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <cstring>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -22,11 +23,17 @@ public:
     for (int64_t bytes : program.program.segmentBytes)
       offsets_.push_back(layout.place("activations", bytes));
     layout.finish(stage);
-    const int64_t chunk = addChunk(plan_, 0, "forward.0", program, offsets_);
+    const int64_t chunk = addChunk(plan_, 0, plan::Task::forward, program, offsets_);
     stage.chunks[chunk].calls[0].instance = instance;
     stage.schedule = {runStep(chunk, 0)};
   }
   void load(EngineOptions options = {}) { engine_ = makeEngine(plan_, std::move(options)); }
+  std::string loadError() const { // "": none
+    const std::unique_ptr<Device> device = makeCpuDevice();
+    const std::string bundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
+    const Result<std::unique_ptr<Engine>> engine = Engine::create(plan_, bundle, *device);
+    return engine.isOk() ? "" : engine.status().message();
+  }
   void run() {
     Result<StepResult> result = engine_->step(0, makeBatch(plan_, 0), StepScalars{});
     ASSERT_TRUE(result.isOk()) << result.status().message();
@@ -222,6 +229,25 @@ TEST(Instructions, attentionGetsItsOperandsAndScalars) {
       EXPECT_TRUE(same(11, direct.dv)) << rank;
     }
   }
+}
+
+// A kernel writes what it needs: a plan that gives it less, or no whole vectors, is refused before it runs.
+TEST(Instructions, attentionWorkspacesThatDoNotFitAreRefused) {
+  plan::Attention attention;
+  attention.s = 4, attention.t = 4, attention.b = 1, attention.g = 1, attention.r = 1, attention.d = 4;
+  attention.workspaceBytes = attentionWorkspaceBytes(attention);
+  const auto messageOf = [](const plan::Attention &a, int64_t workspaceOffset) {
+    const int64_t bytes = attentionWorkspaceBytes(a) + workspaceOffset;
+    ProgramBuilder builder("p", {64, 64, 64, 16, 16, 64, 16, bytes});
+    builder.add(a, {0, 1, 2, 3, 4, 5, 6, 7});
+    builder.program.instructions[0].operands[7].offset = workspaceOffset;
+    OneProgram program({}, builder);
+    return program.loadError();
+  };
+  EXPECT_EQ(messageOf(attention, 0), "");
+  EXPECT_NE(messageOf(attention, 4).find("the workspace lies at"), std::string::npos);
+  --attention.workspaceBytes;
+  EXPECT_NE(messageOf(attention, 0).find("expected at least"), std::string::npos);
 }
 
 } // namespace

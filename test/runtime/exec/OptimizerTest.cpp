@@ -93,9 +93,47 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
   OptimizerOptions options;
   options.clipGrad = 0.5;
   const StepScalars scalars = stepScalars(options, 0.25, 2);
-  const StepScalars expected = {
-      0.25f, 0.9f, 0.999f, 1e-8f, 0.01f, 0.5f, float(1 - 0.9 * 0.9 * 0.9), float(1 - std::pow(0.999, 3))};
+  const StepScalars expected = {0.25f,
+                                0.9f,
+                                0.999f,
+                                1e-8f,
+                                0.01f,
+                                0.5f,
+                                float(1 - std::pow(double(0.9f), 3)),
+                                float(1 - std::pow(double(0.999f), 3))};
   EXPECT_EQ(scalars, expected);
+}
+
+// v after t steps of gradients g is (1 - beta2^t) g^2 with the beta2 the update has: the correction must give g^2.
+TEST(Optimizer, theCorrectionUndoesWhatTheUpdateDoes) {
+  for (double beta2 : {0.95, 0.999, 1 - 1e-7}) {
+    OptimizerOptions options;
+    options.beta2 = beta2;
+    double v = 0;
+    for (int64_t step = 0; step < 20; ++step) {
+      const StepScalars scalars = stepScalars(options, 0.1, step);
+      v = scalars[2] * v + (1 - double(scalars[2])) * 9;
+      EXPECT_NEAR(v / scalars[7], 9, 1e-5) << beta2 << " step " << step;
+    }
+  }
+}
+
+TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
+  const auto refusal = [](auto change) {
+    OptimizerOptions options;
+    change(options);
+    return checkOptimizer(options, 10).message();
+  };
+  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrDecayIters = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrList = std::vector<double>(10, 1e39); }).find("--lr-list: rate 0"),
+            std::string::npos);
 }
 
 } // namespace

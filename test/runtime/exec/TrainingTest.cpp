@@ -147,6 +147,33 @@ TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
   EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
 }
 
+// The log's disk fills; what was trained is in --save all the same.
+TEST(Training, aLogThatFailsDoesNotLoseTheWeights) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.log = "/dev/full";
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_TRUE(fails(train(options, recorder, interrupt),
+                    {"/dev/full: cannot be written", "the weights after 1 steps are in " + *options.save}));
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+TEST(Training, savesAtIntervals) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 5;
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  std::vector<bool> saved; // when step i is done, is there a checkpoint of the steps before?
+  recorder.onStep = [&](const TrainingStep &) { saved.push_back(Checkpoint::open(*options.save).isOk()); };
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(saved, (std::vector<bool>{false, false, true, true, true}));
+}
+
 TEST(Training, abortEndsInTheMiddleAndSavesNothing) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);

@@ -34,7 +34,7 @@ std::string npy(const char *descr, const std::string &shape, const std::string &
 std::vector<GlobalBatch> batches(DataSource &source, const Plan &plan, int64_t steps) {
   std::vector<GlobalBatch> all;
   for (int64_t step = 0; step < steps; ++step) {
-    all.emplace_back(plan);
+    all.push_back(GlobalBatch::create(plan).take());
     EXPECT_TRUE(isOk(source.batch(step, all.back())));
   }
   return all;
@@ -175,11 +175,11 @@ TEST(Data, aStepIsTheSameHoweverItIsReached) {
   std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan);
   std::vector<GlobalBatch> all = batches(*source, plan, 120);
   for (int64_t step : {119, 3, 60}) {
-    GlobalBatch again(plan);
+    GlobalBatch again = GlobalBatch::create(plan).take();
     ASSERT_TRUE(isOk(openOk(dir.path("t.bin"), plan)->batch(step, again)));
     EXPECT_EQ(again.tokens, all[step].tokens);
   }
-  GlobalBatch batch(plan);
+  GlobalBatch batch = GlobalBatch::create(plan).take();
   EXPECT_TRUE(fails(source->batch(-1, batch), {"step -1"}));
   EXPECT_TRUE(fails(source->batch(INT64_MAX, batch), {"63 bits"}));
 }

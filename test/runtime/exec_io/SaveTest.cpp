@@ -7,6 +7,7 @@
 #include "test/runtime/exec_io/TestPlan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace mgc;
@@ -179,20 +180,50 @@ TEST(SaveWeights, aDirectoryInTheWayIsRefusedBeforeAnythingIsReplaced) {
   EXPECT_EQ(sample(dir.path()), sampleOf(1));
 }
 
+TEST(SaveWeights, refusesValuesThatAreNotFinite) {
+  Plan plan = makePlan({2, 2, 2, 1});
+  for (float value : {INFINITY, -INFINITY, NAN}) {
+    TempDir dir;
+    initAndSave(plan, 1, dir.path());
+    Memory memory(plan);
+    ASSERT_TRUE(isOk(initWeights(plan, 2, memory.arenas())));
+    for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+      if (plan::stageOf(plan.mesh, rank) == 0)
+        memory.value(plan, rank, plan.parameters[7])[4] = value;
+    EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
+                      {"parameter h.0.ln.weight: element 4 on rank 0 is"}));
+    EXPECT_EQ(sample(dir.path()), sampleOf(1));
+  }
+}
+
 TEST(Replacement, aRenameThatFailsTakesTheNewFilesAway) {
   TempDir dir;
   dir.write("model.safetensors", "old");
   dir.write("config.json", "old");
-  Replacement replacement(dir.path());
-  ASSERT_TRUE(isOk(replacement.addText("config.json", "new")));
-  ASSERT_TRUE(isOk(replacement.addText("model-00001-of-00001.safetensors", "new")));
-  ASSERT_TRUE(isOk(replacement.addText("model.safetensors.index.json", "{}")));
-  // Only now, after the names were found free.
-  std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
-  EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors.index.json", "cannot rename"}));
-  EXPECT_FALSE(dir.list().contains("model-00001-of-00001.safetensors"));
+  {
+    Replacement replacement(dir.path());
+    ASSERT_TRUE(isOk(replacement.addText("config.json", "new")));
+    ASSERT_TRUE(isOk(replacement.addText("model-00001-of-00001.safetensors", "new")));
+    ASSERT_TRUE(isOk(replacement.addText("model.safetensors.index.json", "{}")));
+    // Only now, after the names were found free.
+    std::filesystem::create_directories(dir.path("model.safetensors.index.json/in-the-way"));
+    EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors.index.json", "cannot rename"}));
+  }
+  EXPECT_EQ(dir.list(),
+            (std::set<std::string>{"config.json", "model.safetensors", "model.safetensors.index.json"}));
   EXPECT_EQ(dir.read("model.safetensors"), "old");
   EXPECT_EQ(dir.read("config.json"), "old");
+}
+
+// Readers prefer model.safetensors: while it stays, the shards beside it are not the checkpoint.
+TEST(Replacement, anOldFileThatCannotBeRemovedIsAnError) {
+  TempDir dir;
+  dir.write("model.safetensors", "old");
+  Replacement replacement(dir.path());
+  ASSERT_TRUE(isOk(replacement.addText("model.safetensors.index.json", "{}")));
+  std::filesystem::remove(dir.path("model.safetensors"));
+  std::filesystem::create_directories(dir.path("model.safetensors/in-the-way"));
+  EXPECT_TRUE(fails(replacement.commit(), {"model.safetensors: cannot be removed"}));
 }
 
 TEST(SaveWeights, refusesReplicasThatDiffer) {

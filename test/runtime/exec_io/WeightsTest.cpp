@@ -139,6 +139,26 @@ TEST(LoadWeights, takesATiedEmbeddingFromItsOtherName) {
   EXPECT_EQ(memory.value(plan, 0, plan.parameters[0])[3], fileValue("lm_head.weight", 3));
 }
 
+// Layers or biases that the model has not make another model of the checkpoint.
+TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  std::map<std::string, std::vector<int64_t>> shapes = tensorShapes(plan);
+  shapes["h.0.attn.bias"] = {1, 1, 4, 4}; // buffers, not weights
+  shapes["h.0.rotary_emb.inv_freq"] = {2};
+  writeCheckpoint(dir.path("buffers.safetensors"), shapes);
+  shapes["h.7.mlp.c_fc.bias"] = {3};
+  writeCheckpoint(dir.path("more.safetensors"), shapes);
+  Result<Checkpoint> buffers = Checkpoint::open(dir.path("buffers.safetensors")),
+                     more = Checkpoint::open(dir.path("more.safetensors"));
+  Memory memory(plan);
+  EXPECT_TRUE(isOk(loadWeights(plan, *buffers, memory.arenas())));
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *more, memory.arenas()),
+            {"1 tensors do not fit", "h.7.mlp.c_fc.bias: not in the model", "--ignore-extra-weights"}));
+  EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
+}
+
 TEST(LoadWeights, skipsRanksOfOtherProcesses) {
   TempDir dir;
   Plan plan = makePlan({1, 2, 1, 1});

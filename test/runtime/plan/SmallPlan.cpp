@@ -160,9 +160,9 @@ StagePlan makeStage(int64_t stage) {
   plan.resultsOffset = 3168;
   plan.layersBegin = stage;
   plan.layersEnd = stage + 1;
-  Chunk forward{.name = "forward.0", .slots = {"saved"}, .slotBytes = {1024}};
+  Chunk forward{.task = Task::forward, .slots = {"saved"}, .slotBytes = {1024}};
   forward.calls = {{.program = 0, .instance = stage, .segments = {{0, 0}, {-1, 1920}}}};
-  Chunk reduce{.name = "reduce"};
+  Chunk reduce{.task = Task::reduce};
   reduce.calls = {{.program = 1, .instance = 0, .segments = {{-1, 256}}}};
   plan.chunks = {forward, reduce};
   using Kind = ScheduleStep::Kind;

@@ -51,7 +51,7 @@ template <typename T> T &body(Plan &plan, SmallInstruction index) {
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 2; }, "version: found 2, expected 1"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 2"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -232,9 +232,9 @@ const Broken kCollectives[] = {
     {"Outer", [](Plan &plan) { body<Collective>(plan, kAllGather).outer = -1; },
      "programs[0].instructions[5]: outer = -1 must be"},
     {"AllReduceOuter", [](Plan &plan) { body<Collective>(plan, kAllReduce).outer = 2; },
-     "programs[0].instructions[4]: outer = 2, but allReduce has outer = 1"},
+     "programs[0].instructions[4]: outer = 2, but all_reduce has outer = 1"},
     {"Middle", [](Plan &plan) { body<Collective>(plan, kAllGather).middle = 2; },
-     "programs[0].instructions[5]: middle = 2, but only allToAll has a middle"},
+     "programs[0].instructions[5]: middle = 2, but only all_to_all has a middle"},
     {"Axes", [](Plan &plan) { body<Collective>(plan, kAllGather).axes = {"xp"}; },
      "programs[0].instructions[5]: axis 'xp' is not in the mesh"},
     {"AxesAndStages", [](Plan &plan) { body<Collective>(plan, kAllGather).stages = {0, 1}; },
@@ -343,6 +343,20 @@ const Broken kChunks[] = {
      "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 4"},
 };
 
+const Broken kTasks[] = {
+    {"VirtualStage", [](Plan &plan) { plan.stages[0].chunks[0].virtualStage = 1; },
+     "stages[0].chunks[0]: virtualStage 1 of 'forward' is not one of 1"},
+    {"VirtualStageNegative", [](Plan &plan) { plan.stages[0].chunks[0].virtualStage = -1; },
+     "stages[0].chunks[0]: virtualStage -1 of 'forward' is not one of 1"},
+    {"VirtualStageOfReduce", [](Plan &plan) { plan.stages[0].chunks[1].virtualStage = 1; },
+     "stages[0].chunks[1]: virtualStage 1 of 'reduce' is not one of 1"},
+    {"VirtualStages", [](Plan &plan) { plan.virtualStages = kMax; },
+     "stages[0].chunks: 1 chunks are forward, expected one for each of the 9223372036854775807 virtual "
+     "stages"},
+    {"SecondForward", [](Plan &plan) { plan.stages[0].chunks[1].task = Task::forward; },
+     "stages[0].chunks[1]: a second chunk 'forward.0'"},
+};
+
 const Broken kSchedules[] = {
     {"Microbatch", [](Plan &plan) { plan.stages[0].schedule[0].microbatch = 2; },
      "stages[0].schedule[0]: microbatch 2 is neither -1 nor one of 2"},
@@ -352,6 +366,10 @@ const Broken kSchedules[] = {
      "stages[0].schedule[1]: waits for step -1"},
     {"RunChunk", [](Plan &plan) { plan.stages[0].schedule[0].chunk = 2; },
      "stages[0].schedule[0]: chunk 2 is not one of 2"},
+    {"RunForNone", [](Plan &plan) { plan.stages[0].schedule[0].microbatch = -1; },
+     "stages[0].schedule[0]: chunk 'forward.0' runs for microbatch -1"},
+    {"RunOnceForOne", [](Plan &plan) { plan.stages[0].schedule.back().microbatch = 0; },
+     "stages[0].schedule[6]: chunk 'reduce' runs for microbatch 0"},
     {"RunTwice", [](Plan &plan) { plan.stages[0].schedule[3].microbatch = 0; },
      "stages[0].schedule[3]: chunk 'forward.0' runs twice for microbatch 0"},
     {"RunNever", [](Plan &plan) { plan.stages[0].schedule.pop_back(); },
@@ -400,6 +418,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), nameOf)
 INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), nameOf);
 INSTANTIATE_TEST_SUITE_P(Stages, Verify, testing::ValuesIn(kStages), nameOf);
 INSTANTIATE_TEST_SUITE_P(Chunks, Verify, testing::ValuesIn(kChunks), nameOf);
+INSTANTIATE_TEST_SUITE_P(Tasks, Verify, testing::ValuesIn(kTasks), nameOf);
 INSTANTIATE_TEST_SUITE_P(Schedules, Verify, testing::ValuesIn(kSchedules), nameOf);
 
 } // namespace
