@@ -29,9 +29,8 @@ public:
 
 private:
   static Result<TaskKind> kindOf(StringRef pass) {
-    for (int64_t kind = 0; kind < kTaskKinds; ++kind)
-      if (pass == nameOf(TaskKind(kind)))
-        return TaskKind(kind);
+    if (std::optional<TaskKind> kind = plan::taskNamed(pass))
+      return *kind;
     return errorf("runs {}, which is no pass", pass.str());
   }
 

@@ -58,7 +58,7 @@ private:
       for (const auto *uses : {&step.reads, &step.writes})
         for (const schedule::BufferUse &use : *uses)
           offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
-      RunOp::create(builder_, loc, schedule::nameOf(step.task.kind), step.task.chunk, step.task.microbatch,
+      RunOp::create(builder_, loc, plan::nameOf(step.task.kind), step.task.chunk, step.task.microbatch,
                     offsets, step.waits);
       return;
     }

@@ -38,10 +38,11 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
 }
 
 // Module attributes.
-inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
-inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // dictionary: compiler/shard/Placement.h
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/architecture.md
-inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
+inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh"; // #mg.mesh
+inline constexpr llvm::StringLiteral kPlacementAttr =
+    "mg.placement";                                                 // dictionary: compiler/shard/Placement.h
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/architecture.md
+inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"

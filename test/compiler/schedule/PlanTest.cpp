@@ -50,7 +50,8 @@ plan::Plan planOf(const Problem &problem, const Solution &solution) {
       bool isNew = out.chunk == int64_t(chunks.size());
       if (isNew) {
         chunks.push_back(task);
-        stage.chunks.emplace_back().name = fmt::format("{}.{}", nameOf(task.kind), task.chunk);
+        stage.chunks.emplace_back().task = task.kind;
+        stage.chunks.back().virtualStage = std::max<int64_t>(task.chunk, 0);
         bool meetsAll = task.kind == TaskKind::reduce;
         if (meetsAll || (task.kind == TaskKind::update && (s == 0 || s == pp - 1)))
           stage.chunks.back().calls = {{meetsAll ? 0 : 1, 0, {{-1, list.bytes}}}};
@@ -148,7 +149,7 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       plan.parameters[b].name = b ? "b" : "a";
       plan.parameters[b].places.push_back({s, b, 0});
       begin.calls.push_back({3, 0, {{-1, offset + 64}}});
-      for (int64_t buffer : {0, 128, 192})
+      for (int64_t buffer : {0, 64, 128, 192})
         update.calls.push_back({3, 0, {{-1, offset + buffer}}});
     }
     for (int64_t b : order[s])
@@ -187,7 +188,7 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
         plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
         std::swap(begin.calls, chunkOf(stage, isRun).calls);
       },
-      "with 16 elements is bound by no call that runs before the microbatches");
+      "with 16 elements is bound by no call of begin");
   refuses(
       [&](plan::StagePlan &stage) {
         plan::Chunk &update = stage.chunks[stage.schedule.back().chunk], &run = chunkOf(stage, isRun);
