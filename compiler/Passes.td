@@ -55,7 +55,7 @@ def Schedule : Pass<"mg-schedule", "::mlir::ModuleOp"> {
   let summary = "One ordered list of steps per stage";
   let description = [{
     Takes the bytes of each chunk's buffers and the schedule that mg.training names; gives mg.schedule per stage, with
-    the waits and places of all buffers, proved by the schedule's verifier.
+    the waits and places of all buffers.
   }];
   let constructor = "::mgc::createSchedulePass()";
   let dependentDialects = ["::mgc::MgDialect"];

@@ -68,6 +68,21 @@ static Status dump(ModuleOp module, size_t index, const std::filesystem::path &d
   return writeModule(module, (directory / name).string());
 }
 
+// What came from a file, and is not about the whole module, says where in it.
+static std::string textOf(Diagnostic &diagnostic, Location module) {
+  auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+  return place && diagnostic.getLocation() != module
+             ? fmt::format("line {}: {}", place.getLine(), diagnostic.str())
+             : diagnostic.str();
+}
+
+static LogicalResult runPasses(ModuleOp module, const Phase &phase) {
+  PassManager pm(module.getContext());
+  pm.enableVerifier(false); // verifyForm comes after it
+  phase.build(pm);
+  return pm.run(module);
+}
+
 static LogicalResult verifyForm(ModuleOp module, size_t index) {
   if (failed(verify(module)))
     return failure();
@@ -97,15 +112,11 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   std::string messages;
   ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      messages += (messages.empty() ? "" : "\n") + diagnostic.str();
+      messages += (messages.empty() ? "" : "\n") + textOf(diagnostic, module.getLoc());
     return success();
   });
   for (size_t i = first; i <= last; ++i) {
-    PassManager pm(module.getContext());
-    pm.enableVerifier(false); // verifyForm does it
-    if (i > first)
-      phases()[i].build(pm);
-    if (failed(pm.run(module)))
+    if (i > first && failed(runPasses(module, phases()[i])))
       return errorf("phase {}: {}", phases()[i].name.str(), messages);
     if (failed(verifyForm(module, i)))
       return errorf("the module in phase {} does not verify: {}", phases()[i].name.str(), messages);

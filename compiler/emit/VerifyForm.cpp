@@ -28,13 +28,12 @@ LogicalResult verifyResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp()))
-      return function.emitOpError() << "result " << i
-                                    << " is added to its place, but is made by no mg.einsum or mg.kernel";
+      return errorIn(function) << "result " << i
+                               << " is added to its place, but is made by no mg.einsum or mg.kernel";
     if (result.activation < 0 &&
         (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
-      return function.emitOpError() << "result " << i
-                                    << " is an argument or another result; expected a value "
-                                    << "with memory of its own";
+      return errorIn(function) << "result " << i << " is an argument or another result; expected a value "
+                               << "with memory of its own";
   }
   return success();
 }
@@ -166,11 +165,13 @@ private:
     for (auto [name, bytes] : inputs) {
       auto facts = map.getAs<DictionaryAttr>(name);
       int64_t stride = facts ? intIn(facts, "stride") : 0;
+      int64_t offset = facts ? intIn(facts, "offset") : -1;
       bool repeats = stride == 0 && (*findDataKind(name))->isPosition;
-      add("input " + name.str(), facts ? intIn(facts, "offset") : -1,
-          repeats          ? bytes
-          : stride < bytes ? -1
-                           : checkedAdd(checkedMultiply(stride, microbatches - 1), bytes));
+      if (repeats || stride >= bytes)
+        add("input " + name.str(), offset, checkedAdd(checkedMultiply(stride, microbatches - 1), bytes));
+      else
+        add("input " + name.str() + ", whose stride is below the bytes of a microbatch,", offset,
+            std::nullopt);
     }
   }
 

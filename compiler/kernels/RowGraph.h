@@ -17,9 +17,9 @@
 //   graph.store(y, result);
 //
 // The kernel's operands are the pointers in order of addOperand, its scalars the i64 numbers of scalar(i).
-// In-place use is allowed where it is element by element: an iteration loads all it needs before it stores,
-// and all stores of a row follow all passes that read it. `accumulate` operands and `inout` operands are read
-// and written.
+// Two operands may be one buffer where the use is element by element: an iteration loads all it needs before
+// it stores, and all stores of a row follow all passes that read it. `accumulate` operands are read and
+// written.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -33,7 +33,7 @@
 namespace mgc::rowgen {
 
 enum class Element { f32, i32, i64, i1 }; // operands are f32 or i32; nodes may have any
-enum class Access { in, out, inout, accumulate };
+enum class Access { in, out, accumulate };
 enum class Reduction { sum, max };
 
 // row:     split over threads; outer loops

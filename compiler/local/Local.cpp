@@ -67,9 +67,9 @@ private:
 
   void recordTypes() {
     for (auto [i, type] : llvm::enumerate(function_.getArgumentTypes()))
-      function_.setArgAttr(i, "mg.type", TypeAttr::get(type));
+      function_.setArgAttr(i, kTypeAttr, TypeAttr::get(type));
     for (auto [i, type] : llvm::enumerate(function_.getResultTypes()))
-      function_.setResultAttr(i, "mg.type", TypeAttr::get(type));
+      function_.setResultAttr(i, kTypeAttr, TypeAttr::get(type));
   }
 
   // Which axes split the factors whose global index the op reads.

@@ -121,7 +121,7 @@ Frame frameOf(func::FuncOp function) { return FrameBuilder(function).build(); }
 LogicalResult verifyFrame(func::FuncOp function) {
   auto bytes = function->getAttrOfType<IntegerAttr>(kFrameAttr);
   if (!bytes)
-    return function.emitOpError() << "has no " << kFrameAttr << ": run mg-memory first";
+    return errorIn(function) << "has no " << kFrameAttr << ": run mg-memory first";
   for (Operation &op : function.getBody().front()) {
     bool inPlace = op.hasAttr(kInPlaceAttr);
     if (inPlace ? !mayWorkInPlace(&op) : isa<RenameOp>(op))
@@ -133,9 +133,9 @@ LogicalResult verifyFrame(func::FuncOp function) {
   if (failed(offsets))
     return failure();
   Status apart = memory::verify(frame.buffers, {std::move(*offsets), bytes.getInt()});
-  return apart.isOk() ? success()
-                      : function.emitOpError()
-                            << "frame, values numbered as in " << kFrameAttr << ": " << apart.message();
+  return apart.isOk()
+             ? success()
+             : errorIn(function) << "frame, values numbered as in " << kFrameAttr << ": " << apart.message();
 }
 
 } // namespace mgc

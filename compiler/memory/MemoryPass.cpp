@@ -137,8 +137,8 @@ private:
       Attribute type = function.getArgAttr(i, kTypeAttr);
       if (auto known = dyn_cast_or_null<DictionaryAttr>(inputs.get(data))) {
         if (known.get("type") != type)
-          return function.emitError()
-                 << "reads " << data << " as " << type << ", another function as " << known.get("type");
+          return errorIn(function) << "reads " << data << " as " << type << ", another function as "
+                                   << known.get("type");
         continue;
       }
       bool same = (*findDataKind(data))->isPosition; // known: Blocks::read
@@ -187,7 +187,7 @@ struct MemoryPass : mgc::impl::MemoryBase<MemoryPass> {
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kPassAttr))
         if (Status status = placeFrame(function); !status.isOk()) {
-          function.emitError() << status.message();
+          errorIn(function) << status.message();
           return signalPassFailure();
         }
     SymbolTable symbols(module);

@@ -40,7 +40,7 @@ class FunctionSharder {
 public:
   FunctionSharder(func::FuncOp function, const Placement &placement, Handed &handed)
       : function_(function), placement_(placement), handed_(handed), builder_(function.getContext()),
-        block_(function->getAttrOfType<StringAttr>("mg.block").getValue()) {}
+        block_(function->getAttrOfType<StringAttr>(kBlockAttr).getValue()) {}
 
   LogicalResult run() {
     decomposeOps();
@@ -229,57 +229,68 @@ private:
            });
   }
 
+  struct Summands {
+    SmallVector<Value> values;
+    SmallVector<int64_t> signs;
+    void add(Value value, int64_t sign) {
+      values.push_back(value);
+      signs.push_back(sign);
+    }
+  };
+  using Groups = llvm::MapVector<Attribute, Summands>; // by splits
+
   // P4: pending contributions with equal splits are summed as they are and reduced once; complete ones are
   // added after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted
   // into it.
   LogicalResult shardAccumulate(AccumulateOp op) {
     LayoutAttr home = placement_.home(layoutOf(op.getResult()));
-    Type type = op.getType();
-    struct Group {
-      SmallVector<Value> values;
-      SmallVector<int64_t> signs;
-      llvm::SmallSetVector<Attribute, 4> pending;
-    };
-    llvm::MapVector<Attribute, Group> groups; // by splits
-    SmallVector<Value> complete;
-    SmallVector<int64_t> completeSigns;
-    bool staysPending = sumStaysPending(op, home);
-    for (auto [value, sign] : llvm::zip(op.getValues(), op.getSigns())) {
-      if (!isPending(value) && !staysPending) {
-        complete.push_back(use(value, home));
-        completeSigns.push_back(sign);
-        continue;
-      }
-      LayoutAttr layout = definedLayout(value);
-      Group &group = groups[layout.withPending(ArrayAttr::get(op.getContext(), {}))];
-      group.values.push_back(value);
-      group.signs.push_back(sign);
-      group.pending.insert(layout.getPending().begin(), layout.getPending().end());
-    }
-    SmallVector<Value> partial;
-    SmallVector<int64_t> partialSigns;
-    for (auto &[splits, group] : groups) {
-      LayoutAttr layout =
-          cast<LayoutAttr>(splits).withPending(placement_.inMeshOrder(group.pending.getArrayRef()));
-      SmallVector<Value> parts;
-      for (Value value : group.values)
-        parts.push_back(use(value, layout));
-      bool alone = parts.size() == 1;
-      partial.push_back(alone ? parts.front()
-                              : AccumulateOp::create(builder_, op.getLoc(), withLayout(type, layout), parts,
-                                                     builder_.getDenseI64ArrayAttr(group.signs)));
-      partialSigns.push_back(alone ? group.signs.front() : 1);
-    }
-    if (complete.empty() && partial.size() == 1 && partialSigns.front() == 1) {
-      addCopy(op.getResult(), partial.front());
+    auto [groups, complete] = groupSummands(op, home);
+    Summands partial;
+    for (auto &[splits, group] : groups)
+      addGroup(op, cast<LayoutAttr>(splits), group, partial);
+    if (complete.values.empty() && partial.values.size() == 1 && partial.signs.front() == 1) {
+      addCopy(op.getResult(), partial.values.front());
       return success();
     }
-    for (Value value : partial)
-      complete.push_back(ReshardOp::create(builder_, op.getLoc(), withLayout(type, home), value));
-    completeSigns.append(partialSigns);
-    addCopy(op.getResult(), AccumulateOp::create(builder_, op.getLoc(), withLayout(type, home), complete,
-                                                 builder_.getDenseI64ArrayAttr(completeSigns)));
+    for (auto [value, sign] : llvm::zip(partial.values, partial.signs))
+      complete.add(ReshardOp::create(builder_, op.getLoc(), withLayout(op.getType(), home), value), sign);
+    addCopy(op.getResult(), makeSum(op, home, complete));
     return success();
+  }
+
+  std::pair<Groups, Summands> groupSummands(AccumulateOp op, LayoutAttr home) {
+    Groups groups;
+    Summands complete;
+    ArrayAttr none = ArrayAttr::get(op.getContext(), {});
+    bool staysPending = sumStaysPending(op, home);
+    for (auto [value, sign] : llvm::zip(op.getValues(), op.getSigns()))
+      if (isPending(value) || staysPending)
+        groups[definedLayout(value).withPending(none)].add(value, sign);
+      else
+        complete.add(use(value, home), sign);
+    return {std::move(groups), std::move(complete)};
+  }
+
+  // Their sum, pending over all that one of them is; one alone keeps its sign.
+  void addGroup(AccumulateOp op, LayoutAttr splits, const Summands &group, Summands &sums) {
+    llvm::SmallSetVector<Attribute, 4> pending;
+    for (Value value : group.values) {
+      ArrayAttr axes = definedLayout(value).getPending();
+      pending.insert(axes.begin(), axes.end());
+    }
+    LayoutAttr layout = splits.withPending(placement_.inMeshOrder(pending.getArrayRef()));
+    Summands parts;
+    for (auto [value, sign] : llvm::zip(group.values, group.signs))
+      parts.add(use(value, layout), sign);
+    if (parts.values.size() == 1)
+      sums.add(parts.values.front(), parts.signs.front());
+    else
+      sums.add(makeSum(op, layout, parts), 1);
+  }
+
+  Value makeSum(AccumulateOp op, LayoutAttr layout, const Summands &parts) {
+    return AccumulateOp::create(builder_, op.getLoc(), withLayout(op.getType(), layout), parts.values,
+                                builder_.getDenseI64ArrayAttr(parts.signs));
   }
 
   // --- Ends of the function
@@ -302,10 +313,10 @@ private:
   }
 
   LayoutAttr argumentLayout(unsigned i) {
-    auto kind = function_.getArgAttrOfType<StringAttr>(i, "mg.arg");
+    auto kind = function_.getArgAttrOfType<StringAttr>(i, kArgAttr);
     if (kind && (kind == "saved" || kind == "split")) {
       auto &given = (kind == "saved" ? handed_.saved : handed_.split)[block_];
-      auto index = function_.getArgAttrOfType<IntegerAttr>(i, "mg.index");
+      auto index = function_.getArgAttrOfType<IntegerAttr>(i, kIndexAttr);
       return index && size_t(index.getInt()) < given.size() ? given[index.getInt()] : LayoutAttr();
     }
     return placement_.home(layoutOf(function_.getArgument(i)));
@@ -382,7 +393,7 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
     // Program order: forward, then backward or input, then weight; each takes what the ones before give.
     for (StringRef pass : {"forward", "backward", "input", "weight"})
       for (auto function : module.getOps<func::FuncOp>()) {
-        auto name = function->getAttrOfType<StringAttr>("mg.pass");
+        auto name = function->getAttrOfType<StringAttr>(kPassAttr);
         if (name && name == pass && failed(FunctionSharder(function, *placement, handed).run()))
           return signalPassFailure();
       }

@@ -59,6 +59,19 @@ Result<const DataKind *> mgc::findDataKind(StringRef name) {
   return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
 }
 
+Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
+  if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
+    auto name = dyn_cast<StringAttr>(data);
+    auto known = findDataKind(name ? name.getValue() : "");
+    return Status(known.status()).at(fmt::format("argument {}", argument));
+  }
+  Attribute attr = function.getArgAttr(argument, kParamAttr);
+  auto param = dyn_cast_or_null<DictionaryAttr>(attr);
+  if (attr && (!param || !param.getAs<StringAttr>("tensor")))
+    return errorf("argument {}: {} names no tensor", argument, kParamAttr.str());
+  return Status::ok();
+}
+
 std::vector<Instance> Blocks::instancesOf(Region &body) const {
   std::vector<Instance> instances;
   for (InstanceOp op : body.getOps<InstanceOp>())
@@ -79,12 +92,11 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
   int64_t activations = 0;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     auto kind = function.getArgAttrOfType<StringAttr>(i, kArgAttr);
-    if (Attribute data = function.getArgAttr(i, kDataAttr)) {
-      auto name = dyn_cast<StringAttr>(data);
-      if (auto known = findDataKind(name ? name.getValue() : ""); !known.isOk())
-        return function.emitError() << "argument " << i << ": " << known.status().message();
+    if (Status status = verifyArgument(function, i); !status.isOk())
+      return errorIn(function) << status.message();
+    if (function.getArgAttr(i, kDataAttr))
       result.arguments.push_back({Arg::data, -1});
-    } else if (function.getArgAttr(i, kParamAttr))
+    else if (function.getArgAttr(i, kParamAttr))
       result.arguments.push_back({Arg::parameter, i});
     else if (!kind)
       result.arguments.push_back({Arg::activation, activations++});
@@ -94,8 +106,8 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
                                                     : Arg::split,
                                   indexAttr(function, i)});
     else
-      return function.emitError() << "argument " << i << " is '" << kind.getValue()
-                                  << "'; expected dout, saved or split";
+      return errorIn(function) << "argument " << i << " is '" << kind.getValue()
+                               << "'; expected dout, saved or split";
   }
   return result;
 }
@@ -130,13 +142,13 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto kind = resultKind(function.getResultAttrOfType<StringAttr>(i, kResultAttr));
     if (!kind)
-      return function.emitError() << "result " << i << " has an unknown " << kResultAttr;
+      return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
     BlockFunction::Result result{*kind, counts[*kind]++};
     if (*kind == Res::grad) {
       result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
       if (result.index < 0)
-        return function.emitError() << "result " << i << " is the gradient of no parameter of "
-                                    << forward.getName();
+        return errorIn(function) << "result " << i << " is the gradient of no parameter of "
+                                 << forward.getName();
     }
     auto argument = dyn_cast<BlockArgument>(terminator->getOperand(i));
     if (*kind == Res::saved && argument && block.arguments[argument.getArgNumber()].kind == Arg::activation)
@@ -146,139 +158,26 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
   return success();
 }
 
-// --- What backward functions take is what forward and input give
-
-// The type of an argument or result, and from local on its sharded type.
-struct Types {
-  RankedTensorType type;
-  Attribute sharded;
-  bool operator==(const Types &) const = default;
-};
-Types argumentTypes(const BlockFunction &function, size_t i) {
-  return {function.argumentType(i), func::FuncOp(function.function).getArgAttr(i, kTypeAttr)};
-}
-Types resultTypes(const BlockFunction &function, size_t i) {
-  return {function.resultType(i), func::FuncOp(function.function).getResultAttr(i, kTypeAttr)};
-}
-
-std::string describe(const Types &types) {
-  std::string text;
-  llvm::raw_string_ostream out(text);
-  out << types.type;
-  if (types.sharded)
-    out << " (" << kTypeAttr << " = " << types.sharded << ")";
-  return text;
-}
-
-// A gradient has the type of its parameter, but for what is pending.
-bool fitsGradient(RankedTensorType parameter, RankedTensorType gradient) {
-  if (!parameter || !gradient)
-    return parameter == gradient;
-  LayoutAttr from = layoutOf(parameter), to = layoutOf(gradient);
-  return parameter.getShape() == gradient.getShape() && from && to && from.getNames() == to.getNames() &&
-         from.getAxes() == to.getAxes();
-}
-
-InFlightDiagnostic argumentError(const BlockFunction &function, size_t i) {
-  return func::FuncOp(function.function).emitError() << "argument " << i << " ";
-}
-
-// The types of what an argument is given; an error when nothing gives it. A parameter learns which it is.
-FailureOr<Types> givenTo(const ModelBlock &block, BlockFunction &function, size_t i) {
-  BlockFunction::Argument &argument = function.arguments[i];
-  func::FuncOp op = function.function, forward = block.forward.function;
-  if (argument.kind == Arg::parameter) {
-    argument.index = parameterArgument(forward, op.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
-    if (argument.index < 0)
-      return argumentError(function, i) << "is no parameter of the block's forward function";
-    return argumentTypes(block.forward, argument.index);
-  }
-  if (argument.kind == Arg::data) {
-    for (unsigned k = 0; k < forward.getNumArguments(); ++k)
-      if (forward.getArgAttr(k, kDataAttr) == op.getArgAttr(i, kDataAttr))
-        return argumentTypes(block.forward, k);
-    return argumentError(function, i) << "is data that the block's forward function does not read";
-  }
-  if (argument.kind == Arg::activation)
-    return argumentError(function, i) << "has no " << kArgAttr << "; expected dout, saved or split";
-  const BlockFunction &giver = argument.kind == Arg::split ? block.input : block.forward;
-  Res kind = argument.kind == Arg::dout ? Res::out : argument.kind == Arg::saved ? Res::saved : Res::split;
-  std::vector<int64_t> given = giver ? giver.resultsOf(kind) : std::vector<int64_t>();
-  if (argument.index < 0 || argument.index >= int64_t(given.size()))
-    return argumentError(function, i)
-           << "has " << kIndexAttr << " " << argument.index << " of " << given.size();
-  return resultTypes(giver, given[argument.index]);
-}
-
-LogicalResult checkArguments(const ModelBlock &block, BlockFunction &function) {
-  for (size_t i = 0; i < function.arguments.size(); ++i) {
-    auto given = givenTo(block, function, i);
-    if (failed(given))
+// Results, which arguments are activations, and which of the forward's a parameter is.
+LogicalResult finish(ModuleOp module, ModelBlock &block) {
+  if (!block.forward)
+    return module.emitError() << "block " << block.name << " has no forward function: run mg-grad first";
+  for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
+    if (argument.kind == Arg::activation)
+      block.activations.push_back(i);
+  func::FuncOp forward = block.forward.function;
+  for (BlockFunction *function : {&block.forward, &block.backward, &block.input, &block.weight}) {
+    if (*function && failed(readResults(*function, forward)))
       return failure();
-    if (argumentTypes(function, i) != *given)
-      return argumentError(function, i)
-             << "is " << describe(argumentTypes(function, i)) << ", but is given " << describe(*given);
+    for (auto [i, argument] : llvm::enumerate(function->arguments))
+      if (argument.kind == Arg::parameter)
+        argument.index =
+            parameterArgument(forward, function->function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
   }
   return success();
 }
 
-LogicalResult checkGradients(const ModelBlock &block, const BlockFunction &function) {
-  func::FuncOp op = function.function;
-  std::vector<int64_t> dins = function.resultsOf(Res::din);
-  if (!dins.empty() && dins.size() != block.activations.size())
-    return op.emitError() << "returns " << dins.size() << " din for " << block.activations.size()
-                          << " activations";
-  for (auto [din, activation] : llvm::zip(dins, block.activations))
-    if (resultTypes(function, din) != argumentTypes(block.forward, activation))
-      return op.emitError() << "result " << din << " is " << describe(resultTypes(function, din))
-                            << ", but the activation " << describe(argumentTypes(block.forward, activation));
-  for (int64_t grad : function.resultsOf(Res::grad)) {
-    Types parameter = argumentTypes(block.forward, function.results[grad].index);
-    Types gradient = resultTypes(function, grad);
-    if (!fitsGradient(parameter.type, gradient.type) ||
-        !fitsGradient(shardedType(parameter.sharded), shardedType(gradient.sharded)))
-      return op.emitError() << "result " << grad << " is " << describe(gradient) << ", but the parameter "
-                            << describe(parameter);
-  }
-  return success();
-}
-
-} // namespace
-
-FailureOr<Blocks> Blocks::read(ModuleOp module) {
-  Blocks blocks;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    auto name = function->getAttrOfType<StringAttr>(kBlockAttr),
-         pass = function->getAttrOfType<StringAttr>(kPassAttr);
-    if (!name || !pass)
-      continue;
-    ModelBlock &block = blocks.blocks_[name.str()];
-    block.name = name.str();
-    auto read = readArguments(function);
-    if (failed(read))
-      return failure();
-    BlockFunction *place = pass == "forward"    ? &block.forward
-                           : pass == "backward" ? &block.backward
-                           : pass == "input"    ? &block.input
-                           : pass == "weight"   ? &block.weight
-                                                : nullptr;
-    if (!place)
-      return function.emitError() << "mg.pass is '" << pass.getValue() << "'";
-    *place = std::move(*read);
-  }
-  for (auto &[name, block] : blocks.blocks_) {
-    if (!block.forward)
-      return module.emitError() << "block " << name << " has no forward function: run mg-grad first";
-    for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
-      if (argument.kind == Arg::activation)
-        block.activations.push_back(i);
-    for (BlockFunction *function : {&block.forward, &block.backward, &block.input, &block.weight})
-      if (*function && failed(readResults(*function, block.forward.function)))
-        return failure();
-    for (BlockFunction *function : {&block.backward, &block.input, &block.weight})
-      if (*function && (failed(checkArguments(block, *function)) || failed(checkGradients(block, *function))))
-        return failure();
-  }
+LogicalResult verifyInstances(ModuleOp module, const Blocks &blocks) {
   auto verify = [&](InstanceOp instance) {
     if (blocks.has(instance.getBlock()))
       return WalkResult::advance();
@@ -286,7 +185,41 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
                          << ", which has no forward function: run mg-grad first";
     return WalkResult::interrupt();
   };
-  if (module.walk(verify).wasInterrupted())
+  return failure(module.walk(verify).wasInterrupted());
+}
+
+} // namespace
+
+LogicalResult Blocks::add(func::FuncOp function) {
+  auto name = function->getAttrOfType<StringAttr>(kBlockAttr),
+       pass = function->getAttrOfType<StringAttr>(kPassAttr);
+  if (!name || !pass)
+    return success();
+  if (function.getName() != (name.getValue() + "." + pass.getValue()).str())
+    return errorIn(function) << "is the " << pass.getValue() << " function of " << name.getValue()
+                             << "; expected the name " << name.getValue() << "." << pass.getValue();
+  ModelBlock &block = blocks_[name.str()];
+  block.name = name.str();
+  auto read = readArguments(function);
+  if (failed(read))
+    return failure();
+  BlockFunction &place = pass == "forward"    ? block.forward
+                         : pass == "backward" ? block.backward
+                         : pass == "input"    ? block.input
+                                              : block.weight; // the dialect verifies that it is one of them
+  place = std::move(*read);
+  return success();
+}
+
+FailureOr<Blocks> Blocks::read(ModuleOp module) {
+  Blocks blocks;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(blocks.add(function)))
+      return failure();
+  for (auto &[name, block] : blocks.blocks_)
+    if (failed(finish(module, block)) || failed(block.verify()))
+      return failure();
+  if (failed(verifyInstances(module, blocks)))
     return failure();
   return blocks;
 }

@@ -10,6 +10,11 @@
 
 namespace mgc {
 
+// An error that says in which function; the rest of the message follows.
+inline mlir::InFlightDiagnostic errorIn(mlir::func::FuncOp function) {
+  return function.emitError() << "function " << function.getName() << ": ";
+}
+
 // What mg.data may name.
 struct DataKind {
   llvm::StringLiteral name;
@@ -18,6 +23,9 @@ struct DataKind {
 };
 // Error: the name is none of them.
 Result<const DataKind *> findDataKind(llvm::StringRef name);
+
+// That mg.data of an argument names a known kind of data, and mg.param a tensor.
+Status verifyArgument(mlir::func::FuncOp function, unsigned argument);
 
 // One function of a block: forward, backward, input or weight.
 struct BlockFunction {
@@ -51,7 +59,8 @@ struct ModelBlock {
   BlockFunction forward, backward, input, weight;       // backward, or input and weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<const BlockFunction *> functions() const; // those that it has
-  bool isLayer() const; // takes and gives activations: what pipeline stages divide
+  mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
+  bool isLayer() const;               // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };
 
@@ -72,6 +81,7 @@ public:
   std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
 
 private:
+  mlir::LogicalResult add(mlir::func::FuncOp function);
   std::map<std::string, ModelBlock> blocks_;
 };
 

@@ -137,7 +137,7 @@ private:
     auto tensor = param.getAs<StringAttr>("tensor"), part = param.getAs<StringAttr>("part");
     auto fileShape = param.getAs<DenseI64ArrayAttr>("file_shape");
     if (!type || !gradient || !tensor || !fileShape)
-      return forward.emitError()
+      return errorIn(forward)
              << "parameter " << argument
              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
     LayoutAttr layout = layoutOf(type), pending = layoutOf(gradient);

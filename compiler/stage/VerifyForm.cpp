@@ -23,21 +23,11 @@ bool isLogical(Type type) {
 }
 
 LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
-  if (Attribute data = block.getArgAttr(i, kDataAttr)) {
-    auto name = dyn_cast<StringAttr>(data);
-    auto known = findDataKind(name ? name.getValue() : "");
-    return known.isOk() ? success()
-                        : block.emitOpError() << "argument " << i << ": " << known.status().message();
-  }
-  Attribute param = block.getArgAttr(i, kParamAttr);
-  if (!param)
-    return success();
-  auto facts = dyn_cast<DictionaryAttr>(param);
-  if (!facts || !facts.getAs<StringAttr>("tensor"))
-    return block.emitOpError() << "argument " << i << ": " << kParamAttr << " names no tensor";
-  if (block.getArgument(i).use_empty())
-    return block.emitOpError() << "argument " << i << ": the parameter " << facts.getAs<StringAttr>("tensor")
-                               << " is not used";
+  if (Status status = verifyArgument(block, i); !status.isOk())
+    return errorIn(block) << status.message();
+  if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+      param && block.getArgument(i).use_empty())
+    return errorIn(block) << "argument " << i << ": the parameter " << param.get("tensor") << " is not used";
   return success();
 }
 
@@ -53,9 +43,8 @@ LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken,
   const BlockFunction &giver = kind == Res::split ? block.input : block.forward;
   for (size_t i = 0; giver && i < giver.resultsOf(kind).size(); ++i)
     if (!indices.contains(i))
-      return func::FuncOp(giver.function).emitOpError()
-             << "hands over " << (kind == Res::split ? "split" : "saved") << " value " << i
-             << ", which no backward function takes";
+      return errorIn(giver.function) << "hands over " << (kind == Res::split ? "split" : "saved") << " value "
+                                     << i << ", which no backward function takes";
   return success();
 }
 
@@ -69,12 +58,12 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
   }
   func::FuncOp forward = block.forward.function;
   if (dins != block.activations.size())
-    return forward.emitOpError() << "takes " << block.activations.size()
-                                 << " activations; backward returns the gradients of " << dins;
+    return errorIn(forward) << "takes " << block.activations.size()
+                            << " activations; backward returns the gradients of " << dins;
   for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
     if (argument.kind == Arg::parameter && gradients[i] != 1)
-      return forward.emitOpError() << "argument " << i << ": the parameter has " << gradients[i]
-                                   << " gradients; expected one";
+      return errorIn(forward) << "argument " << i << ": the parameter has " << gradients[i]
+                              << " gradients; expected one";
   return success();
 }
 
@@ -97,7 +86,7 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
     RankedTensorType global = shardedType(sharded);
     if (global && isPartOf(local, global, mesh))
       return success();
-    auto error = function.emitOpError() << what << " " << i << " is " << local;
+    auto error = errorIn(function) << what << " " << i << " is " << local;
     return LogicalResult(error << (global ? ", which is not one rank's part of " : "; expected ") << kTypeAttr
                                << (sharded ? " = " : "") << sharded);
   };
@@ -125,10 +114,10 @@ public:
                                   << " is " << function->getAttr(kPassAttr);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
-        return function.emitOpError() << fault("argument", i);
+        return errorIn(function) << fault("argument", i);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (!binds(function.getResultAttr(i, kBufferAttr), function.getResultTypes()[i]))
-        return function.emitOpError() << fault("result", i);
+        return errorIn(function) << fault("result", i);
     return success();
   }
 
@@ -143,7 +132,7 @@ private:
     auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
     auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
     int64_t elements = cast<RankedTensorType>(type).getNumElements(), first = index ? index.getInt() : 0;
-    if (!kind || first < 0)
+    if (!kind || first < 0 || (kind == "result" && !index))
       return false;
     if (kind == "factor")
       return elements == 1;
@@ -243,8 +232,7 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
       if (failed(verifyBlockArgument(function, i)))
         return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
-      return function.emitOpError(
-          "has an argument that is split or pending; a logical program splits nothing");
+      return errorIn(function) << "an argument is split or pending; a logical program splits nothing";
     for (Operation &op : function.getBody().front())
       if (!llvm::all_of(op.getResultTypes(), isLogical))
         return op.emitOpError("is split or pending; a logical program splits nothing");

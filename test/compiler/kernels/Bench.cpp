@@ -78,12 +78,13 @@ static RowGraph rotary(int64_t n, int64_t h) {
   RowGraph g;
   Dim R = g.addDim(DimKind::row, n), N = g.addDim(DimKind::row, h / 64), half = g.addDim(DimKind::indexed, 2),
       K = g.addDim(DimKind::column, 32);
-  Operand x = g.addOperand(Element::f32, Access::inout, {R, N, half, K});
+  Operand x = g.addOperand(Element::f32, Access::in, {R, N, half, K});
   Node angle = mul(g, g.load(g.addOperand(Element::f32, Access::in, {R})),
                    g.load(g.addOperand(Element::f32, Access::in, {K})));
   Node c = cos(g, angle), s = sin(g, angle), a = g.load(x, {{half, 0}}), b = g.load(x, {{half, 1}});
-  g.store(x, sub(g, mul(g, a, c), mul(g, b, s)), {{half, 0}});
-  g.store(x, add(g, mul(g, b, c), mul(g, a, s)), {{half, 1}});
+  Operand y = g.addOperand(Element::f32, Access::out, {R, N, half, K});
+  g.store(y, sub(g, mul(g, a, c), mul(g, b, s)), {{half, 0}});
+  g.store(y, add(g, mul(g, b, c), mul(g, a, s)), {{half, 1}});
   return g;
 }
 

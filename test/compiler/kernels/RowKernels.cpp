@@ -128,11 +128,10 @@ TEST(RowKernels, RmsNormBackwardInPlace) {
     Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
     Node w = g.load(g.addOperand(Element::f32, Access::in, {H}));
     Node rstd = g.load(g.addOperand(Element::f32, Access::in, {R}));
-    Operand gradient = g.addOperand(Element::f32, Access::inout, {R, H});
-    Node scaled = mul(g, g.load(gradient), w);
+    Node scaled = mul(g, g.load(g.addOperand(Element::f32, Access::in, {R, H})), w);
     Node dot = scale(g, g.reduce(Reduction::sum, mul(g, scaled, x)), 1.0 / h);
     Node factor = mul(g, mul(g, rstd, rstd), dot);
-    g.store(gradient, mul(g, rstd, sub(g, scaled, mul(g, x, factor))));
+    g.store(g.addOperand(Element::f32, Access::out, {R, H}), mul(g, rstd, sub(g, scaled, mul(g, x, factor))));
     graphs.push_back({fmt::format("k{}", h), g});
   }
   Library library(graphs);
@@ -140,7 +139,7 @@ TEST(RowKernels, RmsNormBackwardInPlace) {
     int64_t h = widths[number];
     Buffer x(randomFloats(rows * h, 1)), w(randomFloats(h, 2)), rstd(randomFloats(rows, 3, 0.5, 2));
     Buffer gradient(randomFloats(rows * h, 4)), old = gradient;
-    library.run(number, {&x, &w, &rstd, &gradient});
+    library.run(number, {&x, &w, &rstd, &gradient, &gradient});
     std::vector<double> expected;
     for (int64_t row = 0; row < rows; ++row) {
       double dot = 0;
@@ -246,20 +245,16 @@ TEST(RowKernels, AdamWOnAFlatBuffer) {
   const int64_t n = 2000 + 13;
   RowGraph g;
   Dim N = g.addDim(DimKind::column, n);
-  Operand value = g.addOperand(Element::f32, Access::inout, {N}),
-          m = g.addOperand(Element::f32, Access::inout, {N}),
-          v = g.addOperand(Element::f32, Access::inout, {N});
-  Node gradient = g.load(g.addOperand(Element::f32, Access::in, {N}));
+  auto flat = [&] { return g.load(g.addOperand(Element::f32, Access::in, {N})); };
+  Node old = flat(), m = flat(), v = flat(), gradient = flat();
   auto step = [&] { return g.load(g.addOperand(Element::f32, Access::in, {})); };
   Node lr = step(), beta1 = step(), beta2 = step(), eps = step(), decay = step(), c1 = step(), c2 = step();
   Node one = g.constant(1);
-  Node newM = add(g, mul(g, beta1, g.load(m)), mul(g, sub(g, one, beta1), gradient));
-  Node newV = add(g, mul(g, beta2, g.load(v)), mul(g, sub(g, one, beta2), mul(g, gradient, gradient)));
+  Node newM = add(g, mul(g, beta1, m), mul(g, sub(g, one, beta1), gradient));
+  Node newV = add(g, mul(g, beta2, v), mul(g, sub(g, one, beta2), mul(g, gradient, gradient)));
   Node update = div(g, div(g, newM, c1), add(g, sqrt(g, div(g, newV, c2)), eps));
-  Node old = g.load(value);
-  g.store(value, sub(g, old, mul(g, lr, add(g, update, mul(g, decay, old)))));
-  g.store(m, newM);
-  g.store(v, newV);
+  for (Node result : {sub(g, old, mul(g, lr, add(g, update, mul(g, decay, old)))), newM, newV})
+    g.store(g.addOperand(Element::f32, Access::out, {N}), result);
   Buffer w(randomFloats(n, 1)), m0(randomFloats(n, 2)), v0(randomFloats(n, 3, 0, 1)), gr(randomFloats(n, 4));
   Buffer w1 = w, m1 = m0, v1 = v0;
   std::vector<float> constants = {1e-2f, 0.9f, 0.95f, 1e-8f, 0.1f, 0.19f, 0.0975f};
@@ -269,6 +264,7 @@ TEST(RowKernels, AdamWOnAFlatBuffer) {
   std::vector<Buffer *> operands = {&w1, &m1, &v1, &gr};
   for (Buffer &scalar : scalars)
     operands.push_back(&scalar);
+  operands.insert(operands.end(), {&w1, &m1, &v1}); // in place
   runOne(g, operands);
   std::vector<double> expectedW, expectedM, expectedV;
   for (int64_t i = 0; i < n; ++i) {

@@ -149,7 +149,7 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       plan.parameters[b].name = b ? "b" : "a";
       plan.parameters[b].places.push_back({s, b, 0});
       begin.calls.push_back({3, 0, {{-1, offset + 64}}});
-      for (int64_t buffer : {0, 128, 192})
+      for (int64_t buffer : {0, 64, 128, 192})
         update.calls.push_back({3, 0, {{-1, offset + buffer}}});
     }
     for (int64_t b : order[s])
@@ -188,7 +188,7 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
         plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
         std::swap(begin.calls, chunkOf(stage, isRun).calls);
       },
-      "with 16 elements is bound by no call that runs before the microbatches");
+      "with 16 elements is bound by no call of begin");
   refuses(
       [&](plan::StagePlan &stage) {
         plan::Chunk &update = stage.chunks[stage.schedule.back().chunk], &run = chunkOf(stage, isRun);
@@ -226,6 +226,9 @@ TEST(Plan, HostileNumbersAreRefused) {
   }
   EXPECT_GT(mutants, 20);
   plan::Plan plan = valid;
+  plan.stages[0].schedule.resize(kMaxSteps + 1, valid.stages[0].schedule.front());
+  EXPECT_NE(verifySchedule(plan).message().find("stage 0 has 65537 steps; at most 65536"), std::string::npos);
+  plan = valid;
   plan.stages.pop_back();
   EXPECT_FALSE(verifySchedule(plan).isOk());
 }

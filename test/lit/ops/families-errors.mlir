@@ -82,7 +82,9 @@ mg.chain {
 
 // -----
 
-func.func @only(%x: tensor<4xi32, #mg.layout<s>> {mg.data = "tokens"}) -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block}
+func.func @only(%x: tensor<f32, #mg.layout<>> {mg.data = "loss_weights"}) -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block} {
+  return %x : tensor<f32, #mg.layout<>>
+}
 // expected-error@+1 {{ends with only, which does not return loss_sum and tokens (chain_c2)}}
 mg.chain { mg.instance @only }
 

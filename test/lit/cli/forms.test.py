@@ -1,0 +1,55 @@
+# forms.test.py MGC PHASES FOLDER: edits the dumps of a model's phases, one fault each, and goes on from them.
+# Out: one line per edit, its name and the error.
+import pathlib
+import re
+import subprocess
+import sys
+
+mgc, phases, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+folder.mkdir()
+
+
+def edit(name, phase, pattern, replacement, most=1):
+    """Replaces the first matches of the pattern, all for most = 0."""
+    (dump,) = phases.glob(f"??-{phase}.mlir")
+    text, count = re.subn(pattern, replacement, dump.read_text(), count=most, flags=re.DOTALL)
+    assert count >= 1, f"{name}: {pattern} is not in {dump}"
+    path = folder / f"{name}.mlir"
+    path.write_text(text)
+    result = subprocess.run([mgc, "compile", path, "-o", folder / "plan"], capture_output=True, text=True)
+    assert result.returncode in (0, 1), f"{name}: exit code {result.returncode}"
+    print(f"{name}:", (result.stderr or "no error").replace("\n", " "))
+
+
+RUNS = r'(mg.run "forward" chunk 0 microbatch 0 buffers (\[[^]]*\]).*?mg.run "forward" chunk 0 microbatch 1 buffers )\[[^]]*\]'
+edit("shared-activations", "memory", RUNS, r"\1\2")
+edit("shared-activations-early", "schedule", RUNS, r"\1\2")
+edit("dropped-wait", "schedule", r'(mg.run "backward" [^\n]* waits )\[\d+\]', r"\1[]")
+
+edit("frame", "memory", r"(mg.slice [^\n]* mg.frame = array<i64: )3072>(.*?mg.reduce_scatter [^\n]* mg.frame = array<i64: )2048>",
+     r"\g<1>2048>\g<2>2048>")
+edit("in-place", "memory", r"(mg.slice [^\n]*)mg.frame = array<i64: \d+>", r"\1mg.frame = array<i64: -1>, mg.in_place")
+edit("map", "memory", r"first_moment = \d+", "first_moment = 0")
+edit("input", "memory", r"(tokens = \{offset = \d+ : i64, stride = )64", r"\g<1>0")
+
+# The gradient of the table is a kernel's; here its result goes through a demote.
+edit("accumulates", "fuse", r"(func.func @embed.backward.*?)return (%\w+), (%\w+) : (tensor<64x32xf32, #mg.layout<v, h>>), ",
+     r"\1%99 = mg.demote \2 over [] : \4 -> \4\n    return %99, \3 : \4, ")
+
+edit("twice", "stage", r"(mg.chunk 0 \{\n *mg.instance @embed\n *mg.instance @layer count 2\n)", r"\1mg.instance @layer first 1\n")
+edit("nameless", "stage", r'(func.func @begin.0.*?)index = 0 : i64, kind = "result"', r'\1kind = "result"')
+edit("stages", "stage", r"mg.mesh = #mg.mesh<pp = 2", "mg.mesh = #mg.mesh<pp = 3")
+edit("other-buffer", "stage", r'(func.func @reduce.0.*?)index = 0 : i64, kind = "gradient"', r'\1index = 2 : i64, kind = "gradient"')
+
+edit("tied", "local", r'(func.func @head.forward.*?mg.param = [^}]*)init = "normal"', r'\1init = "zeros"')
+edit("local", "local", r"mg.type = tensor<16x1x32xf32, #mg.layout<s \[tp\], b, h>>", "mg.type = tensor<16x1x32xf32, #mg.layout<s, b, h>>", most=0)
+RESHARD = r"(func.func @layer[^\n]* \{\n)"
+edit("sharded", "local", RESHARD, r"\1%99 = mg.reshard %arg0 : tensor<8x1x32xf32, #mg.layout<s, b, h>> -> tensor<8x1x32xf32, #mg.layout<s [tp], b, h>>\n")
+
+edit("unused", "grad", r"(func.func @head.backward.*?mg.index = )3 ", r"\g<1>2 ")
+edit("gradient", "grad", r'mg.param = (\{[^}]*"transformer.wpe.weight"[^}]*\}), mg.result = "grad"', r'mg.param = \1, mg.result = "split"')
+edit("type", "grad", r'tensor<16x1x128xf32, #mg.layout<s, b, f>> (\{mg.arg = "saved", mg.index = )1 ', r"tensor<16x1x128xf32, #mg.layout<s, b, f>> \g<1>2 ")
+
+edit("data", "import", 'mg.data = "labels"', 'mg.data = "segment_ids"')
+edit("parameter", "import", r"(func.func @embed.*?)%1 = mg.embed %arg1, %arg3[^\n]*\n(.*?)mg.add %0, %1", r"\1\2mg.add %0, %0")
+edit("split", "import", RESHARD, r"\1%99 = mg.reshard %arg0 : tensor<16x1x32xf32, #mg.layout<s, b, h>> -> tensor<16x1x32xf32, #mg.layout<s [tp], b, h>>\n")
