@@ -1,7 +1,6 @@
 // See VerifyForm.h.
 #include "compiler/emit/VerifyForm.h"
 
-#include "compiler/emit/Library.h"
 #include "compiler/schedule/Schedule.h"
 #include "compiler/stage/Blocks.h"
 

@@ -10,7 +10,6 @@
 // workspace. An all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions
 // one after another.
 #include "compiler/Passes.h"
-#include "compiler/emit/Library.h"
 #include "compiler/memory/Memory.h"
 #include "compiler/stage/ChunkLayout.h"
 #include "runtime/plan/Plan.h"
