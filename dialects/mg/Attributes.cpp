@@ -130,6 +130,8 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
   if (shape.size() != getNames().size())
     return emitError() << "layout names " << getNames().size() << " dimensions of a tensor of rank "
                        << shape.size() << " (layout_c3)";
+  if (ShapedType::isDynamicShape(shape))
+    return emitError() << "a tensor with a layout has sizes that are known; found '?' (layout_c4)";
   return success();
 }
 

@@ -39,6 +39,7 @@ def Mg_LayoutAttr : Mg_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<Ver
     1. names are distinct; `sum` and `max` are not names (layout_c1)
     2. an axis occurs at most once in the whole layout (layout_c2)
     3. as many entries as the tensor has dimensions (layout_c3)
+    4. every size of the tensor is known (layout_c4)
   }];
   let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"::mlir::ArrayAttr">:$axes,
                         "::mlir::ArrayAttr":$pending, "::mgc::Reduction":$reduction);

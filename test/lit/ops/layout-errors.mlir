@@ -52,3 +52,8 @@ module attributes {mg.mesh = #mg.mesh<tp = 2, r = [cp]>} {}
 
 // expected-error@+1 {{named axis 'r' lists 'tp', which is no axis of the mesh or stands there twice (mesh_c3)}}
 module attributes {mg.mesh = #mg.mesh<tp = 2, r = [tp, tp]>} {}
+
+// -----
+
+// expected-error@+1 {{a tensor with a layout has sizes that are known; found '?' (layout_c4)}}
+func.func private @unknown_size(tensor<?x2xf32, #mg.layout<s, b>>)
