@@ -38,7 +38,7 @@ func.func @pending(%x: tensor<4xf32, #mg.layout<s, sum [zz]>>) attributes {mg.bl
 // -----
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>} {
-// expected-error@+1 {{has a value of type 'tensor<4xf32>', which has no #mg.layout}}
+// expected-error@+1 {{argument 0 is 'tensor<4xf32>'; expected a tensor with sizes and a layout}}
 func.func @bare(%x: tensor<4xf32>) attributes {mg.block = "a", mg.pass = "forward"} {
   return
 }
