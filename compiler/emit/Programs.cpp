@@ -1,7 +1,6 @@
 // See Programs.h.
 #include "compiler/emit/Programs.h"
 
-#include "compiler/emit/Library.h"
 #include "dialects/mg/RowEmitter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -120,8 +119,7 @@ private:
 
   Status emit(Operation *op) {
     return llvm::TypeSwitch<Operation *, Status>(op)
-        .Case<EinsumOp>([&](EinsumOp einsum) { return emitGemm(einsum); })
-        .Case<AttentionOp, AttentionGradOp>([&](Operation *attention) { return emitAttention(attention); })
+        .Case<LibraryOpInterface>([&](LibraryOpInterface library) { return emitCall(library); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
         .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
             [&](Operation *o) { return emitCollective(o); })
@@ -130,28 +128,18 @@ private:
         .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
   }
 
-  Status emitGemm(EinsumOp op) {
-    plan::Gemm gemm = gemmOf(op);
-    gemm.accumulate = accumulated_.contains(op.getResult());
-    Operand a = placeOf(op.getLhs()), b = placeOf(op.getRhs());
-    if (op.getGemmShape()->swapOperands)
-      std::swap(a, b);
-    add(gemm, {a, b, placeOf(op.getResult())});
-    return Status::ok();
-  }
-
-  Status emitAttention(Operation *op) {
-    std::vector<Operand> operands = placesOf(op->getOperands());
-    for (Value result : op->getResults())
-      operands.push_back(placeOf(result));
-    operands.push_back(workspaceOf(op));
-    add(attentionOf(op), operands);
+  Status emitCall(LibraryOpInterface op) {
+    LibraryCall call = op.getCall();
+    if (auto *gemm = std::get_if<plan::Gemm>(&call.body))
+      gemm->accumulate = accumulated_.contains(op->getResult(0));
+    std::vector<Operand> operands = placesOf(call.operands);
+    if (op.getWorkspaceBytes() > 0)
+      operands.push_back(workspaceOf(op));
+    std::visit([&](const auto &body) { add(body, operands); }, call.body);
     return Status::ok();
   }
 
   // --- Row kernels
-  static bool onlyAdds(Operation *op) { return isa<EmbedGradOp>(op); }
-
   Status emitKernel(KernelOp op) {
     RowEmitter emitter(*op.getSpace());
     mlir::Block &body = op.getBody().front();
@@ -160,7 +148,7 @@ private:
       bool accumulates = accumulated_.contains(result);
       leaving[inside] = result;
       emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out);
-      if (!accumulates && onlyAdds(inside.getDefiningOp()))
+      if (!accumulates && cast<RowOpInterface>(inside.getDefiningOp()).onlyAccumulates())
         addFill(result);
     }
     std::string names;

@@ -38,7 +38,9 @@ Value copyOf(OpBuilder &builder, Value value) {
 }
 
 bool mayAdd(Value value) {
-  return value.getDefiningOp() && value.hasOneUse() && isa<EinsumOp, RowOpInterface>(value.getDefiningOp());
+  Operation *op = value.getDefiningOp();
+  auto library = dyn_cast_or_null<LibraryOpInterface>(op);
+  return op && value.hasOneUse() && (library ? library.canAccumulate() : isa<RowOpInterface>(op));
 }
 
 void ownResults(const BlockFunction &block) {
@@ -83,8 +85,7 @@ void buildKernel(const RowGroup &group) {
 
 LogicalResult verifyFused(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator())
-    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
-             AllToAllOp, SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
+    if (!isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
   return success();
 }

@@ -13,19 +13,12 @@ namespace {
 // A kernel with more than this many ops compiles slowly and spills registers.
 constexpr size_t kMostOps = 12;
 
-// Costs many operations per element: not to be computed again in each pass over the columns.
-bool isDear(Operation *op) {
-  return isa<GeluOp, GeluGradOp, SiluOp, SiluGradOp, DropoutOp, CrossEntropyGradOp>(op);
-}
+bool isDear(Operation *op) { return cast<RowOpInterface>(op).isDear(); }
 
-bool reduces(Operation *op) {
-  return isa<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, SumOp, MaxOp, SumExpOp, SumSquaresOp>(
-      op);
-}
-
-// The operand that is read at places that depend on data.
-Value tableOf(Operation *op) {
-  return isa<PickOp>(op) ? op->getOperand(0) : isa<EmbedOp>(op) ? op->getOperand(1) : Value();
+// Needs all columns of a row before it has a result: the kernel passes over them again. A row that is looked up
+// is only copied.
+bool reduces(RowOpInterface op, const RowSpace &space) {
+  return space.kind == RowSpace::Kind::rows && !space.columns.empty() && !op.getLookupTable();
 }
 
 class Grouper {
@@ -40,7 +33,7 @@ public:
     for (size_t g = groups_.size(); g-- > 0;)
       if (isNear(groups_[g], op)) {
         auto merged = mergeSpaces(groups_[g].space, space);
-        if (merged && mayJoin(g, op)) {
+        if (merged && mayJoin(g, op, space)) {
           groups_[g].space = *merged;
           groups_[g].ops.push_back(op);
           groupOf_[op] = g;
@@ -64,11 +57,11 @@ private:
     });
   }
 
-  bool mayJoin(size_t g, Operation *op) {
+  bool mayJoin(size_t g, RowOpInterface op, const RowSpace &space) {
     RowGroup &group = groups_[g];
-    if (group.ops.size() >= kMostOps || (reduces(op) && llvm::any_of(group.ops, isDear)))
+    if (group.ops.size() >= kMostOps || (reduces(op, space) && llvm::any_of(group.ops, isDear)))
       return false;
-    Value table = tableOf(op);
+    Value table = op.getLookupTable();
     auto isIn = [&](Operation *other) {
       auto it = groupOf_.find(other);
       return it != groupOf_.end() && it->second == g;

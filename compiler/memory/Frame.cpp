@@ -1,7 +1,6 @@
 // See Frame.h.
 #include "compiler/memory/Frame.h"
 
-#include "compiler/emit/Library.h"
 #include "compiler/stage/Blocks.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// What every mg op says about itself: its axis rule, gradient, cost and row lowering.
+// What every mg op says about itself: its axis rule, gradient, cost and lowering.
 #ifndef MGC_DIALECTS_MG_INTERFACES_TD
 #define MGC_DIALECTS_MG_INTERFACES_TD
 
@@ -45,7 +45,25 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
   let methods = [
     InterfaceMethod<"Adds the body.", "::llvm::LogicalResult", "emitRow", (ins "::mgc::RowEmitter &":$e)>,
     InterfaceMethod<"Which dimensions are rows, which columns.", "::mgc::RowSpace", "getRowSpace", (ins), "",
-      [{ return ::mgc::rowSpaceOf($_op.getOperation()); }]>
+      [{ return ::mgc::rowSpaceOf($_op.getOperation()); }]>,
+    InterfaceMethod<"The operand that is read at places that depend on data; null for none.", "::mlir::Value",
+      "getLookupTable", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<"Whether it costs many operations per element: not to be computed again in each pass over the "
+                    "columns.", "bool", "isDear", (ins), "", [{ return false; }]>,
+    InterfaceMethod<"Whether its body adds to its result and never overwrites it: the result is zeroed before.", "bool",
+      "onlyAccumulates", (ins), "", [{ return false; }]>
+  ];
+}
+
+def Mg_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op that the runtime's library does as a whole: a matrix product, attention. Local types only.";
+  let methods = [
+    InterfaceMethod<"The call.", "::mgc::LibraryCall", "getCall", (ins)>,
+    InterfaceMethod<"Bytes of scratch memory besides operands and results; 0 for none.", "int64_t",
+      "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
+    InterfaceMethod<"Whether it can add its result to what is there.", "bool", "canAccumulate", (ins), "",
+      [{ return false; }]>
   ];
 }
 

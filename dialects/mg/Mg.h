@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/mg/AxisRule.h"
+#include "dialects/mg/LibraryCall.h"
 #include "dialects/mg/RowSpace.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +17,9 @@
 namespace mgc {
 class GradientBuilder; // dialects/mg/Gradient.h
 class RowEmitter;      // dialects/mg/RowEmitter.h
+
+template <typename ConcreteOp>
+class MovesData : public mlir::OpTrait::TraitBase<ConcreteOp, MovesData> {}; // ops/OpBase.td
 } // namespace mgc
 
 #include "MgDialect.h.inc"
@@ -35,6 +39,12 @@ inline LayoutAttr layoutOf(mlir::Type type) {
 inline LayoutAttr layoutOf(mlir::Value value) { return layoutOf(value.getType()); }
 inline mlir::RankedTensorType tensorOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
+}
+
+// Bytes of scratch memory that the op needs besides its operands and results; 0 for none.
+inline int64_t workspaceBytes(mlir::Operation *op) {
+  auto library = mlir::dyn_cast<LibraryOpInterface>(op);
+  return library ? library.getWorkspaceBytes() : 0;
 }
 
 // Module attributes.

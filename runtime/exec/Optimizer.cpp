@@ -80,7 +80,7 @@ void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Complain
                     "--lr = {}: must be finite in float and not negative", options.lr);
   complaints.unless(options.lrDecayIters >= 0,
                     "--lr-decay-iters = {}: must not be negative; 0 is --train-iters", options.lrDecayIters);
-  complaints.unless(options.lrWarmupInit >= 0 && options.lrWarmupInit <= options.lr,
+  complaints.unless(options.lrWarmupInit >= 0 && (options.lrWarmupInit <= options.lr || !(options.lr >= 0)),
                     "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
   complaints.unless(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
                     "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);

@@ -65,7 +65,7 @@ class Hostile(unittest.TestCase):
                 self.expect(2, message, "plan", "--mock-data", flag, value)
         self.expect(2, "--data FILE or --mock-data", "plan")
         self.expect(2, "excludes", "plan", "--mock-data", "--data", CORPUS)
-        self.expect(1, "--lr = -1: must be finite and not negative", "plan", "--mock-data", "--lr", "-1")
+        self.expect(1, "--lr = -1: must be finite in float and not negative", "plan", "--mock-data", "--lr", "-1")
 
     def test_outputs_are_checked_before_the_training(self):
         write("file", b"")

@@ -11,7 +11,8 @@
 # Facts: every instruction (dropped), every collective (doubled, over other axes, with another reduction), every slice and
 # demote (over other axes), the accumulation and the transpositions of every product, every scale factor of a coordinate,
 # every scalar of attention, every step of the schedule (dropped, other microbatch, other place, swapped), every wait, every
-# view of the checkpoint, bucket, input and call.
+# view of the checkpoint, bucket, input and call, the task of every chunk, the sizes of the step. Not the symbols of
+# kernels: a function that is called with operands of another one may do anything.
 import argparse
 import concurrent.futures
 import copy
@@ -79,7 +80,6 @@ def write_batches(path, plan):
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
 def mutants(plan):
     sizes = {axis["name"]: axis["size"] for axis in plan["mesh"]["axes"]}
-    symbols = sorted({i["symbol"] for p in plan["programs"] for i in p["instructions"] if i["op"] == "rowKernel"})
     zeros = zero_results(plan)
     yield "virtualStages + 1", (), lambda p: p.update(virtualStages=p["virtualStages"] + 1)
     yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
@@ -91,9 +91,6 @@ def mutants(plan):
                 continue
             where, path = f"{program['name']}[{i}] {instruction['label']}", ("programs", p, "instructions")
             yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
-            if instruction["op"] == "rowKernel" and len(symbols) > 1:
-                other = symbols[symbols.index(instruction["symbol"]) - 1]
-                yield f"{where}: another kernel", (*path, i), lambda k, other=other: k.update(symbol=other)
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
     for n, parameter in enumerate(plan["parameters"]):

@@ -62,6 +62,7 @@ Node tanhArgument(RowGraph &g, Node x, double cubic) { // 2 sqrt(2 / pi) (1 + cu
 constexpr double kQuick = 1.702;
 } // namespace
 
+bool GeluOp::isDear() { return true; }
 LogicalResult GeluOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX()), gate;
@@ -75,6 +76,7 @@ LogicalResult GeluOp::emitRow(RowEmitter &e) {
   return success();
 }
 
+bool GeluGradOp::isDear() { return true; }
 LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   RowGraph &g = e.graph();
   Node x = e.value(getX());
@@ -91,12 +93,14 @@ LogicalResult GeluGradOp::emitRow(RowEmitter &e) {
   return defineGradient(*this, e, swishDerivative(g, x, s, g.constant(kQuick)));
 }
 
+bool SiluOp::isDear() { return true; }
 LogicalResult SiluOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX());
   e.define(getY(), rowgen::mul(e.graph(), x, rowgen::sigmoid(e.graph(), x)));
   return success();
 }
 
+bool SiluGradOp::isDear() { return true; }
 LogicalResult SiluGradOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX()), s = rowgen::sigmoid(e.graph(), x);
   return defineGradient(*this, e, swishDerivative(e.graph(), x, s, e.graph().constant(1)));

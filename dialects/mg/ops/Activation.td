@@ -1,12 +1,12 @@
 // Activation functions. Each is a map with a scalar body; its gradient is a second map.
 include "dialects/mg/ops/OpBase.td"
 
-class Mg_ActivationOp<string mnemonic> : Mg_ComputeOp<mnemonic, [MgGradient, MgRow]> {
+class Mg_ActivationOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [MgGradient, row]> {
   let arguments = (ins Mg_F32:$x);
   let results = (outs Mg_F32:$y);
   let rule = "* -> *";
 }
-class Mg_ActivationGradOp<string mnemonic> : Mg_ComputeOp<mnemonic, [MgRow]> {
+class Mg_ActivationGradOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [row]> {
   let arguments = (ins Mg_F32:$x, Mg_F32:$dy);
   let results = (outs Mg_F32:$dx);
   let rule = "*, * -> *";
@@ -26,5 +26,5 @@ def Mg_GeluGradOp : Mg_ActivationGradOp<"gelu_grad"> {
 }
 def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
 def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }
-def Mg_ReluOp : Mg_ActivationOp<"relu"> { let summary = "max(x, 0)"; }
-def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad"> { let summary = "dy where x > 0, else 0"; }
+def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> { let summary = "max(x, 0)"; }
+def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> { let summary = "dy where x > 0, else 0"; }

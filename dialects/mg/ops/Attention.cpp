@@ -1,6 +1,8 @@
-// Rotary positions and attention: verifiers, gradients, costs.
+// Rotary positions and attention: verifiers, gradients, costs, lowering.
+#include "runtime/kernels/Attention.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
+#include "runtime/base/Philox.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -56,6 +58,48 @@ static SmallVector<StringAttr> headFactors(Value q) {
 }
 SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(getQ()); }
 SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactors(getQ()); }
+
+// --- attention: library call
+// ------------------------------------------------------------------------------------------------------------
+
+// The facts that forward and backward share; both ops have the same accessors.
+template <typename Op> static plan::Attention describe(Op op, bool backward) {
+  plan::Attention attention;
+  attention.backward = backward;
+  ArrayRef<int64_t> q = tensorOf(op.getQ()).getShape();
+  attention.s = q[0], attention.b = q[1], attention.g = q[2], attention.r = q[3], attention.d = q[4];
+  attention.t = tensorOf(op.getK()).getDimSize(0);
+  attention.scale = op.getScale().convertToDouble();
+  attention.window = op.getWindow();
+  attention.dropout = op.getDropout().convertToDouble();
+  if (attention.dropout > 0)
+    attention.site = int64_t(hashName({op.getSite().data(), op.getSite().size()}));
+  attention.seed.kind = plan::Scalar::Kind::seed;
+  attention.instance.kind = plan::Scalar::Kind::instance;
+  attention.groupStride = op.getQueriesPerGroup();
+  auto names = layoutOf(op.getQ()).getNames();
+  DictionaryAttr coordinates = op.getCoordinatesAttr();
+  auto addTerm = [&](StringAttr name, int64_t scale) {
+    if (auto axes = coordinates ? coordinates.template getAs<ArrayAttr>(name) : ArrayAttr();
+        axes && !axes.empty())
+      attention.headOffset.terms.push_back({axesOf(axes), scale});
+  };
+  addTerm(names[2], attention.g * attention.groupStride);
+  addTerm(names[3], attention.r);
+  attention.workspaceBytes = attentionWorkspaceBytes(attention);
+  return attention;
+}
+
+static LibraryCall callOf(Operation *op, plan::Attention attention) {
+  LibraryCall call{attention, {}};
+  llvm::append_range(call.operands, op->getOperands());
+  llvm::append_range(call.operands, op->getResults());
+  return call;
+}
+LibraryCall AttentionOp::getCall() { return callOf(*this, describe(*this, false)); }
+LibraryCall AttentionGradOp::getCall() { return callOf(*this, describe(*this, true)); }
+int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }
+int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).workspaceBytes; }
 
 // --- rope: row body
 // -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgRowSpace]> {
   let hasVerifier = 1;
 }
 
-def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient]> {
+def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgLibrary]> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
     Key t is visible to query s when key_position <= position and, with a window w > 0, position - key_position < w.
@@ -33,7 +33,7 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient]> {
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
-def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad"> {
+def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", [MgLibrary]> {
   let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
   let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_F32:$o, Mg_F32:$lse, Mg_F32:$do_, Mg_I32:$positions,
                        Mg_I32:$keyPositions, Optional<Mg_I32>:$samples, F64Attr:$scale,

@@ -15,7 +15,7 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
 }
 
 // Local programs: types are local, `axes` are primitive axes, first = major.
-class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure]> {
+class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure, Mg_MovesData]> {
   let description = [{
     1. the axes are axes of the module's mg.mesh, each once (mesh_c4)
     2. dim, split and concat are dimensions of the value, split and concat different ones (collective_c1)

@@ -30,11 +30,13 @@ static RowEmitter::Place rowOf(RowEmitter &e, Value table, Value ids) {
   return {v.name, e.localIndex(e.value(ids), v.name, v.size)};
 }
 
+Value EmbedOp::getLookupTable() { return getTable(); }
 LogicalResult EmbedOp::emitRow(RowEmitter &e) {
   e.define(getResult(), e.value(getTable(), rowOf(e, getTable(), getIds())));
   return success();
 }
 
+bool EmbedGradOp::onlyAccumulates() { return true; }
 LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
   e.addAt(getResult(), rowOf(e, getResult(), getIds()), e.value(getDy()));
   return success();

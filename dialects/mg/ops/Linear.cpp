@@ -122,6 +122,19 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+// Precondition: the runs merge (einsum_c2).
+LibraryCall EinsumOp::getCall() {
+  GemmShape shape = *getGemmShape();
+  plan::Gemm gemm;
+  gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
+  gemm.transposeA = shape.transposeLhs, gemm.transposeB = shape.transposeRhs;
+  Value a = getLhs(), b = getRhs();
+  if (shape.swapOperands)
+    std::swap(a, b);
+  return {gemm, {a, b, getResult()}};
+}
+bool EinsumOp::canAccumulate() { return true; }
+
 // --- add
 // ------------------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 // Contractions, sums and products of values.
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient]> {
+def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
+    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>]> {
   let summary = "Contraction: sums the product over the factors the result lacks";
   let description = [{
     The factors are the dimension names. One matrix product on every rank: the factors of each operand must fall into
@@ -69,7 +70,7 @@ def Mg_ScaleOp : Mg_ComputeOp<"scale", [MgGradient, MgRow]> {
 }
 
 def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
-    DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
+    Mg_MovesData, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
   let summary = "The same data with dimension `from` called `to`: keys are the positions s under the name t";
   let description = [{
     Both names are whole here, so that a value split over `from` is gathered at its use (and its cotangent, pending,

@@ -57,6 +57,7 @@ Node whereValid(RowEmitter &e, Operation *op, Value logits, int64_t valid, Node 
 }
 } // namespace
 
+bool CrossEntropyGradOp::isDear() { return true; }
 LogicalResult CrossEntropyGradOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
   Node p = rowgen::exp(g, rowgen::sub(g, e.value(getLogits()), e.value(getLse())));
@@ -86,6 +87,7 @@ LogicalResult LogSumExpOp::emitRow(RowEmitter &e) {
 
 // One place per row; the columns are not iterated.
 RowSpace PickOp::getRowSpace() { return {RowSpace::Kind::rows, rowDims(getResult()), {}}; }
+Value PickOp::getLookupTable() { return getValue(); }
 LogicalResult PickOp::emitRow(RowEmitter &e) {
   RowSpace::NamedDim v = rowDims(getValue()).back();
   e.define(getResult(), e.value(getValue(), {v.name, e.localIndex(e.value(getIds()), v.name, v.size)}));

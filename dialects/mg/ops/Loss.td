@@ -11,7 +11,7 @@ def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, DeclareOpInte
   let results = (outs Mg_F32:$loss, Mg_F32:$lse);
   let rule = "* n, *, * -> , *";
 }
-def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgRow]> {
+def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow]> {
   let summary = "(exp(logits - lse) - onehot(labels)) * weights: the gradient of the loss seeded with 1";
   let arguments = (ins Mg_F32:$logits, Mg_F32:$lse, Mg_I32:$labels, Mg_F32:$weights, I64Attr:$valid,
                        OptionalAttr<DictionaryAttr>:$coordinates);
@@ -36,7 +36,7 @@ def Mg_LogSumExpOp : Mg_ComputeOp<"log_sum_exp", [MgRow]> {
   let results = (outs Mg_F32:$lse);
   let rule = "*, * -> *";
 }
-def Mg_PickOp : Mg_IndexedOp<"pick", [MgRowSpace]> {
+def Mg_PickOp : Mg_IndexedOp<"pick", [MgTableRow]> {
   let summary = "value[..., ids[...]]; 0 where the id is outside the rank's block";
   let arguments = (ins Mg_F32:$value, Mg_I32:$ids, OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_F32:$result);

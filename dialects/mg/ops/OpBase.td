@@ -13,6 +13,9 @@ defvar Mg_Tensor = AnyRankedTensor;
 def Mg_F32 : RankedTensorOf<[F32]>;
 def Mg_I32 : RankedTensorOf<[I32]>;
 
+// Moves values or combines them over ranks, and computes nothing else: local copies, zeros, collectives.
+def Mg_MovesData : NativeOpTrait<"MovesData"> { let cppNamespace = "::mgc"; }
+
 class Mg_Op<string mnemonic, list<Trait> traits = []> : Op<Mg_Dialect, mnemonic, traits>;
 
 // An op with an axis rule, written in `rule` (Interfaces.td says how).
@@ -25,10 +28,14 @@ class Mg_ComputeOp<string mnemonic, list<Trait> traits = []>
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rule # "\"; }";
 }
 
-// Row ops, differentiable ops, and both: what each family's entries are made of.
+// Row ops, library ops, differentiable ops: what each family's entries are made of.
 defvar MgRow = DeclareOpInterfaceMethods<Mg_RowOpInterface>;
+defvar MgDearRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["isDear"]>;
 defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule
+defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable"]>;
+defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
+defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes"]>;
 
 // Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.
 class Mg_IndexedOp<string mnemonic, list<Trait> traits = []>

@@ -98,11 +98,12 @@ LogicalResult KernelOp::verifyRegions() {
   Block &body = getBody().front();
   if (!getSpace())
     return emitOpError("the ops inside are not row ops over one space (kernel_c1)");
-  for (Operation &op : body) {
-    Value table = isa<PickOp>(op) ? op.getOperand(0) : isa<EmbedOp>(op) ? op.getOperand(1) : Value();
-    if (table && table.getParentBlock() == &body)
-      return op.emitOpError("reads places of a value of its own kernel (kernel_c2)");
-  }
+  for (auto op : body.getOps<RowOpInterface>())
+    if (Value table = op.getLookupTable(); table && table.getParentBlock() == &body)
+      return op->emitOpError("reads places of a value of its own kernel (kernel_c2)");
+  for (Value value : body.getTerminator()->getOperands())
+    if (value.getParentBlock() != &body)
+      return emitOpError("yields a value that it does not make (kernel_c1)");
   if (body.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("results do not fit what is yielded (kernel_c1)");
   return success();

@@ -67,7 +67,7 @@ def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">
 def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
   let summary = "One row kernel: row ops over one iteration space; other values are captured";
   let description = [{
-    1. holds row ops whose spaces merge into one (kernel_c1)
+    1. holds row ops whose spaces merge into one, and yields what they make (kernel_c1)
     2. a value read at places that depend on data is not made in the same kernel (kernel_c2)
   }];
   let regions = (region SizedRegion<1>:$body);
@@ -85,12 +85,12 @@ def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
-def Mg_ZeroOp : Mg_Op<"zero", [Pure]> {
+def Mg_ZeroOp : Mg_Op<"zero", [Pure, Mg_MovesData]> {
   let summary = "Zeros";
   let results = (outs Mg_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
-def Mg_PackOp : Mg_Op<"pack", [Pure]> {
+def Mg_PackOp : Mg_Op<"pack", [Pure, Mg_MovesData]> {
   let summary = "Scalars side by side, so that they travel in one collective";
   let description = "1. as many scalars as the result has elements (pack_c1)";
   let arguments = (ins Variadic<Mg_F32>:$values);
@@ -98,7 +98,7 @@ def Mg_PackOp : Mg_Op<"pack", [Pure]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Mg_UnpackOp : Mg_Op<"unpack", [Pure]> {
+def Mg_UnpackOp : Mg_Op<"unpack", [Pure, Mg_MovesData]> {
   let summary = "The elements of a vector as scalars";
   let description = "1. as many scalars as the operand has elements (unpack_c1)";
   let arguments = (ins Mg_F32:$value);

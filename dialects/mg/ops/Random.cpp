@@ -73,6 +73,7 @@ rowgen::Body dropoutBody(double p) {
 }
 } // namespace
 
+bool DropoutOp::isDear() { return true; }
 LogicalResult DropoutOp::emitRow(RowEmitter &e) {
   double p = getP().convertToDouble();
   uint64_t site = hashName({getSite().data(), getSite().size()});

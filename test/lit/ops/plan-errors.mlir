@@ -144,3 +144,15 @@ func.func @unverified_inside(%x: tensor<4xf32>) {
   } : tensor<4xf32>
   return
 }
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+func.func @captured(%x: !x) {
+  // expected-error@+1 {{yields a value that it does not make (kernel_c1)}}
+  %0 = mg.kernel {
+    %1 = mg.silu %x : (!x) -> !x
+    mg.yield %x : !x
+  } : !x
+  return
+}

@@ -39,6 +39,36 @@ func.func @dear.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attrib
   return %1 : !x
 }
 
+// Nor before a norm's gradient, which sums over the columns although its result has them all.
+// CHECK-LABEL: func.func @dear_gradient.forward(
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.gelu_grad
+// CHECK-NEXT:      mg.yield
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.rms_norm_grad
+func.func @dear_gradient.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}, %r: !sb, %dy: !x) -> !x attributes {mg.block = "dear_gradient", mg.pass = "forward"} {
+  %0 = mg.gelu_grad %x, %dy {form = "tanh"} : (!x, !x) -> !x
+  %1 = mg.rms_norm_grad %x, %g, %r, %0 : (!x, !h, !sb, !x) -> !x
+  return %1 : !x
+}
+
+// Places that depend on data are read once the table is in memory; rows that are looked up do not make dear work double.
+// CHECK-LABEL: func.func @lookup.forward(
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.silu
+// CHECK-NEXT:      mg.yield
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.embed
+// CHECK-NEXT:      mg.silu
+// CHECK-NEXT:      mg.embed
+func.func @lookup.forward(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %table: !v {mg.param = {tensor = "v"}}) -> (!x, !x) attributes {mg.block = "lookup", mg.pass = "forward"} {
+  %0 = mg.silu %table : (!v) -> !v
+  %1 = mg.embed %ids, %0 : (tensor<4x2xi32, #mg.layout<s, b>>, !v) -> !x
+  %2 = mg.silu %1 : (!x) -> !x
+  %3 = mg.embed %ids, %table : (tensor<4x2xi32, #mg.layout<s, b>>, !v) -> !x
+  return %2, %3 : !x, !x
+}
+
 // What a collective uses cannot move past it: no kernel spans it.
 // CHECK-LABEL: func.func @collective.forward(
 // CHECK:         mg.kernel {
