@@ -19,7 +19,7 @@ ArrayRef<Phase> mgc::phases() {
       {"grad", "forward functions return what is saved; backward functions",
        [](OpPassManager &pm) { pm.addPass(createGradPass()); }, verifyGradForm},
       {"shard", "every value has its layout; mg.reshard at uses",
-       [](OpPassManager &pm) { pm.addPass(createShardPass()); }, nullptr},
+       [](OpPassManager &pm) { pm.addPass(createShardPass()); }, verifyShardForm},
       {"local", "local shapes, explicit collectives",
        [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
@@ -87,7 +87,7 @@ static LogicalResult verifyForm(ModuleOp module, size_t index) {
   if (failed(verify(module)))
     return failure();
   for (size_t i = std::min<size_t>(index, 1); i <= index; ++i)
-    if (phases()[i].verify && failed(phases()[i].verify(module)))
+    if (failed(phases()[i].verify(module)))
       return failure();
   return success();
 }

@@ -14,7 +14,7 @@ struct Phase {
   llvm::StringLiteral description;
   void (*build)(mlir::OpPassManager &);
   // Proves what the phase adds to the form, which holds after all later phases too, but for import's: grad
-  // replaces its blocks. Null: the op verifiers prove all of it.
+  // replaces its blocks.
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
 };
 

@@ -263,11 +263,27 @@ LogicalResult mgc::verifyGradForm(ModuleOp module) {
   return success();
 }
 
-LogicalResult mgc::verifyLocalForm(ModuleOp module) {
-  auto blocks = Blocks::read(module);
+LogicalResult mgc::verifyShardForm(ModuleOp module) {
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
   if (!mesh)
     return module.emitError() << "needs the attribute " << kMeshAttr;
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(kPassAttr))
+      continue;
+    for (Type type : function.getArgumentTypes())
+      if (failed(mesh.verifyType([&] { return errorIn(function); }, type)))
+        return failure();
+    for (Operation &op : function.getBody().front())
+      for (Type type : op.getResultTypes())
+        if (failed(mesh.verifyType([&] { return op.emitOpError(); }, type)))
+          return failure();
+  }
+  return success();
+}
+
+LogicalResult mgc::verifyLocalForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
   if (failed(blocks))
     return failure();
   for (const auto &[name, block] : *blocks)
@@ -287,7 +303,7 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return failure();
-  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyLocalForm: there is one
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
   auto stages = llvm::to_vector(module.getOps<StageOp>());
   if (int64_t expected = mesh.sizeOf(mesh.resolve("pp")); int64_t(stages.size()) != expected)
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected

@@ -14,6 +14,9 @@ mlir::LogicalResult verifyImportForm(mlir::ModuleOp module);
 // each saved value is taken, each activation has its din, each parameter one gradient.
 mlir::LogicalResult verifyGradForm(mlir::ModuleOp module);
 
+// Every value can lie on the mesh; the op verifiers prove each op's axis rule.
+mlir::LogicalResult verifyShardForm(mlir::ModuleOp module);
+
 // Nothing is split or pending; each argument and result of a block is the local part of its sharded type.
 mlir::LogicalResult verifyLocalForm(mlir::ModuleOp module);
 
