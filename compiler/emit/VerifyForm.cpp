@@ -16,8 +16,7 @@ namespace {
 
 LogicalResult verifyOps(func::FuncOp function) {
   for (Operation &op : function.getBody().front().without_terminator())
-    if (!isa<EinsumOp, AttentionOp, AttentionGradOp, KernelOp, AllReduceOp, AllGatherOp, ReduceScatterOp,
-             AllToAllOp, SliceOp, DemoteOp, RenameOp, ZeroOp, PackOp, UnpackOp>(op))
+    if (!isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
   return success();
 }

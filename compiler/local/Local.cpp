@@ -136,7 +136,7 @@ struct LocalPass : mgc::impl::LocalBase<LocalPass> {
       return signalPassFailure();
     }
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr("mg.pass") && failed(FunctionLocalizer(function, mesh).run()))
+      if (function->hasAttr(kPassAttr) && failed(FunctionLocalizer(function, mesh).run()))
         return signalPassFailure();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "local"));
   }
