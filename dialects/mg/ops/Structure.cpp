@@ -5,8 +5,12 @@ using namespace mlir;
 using namespace mgc;
 
 LogicalResult InstanceOp::verify() {
-  if (getFirst() < 0 || getCount() < 1)
-    return emitOpError("count must be at least 1 and first at least 0 (instance_c2)");
+  constexpr int64_t most = 1 << 16;
+  const int64_t first = getFirst(), count = getCount();
+  if (first < 0 || first > most || count < 1 || count > most - first)
+    return emitOpError() << "first is " << first << " and count " << count
+                         << "; expected first >= 0, count >= 1 and "
+                         << "first + count at most " << most << " (instance_c2)";
   return success();
 }
 

@@ -21,7 +21,7 @@ def Mg_InstanceOp : Mg_Op<"instance", [ParentOneOf<["ChainOp", "ChunkOp"]>]> {
   let description = [{
     The parameters of instance i are those of the block with {} in their tensor names replaced by i.
     1. the block is a function with attribute mg.block (instance_c1)
-    2. count >= 1, first >= 0 (instance_c2)
+    2. count >= 1, first >= 0, first + count at most 2^16: no model has more layers (instance_c2)
   }];
   let arguments = (ins FlatSymbolRefAttr:$block, DefaultValuedAttr<I64Attr, "0">:$first,
                        DefaultValuedAttr<I64Attr, "1">:$count);

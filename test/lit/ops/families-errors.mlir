@@ -55,7 +55,7 @@ func.func @block(%x: tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h
   return %x : tensor<4xf32, #mg.layout<h>>
 }
 mg.chain {
-  // expected-error@+1 {{count must be at least 1 and first at least 0 (instance_c2)}}
+  // expected-error@+1 {{expected first >= 0, count >= 1 and first + count at most 65536 (instance_c2)}}
   mg.instance @block count 0
 }
 
