@@ -185,10 +185,9 @@ const float *assembleSlices(const Plan &plan, const Bucket &bucket, const Holder
 
 Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options) {
-  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  MGC_TRY(verifyCover(tensors));
   MGC_TRY(verifyValues(plan, arenas).at(directory));
   MGC_TRY(makeDirectory(directory));
   std::vector<std::vector<FileTensor>> files = splitByBytes(std::move(tensors), options.maxShardBytes);
@@ -217,10 +216,9 @@ Status verifySavable(const std::string &directory) {
 }
 
 Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file) {
-  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(file));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  MGC_TRY(verifyCover(tensors));
   Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t elements,
                     std::vector<float> &scratch) {
     const Parameter::Place &place = parameter.places[holder.place];

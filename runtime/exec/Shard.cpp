@@ -11,7 +11,6 @@
 
 namespace mgc {
 
-using plan::Bucket;
 using plan::Parameter;
 using plan::ParameterDim;
 using plan::Plan;
@@ -42,17 +41,6 @@ std::vector<int64_t> fileStrides(const Parameter &parameter, std::span<const int
       strides.push_back(stride * dimStrides[j]);
   }
   return strides;
-}
-
-// How many elements of file dimension j the parameter takes, from offset[j] on.
-std::vector<int64_t> extents(const Parameter &parameter) {
-  std::vector<int64_t> extents;
-  int64_t dim = 0;
-  for (int64_t grouped : parameter.grouping) {
-    extents.push_back(checkedProduct(validSizes(parameter, dim, grouped)).value_or(0));
-    dim += grouped;
-  }
-  return extents;
 }
 
 } // namespace
@@ -127,122 +115,10 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
   return tensors;
 }
 
-// Two boxes of one tensor overlap when they do along every dimension.
-static bool overlap(const Parameter &a, const Parameter &b) {
-  std::vector<int64_t> sizesA = extents(a), sizesB = extents(b);
-  for (size_t j = 0; j < sizesA.size(); ++j)
-    if (a.offset[j] + sizesA[j] <= b.offset[j] || b.offset[j] + sizesB[j] <= a.offset[j])
-      return false;
-  return true;
-}
-
-Status verifyCover(const std::vector<FileTensor> &tensors) {
-  for (const FileTensor &tensor : tensors) {
-    int64_t covered = 0;
-    for (size_t i = 0; i < tensor.parameters.size(); ++i) {
-      covered += checkedProduct(extents(*tensor.parameters[i])).value_or(0);
-      for (size_t j = 0; j < i; ++j)
-        if (overlap(*tensor.parameters[i], *tensor.parameters[j]))
-          return errorf("tensor {}: parameters {} and {} both hold a part of it", tensor.name,
-                        tensor.parameters[j]->name, tensor.parameters[i]->name);
-    }
-    if (covered != tensor.elements())
-      return errorf("tensor {}: its parameters hold {} of its {} elements", tensor.name, covered,
-                    tensor.elements());
-  }
-  return Status::ok();
-}
-
-static Status verifyDims(const plan::Mesh &mesh, const Parameter &parameter) {
-  std::vector<int64_t> sizes;
-  if (parameter.places.empty())
-    return errorf("no stage holds it");
-  for (const ParameterDim &dim : parameter.dims) {
-    MGC_TRY(plan::verifyAxes(mesh, dim.axes).at(dim.name));
-    if (std::ranges::count(plan::primitiveAxes(mesh, dim.axes), "pp") > 0)
-      return errorf("dimension {} is split over pp, expected to be whole on a stage", dim.name);
-    if (dim.size < 0 || dim.valid < 0 || dim.valid > dim.size ||
-        dim.size % plan::groupSize(mesh, dim.axes) != 0)
-      return errorf(
-          "dimension {} has size {} and {} valid, expected valid in [0, size] and a size that divides by {}",
-          dim.name, dim.size, dim.valid, plan::groupSize(mesh, dim.axes));
-    sizes.push_back(dim.size);
-  }
-  if (!checkedProduct(sizes))
-    return errorf("its size does not fit 63 bits");
-  return Status::ok();
-}
-
-// Grouping, offset and dims lead to elements inside fileShape.
-static Status verifyMapping(const Parameter &parameter) {
-  size_t rank = parameter.fileShape.size();
-  if (parameter.grouping.size() != rank || parameter.offset.size() != rank)
-    return errorf("fileShape has {} dimensions, grouping {}, offset {}, expected equal", rank,
-                  parameter.grouping.size(), parameter.offset.size());
-  int64_t left = int64_t(parameter.dims.size());
-  for (int64_t grouped : parameter.grouping) {
-    if (grouped < 0 || grouped > left)
-      return errorf("grouping has {}, expected {} at most", grouped, left);
-    left -= grouped;
-  }
-  if (left != 0 || !checkedProduct(parameter.fileShape))
-    return errorf("grouping leaves out {} dimensions, or fileShape {} is too large", left,
-                  shapeToString(parameter.fileShape));
-  std::vector<int64_t> taken = extents(parameter);
-  for (size_t j = 0; j < rank; ++j)
-    if (!fitsInside(parameter.offset[j], taken[j], parameter.fileShape[j]))
-      return errorf("takes [{}, {} + {}) of dimension {} of {}", parameter.offset[j], parameter.offset[j],
-                    taken[j], j, shapeToString(parameter.fileShape));
-  return Status::ok();
-}
-
-static Status verifyPlace(const Plan &plan, const Parameter &parameter, const Parameter::Place &place) {
-  if (place.stage < 0 || place.stage >= int64_t(plan.stages.size()) || place.bucket < 0 ||
-      place.bucket >= int64_t(plan.stages[place.stage].buckets.size()))
-    return errorf("place in stage {}, bucket {} does not exist", place.stage, place.bucket);
-  const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  int64_t elements = shardOf(plan.mesh, parameter, 0).elements;
-  if (!fitsInside(place.elementOffset, elements, bucket.elements))
-    return errorf("{} elements at {} do not fit the {} elements of bucket {}", elements, place.elementOffset,
-                  bucket.elements, bucket.name);
-  return Status::ok();
-}
-
-static Status verifyBucket(const Plan &plan, const plan::StagePlan &stage, const Bucket &bucket) {
-  MGC_TRY(plan::verifyAxes(plan.mesh, bucket.dataAxes));
-  int64_t ranks = plan::groupSize(plan.mesh, bucket.dataAxes), parts = bucket.sharded ? ranks : 1;
-  if (bucket.elements < 0 || bucket.elements % parts != 0)
-    return errorf("{} elements do not divide into {} slices", bucket.elements, parts);
-  Checked whole = checkedMultiply(bucket.elements, 4), slice = checkedMultiply(bucket.elements / parts, 4);
-  bool fits = fitsInside(bucket.valueOffset, whole, stage.bytes) &&
-              fitsInside(bucket.gradientOffset, whole, stage.bytes) &&
-              fitsInside(bucket.firstMomentOffset, slice, stage.bytes) &&
-              fitsInside(bucket.secondMomentOffset, slice, stage.bytes) &&
-              (!bucket.sharded || fitsInside(bucket.gradientShardOffset, slice, stage.bytes));
-  return fits ? Status::ok() : errorf("does not fit the {} bytes of its rank", stage.bytes);
-}
-
-Status verifyParameters(const Plan &plan, std::span<std::byte *const> arenas) {
-  if (int64_t(arenas.size()) != plan.mesh.worldSize())
-    return errorf("{} allocations for a mesh of {} ranks", arenas.size(), plan.mesh.worldSize());
-  if (int64_t(plan.stages.size()) != plan::stageCount(plan.mesh))
-    return errorf("{} stages for a mesh of {}", plan.stages.size(), plan::stageCount(plan.mesh));
-  for (const plan::StagePlan &stage : plan.stages)
-    for (const Bucket &bucket : stage.buckets)
-      MGC_TRY(verifyBucket(plan, stage, bucket).at(fmt::format("bucket {}", bucket.name)));
-  std::map<std::string, const Parameter *> tensors;
-  for (const Parameter &parameter : plan.parameters) {
-    std::string where = fmt::format("parameter {}", parameter.name);
-    MGC_TRY(verifyDims(plan.mesh, parameter).at(where));
-    MGC_TRY(verifyMapping(parameter).at(where));
-    const Parameter *first = tensors.try_emplace(parameter.tensor, &parameter).first->second;
-    if (first->fileShape != parameter.fileShape)
-      return errorf("{}: tensor {} has shape {}, but {} in parameter {}", where, parameter.tensor,
-                    shapeToString(parameter.fileShape), shapeToString(first->fileShape), first->name);
-    for (const Parameter::Place &place : parameter.places)
-      MGC_TRY(verifyPlace(plan, parameter, place).at(where));
-  }
-  return Status::ok();
+Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {
+  if (int64_t(arenas.size()) == plan.mesh.worldSize())
+    return Status::ok();
+  return errorf("{} allocations for a mesh of {} ranks", arenas.size(), plan.mesh.worldSize());
 }
 
 void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body) {

@@ -42,12 +42,9 @@ struct FileTensor {
 };
 std::vector<FileTensor> fileTensors(const plan::Plan &plan);
 
-// Whether the parameters of each tensor cover it exactly once, as saving it needs.
-Status verifyCover(const std::vector<FileTensor> &tensors);
-
-// Whether every address computed here from the plan is inside the tensors and the ranks' allocations, and
-// there is one allocation per rank. Everything else here relies on it.
-Status verifyParameters(const plan::Plan &plan, std::span<std::byte *const> arenas);
+// Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters
+// cover their tensors exactly once, verifyPlan has proved.
+Status verifyArenas(const plan::Plan &plan, std::span<std::byte *const> arenas);
 
 // Calls body(0) ... body(count - 1), on several threads when the machine has them.
 void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body);

@@ -169,7 +169,7 @@ void fillAll(const Plan &plan, Arenas arenas, const Fill &fill) {
 
 Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
                    const LoadOptions &options) {
-  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyArenas(plan, arenas));
   std::vector<FileTensor> tensors = fileTensors(plan);
   MGC_ASSIGN(views, match(plan, checkpoint, tensors, options));
   std::map<std::string, const TensorView *> byName;
@@ -182,7 +182,7 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
 }
 
 Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas) {
-  MGC_TRY(verifyParameters(plan, arenas));
+  MGC_TRY(verifyArenas(plan, arenas));
   fillAll(plan, arenas, [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
     switch (parameter.init) {
     case plan::InitKind::normal:

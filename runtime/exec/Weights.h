@@ -1,8 +1,8 @@
 // Parameters between Hugging Face checkpoints and the memory of the ranks. Any layout loads any checkpoint by
 // slicing and saves one back.
 //
-// `arenas` has one allocation (StagePlan::bytes of the rank's stage) per rank of the mesh. All functions work
-// on the bucket buffers in them: value of element e of a bucket at valueOffset + 4 * e.
+// The plan is one that verifyPlan accepts. `arenas` has one allocation (StagePlan::bytes of the rank's stage) per
+// rank of the mesh. All functions work on the bucket buffers in them: value of element e of a bucket at valueOffset + 4 * e.
 #pragma once
 
 #include "runtime/base/Safetensors.h"

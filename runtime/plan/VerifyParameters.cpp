@@ -95,6 +95,9 @@ Checked ParameterChecks::localElements() {
                        dim.valid, dim.size);
     all.insert(all.end(), dim.axes.begin(), dim.axes.end());
   }
+  if (sound)
+    violations_.expect(std::ranges::count(primitiveAxes(checks_.plan.mesh, all), "pp") == 0, dims,
+                       "are split over pp; a stage holds whole parameters");
   if (!sound || !verifyAxesAt(checks_, dims, all))
     return std::nullopt;
   violations_.expect(elements.has_value(), dims, "the sizes multiply to more than 64 bits hold");
@@ -212,6 +215,67 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
   verifyDisjoint(checks, buckets, std::move(persistent));
 }
 
+// --- Tensors of the checkpoint -----------------------------------------------------------------------------
+
+// How many elements of each file dimension a parameter takes, from its offset on.
+std::vector<int64_t> extentsOf(const Parameter &parameter) {
+  std::vector<int64_t> extents;
+  size_t dim = 0;
+  for (int64_t count : parameter.grouping) {
+    extents.push_back(1);
+    for (int64_t i = 0; i < count; ++i)
+      extents.back() *= parameter.dims[dim++].valid;
+  }
+  return extents;
+}
+
+// Two boxes of one tensor overlap when they do along every dimension.
+bool overlap(const Parameter &a, const Parameter &b) {
+  const std::vector<int64_t> sizesA = extentsOf(a), sizesB = extentsOf(b);
+  for (size_t j = 0; j < sizesA.size(); ++j)
+    if (a.offset[j] + sizesA[j] <= b.offset[j] || b.offset[j] + sizesB[j] <= a.offset[j])
+      return false;
+  return true;
+}
+
+Checked productOf(const std::vector<int64_t> &sizes) {
+  Checked product = 1;
+  for (int64_t size : sizes)
+    product = checkedMultiply(product, size);
+  return product;
+}
+
+// The parameters of a tensor have its one shape, and cover it exactly once: what is loaded can be saved.
+void verifyTensor(Checks &checks, const std::vector<const Parameter *> &parameters, const Place &place) {
+  const Parameter &first = *parameters.front();
+  const Checked whole = productOf(first.fileShape);
+  Checked covered = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter &parameter = *parameters[i];
+    if (!checks.violations.expect(parameter.fileShape == first.fileShape, place,
+                                  "tensor '{}' is [{}] in '{}', but [{}] in '{}'", first.tensor,
+                                  fmt::join(parameter.fileShape, ", "), parameter.name,
+                                  fmt::join(first.fileShape, ", "), first.name))
+      return;
+    covered = checkedAdd(covered, productOf(extentsOf(parameter)));
+    for (size_t j = 0; j < i; ++j)
+      checks.violations.expect(!overlap(parameter, *parameters[j]), place,
+                               "'{}' and '{}' both hold a part of tensor '{}'", parameters[j]->name,
+                               parameter.name, first.tensor);
+  }
+  checks.violations.expect(whole && covered == whole, place,
+                           "of tensor '{}' {} elements are held, expected its {}", first.tensor,
+                           covered.value_or(-1), whole.value_or(-1));
+}
+
+void verifyTensors(Checks &checks, const Place &parameters) {
+  std::map<std::string_view, std::vector<const Parameter *>> tensors;
+  for (const Parameter &parameter : checks.plan.parameters)
+    tensors[parameter.tensor].push_back(&parameter);
+  for (const auto &[name, parts] : tensors)
+    verifyTensor(checks, parts, parameters);
+}
+
 } // namespace
 
 void verifyParameters(Checks &checks) {
@@ -225,6 +289,8 @@ void verifyParameters(Checks &checks) {
                              "name '{}' is empty or comes twice", parameter.name);
     ParameterChecks(checks, parameter, place).verify(occupancy);
   }
+  if (checks.violations.count() == 0) // else the boxes may be none
+    verifyTensors(checks, parameters);
   for (size_t i = 0; i < checks.plan.stages.size(); ++i)
     verifyBucketsOf(checks, static_cast<int64_t>(i), stages.element(i), occupancy);
 }

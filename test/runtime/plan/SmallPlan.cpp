@@ -19,17 +19,17 @@ std::vector<Parameter> makeParameters() {
   tied.offset = {0, 0};
   tied.dims = {{"v", 8, 7, {"tpg", "tpr"}}, {"h", 4, 4, {}}};
   tied.places = {{0, 0, 0}, {1, 0, 0}};
-  Parameter k = tied; // columns [4, 8) of [4, 12]: 8 elements per rank
+  Parameter k = tied; // columns [0, 4) of [4, 8]: 8 elements per rank
   k.name = "h.0.attn.c_attn.weight[k]";
   k.tensor = "h.0.attn.c_attn.weight";
-  k.fileShape = {4, 12};
+  k.fileShape = {4, 8};
   k.grouping = {1, 2};
-  k.offset = {0, 4};
+  k.offset = {0, 0};
   k.dims = {{"h", 4, 4, {}}, {"g", 2, 2, {"tpg"}}, {"d", 2, 2, {}}};
   k.places = {{0, 1, 0}};
   Parameter v = k; // shares the bucket with k
   v.name = "h.0.attn.c_attn.weight[v]";
-  v.offset = {0, 8};
+  v.offset = {0, 4};
   v.places = {{0, 1, 8}};
   Parameter norm;
   norm.name = norm.tensor = "ln_f.weight";

@@ -75,6 +75,14 @@ const Broken kNumbers[] = {
 };
 
 const Broken kParameters[] = {
+    {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
+     "parameters[3].dims: are split over pp"},
+    {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
+     "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
+    {"BothHold", [](Plan &plan) { plan.parameters[2].offset = {0, 3}; },
+     "parameters: 'h.0.attn.c_attn.weight[k]' and 'h.0.attn.c_attn.weight[v]' both hold a part of"},
+    {"NotAll", [](Plan &plan) { plan.parameters[1].fileShape = plan.parameters[2].fileShape = {4, 9}; },
+     "parameters: of tensor 'h.0.attn.c_attn.weight' 32 elements are held, expected its 36"},
     {"Name", [](Plan &plan) { plan.parameters[1].name = "wte.weight"; },
      "parameters[1]: name 'wte.weight' is empty or comes twice"},
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
