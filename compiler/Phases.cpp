@@ -6,6 +6,7 @@
 #include "dialects/mg/Mg.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
+#include "runtime/base/File.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -48,8 +49,16 @@ static Result<size_t> indexOf(StringRef name, StringRef flag) {
   return errorf("{} {}: there is no such phase\n  phases: {}", flag.str(), name.str(), phaseNames());
 }
 
+// A file is replaced whole or not at all; a device or pipe is written to.
 Status mgc::writeModule(ModuleOp module, const std::string &path) {
   std::error_code error;
+  if (!path.empty() &&
+      (!std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error))) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module.print(stream);
+    return writeFileAtomically(path, text);
+  }
   llvm::raw_fd_ostream file(path.empty() ? "-" : path, error);
   if (!error) {
     module.print(file);

@@ -27,9 +27,13 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp,
                    "Chunks per stage (interleaved schedule)")
       ->check(wholeNumber());
-  group->add_flag_callback(
+  CLI::Option *sp = group->add_flag_callback(
       "--sp,--sequence-parallel", [&] { layout.sp = true; }, "Sequence parallelism (on when tp > 1)");
-  group->add_flag_callback("--no-sp", [&] { layout.sp = false; }, "No sequence parallelism");
+  sp->disable_flag_override();
+  group->add_flag_callback(
+           "--no-sp", [&] { layout.sp = false; }, "No sequence parallelism")
+      ->disable_flag_override()
+      ->excludes(sp);
   group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence")->check(wholeNumber());
   group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank")
       ->check(wholeNumber());
@@ -39,10 +43,14 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->check(wholeNumber());
   group->add_option("--schedule,--pipeline-schedule", layout.schedule, "gpipe, 1f1b, interleaved or zb-h1")
       ->check(notEmpty());
-  group->add_option("--zero", layout.zero, "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)")
-      ->check(wholeNumber());
-  group->add_flag_callback(
-      "--use-distributed-optimizer", [&] { layout.zero = 1; }, "Megatron-LM's name of --zero 1");
+  CLI::Option *zero =
+      group->add_option("--zero", layout.zero, "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)");
+  zero->check(wholeNumber());
+  group
+      ->add_flag_callback(
+          "--use-distributed-optimizer", [&] { layout.zero = 1; }, "Megatron-LM's name of --zero 1")
+      ->disable_flag_override()
+      ->excludes(zero);
   group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
   group->add_option("--target", layout.target, "cpu")->check(notEmpty());
   app.add_option("--rules", flags.rules,

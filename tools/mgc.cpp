@@ -7,6 +7,7 @@
 #include "frontend/Placement.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/base/File.h"
 #include "tools/Explain.h"
 #include "tools/Flags.h"
 #include "tools/Process.h"
@@ -31,6 +32,20 @@ bool isGiven(const frontend::LayoutOptions &layout) {
          layout.gbs || layout.zero || layout.sp || layout.schedule || layout.dtype || layout.target;
 }
 
+constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
+
+// MLIR's parser calls itself for each level.
+Status verifyDepth(std::string_view text) {
+  constexpr int64_t most = 256;
+  int64_t depth = 0;
+  for (char c : text) {
+    depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+    if (depth > most)
+      return errorf("brackets are nested deeper than {}, which no program here needs", most);
+  }
+  return Status::ok();
+}
+
 Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, const std::string &path) {
   std::string messages;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
@@ -38,7 +53,9 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context
     stream << (messages.empty() ? "" : "\n") << diagnostic.getLocation() << ": " << diagnostic;
     return mlir::success();
   });
-  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  MGC_ASSIGN(text, readFile(path, kMaxProgramBytes));
+  MGC_TRY(verifyDepth(text).at(path));
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context, path);
   if (!module)
     return errorf("{}: {}", path, messages);
   return module;
@@ -62,6 +79,10 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
 }
 
 Status compile(const CompileFlags &flags) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
+      !std::filesystem::is_directory(flags.output, ignored))
+    return errorf("-o {}: is the model itself, expected another file", flags.output);
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(module, importAny(context, flags));

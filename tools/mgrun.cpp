@@ -32,14 +32,18 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   CLI::Option *data =
       app.add_option("--data", training.data, "Text, .npy, .bin or .safetensors")->check(CLI::ExistingFile);
   app.add_flag("--mock-data", arguments.mockData, "Made-up tokens a model can learn")->excludes(data);
-  app.add_option("--bin-type", training.binType, "Elements of a .bin file: u8 u16 i32 u32 i64")->needs(data);
+  app.add_option(
+         "--bin-type", training.binType,
+         "Elements of a .bin file: u8 u16 i32 u32 i64; else u16 where the vocabulary fits, i32 where not")
+      ->needs(data);
   app.add_option("--weights", training.weights,
                  "Checkpoint to start from: .safetensors file or folder; else random")
       ->check(CLI::ExistingPath);
   app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
                "Leave out tensors of --weights that the model does not have, instead of an error");
-  CLI::Option *save =
-      app.add_option("--save", training.save, "Folder for the weights at the end")->check(notEmpty());
+  CLI::Option *save = app.add_option("--save", training.save,
+                                     "Folder for the weights at the end; a checkpoint in it is replaced")
+                          ->check(notEmpty());
   app.add_option("--save-interval", training.saveInterval,
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
@@ -183,6 +187,7 @@ int main(int argc, char **argv) {
     if (!rates.isOk())
       return fail(rates.status());
     arguments.training.optimizer.lrList = rates.take();
+    arguments.training.inputs.push_back(arguments.lrList);
   }
   return run(arguments);
 }

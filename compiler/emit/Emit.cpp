@@ -56,7 +56,7 @@ public:
     for (StageOp stage : module_.getOps<StageOp>()) {
       MGC_ASSIGN(emitted, emitStage(stage, context));
       plan_.stages.push_back(std::move(emitted));
-      addParameters(stage, context, plan_.parameters, known);
+      MGC_TRY(addParameters(stage, context, plan_.parameters, known));
     }
     return Status::ok();
   }

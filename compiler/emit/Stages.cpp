@@ -298,7 +298,17 @@ private:
   plan::StagePlan out_;
 };
 
-plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const std::string &tensor) {
+Result<plan::InitKind> initOf(DictionaryAttr param) {
+  auto init = param.getAs<StringAttr>("init");
+  if (!init || init == "normal")
+    return plan::InitKind::normal;
+  if (init == "zeros" || init == "ones")
+    return init == "zeros" ? plan::InitKind::zeros : plan::InitKind::ones;
+  return errorf("mg.param of {}: init is \"{}\"; expected normal, zeros or ones",
+                param.getAs<StringAttr>("tensor").str(), init.str());
+}
+
+Result<plan::Parameter> describeParameter(func::FuncOp forward, int64_t argument, const std::string &tensor) {
   auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
   auto list = [&](StringRef name) {
     auto array = param.getAs<DenseI64ArrayAttr>(name);
@@ -318,10 +328,8 @@ plan::Parameter describeParameter(func::FuncOp forward, int64_t argument, const 
     parameter.dims.push_back({name.str(), type.getDimSize(i),
                               i < valid.size() ? valid[i] : type.getDimSize(i),
                               axesOf(layoutOf(type).getAxes()[i])});
-  auto init = param.getAs<StringAttr>("init");
-  parameter.init = init && init == "zeros"  ? plan::InitKind::zeros
-                   : init && init == "ones" ? plan::InitKind::ones
-                                            : plan::InitKind::normal;
+  MGC_ASSIGN(init, initOf(param));
+  parameter.init = init;
   if (auto std = param.getAs<FloatAttr>("std"))
     parameter.initStd = std.getValueAsDouble();
   return parameter;
@@ -333,15 +341,15 @@ Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context) {
   return StageEmitter(stage, context).run();
 }
 
-void addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
-                   std::map<std::string, size_t> &known) {
+Status addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
+                     std::map<std::string, size_t> &known) {
   for (PlaceOp place : stage.all<PlaceOp>()) {
     func::FuncOp forward = context.blocks.at(place.getBlock()).forward.function;
     auto param = forward.getArgAttrOfType<DictionaryAttr>(place.getArgument(), kParamAttr);
     std::string pattern = param.getAs<StringAttr>("tensor").str();
     for (int64_t n = 0; n < int64_t(place.getCount()); ++n) {
       std::string tensor = parameterTensor(pattern, int64_t(place.getFirst()) + n);
-      plan::Parameter parameter = describeParameter(forward, place.getArgument(), tensor);
+      MGC_ASSIGN(parameter, describeParameter(forward, place.getArgument(), tensor));
       auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
       if (isNew)
         parameters.push_back(std::move(parameter));

@@ -17,7 +17,7 @@ struct EmitContext {
 Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context);
 
 // Adds the stage's parameters, or its places to those that are there.
-void addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
-                   std::map<std::string, size_t> &known);
+Status addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
+                     std::map<std::string, size_t> &known);
 
 } // namespace mgc

@@ -163,7 +163,8 @@ Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, 
     return errorf("{}: has {} bytes, expected a multiple of {}: tokens are read as {}", path, size, each,
                   toString(type));
   TensorView tokens{type, {size / each}, file->bytes()};
-  return StreamData::make(file, TokenReader(path, tokens, shape.vocabulary), 1, shape, seed);
+  std::string name = fmt::format("{} ({})", path, toString(type)); // a wrong type may read well
+  return StreamData::make(file, TokenReader(std::move(name), tokens, shape.vocabulary), 1, shape, seed);
 }
 
 // --- Whole batches, made elsewhere -------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -118,8 +119,54 @@ Status Training::load() {
   return Status::ok();
 }
 
+// A file of the run and the flag that names it.
+using NamedFile = std::pair<std::string_view, std::filesystem::path>;
+
+bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
+// What a run writes must not be what it reads, nor two of its outputs one file. Only the checkpoint may be replaced
+// by its successor.
+Status verifyApart(const TrainingOptions &options) {
+  std::vector<NamedFile> inputs, outputs;
+  const auto add = [](std::vector<NamedFile> &files, std::string_view flag,
+                      const std::optional<std::string> &path) {
+    if (path)
+      files.push_back({flag, *path});
+  };
+  add(inputs, "--data", options.data);
+  add(inputs, "--weights", options.weights);
+  for (const std::string &file : options.inputs)
+    inputs.push_back({"an input", file});
+  inputs.push_back({"the plan", options.plan + "/" + plan::kPlanFile});
+  add(outputs, "--log", options.log);
+  add(outputs, "--save-gradients", options.saveGradients);
+  for (const std::optional<std::string> &folder : {options.weights, options.save})
+    if (folder)
+      for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+        inputs.push_back(
+            {folder == options.save ? "--save" : "--weights", std::filesystem::path(*folder) / name});
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (const auto &[flag, file] : inputs)
+      if (isSameFile(outputs[i].second, file))
+        return errorf("{} {}: is the file of {}, expected another", outputs[i].first,
+                      outputs[i].second.string(), flag);
+    for (size_t j = 0; j < i; ++j)
+      if (isSameFile(outputs[i].second, outputs[j].second) &&
+          (std::filesystem::is_regular_file(outputs[i].second) ||
+           !std::filesystem::exists(outputs[i].second)))
+        return errorf("{} {}: is the file of {}, expected another", outputs[i].first,
+                      outputs[i].second.string(), outputs[j].first);
+  }
+  return Status::ok();
+}
+
 // What is written at the end must be found unwritable before the training, not after it.
 Status Training::verifyOutputs() const {
+  MGC_TRY(verifyApart(options_));
   if (options_.save)
     MGC_TRY(verifySavable(*options_.save).at("--save"));
   if (options_.saveGradients)

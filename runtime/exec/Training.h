@@ -16,6 +16,8 @@ struct TrainingOptions {
   std::optional<std::string> weights; // none: initialised from the seed
   bool ignoreExtraWeights = false;    // see loadWeights
   std::optional<std::string> save, saveGradients, log;
+  std::vector<std::string>
+      inputs; // other files that the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
   int64_t saveInterval = 0; // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;

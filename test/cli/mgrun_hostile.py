@@ -74,6 +74,21 @@ class Hostile(unittest.TestCase):
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 
+    def test_no_output_is_an_input(self):
+        write("c.txt", read(CORPUS))
+        write("w.safetensors", read("good/model.safetensors"))
+        write("rates.json", b"[0.1]")
+        for arguments in [["--data", "c.txt", "--log", "c.txt"], ["--data", "c.txt", "--save-gradients", "./c.txt"],
+                          ["--mock-data", "--weights", "w.safetensors", "--log", "w.safetensors"],
+                          ["--mock-data", "--weights", "good", "--save-gradients", "good/model.safetensors"],
+                          ["--mock-data", "--log", "plan/plan.json"], ["--mock-data", "--lr-list", "rates.json", "--log", "rates.json"],
+                          ["--mock-data", "--log", "one", "--save-gradients", "one"],
+                          ["--mock-data", "--save", "new", "--log", "new/config.json"]]:
+            with self.subTest(arguments=arguments):
+                self.expect(1, "expected another", "plan", "--train-iters", "1", *arguments)
+        self.assertEqual(read("c.txt"), read(CORPUS))
+        self.assertEqual(read("w.safetensors"), read("good/model.safetensors"))
+
     def test_data(self):
         write("empty.txt", b"")
         write("short.txt", b"hi")

@@ -7,11 +7,14 @@
 using namespace mlir;
 using namespace mgc;
 
-LogicalResult GeluOp::verify() {
-  return getForm() == "erf" || getForm() == "tanh" || getForm() == "sigmoid"
+template <typename Op> static LogicalResult verifyForm(Op op) {
+  return op.getForm() == "erf" || op.getForm() == "tanh" || op.getForm() == "sigmoid"
              ? success()
-             : emitOpError() << "form is '" << getForm() << "'; expected erf, tanh or sigmoid (gelu_c1)";
+             : op.emitOpError() << "form is '" << op.getForm()
+                                << "'; expected erf, tanh or sigmoid (gelu_c1)";
 }
+LogicalResult GeluOp::verify() { return verifyForm(*this); }
+LogicalResult GeluGradOp::verify() { return verifyForm(*this); }
 LogicalResult GeluOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
     g.contribute(getX(), g.make<GeluGradOp>(getX(), getX(), dy, getFormAttr()));

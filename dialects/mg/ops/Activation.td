@@ -23,6 +23,7 @@ def Mg_GeluOp : Mg_ActivationOp<"gelu"> {
 def Mg_GeluGradOp : Mg_ActivationGradOp<"gelu_grad"> {
   let summary = "dy * gelu'(x)";
   let arguments = (ins Mg_F32:$x, Mg_F32:$dy, StrAttr:$form);
+  let hasVerifier = 1;
 }
 def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
 def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }

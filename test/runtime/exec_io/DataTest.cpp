@@ -120,7 +120,7 @@ TEST(Data, aStreamIsCutAndShuffledByEpoch) {
   std::ranges::sort(two);
   EXPECT_EQ(one, expected);
   EXPECT_EQ(two, expected);
-  EXPECT_EQ(source->describe(), dir.path("t.bin") + ": 10 samples of 4 tokens");
+  EXPECT_EQ(source->describe(), dir.path("t.bin") + " (U16): 10 samples of 4 tokens");
 }
 
 TEST(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
