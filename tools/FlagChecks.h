@@ -25,7 +25,9 @@ inline CLI::Validator wholeNumber(int64_t least = std::numeric_limits<int64_t>::
       return "";
     return fmt::format("found '{}', expected a whole number{}{}", text,
                        least > std::numeric_limits<int64_t>::min() ? fmt::format(", at least {}", least) : "",
-                       most < std::numeric_limits<int64_t>::max() ? fmt::format(", at most {}", most) : "");
+                       most < std::numeric_limits<int64_t>::max() || error == std::errc::result_out_of_range
+                           ? fmt::format(", at most {}", most)
+                           : "");
   };
   return CLI::Validator(check, "");
 }

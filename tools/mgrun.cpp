@@ -68,7 +68,8 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
   app.add_flag("--poison", training.poison,
                "Fill the memory with NaN first, to find what is read before it is written");
   app.add_option("--inject-delays", training.delays,
-                 "Seed of random pauses before instructions, to find results that depend on timing");
+                 "Seed of random pauses before instructions, to find results that depend on timing")
+      ->check(wholeNumber(0));
 }
 
 void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
@@ -167,7 +168,7 @@ int main(int argc, char **argv) {
   ignoreClosedPipes();
   CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
   app.name("mgrun");
-  app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C.");
+  app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C or SIGTERM.");
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);
