@@ -129,7 +129,7 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
 
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
-  auto removeNew = llvm::make_scope_exit([&] {
+  auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
     std::filesystem::remove(newLibrary(directory), ignored);
   });

@@ -360,6 +360,7 @@ Status addParameters(StageOp stage, const EmitContext &context, std::vector<plan
         places.push_back(where);
     }
   }
+  return Status::ok();
 }
 
 } // namespace mgc
