@@ -25,6 +25,8 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
        [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
+      {"tile", "the loss, a part of the tokens at a time",
+       [](OpPassManager &pm) { pm.addPass(createTilePass()); }, verifyTileForm},
       {"fuse", "library calls, row kernels, moves and collectives",
        [](OpPassManager &pm) { pm.addPass(createFusePass()); }, verifyFuseForm},
       {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); },

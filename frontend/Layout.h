@@ -9,7 +9,7 @@ namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {};
+                         zero = {}, lossTile = {};
   std::optional<bool> sp = {};
   std::optional<std::string> schedule = {}, dtype = {}, target = {};
 };
@@ -42,6 +42,7 @@ struct Layout {
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;
+  int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
   std::string schedule, dtype, target;
   bool splitBackward = false;
   std::vector<Choice> choices;

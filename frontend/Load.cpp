@@ -72,6 +72,7 @@ static LayoutOptions readDefaults(Config &config) {
   readSize(*mgc, "mbs", options.mbs);
   readSize(*mgc, "gbs", options.gbs);
   readSize(*mgc, "zero", options.zero);
+  readSize(*mgc, "loss_tile", options.lossTile);
   if (mgc->isSet("sp"))
     options.sp = mgc->flag("sp", false);
   mgc->ignore(std::initializer_list<std::string_view>{"sp"});
@@ -79,7 +80,7 @@ static LayoutOptions readDefaults(Config &config) {
   readWord(*mgc, "dtype", options.dtype);
   readWord(*mgc, "target", options.target);
   mgc->finish("the defaults of mgc compile",
-              "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, sp, schedule, dtype, target");
+              "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
   return options;
 }
 

@@ -23,16 +23,18 @@ public:
   Result<EmittedProgram> run() {
     out_.program.name = function_.getName().str();
     addSegments();
-    for (Operation &op : body_.without_terminator()) {
-      label_ = labelOf(&op);
-      placeResults(&op);
-      MGC_TRY(emit(&op).at(label_));
-    }
+    MGC_TRY(emitBlock(body_));
     return std::move(out_);
   }
 
 private:
   // --- Places
+  // Of a part in a tile: where the first part is, and the bytes from one to the next.
+  struct Place {
+    Operand first;
+    int64_t step = 0;
+  };
+
   int64_t addSegment(SegmentSource source, std::string name, int64_t bytes) {
     out_.segments.push_back(source);
     out_.program.segments.push_back(std::move(name));
@@ -53,17 +55,17 @@ private:
   void addSegments() {
     for (BlockArgument argument : body_.getArguments()) {
       unsigned i = argument.getArgNumber();
-      places_[argument] = {addSegment({SegmentSource::Kind::argument, i},
-                                      nameOf("in", i, function_.getArgAttrDict(i)),
-                                      bytesOf(argument.getType()))};
+      places_[argument].first = {addSegment({SegmentSource::Kind::argument, i},
+                                            nameOf("in", i, function_.getArgAttrDict(i)),
+                                            bytesOf(argument.getType()))};
     }
     Operation *terminator = body_.getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (block_ && block_->results[i].activation >= 0)
         continue;
-      places_[storageOf(value)] = {addSegment({SegmentSource::Kind::result, i},
-                                              nameOf("out", i, function_.getResultAttrDict(i)),
-                                              bytesOf(value.getType()))};
+      places_[storageOf(value)].first = {addSegment({SegmentSource::Kind::result, i},
+                                                    nameOf("out", i, function_.getResultAttrDict(i)),
+                                                    bytesOf(value.getType()))};
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
@@ -73,19 +75,19 @@ private:
 
   void placeResults(Operation *op) {
     if (op->hasAttr(kInPlaceAttr)) {
-      Operand place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
+      Place place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
       places_[op->getResult(0)] = place;
       return;
     }
     ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef();
     for (auto [i, result] : llvm::enumerate(op->getResults()))
       if (frame[i] >= 0)
-        places_[result] = {frame_, frame[i]};
+        places_[result].first = {frame_, frame[i]};
   }
 
-  Operand placeOf(Value value) const { return places_.at(value); }
-  Operand workspaceOf(Operation *op) const {
-    return {frame_, op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef().back()};
+  Place placeOf(Value value) const { return places_.at(value); }
+  Place workspaceOf(Operation *op) const {
+    return {{frame_, op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef().back()}};
   }
 
   // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
@@ -107,20 +109,36 @@ private:
   }
 
   // --- Instructions
-  template <typename Body> void add(Body body, std::vector<Operand> operands) {
+  template <typename Body> void add(Body body, const std::vector<Place> &places) {
+    std::vector<Operand> operands;
+    std::vector<int64_t> &steps = steps_.emplace_back();
+    for (const Place &place : places) {
+      operands.push_back(place.first);
+      steps.push_back(place.step);
+    }
     out_.program.instructions.push_back({std::move(body), std::move(operands), label_});
   }
-  std::vector<Operand> placesOf(ValueRange values) const {
-    std::vector<Operand> operands;
+  std::vector<Place> placesOf(ValueRange values) const {
+    std::vector<Place> places;
     for (Value value : values)
-      operands.push_back(placeOf(value));
-    return operands;
+      places.push_back(placeOf(value));
+    return places;
+  }
+
+  Status emitBlock(mlir::Block &block) {
+    for (Operation &op : block.without_terminator()) {
+      label_ = labelOf(&op);
+      placeResults(&op);
+      MGC_TRY(emit(&op).at(label_));
+    }
+    return Status::ok();
   }
 
   Status emit(Operation *op) {
     return llvm::TypeSwitch<Operation *, Status>(op)
         .Case<LibraryOpInterface>([&](LibraryOpInterface library) { return emitCall(library); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
+        .Case<TileOp>([&](TileOp tile) { return emitTile(tile); })
         .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
             [&](Operation *o) { return emitCollective(o); })
         .Case<RenameOp>([](RenameOp) { return Status::ok(); })
@@ -132,7 +150,7 @@ private:
     LibraryCall call = op.getCall();
     if (auto *gemm = std::get_if<plan::Gemm>(&call.body))
       gemm->accumulate = accumulated_.contains(op->getResult(0));
-    std::vector<Operand> operands = placesOf(call.operands);
+    std::vector<Place> operands = placesOf(call.operands);
     if (op.getWorkspaceBytes() > 0)
       operands.push_back(workspaceOf(op));
     std::visit([&](const auto &body) { add(body, operands); }, call.body);
@@ -161,7 +179,7 @@ private:
     MGC_TRY(emitter.graph().verify());
     plan::RowKernel kernel;
     kernel.scalars = emitter.scalars();
-    std::vector<Operand> operands;
+    std::vector<Place> operands;
     for (const RowEmitter::Operand &operand : emitter.operands())
       operands.push_back(
           placeOf(leaving.contains(operand.value) ? leaving.lookup(operand.value) : operand.value));
@@ -170,6 +188,46 @@ private:
         {fmt::format("k{}_{}", kernels_.graphs.size(), names.substr(0, 80)), std::move(emitter.graph())});
     add(kernel, operands);
     return Status::ok();
+  }
+
+  // --- Tiles
+  // The body once, for the first part; then the same instructions for each other part, their operands steps further.
+  Status emitTile(TileOp op) {
+    placeParts(op);
+    size_t begin = out_.program.instructions.size();
+    MGC_TRY(emitBlock(op.getBody().front()));
+    size_t end = out_.program.instructions.size(), uses = kernels_.uses.size();
+    for (int64_t part = 1; part < int64_t(op.getCount()); ++part)
+      repeat(begin, end, uses, part);
+    return Status::ok();
+  }
+
+  void placeParts(TileOp op) {
+    for (auto [value, argument] : llvm::zip(op.getValues(), op.getBody().getArguments()))
+      places_[argument] = {placeOf(value).first, bytesOf(argument.getType())};
+    for (auto [i, value] : llvm::enumerate(op.getYield().getOperands())) {
+      Value result = op.getResult(i);
+      bool isSum = op.isSum(i);
+      if (isSum && !accumulated_.contains(result))
+        addFill(result);
+      if (isSum)
+        accumulated_.insert(value);
+      places_[storageOf(value)] = {placeOf(result).first, isSum ? 0 : bytesOf(value.getType())};
+    }
+  }
+
+  void repeat(size_t begin, size_t end, size_t uses, int64_t part) {
+    size_t moved = out_.program.instructions.size() - begin;
+    for (size_t i = begin; i < end; ++i) {
+      Instruction instruction = out_.program.instructions[i];
+      for (auto [operand, step] : llvm::zip(instruction.operands, steps_[i]))
+        operand.offset += part * step;
+      out_.program.instructions.push_back(std::move(instruction));
+      steps_.emplace_back(steps_[i].size(), 0);
+    }
+    for (size_t i = 0; i < uses; ++i)
+      if (KernelGraphs::Use use = kernels_.uses[i]; use.program == number_ && use.instruction >= begin)
+        kernels_.uses.push_back({use.program, use.instruction + moved, use.graph});
   }
 
   void addFill(Value value) {
@@ -250,11 +308,11 @@ private:
     } else {
       move.bytes = 4;
       bool packs = isa<PackOp>(op);
-      Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
+      Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0)).first;
       for (auto [i, part] :
            llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
-        Operand element{whole.segment, whole.offset + int64_t(i) * 4};
-        add(move, packs ? std::vector<Operand>{part, element} : std::vector<Operand>{element, part});
+        Place element{{whole.segment, whole.offset + int64_t(i) * 4}};
+        add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
       }
     }
     return Status::ok();
@@ -268,7 +326,8 @@ private:
   EmittedProgram out_;
   std::string label_;
   int64_t frame_ = -1;
-  llvm::DenseMap<Value, Operand> places_;
+  llvm::DenseMap<Value, Place> places_;
+  std::vector<std::vector<int64_t>> steps_; // by instruction, of its operands
   llvm::DenseSet<Value> accumulated_; // results that are added to their place
 };
 

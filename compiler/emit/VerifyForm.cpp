@@ -14,10 +14,35 @@ namespace {
 
 // --- fuse
 
-LogicalResult verifyOps(func::FuncOp function) {
-  for (Operation &op : function.getBody().front().without_terminator())
-    if (!isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
+LogicalResult verifyYields(TileOp tile);
+
+LogicalResult verifyOps(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    auto tile = dyn_cast<TileOp>(op);
+    if (tile && (failed(verifyOps(tile.getBody().front())) || failed(verifyYields(tile))))
+      return failure();
+    if (!tile && !isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
+  }
+  return success();
+}
+
+// Whether what makes the value can add it to its place.
+bool canAdd(Value value) {
+  if (auto tile = value.getDefiningOp<TileOp>())
+    return tile.isSum(cast<OpResult>(value).getResultNumber());
+  return isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp());
+}
+
+LogicalResult verifyYields(TileOp tile) {
+  llvm::DenseSet<Value> owned;
+  for (auto [i, value] : llvm::enumerate(tile.getYield().getOperands())) {
+    if (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second)
+      return tile.emitOpError() << "yields a value " << i << " without memory of its own";
+    if (tile.isSum(i) && (!canAdd(value) || !value.hasOneUse()))
+      return tile.emitOpError() << "adds up a value " << i << " that is made by no mg.einsum or mg.kernel, or used "
+                                << "before it is complete";
+  }
   return success();
 }
 
@@ -26,9 +51,9 @@ LogicalResult verifyResults(const BlockFunction &block) {
   llvm::DenseSet<Value> owned;
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
-    if (result.accumulates() && !isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp()))
+    if (result.accumulates() && !canAdd(value))
       return errorIn(function) << "result " << i
-                               << " is added to its place, but is made by no mg.einsum or mg.kernel";
+                               << " is added to its place, but is made by no mg.einsum, mg.kernel or sum of mg.tile";
     if (result.activation < 0 &&
         (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "
@@ -183,12 +208,14 @@ private:
 
 } // namespace
 
+LogicalResult mgc::verifyTileForm(ModuleOp) { return success(); }
+
 LogicalResult mgc::verifyFuseForm(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return failure();
   for (auto function : module.getOps<func::FuncOp>())
-    if (function->hasAttr(kPassAttr) && failed(verifyOps(function)))
+    if (function->hasAttr(kPassAttr) && failed(verifyOps(function.getBody().front())))
       return failure();
   for (const auto &[name, block] : *blocks)
     for (const BlockFunction *function : block.functions())

@@ -1,10 +1,13 @@
-// What a module is after the phases fuse, schedule and memory, as compiler/stage/VerifyForm.h has it for those
+// What a module is after the phases tile, fuse, schedule and memory, as compiler/stage/VerifyForm.h has it for those
 // before.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mgc {
+
+// mg.tile's own verifier proves all that there is.
+mlir::LogicalResult verifyTileForm(mlir::ModuleOp module);
 
 // Functions hold library calls, row kernels, moves and collectives. Each result of a block has memory of its
 // own (saved activations aside), and what is added to its place is made by what can add.

@@ -39,8 +39,12 @@ Value copyOf(OpBuilder &builder, Value value) {
 
 bool mayAdd(Value value) {
   Operation *op = value.getDefiningOp();
-  auto library = dyn_cast_or_null<LibraryOpInterface>(op);
-  return op && value.hasOneUse() && (library ? library.canAccumulate() : isa<RowOpInterface>(op));
+  if (!op || !value.hasOneUse())
+    return false;
+  if (auto tile = dyn_cast<TileOp>(op))
+    return tile.isSum(cast<OpResult>(value).getResultNumber());
+  auto library = dyn_cast<LibraryOpInterface>(op);
+  return library ? library.canAccumulate() : isa<RowOpInterface>(op);
 }
 
 void ownResults(const BlockFunction &block) {
@@ -58,6 +62,18 @@ void ownResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results))
     if (Value value = terminator->getOperand(i); result.accumulates() && !mayAdd(value))
       terminator->setOperand(i, copyOf(builder, value));
+}
+
+// What a tile yields goes straight to its place in the tile's result, a summand is added there.
+void ownYields(TileOp tile) {
+  YieldOp yield = tile.getYield();
+  OpBuilder builder(yield);
+  llvm::DenseSet<Value> owned;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
+    bool isOwn = !isa<BlockArgument>(storageOf(value)) && owned.insert(storageOf(value)).second;
+    if (!isOwn || (tile.isSum(i) && !mayAdd(value)))
+      yield.setOperand(i, copyOf(builder, value));
+  }
 }
 
 // --- Kernels
@@ -83,6 +99,11 @@ void buildKernel(const RowGroup &group) {
   YieldOp::create(builder, kernel.getLoc(), yielded.getArrayRef());
 }
 
+void buildKernels(Block &block) {
+  for (const RowGroup &group : findRowGroups(block))
+    buildKernel(group);
+}
+
 struct FusePass : mgc::impl::FuseBase<FusePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -97,8 +118,11 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
       eraseDead(body);
       if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
         ownResults(*blocks->at(block).functionOf(pass));
-      for (const RowGroup &group : findRowGroups(body))
-        buildKernel(group);
+      for (TileOp tile : body.getOps<TileOp>()) {
+        ownYields(tile);
+        buildKernels(tile.getBody().front());
+      }
+      buildKernels(body);
     }
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "fuse"));
   }

@@ -23,7 +23,7 @@ bool reduces(RowOpInterface op, const RowSpace &space) {
 
 class Grouper {
 public:
-  explicit Grouper(Block &block) {
+  explicit Grouper(Block &block) : block_(block) {
     for (auto [i, op] : llvm::enumerate(block))
       position_[&op] = i;
   }
@@ -74,11 +74,15 @@ private:
           return false;
     return llvm::all_of(group.ops, [&](Operation *member) {
       return llvm::all_of(member->getUsers(), [&](Operation *user) {
-        return user == op || isIn(user) || position_.lookup(user) > position_.lookup(op);
+        return user == op || isIn(user) || positionOf(user) > position_.lookup(op);
       });
     });
   }
 
+  // Of the op of the block that holds the user.
+  size_t positionOf(Operation *user) { return position_.lookup(block_.findAncestorOpInBlock(*user)); }
+
+  Block &block_;
   llvm::DenseMap<Operation *, size_t> position_, groupOf_;
   std::vector<RowGroup> groups_;
 };

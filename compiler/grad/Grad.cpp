@@ -5,6 +5,12 @@
 //          func @B.backward(dout, saved, data, params) -> (din, grad)
 //     or   func @B.input(dout, saved, data, params) -> (din, split)
 //          func @B.weight(split, saved, data, params) -> (grad)
+//     and where the block returns the loss and nothing that another block takes
+//          func @B.forward(same) -> (saved)                                   no ops
+//          func @B.backward(saved, data, params) -> (din, grad, loss_sum, tokens)      or @B.input, and no @B.weight
+//
+// The gradient of a loss waits for nothing: computed with it, no logits are kept from one function to the other,
+// and a part of the tokens can be finished before the next is begun (mg-tile).
 //
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
@@ -84,6 +90,7 @@ public:
   }
 
   SmallVector<Value> douts; // placeholders: extra block arguments
+  bool hasLoss() const { return bool(seed_); }
 
 private:
   void findActive() {
@@ -141,8 +148,9 @@ public:
     if (failed(gradient.build()))
       return failure();
     douts_ = gradient.douts;
+    isLoss_ = gradient.hasLoss() && douts_.empty();
     collect(gradient);
-    SmallVector<Cut> cuts = split ? splitHalves() : SmallVector<Cut>{whole()};
+    SmallVector<Cut> cuts = split && !isLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
     for (Cut &cut : cuts)
       emit(cut);
     finishForward();
@@ -176,7 +184,7 @@ private:
     }
     size_t i = 0;
     for (Operation &op : forward_.getBody().front().without_terminator())
-      if (i++ >= gradient.firstGradient_)
+      if (i++ >= gradient.firstGradient_ || isLoss_)
         gradientOps_.insert(&op);
   }
 
@@ -199,13 +207,17 @@ private:
     return dictionary(named(kResultAttr, attributes().getStringAttr(name)));
   }
 
-  Cut whole() {
+  Cut whole(bool split) {
     SmallVector<Value> roots(dins_);
     roots.append(grads_);
-    Cut cut{"backward", sliceOf(roots), roots, {}};
-    cut.resultAttrs.assign(dins_.size(), kind("din"));
-    cut.resultAttrs.append(gradAttrs_);
-    return cut;
+    SmallVector<DictionaryAttr> attrs(dins_.size(), kind("din"));
+    attrs.append(gradAttrs_);
+    if (isLoss_)
+      for (auto [i, value] : llvm::enumerate(forward_.getBody().front().getTerminator()->getOperands())) {
+        roots.push_back(value);
+        attrs.push_back(original_.getResultAttrDict(i));
+      }
+    return {split ? "input" : "backward", sliceOf(roots), roots, attrs};
   }
 
   SmallVector<Cut> splitHalves() {
@@ -299,19 +311,22 @@ private:
     function->moveAfter(forward_);
   }
 
-  // Drops the gradient ops and placeholders; returns the saved values too.
+  // Drops the gradient ops and placeholders; returns the saved values too. Of a loss only they are left.
   void finishForward() {
+    Block &body = forward_.getBody().front();
+    Operation *terminator = body.getTerminator();
+    SmallVector<Value> results;
+    SmallVector<DictionaryAttr> attrs;
+    for (unsigned i = 0; i < original_.getNumResults() && !isLoss_; ++i) {
+      results.push_back(terminator->getOperand(i));
+      attrs.push_back(original_.getResultAttrDict(i));
+    }
+    terminator->setOperands(results);
     for (Operation *op : llvm::reverse(gradientOps_.getArrayRef())) {
       op->dropAllUses();
       op->erase();
     }
-    Block &body = forward_.getBody().front();
     body.eraseArguments(original_.getNumArguments(), douts_.size());
-    Operation *terminator = body.getTerminator();
-    SmallVector<Value> results(terminator->getOperands());
-    SmallVector<DictionaryAttr> attrs;
-    for (unsigned i = 0; i < original_.getNumResults(); ++i)
-      attrs.push_back(original_.getResultAttrDict(i));
     for (Value value : saved_) {
       results.push_back(value);
       attrs.push_back(kind("saved"));
@@ -325,6 +340,7 @@ private:
   }
 
   func::FuncOp original_, forward_;
+  bool isLoss_ = false; // returns the loss, and nothing that another block takes
   SmallVector<Value> douts_, dins_, grads_;
   SmallVector<DictionaryAttr> gradAttrs_;
   llvm::SetVector<Operation *> gradientOps_;

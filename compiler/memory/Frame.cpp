@@ -9,40 +9,60 @@ namespace mgc {
 
 namespace {
 
-// Uses of a value's memory are those of its other names too.
+bool isYieldOfTile(Operation *op) { return isa<YieldOp>(op) && isa<TileOp>(op->getParentOp()); }
+
+// From the function, or from a tile into its result. Uses of a value's memory are those of its other names too.
 bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return isa<func::ReturnOp>(user) || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
+    return isa<func::ReturnOp>(user) || isYieldOfTile(user) || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
   });
 }
 
 class FrameBuilder {
 public:
-  explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) {
-    for (auto [i, op] : llvm::enumerate(body_))
-      position_[&op] = i;
-  }
+  explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) { number(body_); }
 
   Frame build() {
-    for (Operation &op : body_.without_terminator())
-      if (!isa<RenameOp>(op))
-        frame_.places.push_back({&op, placesOf(op)});
+    place(body_);
     return std::move(frame_);
   }
 
 private:
-  // The op of this body that holds the use.
-  int64_t positionOf(Operation *user) { return position_.lookup(body_.findAncestorOpInBlock(*user)); }
+  // Ops in order, those of a tile between its begin and its end.
+  void number(mlir::Block &block) {
+    for (Operation &op : block) {
+      begin_[&op] = next_++;
+      if (auto tile = dyn_cast<TileOp>(op)) {
+        number(tile.getBody().front());
+        end_[&op] = next_++;
+      }
+    }
+  }
+
+  void place(mlir::Block &block) {
+    for (Operation &op : block.without_terminator()) {
+      if (!isa<RenameOp>(op))
+        frame_.places.push_back({&op, placesOf(op)});
+      if (auto tile = dyn_cast<TileOp>(op))
+        place(tile.getBody().front());
+    }
+  }
+
+  // When the op of the value's block that holds the use is done: every part of a tile may read the value.
+  int64_t doneWith(Value value, Operation *user) {
+    Operation *holder = value.getParentBlock()->findAncestorOpInBlock(*user);
+    return isa<TileOp>(holder) ? end_.lookup(holder) : begin_.lookup(holder);
+  }
   int64_t lastUse(Value value) {
-    int64_t last = position_.lookup(value.getDefiningOp());
+    int64_t last = begin_.lookup(value.getDefiningOp());
     for (Operation *user : value.getUsers())
-      last = std::max(last, isa<RenameOp>(user) ? lastUse(user->getResult(0)) : positionOf(user));
+      last = std::max(last, isa<RenameOp>(user) ? lastUse(user->getResult(0)) : doneWith(value, user));
     return last;
   }
 
   std::vector<int64_t> placesOf(Operation &op) {
     std::vector<int64_t> places;
-    int64_t here = position_.lookup(&op);
+    int64_t here = begin_.lookup(&op);
     for (Value result : op.getResults())
       places.push_back(op.hasAttr(kInPlaceAttr) ? extend(op.getOperand(0), result)
                        : isReturned(result) ? -1
@@ -71,7 +91,8 @@ private:
   }
 
   mlir::Block &body_;
-  llvm::DenseMap<Operation *, int64_t> position_;
+  int64_t next_ = 0;
+  llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
   llvm::DenseMap<Value, int64_t> bufferOf_;
   Frame frame_;
 };
@@ -104,12 +125,14 @@ bool mayWorkInPlace(Operation *op) {
   if (!reduce || isReturned(reduce.getResult()))
     return false;
   Value source = reduce.getValue();
-  if (!source.hasOneUse() || source != storageOf(source))
+  if (!source.hasOneUse() || source != storageOf(source) || source.getParentBlock() != op->getBlock())
     return false;
   auto argument = dyn_cast<BlockArgument>(source);
   if (!argument)
     return true;
-  auto function = cast<func::FuncOp>(op->getParentOp());
+  auto function = dyn_cast<func::FuncOp>(op->getParentOp());
+  if (!function) // a part of a value that the tile does not own
+    return false;
   auto buffer = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kBufferAttr);
   auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
   return kind && kind == "gradient";
@@ -121,12 +144,16 @@ LogicalResult verifyFrame(func::FuncOp function) {
   auto bytes = function->getAttrOfType<IntegerAttr>(kFrameAttr);
   if (!bytes)
     return errorIn(function) << "has no " << kFrameAttr << ": run mg-memory first";
-  for (Operation &op : function.getBody().front()) {
-    bool inPlace = op.hasAttr(kInPlaceAttr);
-    if (inPlace ? !mayWorkInPlace(&op) : isa<RenameOp>(op))
-      return op.emitOpError() << (inPlace ? "may not be " : "is always ") << kInPlaceAttr
-                              << "; a rename is, and an all-reduce may be whose operand dies in it";
-  }
+  WalkResult inPlace = function.walk([](Operation *op) {
+    bool isMarked = op->hasAttr(kInPlaceAttr);
+    if (isMarked ? mayWorkInPlace(op) : !isa<RenameOp>(op))
+      return WalkResult::advance();
+    op->emitOpError() << (isMarked ? "may not be " : "is always ") << kInPlaceAttr
+                      << "; a rename is, and an all-reduce may be whose operand dies in it";
+    return WalkResult::interrupt();
+  });
+  if (inPlace.wasInterrupted())
+    return failure();
   Frame frame = frameOf(function);
   auto offsets = recordedOffsets(frame);
   if (failed(offsets))

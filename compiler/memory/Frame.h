@@ -1,5 +1,6 @@
 // What lives in the frame of a function while it runs, and when. A value that is no result lives from its
-// definition to its last use; a workspace while its op runs.
+// definition to its last use; a workspace while its op runs. What a tile reads or makes as a whole lives while any
+// of its parts is worked on; what its body makes, once for all parts.
 #pragma once
 
 #include "compiler/memory/Memory.h"
@@ -14,7 +15,7 @@ struct Frame {
     // it is returned, or has the operand's memory.
     std::vector<int64_t> buffers;
   };
-  std::vector<memory::Buffer> buffers; // lifetimes in ops of the body
+  std::vector<memory::Buffer> buffers; // lifetimes in ops, those of a tile between its begin and end
   std::vector<Places> places;          // of all ops but those that only rename
 };
 

@@ -29,9 +29,10 @@ namespace {
 
 Status placeFrame(func::FuncOp function) {
   Builder builder(function.getContext());
-  for (Operation &op : function.getBody().front())
-    if (mayWorkInPlace(&op))
-      op.setAttr(kInPlaceAttr, builder.getUnitAttr());
+  function.walk([&](Operation *op) {
+    if (mayWorkInPlace(op))
+      op->setAttr(kInPlaceAttr, builder.getUnitAttr());
+  });
   Frame frame = frameOf(function);
   MGC_ASSIGN(assignment, memory::solve(frame.buffers));
   for (auto &[op, places] : frame.places) {

@@ -32,6 +32,13 @@ std::vector<const BlockFunction *> ModelBlock::functions() const {
   return present;
 }
 
+const BlockFunction *ModelBlock::lossFunction() const {
+  for (const BlockFunction *function : functions())
+    if (function->resultsOf(Res::lossSum).size() == 1 && function->resultsOf(Res::tokens).size() == 1)
+      return function;
+  return nullptr;
+}
+
 bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {

@@ -56,10 +56,12 @@ struct BlockFunction {
 
 struct ModelBlock {
   std::string name;
-  BlockFunction forward, backward, input, weight;       // backward, or input and weight
+  BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<const BlockFunction *> functions() const; // those that it has
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
+  // The one that returns the loss: backward or input; null: none of this block does.
+  const BlockFunction *lossFunction() const;
   bool isLayer() const;               // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };

@@ -83,7 +83,8 @@ private:
     auto cost = [&](size_t i) {
       auto [it, isNew] = known.try_emplace(chain[i].block, 0);
       if (isNew)
-        it->second = flopsOf(chain[i].block->forward.function);
+        for (const BlockFunction *function : chain[i].block->functions())
+          it->second += flopsOf(function->function);
       return it->second;
     };
     for (size_t i = 0; i < chain.size(); ++i)
@@ -121,11 +122,10 @@ private:
 
   // The sharded type of the gradient of the forward's argument.
   RankedTensorType gradientType(const ModelBlock &block, int64_t argument) {
-    for (const BlockFunction *function : {&block.backward, &block.weight})
-      if (*function)
-        for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
-          if (function->results[i].index == argument)
-            return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
+    for (const BlockFunction *function : block.functions())
+      for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
+        if (function->results[i].index == argument)
+          return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
     return {};
   }
 
@@ -179,12 +179,12 @@ private:
 
   LogicalResult readLoss() {
     const ModelBlock &head = *chunks_.back().back().block;
+    const BlockFunction *loss = head.lossFunction();
+    if (!loss)
+      return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
     auto axes = [&](BlockFunction::ResultKind kind, plan::Axes &pending) -> LogicalResult {
-      std::vector<int64_t> numbers = head.forward.resultsOf(kind);
-      if (numbers.size() != 1)
-        return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
-      RankedTensorType type =
-          shardedType(func::FuncOp(head.forward.function).getResultAttr(numbers.front(), kTypeAttr));
+      RankedTensorType type = shardedType(
+          func::FuncOp(loss->function).getResultAttr(loss->resultsOf(kind).front(), kTypeAttr));
       if (!type)
         return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
       pending =

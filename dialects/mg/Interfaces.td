@@ -26,6 +26,15 @@ def Mg_ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
   let verify = [{ return ::mgc::verifyComputeOp($_op); }];
 }
 
+def Mg_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op that combines one value over ranks, element by element but for what it moves.";
+  let methods = [
+    InterfaceMethod<"Dimensions of the value that it cuts or concatenates.", "::llvm::SmallVector<int64_t>",
+      "getMovedDims", (ins), "", [{ return {}; }]>
+  ];
+}
+
 def Mg_DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::mgc";
   let description = "Adds this op's contributions to its operands' cotangents, on logical values.";

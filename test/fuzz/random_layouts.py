@@ -61,6 +61,7 @@ def random_sizes(r):
     layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4, 6]) + (1 if r.random() < 0.05 else 0)
     layout["seq"] = r.choice([5, 8, 12, 16])
     layout["zero"] = r.choice([0, 1])
+    layout["loss-tile"] = r.choice([0, 1, 5, 8])
     layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved"])
     layout["vpp"] = r.choice([2, 3]) if layout["schedule"] == "interleaved" else 1
     layout["sp"] = r.random() < 0.5

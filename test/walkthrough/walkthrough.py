@@ -13,7 +13,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "walkthrough.md"
-FLAGS = ["--tp", "2", "--pp", "2", "--dp", "2", "--sp", "--seq", "16", "--mbs", "1", "--gbs", "4", "--zero", "1"]
+FLAGS = ["--tp", "2", "--pp", "2", "--dp", "2", "--sp", "--seq", "16", "--mbs", "1", "--gbs", "4", "--zero", "1",
+         "--loss-tile", "8"]
 
 INTRO = f"""# Walkthrough: one model through every phase
 
@@ -39,6 +40,9 @@ SHOWN = [
      "Shapes are one rank's, reshards are collectives over named axes, and `coordinates` marks ops that read the rank's position."),
     ("stage", [(r"mg.stage 0 ", 30), (r"func.func @reduce.0", 30)],
      "Each pipeline stage has chunks, buckets of parameters treated alike, and the step's end: here ZeRO-1's reduce-scatter over dp."),
+    ("tile", [(r"func.func @head.backward", 40)],
+     "The head's forward function is empty: its backward function computes the loss and all gradients, 8 tokens at a time, so that "
+     "the logits never exist as a whole. Collectives over the vocabulary's ranks stand inside `mg.tile`, those over the sequence outside."),
     ("fuse", [(r"func.func @layer.forward", 45)],
      "Everything is a library call, a row kernel (`mg.kernel`) or a collective."),
     ("schedule", [(r"mg.schedule ", 24)],

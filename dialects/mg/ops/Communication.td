@@ -15,7 +15,9 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
 }
 
 // Local programs: types are local, `axes` are primitive axes, first = major.
-class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure, Mg_MovesData]> {
+// `moved`: the dimensions that it cuts or concatenates, as C++ expressions.
+class Mg_CollectiveOp<string mnemonic, string moved = "">
+    : Mg_Op<mnemonic, [Pure, Mg_MovesData, DeclareOpInterfaceMethods<Mg_CollectiveOpInterface, ["getMovedDims"]>]> {
   let description = [{
     1. the axes are axes of the module's mg.mesh, each once (mesh_c4)
     2. dim, split and concat are dimensions of the value, split and concat different ones (collective_c1)
@@ -28,24 +30,25 @@ class Mg_CollectiveOp<string mnemonic> : Mg_Op<mnemonic, [Pure, Mg_MovesData]> {
   let results = (outs Mg_Tensor:$result);
   let assemblyFormat = "$value `over` $axes attr-dict `:` type($value) `->` type($result)";
   let hasVerifier = 1;
+  let extraClassDefinition = "::llvm::SmallVector<int64_t> $cppClass::getMovedDims() { return {" # moved # "}; }";
 }
 def Mg_AllReduceOp : Mg_CollectiveOp<"all_reduce"> {
   let summary = "Reduction of the ranks' values along the axes; every rank gets the same bits";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, DefaultValuedAttr<StrAttr, "\"sum\"">:$reduction);
 }
-def Mg_AllGatherOp : Mg_CollectiveOp<"all_gather"> {
+def Mg_AllGatherOp : Mg_CollectiveOp<"all_gather", "int64_t(getDim())"> {
   let summary = "Concatenation of the ranks' values along dimension dim";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim);
 }
-def Mg_ReduceScatterOp : Mg_CollectiveOp<"reduce_scatter"> {
+def Mg_ReduceScatterOp : Mg_CollectiveOp<"reduce_scatter", "int64_t(getDim())"> {
   let summary = "Reduction, of which each rank keeps its block along dimension dim";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim, DefaultValuedAttr<StrAttr, "\"sum\"">:$reduction);
 }
-def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all"> {
+def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all", "int64_t(getSplit()), int64_t(getConcat())"> {
   let summary = "Dimension `split` is split further, dimension `concat` is concatenated";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
 }
-def Mg_SliceOp : Mg_CollectiveOp<"slice"> {
+def Mg_SliceOp : Mg_CollectiveOp<"slice", "int64_t(getDim())"> {
   let summary = "The rank's block along dimension dim: local";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim);
 }

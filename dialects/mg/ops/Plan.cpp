@@ -1,5 +1,6 @@
 // Stages, kernels and schedules: verifiers.
 #include "dialects/mg/Mg.h"
+#include "dialects/mg/Tiling.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -76,6 +77,56 @@ LogicalResult StageOp::verifyRegions() {
       if (failed(verifyInstance(instance, places, symbols)))
         return failure();
     }
+  return success();
+}
+
+// --- tile
+
+YieldOp TileOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
+bool TileOp::isSum(unsigned i) { return getResult(i).getType() == getYield().getOperand(i).getType(); }
+
+// Whether `whole` is `part` with its first dimension, called `dim`, times `count`.
+static bool isWholeOf(Type whole, Type part, StringAttr dim, int64_t count) {
+  auto from = cast<RankedTensorType>(whole), to = cast<RankedTensorType>(part);
+  LayoutAttr layout = layoutOf(from);
+  return layout && layout == layoutOf(to) && from.getElementType() == to.getElementType() && from.getRank() > 0 &&
+         from.getRank() == to.getRank() && layout.getNames().front() == dim &&
+         from.getDimSize(0) == to.getDimSize(0) * count &&
+         from.getShape().drop_front() == to.getShape().drop_front();
+}
+
+LogicalResult TileOp::verify() {
+  const int64_t count = getCount();
+  if (count < 2)
+    return emitOpError() << "count is " << count << "; expected at least 2 (tile_c1)";
+  Block &body = getBody().front();
+  LayoutAttr layout = getValues().empty() ? LayoutAttr() : layoutOf(getValues().front());
+  if (!layout || layout.getNames().empty() || body.getNumArguments() != getValues().size())
+    return emitOpError("has values whose first dimension is tiled, and an argument of its body for each (tile_c2)");
+  StringAttr dim = layout.getNames().front();
+  for (auto [value, argument] : llvm::zip(getValues(), body.getArguments()))
+    if (!isWholeOf(value.getType(), argument.getType(), dim, count))
+      return emitOpError() << "argument " << argument.getArgNumber() << " is " << argument.getType()
+                           << ", which is no part of " << value.getType() << " (tile_c2)";
+  auto yield = dyn_cast<YieldOp>(body.getTerminator());
+  if (!yield || yield.getNumOperands() != getNumResults())
+    return emitOpError("yields another number of values than it has results (tile_c3)");
+  for (auto [yielded, result] : llvm::zip(yield.getOperands(), getResults()))
+    if (yielded.getType() != result.getType() && !isWholeOf(result.getType(), yielded.getType(), dim, count))
+      return emitOpError() << "yields " << yielded.getType() << " for the result " << result.getType()
+                           << "; expected that type, or a part of it (tile_c3)";
+  return success();
+}
+
+LogicalResult TileOp::verifyRegions() {
+  TileFlow flow(layoutOf(getValues().front()).getNames().front());
+  for (Operation &op : getBody().front().without_terminator())
+    if (!flow.add(&op))
+      return op.emitOpError("cannot be done on a part of the tiled dimension (tile_c4)");
+  for (auto [i, value] : llvm::enumerate(getYield().getOperands()))
+    if ((flow.stateOf(value) == TileFlow::State::part) == isSum(i))
+      return emitOpError() << "result " << i << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
+                           << " (tile_c3)";
   return success();
 }
 

@@ -62,6 +62,39 @@ def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">
   let assemblyFormat = "$number attr-dict-with-keyword $body";
 }
 
+// --- tile -----------------------------------------------------------------------------------------------------------
+
+def Mg_TileOp : Mg_Op<"tile", [RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "Runs its body on `count` equal parts of the operands' first dimension, one after another";
+  let description = [{
+    What the body makes exists for one part at a time. Other values are captured whole.
+
+        %dx, %dw = mg.tile 4 of %x, %labels : (...) -> (...) {
+        ^bb0(%part: .., %labels_part: ..):
+          ..
+          mg.yield %dx_part, %dw_part : ..
+        }
+
+    1. count >= 2 (tile_c1)
+    2. the body has one argument per operand: the operand's type, its first dimension divided by count; that dimension
+       has one name in all operands (tile_c2)
+    3. a result has the type of what is yielded: then the parts' values are added up, in order; or that type with the
+       first dimension, of the same name, times count: then they stand one after another (tile_c3)
+    4. each op inside gives, on a part, that part of what has the dimension and a summand of what has not (tile_c4)
+  }];
+  let arguments = (ins I64Attr:$count, Variadic<Mg_Tensor>:$values);
+  let results = (outs Variadic<Mg_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count `of` $values attr-dict `:` functional-type($values, $results) $body";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mgc::YieldOp getYield();
+    /// Whether the parts' values are added up in result i.
+    bool isSum(unsigned i);
+  }];
+}
+
 // --- fuse -----------------------------------------------------------------------------------------------------------
 
 def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
@@ -79,8 +112,8 @@ def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
     ::std::optional<::mgc::RowSpace> getSpace();
   }];
 }
-def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
-  let summary = "Values that leave a row kernel";
+def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, ParentOneOf<["KernelOp", "TileOp"]>]> {
+  let summary = "Values that leave a row kernel or a tile";
   let arguments = (ins Variadic<Mg_Tensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }

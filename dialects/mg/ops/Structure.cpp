@@ -40,16 +40,25 @@ static func::FuncOp lookupBlock(SymbolTableCollection &symbols, InstanceOp insta
   return symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, forward);
 }
 
-static bool returns(func::FuncOp block, StringRef what) {
-  return llvm::any_of(llvm::seq(block.getNumResults()), [&](unsigned i) {
-    auto kind = block.getResultAttrOfType<StringAttr>(i, kResultAttr);
+static bool returns(func::FuncOp function, StringRef what) {
+  return llvm::any_of(llvm::seq(function.getNumResults()), [&](unsigned i) {
+    auto kind = function.getResultAttrOfType<StringAttr>(i, kResultAttr);
     return kind && kind == what;
+  });
+}
+
+// The block itself returns the loss, or once it is differentiated the function that has the loss's gradient.
+static bool returnsLoss(InstanceOp instance, SymbolTableCollection &symbols) {
+  return llvm::any_of(llvm::ArrayRef<StringRef>{"", ".backward", ".input"}, [&](StringRef pass) {
+    auto name = StringAttr::get(instance.getContext(), instance.getBlock() + pass);
+    auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, name);
+    return function && returns(function, "loss_sum") && returns(function, "tokens");
   });
 }
 
 LogicalResult ChainOp::verifyRegions() {
   SmallVector<Type> flow;
-  func::FuncOp last;
+  InstanceOp last;
   SymbolTableCollection symbols;
   for (Operation &op : *getBody().begin()) {
     auto instance = dyn_cast<InstanceOp>(op);
@@ -64,10 +73,10 @@ LogicalResult ChainOp::verifyRegions() {
     if (instance.getCount() > 1 && inputs != outputs)
       return instance.emitOpError("a repeated block must return what it takes (chain_c1)");
     flow = outputs;
-    last = block;
+    last = instance;
   }
-  if (!last || !returns(last, "loss_sum") || !returns(last, "tokens"))
-    return emitOpError() << "ends with " << (last ? last.getName() : "no instance")
+  if (!last || !returnsLoss(last, symbols))
+    return emitOpError() << "ends with " << (last ? last.getBlock() : "no instance")
                          << ", which does not return "
                          << "loss_sum and tokens (chain_c2)";
   return success();

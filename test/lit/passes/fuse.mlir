@@ -2,6 +2,7 @@
 
 !x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
 !t = tensor<4x2x8xf32, #mg.layout<t, b, h>>
+!part = tensor<2x2x8xf32, #mg.layout<s, b, h>>
 !f = tensor<4x2x16xf32, #mg.layout<s, b, f>>
 !sb = tensor<4x2xf32, #mg.layout<s, b>>
 !h = tensor<8xf32, #mg.layout<h>>
@@ -117,5 +118,25 @@ func.func @owners.forward(%x: !x) -> (!x, !x {mg.result = "saved"}, !t {mg.resul
   %0 = mg.silu %x : (!x) -> !x
   %1 = mg.rename %0 {from = "s", to = "t"} : (!x) -> !t
   return %x, %x, %1, %0 : !x, !x, !t, !x
+}
+
+// Row ops in a tile become kernels there; what it yields has memory of its own.
+// CHECK-LABEL: func.func @tiled.forward(
+// CHECK:         mg.tile 2 of
+// CHECK-NEXT:    ^bb0(%[[P:[a-z0-9]+]]:
+// CHECK-NEXT:      %[[K:.*]]:2 = mg.kernel {
+// CHECK-DAG:         mg.silu %[[P]]
+// CHECK-DAG:         mg.accumulate %[[P]] {signs = array<i64: 1>}
+// CHECK:           %[[S:.*]] = mg.kernel {
+// CHECK-NEXT:        mg.sum %[[P]]
+// CHECK:           mg.yield %[[K]]#0, %[[K]]#1, %[[S]]
+func.func @tiled.forward(%x: !x) -> (!x, !x, !h) attributes {mg.block = "tiled", mg.pass = "forward"} {
+  %0:3 = mg.tile 2 of %x : (!x) -> (!x, !x, !h) {
+  ^bb0(%p: !part):
+    %a = mg.silu %p : (!part) -> !part
+    %s = mg.sum %p : (!part) -> !h
+    mg.yield %a, %p, %s : !part, !part, !h
+  }
+  return %0#0, %0#1, %0#2 : !x, !x, !h
 }
 }

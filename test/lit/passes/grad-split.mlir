@@ -24,4 +24,16 @@ func.func @mlp(%x: !sh, %w: !hf {mg.param = {tensor = "w"}}) -> !sf attributes {
   %a = mg.gelu %y {form = "tanh"} : (!sf) -> !sf
   return %a : !sf
 }
+// A loss has no weight half: its input half returns all gradients, for the logits are not kept.
+// CHECK-NOT:   @loss.weight
+// CHECK-LABEL: func.func @loss.input(
+// CHECK-SAME:    {mg.param = {tensor = "e"}, mg.result = "grad"}
+// CHECK-SAME:    {mg.result = "loss_sum"}
+func.func @loss(%x: !sh, %e: tensor<128x8xf32, #mg.layout<v, h>> {mg.param = {tensor = "e"}},
+                %labels: tensor<4xi32, #mg.layout<s>> {mg.data = "labels"}, %weights: tensor<4xf32, #mg.layout<s>> {mg.data = "loss_weights"})
+    -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block} {
+  %y = mg.einsum %x, %e : (!sh, tensor<128x8xf32, #mg.layout<v, h>>) -> tensor<4x128xf32, #mg.layout<s, v>>
+  %loss, %lse = mg.cross_entropy %y, %labels, %weights {valid = 100} : (tensor<4x128xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> (tensor<f32, #mg.layout<>>, tensor<4xf32, #mg.layout<s>>)
+  return %loss : tensor<f32, #mg.layout<>>
+}
 }

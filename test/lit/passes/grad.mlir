@@ -49,10 +49,18 @@ func.func @residual(%x: !sf) -> !sf attributes {mg.block} {
   return %y : !sf
 }
 
-// The loss is seeded with one: its gradient needs no cotangent from outside.
+// The loss is seeded with one and waits for nothing: it is computed where its gradient is, and forward keeps only what
+// it was given.
+// CHECK-LABEL: func.func @loss.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x128xf32, #mg.layout<s, v>>
+// CHECK-SAME:    -> (tensor<4x128xf32, #mg.layout<s, v>> {mg.result = "saved"})
+// CHECK-NEXT:    return %[[X]]
 // CHECK-LABEL: func.func @loss.backward(
 // CHECK-NOT:     mg.arg = "dout"
-// CHECK:         mg.cross_entropy_grad
+// CHECK-SAME:    -> (tensor<4x128xf32, #mg.layout<s, v>> {mg.result = "din"}, tensor<f32, #mg.layout<>> {mg.result = "loss_sum"})
+// CHECK:         %[[LOSS:.*]], %[[LSE:.*]] = mg.cross_entropy
+// CHECK:         %[[DX:.*]] = mg.cross_entropy_grad %{{.*}}, %[[LSE]]
+// CHECK:         return %[[DX]], %[[LOSS]]
 func.func @loss(%x: tensor<4x128xf32, #mg.layout<s, v>>, %labels: tensor<4xi32, #mg.layout<s>> {mg.data = "labels"},
                 %weights: tensor<4xf32, #mg.layout<s>> {mg.data = "loss_weights"})
     -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block} {

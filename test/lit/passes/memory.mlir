@@ -1,6 +1,7 @@
 // RUN: %mg-opt %s --mg-memory | FileCheck %s --enable-var-scope
 
 !x = tensor<4x32xf32, #mg.layout<s, h>>
+!part = tensor<2x32xf32, #mg.layout<s, h>>
 !t = tensor<4x32xf32, #mg.layout<t, h>>
 !g = tensor<128xf32, #mg.layout<flat>>
 
@@ -62,5 +63,39 @@ func.func @reduce.0(%g: !g {mg.buffer = {kind = "gradient", index = 0}}) -> (!g 
   %0 = mg.all_reduce %g over ["tp"] : !g -> !g
   %1 = mg.all_reduce %0 over ["tp"] : !g -> !g
   return %1 : !g
+}
+
+// A value that a tile reads lives until its last part is done, and what it makes from its first on: neither shares memory
+// with what the body makes, which is once there for all parts. 512 + 512 + 256 bytes.
+// CHECK-LABEL: func.func @tiled.forward(
+// CHECK-SAME:    mg.frame = 1280 : i64
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: [[WHOLE:[0-9]+]]>}
+// CHECK:         mg.tile 2 of {{.*}} {mg.frame = array<i64: [[RESULT:[0-9]+]]>}
+// CHECK:           {mg.frame = array<i64: [[PART:[0-9]+]]>}
+// CHECK:           {mg.frame = array<i64: -1>}
+// CHECK:           mg.yield
+func.func @tiled.forward(%x: !x) -> !x attributes {mg.block = "tiled", mg.pass = "forward"} {
+  %0 = mg.kernel {
+    %a = mg.silu %x : (!x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %1 = mg.tile 2 of %0 : (!x) -> !x {
+  ^bb0(%p: !part):
+    %2 = mg.kernel {
+      %a = mg.silu %p : (!part) -> !part
+      mg.yield %a : !part
+    } : !part
+    %3 = mg.kernel {
+      %a = mg.silu %2 : (!part) -> !part
+      mg.yield %a : !part
+    } : !part
+    mg.yield %3 : !part
+  }
+  %4 = mg.kernel {
+    %a = mg.silu %1 : (!x) -> !x
+    mg.yield %a : !x
+  } : !x
+  return %4 : !x
 }
 }

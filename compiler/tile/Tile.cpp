@@ -1,0 +1,185 @@
+// mg-tile: the logits never exist as a whole.
+//
+// before:  %1 = mg.einsum %x, %w   %2 = mg.max %1  ..  %5 = mg.cross_entropy_grad %1, ..
+//          %6 = mg.einsum %5, %w   %7 = mg.einsum %x, %5   return %6, %7
+// after:   %1:2 = mg.tile 4 of %x, %labels, .. {
+//          ^bb0(%xi, ..):
+//            %2 = mg.einsum %xi, %w  ..  mg.yield %7, %8
+//          }
+//          return %1#0, %1#1
+//
+// What becomes the tile: the largest values that are no results, the ops that make and use them, and all ops on a way
+// from one of these to another. What only depends on them moves behind it.
+#include "compiler/Passes.h"
+#include "compiler/stage/Blocks.h"
+#include "dialects/mg/Tiling.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_TILE
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+using State = TileFlow::State;
+
+class LossTiler {
+public:
+  LossTiler(func::FuncOp function, int64_t tokens) : body_(function.getBody().front()), tokens_(tokens) {}
+
+  void run() {
+    SmallVector<Value> largest = largestValues();
+    if (largest.empty() || !chooseParts(largest.front()))
+      return;
+    collect(largest);
+    if (llvm::all_of(ops_, [&](Operation *op) { return flow_->add(op); }))
+      build();
+  }
+
+private:
+  SmallVector<Value> largestValues() {
+    SmallVector<Value> largest;
+    int64_t most = 0;
+    for (Operation &op : body_.without_terminator())
+      for (Value value : op.getResults()) {
+        int64_t bytes = bytesOf(value.getType());
+        if (bytes < most || llvm::is_contained(body_.getTerminator()->getOperands(), value))
+          continue;
+        if (bytes > most)
+          largest.clear();
+        most = bytes;
+        largest.push_back(value);
+      }
+    return largest;
+  }
+
+  // The fewest equal parts of the first dimension with at most tokens_ tokens each; all dimensions but the last are
+  // tokens. Where that makes parts of less than a quarter, in which products are slow, the next larger ones. False: one
+  // part does.
+  bool chooseParts(Value value) {
+    ArrayRef<int64_t> shape = tensorOf(value).getShape();
+    if (shape.size() < 2)
+      return false;
+    int64_t perPosition = 1;
+    for (int64_t size : shape.drop_front().drop_back())
+      perPosition *= size;
+    int64_t most = std::clamp<int64_t>(tokens_ / perPosition, 1, shape.front()), extent = most;
+    while (shape.front() % extent != 0)
+      --extent;
+    if (extent < most / 4)
+      for (extent = most; shape.front() % extent != 0;)
+        ++extent;
+    count_ = shape.front() / extent;
+    flow_.emplace(layoutOf(value).getNames().front());
+    return count_ > 1;
+  }
+
+  void collect(ArrayRef<Value> largest) {
+    llvm::DenseSet<Operation *> core;
+    for (Value value : largest) {
+      core.insert(value.getDefiningOp());
+      core.insert(value.getUsers().begin(), value.getUsers().end());
+    }
+    auto reach = [&](auto ops, auto neighbours) {
+      llvm::DenseSet<Operation *> reached(core);
+      for (Operation &op : ops)
+        if (llvm::any_of(neighbours(op), [&](Operation *other) { return reached.contains(other); }))
+          reached.insert(&op);
+      return reached;
+    };
+    auto makers = [](Operation &op) {
+      return llvm::map_range(op.getOperands(), [](Value value) { return value.getDefiningOp(); });
+    };
+    auto users = [](Operation &op) { return op.getUsers(); };
+    behind_ = reach(llvm::make_range(body_.begin(), body_.end()), makers);
+    auto before = reach(llvm::reverse(body_), users);
+    for (Operation &op : body_.without_terminator())
+      if (behind_.contains(&op) && before.contains(&op))
+        ops_.insert(&op);
+  }
+
+  Type partOf(Value value) {
+    RankedTensorType type = tensorOf(value);
+    SmallVector<int64_t> shape(type.getShape());
+    shape.front() /= count_;
+    return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  }
+  bool isPart(Value value) { return flow_->stateOf(value) == State::part; }
+  bool isInside(Operation *op) { return op && ops_.contains(op); }
+
+  void build() {
+    llvm::SetVector<Value> cut, leaving;
+    for (Operation *op : ops_) {
+      for (Value operand : op->getOperands())
+        if (!isInside(operand.getDefiningOp()) && isPart(operand))
+          cut.insert(operand);
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !isInside(user); }))
+          leaving.insert(result);
+    }
+    OpBuilder builder(ops_.back());
+    auto tile = TileOp::create(builder, ops_.back()->getLoc(), ValueRange(leaving.getArrayRef()).getTypes(), count_,
+                               cut.getArrayRef());
+    moveBehind(tile);
+    fill(tile, cut.getArrayRef(), leaving.getArrayRef());
+  }
+
+  // What depends on the tile stands between its ops or behind them: all of it goes behind.
+  void moveBehind(TileOp tile) {
+    Operation *last = tile;
+    for (Operation &op : llvm::make_early_inc_range(llvm::make_range(body_.begin(), tile->getIterator())))
+      if (behind_.contains(&op) && !isInside(&op)) {
+        op.moveAfter(last);
+        last = &op;
+      }
+  }
+
+  void fill(TileOp tile, ArrayRef<Value> cut, ArrayRef<Value> leaving) {
+    Block &inner = tile.getBody().emplaceBlock();
+    SmallVector<Value> yielded(leaving);
+    for (auto [value, result] : llvm::zip(leaving, tile.getResults()))
+      Value(value).replaceUsesWithIf(result, [&](OpOperand &use) { return !isInside(use.getOwner()); });
+    for (Operation *op : ops_)
+      op->moveBefore(&inner, inner.end());
+    for (Value value : cut) {
+      Value part = inner.addArgument(partOf(value), tile.getLoc());
+      value.replaceUsesWithIf(part, [&](OpOperand &use) { return isInside(use.getOwner()); });
+    }
+    for (Operation *op : ops_)
+      for (Value result : op->getResults())
+        if (isPart(result))
+          result.setType(cast<RankedTensorType>(partOf(result)));
+    OpBuilder builder = OpBuilder::atBlockEnd(&inner);
+    YieldOp::create(builder, tile.getLoc(), yielded);
+  }
+
+  Block &body_;
+  int64_t tokens_, count_ = 1;
+  std::optional<TileFlow> flow_;
+  llvm::SetVector<Operation *> ops_;
+  llvm::DenseSet<Operation *> behind_; // depends on an op of the tile, or is one
+};
+
+struct TilePass : mgc::impl::TileBase<TilePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto blocks = Blocks::read(module);
+    if (failed(blocks))
+      return signalPassFailure();
+    int64_t tokens = trainingInt(module, "loss_tile", 0);
+    for (const auto &[name, block] : *blocks)
+      if (const BlockFunction *loss = block.lossFunction(); loss && tokens > 0)
+        LossTiler(loss->function, tokens).run();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "tile"));
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createTilePass() { return std::make_unique<TilePass>(); }
