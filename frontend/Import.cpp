@@ -62,8 +62,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
        number("vocabulary", model.vocabulary),
        builder.getNamedAttr("schedule", builder.getStringAttr(layout.schedule)),
        number("virtual_stages", layout.vpp), number("zero", layout.zero),
-       number("loss_tile", layout.lossTile),
-       flag("sequence_parallel", layout.sequenceParallel), flag("split_backward", layout.splitBackward)});
+       number("loss_tile", layout.lossTile), flag("sequence_parallel", layout.sequenceParallel),
+       flag("split_backward", layout.splitBackward)});
 }
 
 static void setAttributes(ModuleOp module, const ModelDescription &model, const Layout &layout) {

@@ -118,7 +118,8 @@ void Resolver::resolveBatch() {
   // Each further part reads and writes the gradient of the projection once more: 12 / N of the time of its three
   // products where arithmetic is 9 FLOP per byte of memory traffic, as on current CPUs.
   constexpr int64_t kLossTile = 512;
-  layout.lossTile = size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, kLossTile, "memory for 2 % of time");
+  layout.lossTile =
+      size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, kLossTile, "memory for 2 % of time");
   layout.zero =
       size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
 }

@@ -79,8 +79,9 @@ static LayoutOptions readDefaults(Config &config) {
   readWord(*mgc, "schedule", options.schedule);
   readWord(*mgc, "dtype", options.dtype);
   readWord(*mgc, "target", options.target);
-  mgc->finish("the defaults of mgc compile",
-              "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
+  mgc->finish(
+      "the defaults of mgc compile",
+      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
   return options;
 }
 

@@ -51,7 +51,9 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
           "--use-distributed-optimizer", [&] { layout.zero = 1; }, "Megatron-LM's name of --zero 1")
       ->disable_flag_override()
       ->excludes(zero);
-  group->add_option("--loss-tile", layout.lossTile, "Tokens whose logits exist at once; 0: all of a microbatch")
+  group
+      ->add_option("--loss-tile", layout.lossTile,
+                   "Tokens whose logits exist at once; 0: all of a microbatch")
       ->check(wholeNumber(0));
   group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
   group->add_option("--target", layout.target, "cpu")->check(notEmpty());

@@ -328,7 +328,7 @@ private:
   int64_t frame_ = -1;
   llvm::DenseMap<Value, Place> places_;
   std::vector<std::vector<int64_t>> steps_; // by instruction, of its operands
-  llvm::DenseSet<Value> accumulated_; // results that are added to their place
+  llvm::DenseSet<Value> accumulated_;       // results that are added to their place
 };
 
 } // namespace

@@ -40,7 +40,8 @@ LogicalResult verifyYields(TileOp tile) {
     if (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second)
       return tile.emitOpError() << "yields a value " << i << " without memory of its own";
     if (tile.isSum(i) && (!canAdd(value) || !value.hasOneUse()))
-      return tile.emitOpError() << "adds up a value " << i << " that is made by no mg.einsum or mg.kernel, or used "
+      return tile.emitOpError() << "adds up a value " << i
+                                << " that is made by no mg.einsum or mg.kernel, or used "
                                 << "before it is complete";
   }
   return success();
@@ -52,8 +53,9 @@ LogicalResult verifyResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !canAdd(value))
-      return errorIn(function) << "result " << i
-                               << " is added to its place, but is made by no mg.einsum, mg.kernel or sum of mg.tile";
+      return errorIn(function)
+             << "result " << i
+             << " is added to its place, but is made by no mg.einsum, mg.kernel or sum of mg.tile";
     if (result.activation < 0 &&
         (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "

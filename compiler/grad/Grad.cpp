@@ -149,6 +149,8 @@ public:
       return failure();
     douts_ = gradient.douts;
     isLoss_ = gradient.hasLoss() && douts_.empty();
+    if (!isLoss_)
+      recompute(gradient);
     collect(gradient);
     SmallVector<Cut> cuts = split && !isLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
     for (Cut &cut : cuts)
@@ -163,6 +165,55 @@ private:
     return attributes().getDictionaryAttr(entries);
   }
   NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
+
+  // What a row op makes of values that backward has anyway is made again there, not saved: the activations of a norm or
+  // an MLP take more memory than a kernel takes time.
+  void recompute(const BlockGradient &gradient) {
+    SmallVector<Operation *> forward;
+    llvm::DenseSet<Operation *> backward;
+    for (Operation &op : forward_.getBody().front().without_terminator())
+      if (forward.size() < gradient.firstGradient_)
+        forward.push_back(&op);
+      else
+        backward.insert(&op);
+    auto isNeeded = [&](Value value) {
+      return llvm::any_of(value.getUsers(), [&](Operation *user) { return backward.contains(user); });
+    };
+    auto isThere = [&](Value value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      return isNeeded(value) || (argument && !isActivation(original_, argument.getArgNumber()));
+    };
+    SmallVector<Operation *> again;
+    for (Operation *op : forward)
+      if (isa<RowOpInterface>(op) && llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
+        again.push_back(op);
+    for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
+      makeAgain(op, backward);
+  }
+
+  // Some result that backward needs is as large as any operand: a norm's mean alone is saved.
+  static bool savesMemory(Operation *op, llvm::function_ref<bool(Value)> isNeeded) {
+    int64_t read = 0, needed = 0;
+    for (Value operand : op->getOperands())
+      read = std::max(read, tensorOf(operand).getNumElements());
+    for (Value result : op->getResults())
+      if (isNeeded(result))
+        needed = std::max(needed, tensorOf(result).getNumElements());
+    return needed > 0 && needed >= read;
+  }
+
+  // Just before its first use in backward.
+  static void makeAgain(Operation *op, llvm::DenseSet<Operation *> &backward) {
+    Operation *first = nullptr;
+    for (Operation *user : op->getUsers())
+      if (backward.contains(user) && (!first || user->isBeforeInBlock(first)))
+        first = user;
+    Operation *copy = OpBuilder(first).clone(*op);
+    op->replaceUsesWithIf(copy->getResults(), [&](OpOperand &use) {
+      return backward.contains(use.getOwner()) && use.getOwner() != copy;
+    });
+    backward.insert(copy);
+  }
 
   // Gradient ops in order, and the values to return.
   void collect(BlockGradient &gradient) {

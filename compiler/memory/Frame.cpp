@@ -14,7 +14,8 @@ bool isYieldOfTile(Operation *op) { return isa<YieldOp>(op) && isa<TileOp>(op->g
 // From the function, or from a tile into its result. Uses of a value's memory are those of its other names too.
 bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return isa<func::ReturnOp>(user) || isYieldOfTile(user) || (isa<RenameOp>(user) && isReturned(user->getResult(0)));
+    return isa<func::ReturnOp>(user) || isYieldOfTile(user) ||
+           (isa<RenameOp>(user) && isReturned(user->getResult(0)));
   });
 }
 

@@ -62,7 +62,7 @@ struct ModelBlock {
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
   // The one that returns the loss: backward or input; null: none of this block does.
   const BlockFunction *lossFunction() const;
-  bool isLayer() const;               // takes and gives activations: what pipeline stages divide
+  bool isLayer() const; // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };
 

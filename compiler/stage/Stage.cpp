@@ -183,8 +183,8 @@ private:
     if (!loss)
       return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
     auto axes = [&](BlockFunction::ResultKind kind, plan::Axes &pending) -> LogicalResult {
-      RankedTensorType type = shardedType(
-          func::FuncOp(loss->function).getResultAttr(loss->resultsOf(kind).front(), kTypeAttr));
+      RankedTensorType type =
+          shardedType(func::FuncOp(loss->function).getResultAttr(loss->resultsOf(kind).front(), kTypeAttr));
       if (!type)
         return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
       pending =

@@ -47,7 +47,8 @@ std::optional<State> TileFlow::join(Operation *op, ArrayRef<Linear> linear) cons
     joint += linear[i] == Linear::joint;
   }
   if (summands > 0)
-    return parts == 0 && summands == std::max<size_t>(joint, 1) ? std::optional(State::summand) : std::nullopt;
+    return parts == 0 && summands == std::max<size_t>(joint, 1) ? std::optional(State::summand)
+                                                                : std::nullopt;
   return parts > 0 ? State::part : State::whole;
 }
 

@@ -96,12 +96,13 @@ def test_embedding(session):
             check_block(session, config, "--tp 2 --sp" + data, "embed", {"RS": [A]}, {"AG": [A]})
 
 
-# Cross-entropy: the maximum and the sum of exponentials of each token, in forward; nothing in backward.
+# Cross-entropy: the maximum and the sum of exponentials of each token, where its gradient is computed; the logits and the
+# weights' gradient share what is gathered.
 def test_head_and_cross_entropy(session):
     for config in (GPT2, LLAMA):
         for data in DATA:
-            check_block(session, config, "--tp 2 --no-sp" + data, "head", {"AR": [T, T]}, {"AR": [A]})
-            check_block(session, config, "--tp 2 --sp" + data, "head", {"AG": [A], "AR": [T, T]}, {"AG": [A], "RS": [A]})
+            check_block(session, config, "--tp 2 --no-sp" + data, "head", {}, {"AR": [T, T, A]})
+            check_block(session, config, "--tp 2 --sp" + data, "head", {}, {"AG": [A], "AR": [T, T], "RS": [A]})
 
 
 # The step's end: per bucket one reduction over the data ranks (without ZeRO, together with that over other axes), at

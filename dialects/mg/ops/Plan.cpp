@@ -89,8 +89,8 @@ bool TileOp::isSum(unsigned i) { return getResult(i).getType() == getYield().get
 static bool isWholeOf(Type whole, Type part, StringAttr dim, int64_t count) {
   auto from = cast<RankedTensorType>(whole), to = cast<RankedTensorType>(part);
   LayoutAttr layout = layoutOf(from);
-  return layout && layout == layoutOf(to) && from.getElementType() == to.getElementType() && from.getRank() > 0 &&
-         from.getRank() == to.getRank() && layout.getNames().front() == dim &&
+  return layout && layout == layoutOf(to) && from.getElementType() == to.getElementType() &&
+         from.getRank() > 0 && from.getRank() == to.getRank() && layout.getNames().front() == dim &&
          from.getDimSize(0) == to.getDimSize(0) * count &&
          from.getShape().drop_front() == to.getShape().drop_front();
 }
@@ -102,7 +102,8 @@ LogicalResult TileOp::verify() {
   Block &body = getBody().front();
   LayoutAttr layout = getValues().empty() ? LayoutAttr() : layoutOf(getValues().front());
   if (!layout || layout.getNames().empty() || body.getNumArguments() != getValues().size())
-    return emitOpError("has values whose first dimension is tiled, and an argument of its body for each (tile_c2)");
+    return emitOpError(
+        "has values whose first dimension is tiled, and an argument of its body for each (tile_c2)");
   StringAttr dim = layout.getNames().front();
   for (auto [value, argument] : llvm::zip(getValues(), body.getArguments()))
     if (!isWholeOf(value.getType(), argument.getType(), dim, count))
@@ -125,7 +126,8 @@ LogicalResult TileOp::verifyRegions() {
       return op.emitOpError("cannot be done on a part of the tiled dimension (tile_c4)");
   for (auto [i, value] : llvm::enumerate(getYield().getOperands()))
     if ((flow.stateOf(value) == TileFlow::State::part) == isSum(i))
-      return emitOpError() << "result " << i << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
+      return emitOpError() << "result " << i
+                           << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
                            << " (tile_c3)";
   return success();
 }

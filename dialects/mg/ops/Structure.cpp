@@ -47,9 +47,9 @@ static bool returns(func::FuncOp function, StringRef what) {
   });
 }
 
-// The block itself returns the loss, or once it is differentiated the function that has the loss's gradient.
+// The block itself, or once it is differentiated one of its functions.
 static bool returnsLoss(InstanceOp instance, SymbolTableCollection &symbols) {
-  return llvm::any_of(llvm::ArrayRef<StringRef>{"", ".backward", ".input"}, [&](StringRef pass) {
+  return llvm::any_of(llvm::ArrayRef<StringRef>{"", ".forward", ".backward", ".input"}, [&](StringRef pass) {
     auto name = StringAttr::get(instance.getContext(), instance.getBlock() + pass);
     auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, name);
     return function && returns(function, "loss_sum") && returns(function, "tokens");

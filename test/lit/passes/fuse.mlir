@@ -124,12 +124,13 @@ func.func @owners.forward(%x: !x) -> (!x, !x {mg.result = "saved"}, !t {mg.resul
 // CHECK-LABEL: func.func @tiled.forward(
 // CHECK:         mg.tile 2 of
 // CHECK-NEXT:    ^bb0(%[[P:[a-z0-9]+]]:
-// CHECK-NEXT:      %[[K:.*]]:2 = mg.kernel {
-// CHECK-DAG:         mg.silu %[[P]]
-// CHECK-DAG:         mg.accumulate %[[P]] {signs = array<i64: 1>}
-// CHECK:           %[[S:.*]] = mg.kernel {
-// CHECK-NEXT:        mg.sum %[[P]]
-// CHECK:           mg.yield %[[K]]#0, %[[K]]#1, %[[S]]
+// CHECK-DAG:       %[[S:.*]] = mg.sum %[[P]]
+// CHECK-DAG:       %[[A:.*]] = mg.silu %[[P]]
+// CHECK-DAG:       %[[B:.*]] = mg.accumulate %[[P]] {signs = array<i64: 1>}
+// CHECK-DAG:       mg.yield %[[A]], %[[B]]
+// CHECK-DAG:       mg.yield %[[S]]
+// CHECK-NOT:     ^bb0
+// CHECK:         return
 func.func @tiled.forward(%x: !x) -> (!x, !x, !h) attributes {mg.block = "tiled", mg.pass = "forward"} {
   %0:3 = mg.tile 2 of %x : (!x) -> (!x, !x, !h) {
   ^bb0(%p: !part):

@@ -49,6 +49,31 @@ func.func @residual(%x: !sf) -> !sf attributes {mg.block} {
   return %y : !sf
 }
 
+// What row ops make of what backward has anyway is made again: only x and the two products are saved, neither the norm of
+// x nor its mean, neither silu(a) nor silu(a) * b.
+// CHECK-LABEL: func.func @again.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32, #mg.layout<s, h>>
+// CHECK:         return %{{.*}}, %[[A:.*]], %[[B:.*]], %[[X]] :
+// CHECK-LABEL: func.func @again.backward(
+// CHECK-SAME:    %{{.*}}: tensor<4x8xf32, {{.*}}mg.arg = "dout"{{.*}}, %[[A:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved", mg.index = 0 : i64}, %[[B:[a-z0-9]+]]: tensor<4x16xf32, {{[^%]*}}mg.arg = "saved", mg.index = 1 : i64}, %[[X:[a-z0-9]+]]: tensor<4x8xf32, {{[^%]*}}mg.arg = "saved", mg.index = 2 : i64}
+// CHECK-NOT:     mg.index = 3
+// CHECK:         %[[S:.*]] = mg.silu %[[A]]
+// CHECK-NEXT:    %[[SB:.*]] = mg.mul %[[S]], %[[B]]
+// CHECK-NEXT:    mg.einsum %[[SB]], %
+// CHECK:         %[[N:[a-z0-9]+]], %[[R:.*]] = mg.rms_norm %[[X]]
+// CHECK:         mg.einsum %[[N]], %
+// CHECK:         mg.rms_norm_grad %[[X]], %{{.*}}, %[[R]]
+func.func @again(%x: !sh, %g: tensor<8xf32, #mg.layout<h>> {mg.param = {tensor = "g"}}, %v: !hf {mg.param = {tensor = "v"}},
+                 %w: !hf {mg.param = {tensor = "w"}}, %u: tensor<16x8xf32, #mg.layout<f, h>> {mg.param = {tensor = "u"}}) -> !sh attributes {mg.block} {
+  %n, %r = mg.rms_norm %x, %g {epsilon = 1.0e-5 : f64} : (!sh, tensor<8xf32, #mg.layout<h>>) -> (!sh, tensor<4xf32, #mg.layout<s>>)
+  %a = mg.einsum %n, %v : (!sh, !hf) -> !sf
+  %b = mg.einsum %n, %w : (!sh, !hf) -> !sf
+  %s = mg.silu %a : (!sf) -> !sf
+  %m = mg.mul %s, %b : (!sf, !sf) -> !sf
+  %y = mg.einsum %m, %u : (!sf, tensor<16x8xf32, #mg.layout<f, h>>) -> !sh
+  return %y : !sh
+}
+
 // The loss is seeded with one and waits for nothing: it is computed where its gradient is, and forward keeps only what
 // it was given.
 // CHECK-LABEL: func.func @loss.forward(
