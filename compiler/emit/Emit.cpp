@@ -99,6 +99,8 @@ private:
         continue;
       auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
       const BlockFunction *block = name ? blocks.at(name).functionOf(pass) : nullptr;
+      if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
+        continue;
       programOf_[function.getName().str()] = int64_t(programs_.size());
       MGC_ASSIGN(program, emitProgram(function, block, programs_.size(), kernels_));
       programs_.push_back(std::move(program));

@@ -55,6 +55,8 @@ private:
   void addSegments() {
     for (BlockArgument argument : body_.getArguments()) {
       unsigned i = argument.getArgNumber();
+      if (llvm::all_of(argument.getUsers(), llvm::IsaPred<func::ReturnOp>)) // no instruction reads it
+        continue;
       places_[argument].first = {addSegment({SegmentSource::Kind::argument, i},
                                             nameOf("in", i, function_.getArgAttrDict(i)),
                                             bytesOf(argument.getType()))};

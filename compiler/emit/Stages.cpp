@@ -157,7 +157,8 @@ private:
     size_t count = layout.instances().size();
     for (size_t n = 0; n < count; ++n) {
       size_t i = pass == "forward" ? n : count - 1 - n;
-      if (const BlockFunction *function = layout.instances()[i].block->functionOf(pass))
+      const BlockFunction *function = layout.instances()[i].block->functionOf(pass);
+      if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
         chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
     }
     addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));

@@ -11,7 +11,7 @@ struct EmitContext {
   mlir::ModuleOp module;
   const Blocks &blocks;
   const std::vector<EmittedProgram> &programs;
-  const std::map<std::string, int64_t> &programOf; // by function name
+  const std::map<std::string, int64_t> &programOf; // by function name; one that does nothing has none
 };
 
 Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context);

@@ -38,8 +38,8 @@ QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "nu
          "initializer_range": 0.2}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there.
 MODELS = {  # name: config.json, layout
-    "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
-    "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
+    "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
+    "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
 }
