@@ -3,7 +3,7 @@
 
 #include "compiler/schedule/Timing.h"
 #include "runtime/plan/Mesh.h"
-#include "runtime/plan/Operands.h"
+#include "runtime/plan/Work.h"
 
 #include <algorithm>
 #include <map>
@@ -14,20 +14,7 @@ using namespace mgc::tools;
 
 namespace {
 
-// --- Work and traffic of one instruction
-
-double flopsOf(const Instruction &instruction) {
-  if (auto *row = std::get_if<RowKernel>(&instruction.body))
-    return row->flops;
-  if (auto *gemm = std::get_if<Gemm>(&instruction.body))
-    return 2.0 * double(gemm->m) * double(gemm->n) * double(gemm->k);
-  if (auto *attention = std::get_if<Attention>(&instruction.body)) {
-    const Attention &a = *attention; // two products forward, five backward
-    return (a.backward ? 10.0 : 4.0) * double(a.s) * double(a.t) * double(a.b) * double(a.g) * double(a.r) *
-           double(a.d);
-  }
-  return 0;
-}
+// --- Traffic of one instruction
 
 double bytesSent(const Collective &c, double ranks) {
   double block = double(c.outer) * double(c.middle) * double(c.chunk) * double(sizeInBytes(c.type));
@@ -82,7 +69,7 @@ struct Work {
 Work workOf(const Mesh &mesh, const Program &program) {
   Work work;
   for (const Instruction &instruction : program.instructions) {
-    work.flops += flopsOf(instruction);
+    work.flops += flopsOf(instruction.body);
     if (auto *c = std::get_if<Collective>(&instruction.body)) {
       int64_t ranks = groupSize(mesh, *c);
       work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},

@@ -76,6 +76,9 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
     addPath("weights", options.save);
   if (summary.steps > 0)
     addPath("gradients", options.saveGradients);
+  addPath("trace", options.trace);
+  if (summary.profile)
+    addPath("profile", options.profileJson);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/Json.h"
 #include "tools/FlagChecks.h"
 #include "tools/Process.h"
+#include "tools/ProfileTable.h"
 #include "tools/RunScreen.h"
 
 #include <csignal>
@@ -52,6 +53,20 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());
   app.add_option("--log", training.log, "File (.jsonl) with one line per step")->check(notEmpty());
+}
+
+void addProfileFlags(CLI::App &app, Arguments &arguments) {
+  TrainingOptions &training = arguments.training;
+  CLI::Option *trace =
+      app.add_option("--trace", training.trace,
+                     "File (.json) for a trace of every instruction of every rank, as Perfetto reads it")
+          ->check(notEmpty());
+  app.add_option("--trace-steps", training.traceSteps, "Steps to trace, after the first")
+      ->check(wholeNumber(1, 10'000))
+      ->needs(trace);
+  app.add_flag("--profile", training.profile,
+               "Print where the time went, kernel by kernel, and how far it is from what the machine can do");
+  app.add_option("--profile-json", training.profileJson, "File (.json) for the profile")->check(notEmpty());
 }
 
 void addRunFlags(CLI::App &app, Arguments &arguments) {
@@ -156,6 +171,8 @@ int run(const Arguments &arguments) {
     return interrupt.isRequested() ? 130 : 1;
   }
   say(stdout, "{}", describeSummary(arguments.training, *summary));
+  if (arguments.training.profile && summary->profile)
+    say(stdout, "\n{}", describeProfile(*summary->profile));
   if (Status written = checkOutput(); !written.isOk())
     return fail(written);
   return summary->interrupted ? 130 : 0;
@@ -173,6 +190,7 @@ int main(int argc, char **argv) {
   Arguments arguments;
   addDataFlags(app, arguments);
   addRunFlags(app, arguments);
+  addProfileFlags(app, arguments);
   addOptimizerFlags(app, arguments);
   try {
     app.parse(argc, argv);

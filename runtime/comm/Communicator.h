@@ -34,6 +34,14 @@ public:
   virtual Status progress() = 0; // must not wait
 };
 
+// Told when a rank begins and ends to wait for another, on the rank's thread.
+class WaitObserver {
+public:
+  virtual ~WaitObserver() = default;
+  virtual void waitBegins() = 0;
+  virtual void waitEnds() = 0;
+};
+
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -45,7 +53,8 @@ public:
   virtual Result<GroupId> openGroup(const std::vector<int64_t> &ranks) = 0;
   // At load time: how many transfers are pending at once. More is possible, but allocates.
   virtual void reserveTransfers(int64_t count) = 0;
-  virtual void setProgress(Progress *progress) = 0; // null: none
+  virtual void setProgress(Progress *progress) = 0;         // null: none
+  virtual void setWaitObserver(WaitObserver *observer) = 0; // null: none
 
   // Reads `source`, writes `destination`; returns when this rank's result is there and its source may change
   // again. `what.axes` and `what.stages` are not looked at: the group stands for them. All ranks get equal

@@ -94,6 +94,7 @@ public:
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
   void reserveTransfers(int64_t count) override;
   void setProgress(Progress *progress) override { progress_ = progress; }
+  void setWaitObserver(WaitObserver *observer) override { observer_ = observer; }
   Status collective(GroupId group, const plan::Collective &what, const void *source,
                     void *destination) override;
   Status barrier(GroupId group) override;
@@ -124,12 +125,36 @@ private:
   ThreadShared &shared_;
   const int64_t rank_;
   Progress *progress_ = nullptr;
+  WaitObserver *observer_ = nullptr;
   std::vector<Membership> memberships_; // by GroupId
   std::deque<PendingTransfer> pool_;    // by Ticket
   std::vector<Ticket> freeTickets_;
 };
 
+// Tells the observer, if there is one, of a wait as long as this lives.
+class ObservedWait {
+public:
+  explicit ObservedWait(WaitObserver *observer) : observer_(observer) {
+    if (observer_)
+      observer_->waitBegins();
+  }
+  ~ObservedWait() {
+    if (observer_)
+      observer_->waitEnds();
+  }
+  ObservedWait(const ObservedWait &) = delete;
+  ObservedWait &operator=(const ObservedWait &) = delete;
+
+private:
+  WaitObserver *observer_;
+};
+
 template <typename Ready, typename Describe> Status ThreadRank::waitUntil(Ready ready, Describe describe) {
+  if (isAborted())
+    return cause();
+  if (ready())
+    return Status::ok();
+  const ObservedWait wait(observer_);
   Bell &bell = shared_.bells[rank_];
   const auto deadline = std::chrono::steady_clock::now() + shared_.timeout;
   while (true) {

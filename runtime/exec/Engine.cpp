@@ -2,6 +2,7 @@
 #include "runtime/exec/Engine.h"
 
 #include "runtime/comm/ThreadWorld.h"
+#include "runtime/exec/Cores.h"
 #include "runtime/exec/Inputs.h"
 #include "runtime/exec/Resolve.h"
 
@@ -10,20 +11,12 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
-#include <sched.h>
 #include <system_error>
 #include <thread>
 
 namespace mgc {
 
 namespace {
-
-int availableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 // What the ranks need for one step; set by the caller's thread while they sleep.
 struct StepOrder {
@@ -34,11 +27,13 @@ struct StepOrder {
 };
 
 struct Rank {
+  int64_t index = 0;
   Buffer buffer;
   Communicator *communicator = nullptr;
   GroupId everyone = -1;
   RankRecord record;
   std::vector<InputRecord> inputs;
+  std::unique_ptr<Timeline> timeline; // null: not asked for
   std::unique_ptr<RankExecutor> executor;
   std::function<Status()> beforeUpdate;
   std::thread thread;
@@ -55,6 +50,8 @@ public:
   const plan::Plan &plan() const override { return plan_; }
   std::span<std::byte *const> arenas() const override { return arenas_; }
   int threadsPerRank() const override { return threads_; }
+  const Recording &recording() const override { return recording_; }
+  void onRanks(const std::function<void(int64_t)> &work) override;
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
   StepResult results() const override;
@@ -66,7 +63,7 @@ private:
   void rankMain(Rank &rank);
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
-  void runOnAllRanks(const StepOrder &order);
+  void record(int64_t step, double seconds);
   using Results = std::array<float, 3>; // as plan::kResults
   Results resultsOf(size_t rank) const;
   Status verifyResults() const;
@@ -77,30 +74,35 @@ private:
   std::unique_ptr<KernelLibrary> kernels_;
   std::vector<Rank> ranks_;
   std::vector<std::byte *> arenas_;
+  Recording recording_;
   int threads_ = 1;
 
   std::mutex mutex_;
   std::condition_variable orderGiven_, allDone_;
-  StepOrder order_;
-  uint64_t orders_ = 0; // given so far
+  StepOrder order_; // of the step that runs
+  const std::function<void(int64_t)> *work_ = nullptr;
+  uint64_t orders_ = 0; // works given so far
   int64_t busy_ = 0;    // ranks that have not finished the last one
   bool ending_ = false;
 };
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
-  threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
-                                         : std::max(1, availableCores() / static_cast<int>(ranks_.size()));
+  threads_ = options_.threadsPerRank > 0
+                 ? options_.threadsPerRank
+                 : std::max(1, static_cast<int>(availableCores().size() / ranks_.size()));
   if (!plan_.kernelLibrary.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle + "/" + plan_.kernelLibrary, plan_.kernelHash));
     kernels_ = std::move(kernels);
   }
   for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
     MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
+  recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
   return startThreads();
 }
 
 Status ThreadEngine::loadRank(int64_t index, Device &device) {
   Rank &rank = ranks_[index];
+  rank.index = index;
   rank.communicator = &world_.communicator(index);
   MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, index, *rank.communicator));
   rank.record = std::move(record);
@@ -113,8 +115,13 @@ Status ThreadEngine::loadRank(int64_t index, Device &device) {
   arenas_.push_back(rank.buffer.data());
   rank.inputs = resolveInputs(plan_, index);
   rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
-  rank.executor = std::make_unique<RankExecutor>(rank.record, *rank.communicator, rank.buffer.data(),
-                                                 ExecutorOptions{threads_, options_.inject});
+  if (options_.timeline.trace() || options_.timeline.measure) {
+    rank.timeline = std::make_unique<Timeline>(rank.record, options_.timeline);
+    recording_.ranks.push_back({&rank.record, rank.timeline.get()});
+  }
+  rank.executor =
+      std::make_unique<RankExecutor>(rank.record, *rank.communicator, rank.buffer.data(),
+                                     ExecutorOptions{threads_, options_.inject, rank.timeline.get()});
   return Status::ok();
 }
 
@@ -150,7 +157,7 @@ void ThreadEngine::rankMain(Rank &rank) {
       if (ending_)
         return;
     }
-    runStep(rank);
+    (*work_)(rank.index);
     std::lock_guard lock(mutex_);
     if (--busy_ == 0)
       allDone_.notify_one();
@@ -176,9 +183,9 @@ Status ThreadEngine::beforeUpdate(Rank &rank) {
   return rank.communicator->barrier(rank.everyone);
 }
 
-void ThreadEngine::runOnAllRanks(const StepOrder &order) {
+void ThreadEngine::onRanks(const std::function<void(int64_t)> &work) {
   std::unique_lock lock(mutex_);
-  order_ = order;
+  work_ = &work;
   ++orders_;
   busy_ = static_cast<int64_t>(ranks_.size());
   orderGiven_.notify_all();
@@ -188,10 +195,25 @@ void ThreadEngine::runOnAllRanks(const StepOrder &order) {
 Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                                       const std::function<Status()> &beforeUpdate) {
   MGC_TRY(checkBatch(plan_, batch));
-  runOnAllRanks({step, &batch, scalars, &beforeUpdate});
+  const auto start = std::chrono::steady_clock::now();
+  order_ = {step, &batch, scalars, &beforeUpdate};
+  onRanks([this](int64_t rank) { runStep(ranks_[rank]); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MGC_TRY(world_.communicator(0).cause());
+  record(step, seconds.count());
   MGC_TRY(verifyResults());
   return results();
+}
+
+void ThreadEngine::record(int64_t step, double seconds) {
+  if (!options_.timeline.measure || step < options_.timeline.measureFirst)
+    return;
+  if (recording_.stepSeconds.size() < kMeasuredSteps)
+    recording_.stepSeconds.push_back(seconds);
+  else
+    recording_.stepSeconds[recording_.steps % kMeasuredSteps] = seconds;
+  recording_.seconds += seconds;
+  ++recording_.steps;
 }
 
 ThreadEngine::Results ThreadEngine::resultsOf(size_t rank) const {

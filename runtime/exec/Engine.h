@@ -22,6 +22,7 @@ struct EngineOptions {
   std::chrono::milliseconds timeout{600'000}; // of each wait for another rank
   uint64_t seed = 1234;                       // of dropout
   std::function<Status(const Place &)> inject = nullptr; // see ExecutorOptions
+  TimelineOptions timeline;
 };
 
 struct StepResult {
@@ -29,6 +30,19 @@ struct StepResult {
   double tokens = 0;
   double gradientNorm = 0;
 };
+
+// What the ranks did when, as EngineOptions::timeline asks. Complete between steps, after an error too.
+struct Recording {
+  struct Rank {
+    const RankRecord *record = nullptr;
+    const Timeline *timeline = nullptr;
+  };
+  std::vector<Rank> ranks;         // none when nothing was asked for
+  std::vector<double> stepSeconds; // of the measured steps, the last kMeasuredSteps of them
+  double seconds = 0;              // of all measured steps
+  int64_t steps = 0;
+};
+inline constexpr size_t kMeasuredSteps = 4096;
 
 class Engine {
 public:
@@ -39,6 +53,10 @@ public:
   virtual const plan::Plan &plan() const = 0;
   virtual std::span<std::byte *const> arenas() const = 0; // by rank
   virtual int threadsPerRank() const = 0;
+  virtual const Recording &recording() const = 0;
+
+  // Calls work(rank) for every rank on the rank's own thread, and returns when all are done. Between steps only.
+  virtual void onRanks(const std::function<void(int64_t rank)> &work) = 0;
 
   // One training step. `step` counts from 0 and names the global samples (step * globalBatchSize + i).
   // beforeUpdate, if given, is called once, on some thread, when all ranks have complete gradients and none

@@ -9,22 +9,25 @@
 
 namespace mgc {
 
-Status RankExecutor::runChunk(const plan::ScheduleStep &step) {
+Status RankExecutor::runChunk(int64_t index) {
+  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  const Timeline::Span span(timeline_, Timeline::Kind::chunk, index);
   slotBases_[0] = arena_;
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
     slotBases_[slot + 1] = arena_ + step.slots[slot];
   const ChunkRecord &chunk = record_.chunks[step.chunk];
-  for (const InstructionRecord &instruction : chunk.instructions) {
-    place_.instruction = *instruction.label;
-    MGC_TRY(runInstruction(chunk, instruction));
+  for (size_t i = 0; i < chunk.instructions.size(); ++i) {
+    place_.instruction = chunk.instructions[i].instruction->label;
+    if (options_.inject)
+      MGC_TRY(options_.inject(place_));
+    const Timeline::Span instruction(timeline_, Timeline::Kind::instruction, index, static_cast<int64_t>(i));
+    MGC_TRY(runInstruction(chunk, chunk.instructions[i]));
   }
   place_.instruction = {};
   return Status::ok();
 }
 
 Status RankExecutor::runInstruction(const ChunkRecord &chunk, const InstructionRecord &instruction) {
-  if (options_.inject)
-    MGC_TRY(options_.inject(place_));
   for (int64_t i = 0; i < instruction.operandCount; ++i) {
     const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
     operands_[i] = slotBases_[operand.slot] + operand.offset;

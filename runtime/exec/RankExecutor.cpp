@@ -29,12 +29,20 @@ RankExecutor::RankExecutor(const RankRecord &record, Communicator &communicator,
   communicator_.setProgress(this);
 }
 
+RankExecutor::~RankExecutor() {
+  communicator_.setProgress(nullptr);
+  communicator_.setWaitObserver(nullptr);
+}
+
 Status RankExecutor::run(int64_t step, const std::function<Status()> &beforeUpdate) {
   place_.step = step;
   place_.microbatch = -1;
   place_.chunk = place_.instruction = {};
   std::fill(transfers_.begin(), transfers_.end(), TransferRecord());
   deferred_.clear();
+  timeline_ = options_.timeline && options_.timeline->beginStep(step) ? options_.timeline : nullptr;
+  communicator_.setWaitObserver(timeline_);
+  const Timeline::Span span(timeline_, Timeline::Kind::step);
   Status status = runSchedule(beforeUpdate);
   return status.isOk() ? status : std::move(status).at(toString(place_)); // the text is made for errors only
 }
@@ -64,7 +72,7 @@ Status RankExecutor::runStep(int64_t index) {
     return start(index);
   for (int64_t wait : step.waits)
     MGC_TRY(finish(wait));
-  return runChunk(step);
+  return runChunk(index);
 }
 
 int64_t RankExecutor::firstDeferredLike(int64_t index) const {
@@ -99,6 +107,7 @@ Result<bool> RankExecutor::isReady(int64_t index) {
 Status RankExecutor::post(int64_t index) {
   const StepRecord &record = record_.schedule[index];
   const plan::ScheduleStep &step = *record.step;
+  const Timeline::Span span(timeline_, Timeline::Kind::transfer, index);
   const Transfer transfer{record.peer, step.value, step.microbatch, arena_ + step.offset, step.bytes};
   MGC_ASSIGN(ticket,
              step.kind == StepKind::send ? communicator_.send(transfer) : communicator_.receive(transfer));
@@ -144,6 +153,7 @@ Status RankExecutor::finish(int64_t index) {
     const int64_t first = firstDeferredLike(index);
     MGC_TRY(first < index ? finish(first) : retryDeferred());
   }
+  const Timeline::Span span(timeline_, Timeline::Kind::arrival, index);
   MGC_TRY(communicator_.wait(transfer.ticket));
   transfers_[index].state = TransferState::done;
   return Status::ok();

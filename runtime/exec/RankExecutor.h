@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/exec/Records.h"
+#include "runtime/exec/Timeline.h"
 
 #include <functional>
 
@@ -27,13 +28,14 @@ struct ExecutorOptions {
   // Called before each instruction, on the rank's thread; an error is one of that instruction. For tests of
   // failures.
   std::function<Status(const Place &)> inject = nullptr;
+  Timeline *timeline = nullptr; // null: nobody asks when what was done
 };
 
 class RankExecutor final : public Progress {
 public:
   RankExecutor(const RankRecord &record, Communicator &communicator, std::byte *arena,
                ExecutorOptions options);
-  ~RankExecutor() override { communicator_.setProgress(nullptr); }
+  ~RankExecutor() override;
 
   // One training step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end
   // without one. An error names the place, unless it is that of another rank that has aborted the world.
@@ -48,7 +50,7 @@ private:
   };
   Status runSchedule(const std::function<Status()> &beforeUpdate);
   Status runStep(int64_t index);
-  Status runChunk(const plan::ScheduleStep &step);
+  Status runChunk(int64_t index); // of the schedule
   Status runInstruction(const ChunkRecord &chunk, const InstructionRecord &instruction);
 
   void execute(const RowRecord &row, const ChunkRecord &chunk);
@@ -75,6 +77,7 @@ private:
   std::byte *const arena_;
   const ExecutorOptions options_;
   Place place_;
+  Timeline *timeline_ = nullptr;          // of the step that runs
   std::vector<std::byte *> slotBases_;    // of the chunk that runs
   std::vector<void *> operands_;          // of the instruction that runs
   std::vector<TransferRecord> transfers_; // by schedule index; unused for runs

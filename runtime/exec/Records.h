@@ -43,7 +43,8 @@ struct MoveRecord {
 struct InstructionRecord {
   std::variant<RowRecord, GemmRecord, AttentionRecord, CollectiveRecord, MoveRecord> body;
   int64_t firstOperand = 0, operandCount = 0; // in ChunkRecord::operands
-  const std::string *label = nullptr;
+  const plan::Instruction *instruction = nullptr;
+  int64_t layer = 0; // the block instance it belongs to
 };
 
 struct ChunkRecord {

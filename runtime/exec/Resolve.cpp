@@ -85,7 +85,8 @@ Status Resolver::addCall(const plan::Call &call, ChunkRecord &to) {
 Status Resolver::addInstruction(const plan::Instruction &instruction, const plan::Call &call,
                                 ChunkRecord &to) {
   InstructionRecord record;
-  record.label = &instruction.label;
+  record.instruction = &instruction;
+  record.layer = call.instance;
   record.firstOperand = static_cast<int64_t>(to.operands.size());
   record.operandCount = static_cast<int64_t>(instruction.operands.size());
   addOperands(instruction, call, to);

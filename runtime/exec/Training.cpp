@@ -3,6 +3,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Trace.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
@@ -82,10 +83,13 @@ public:
   Status runSteps();
   Status save() const;
   Status saveAfter(const Status &failure) const;
+  Status trace() const;
+  Status profile();
   const TrainingSummary &summary() const { return summary_; }
 
 private:
   Status verifyOutputs() const;
+  bool isProfiled() const { return options_.profile || options_.profileJson; }
   Status loadEngine();
   Status loadData(const plan::Plan &plan);
   Status loadParameters();
@@ -101,6 +105,7 @@ private:
   std::unique_ptr<DataSource> data_;
   std::unique_ptr<Engine> engine_;
   LossLog log_;
+  MachineRates rates_; // if profiled
   TrainingSummary summary_;
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
@@ -109,12 +114,19 @@ Status Training::load() {
   if (options_.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options_.trainIters);
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  if (isProfiled() && options_.trainIters < 2)
+    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least 2",
+                  options_.trainIters);
   MGC_TRY(verifyOutputs());
   MGC_TRY(loadEngine());
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
   if (options_.log)
     MGC_TRY(log_.open(*options_.log));
+  if (isProfiled()) {
+    MGC_ASSIGN(rates, measureRates(*engine_));
+    rates_ = rates;
+  }
   observer_.began(options_, *engine_, data_->describe());
   return Status::ok();
 }
@@ -144,6 +156,8 @@ Status verifyApart(const TrainingOptions &options) {
   inputs.push_back({"the plan", options.plan + "/" + plan::kPlanFile});
   add(outputs, "--log", options.log);
   add(outputs, "--save-gradients", options.saveGradients);
+  add(outputs, "--trace", options.trace);
+  add(outputs, "--profile-json", options.profileJson);
   for (const std::optional<std::string> &folder : {options.weights, options.save})
     if (folder)
       for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
@@ -164,15 +178,21 @@ Status verifyApart(const TrainingOptions &options) {
   return Status::ok();
 }
 
+Status verifyCreatable(const char *flag, const std::optional<std::string> &path) {
+  if (!path)
+    return Status::ok();
+  const Result<AtomicFile> probe = AtomicFile::create(*path);
+  return probe.isOk() ? Status::ok() : Status(probe.status()).at(flag);
+}
+
 // What is written at the end must be found unwritable before the training, not after it.
 Status Training::verifyOutputs() const {
   MGC_TRY(verifyApart(options_));
   if (options_.save)
     MGC_TRY(verifySavable(*options_.save).at("--save"));
-  if (options_.saveGradients)
-    if (Result<AtomicFile> probe = AtomicFile::create(*options_.saveGradients); !probe.isOk())
-      return Status(probe.status()).at("--save-gradients");
-  return Status::ok();
+  MGC_TRY(verifyCreatable("--save-gradients", options_.saveGradients));
+  MGC_TRY(verifyCreatable("--trace", options_.trace));
+  return verifyCreatable("--profile-json", options_.profileJson);
 }
 
 Status Training::loadEngine() {
@@ -182,6 +202,9 @@ Status Training::loadEngine() {
   engine.threadsPerRank = options_.threads;
   engine.timeout = options_.timeout;
   engine.seed = options_.seed;
+  // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
+  const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
+  engine.timeline = {first, options_.trace ? options_.traceSteps : 0, first, isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
   MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));
@@ -268,6 +291,22 @@ Status Training::save() const {
   return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
 }
 
+Status Training::trace() const {
+  return options_.trace ? writeTrace(engine_->plan(), engine_->recording(), *options_.trace) : Status::ok();
+}
+
+// Interrupted before the second step there is none.
+Status Training::profile() {
+  if (!isProfiled() || engine_->recording().steps == 0)
+    return Status::ok();
+  MGC_ASSIGN(after,
+             measureRates(*engine_)); // what else the machine does comes and goes: the better one counts
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bytes, after.bytes)};
+  summary_.profile = profileOf(*engine_, rates_);
+  return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
+                              : Status::ok();
+}
+
 // What was trained is not lost because something beside it failed.
 Status Training::saveAfter(const Status &failure) const {
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0)
@@ -297,9 +336,13 @@ Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &
                               Interrupt &interrupt) {
   Training training(options, observer, interrupt);
   MGC_TRY(training.load());
-  if (Status ran = training.runSteps(); !ran.isOk())
+  const Status ran = training.runSteps();
+  const Status traced = training.trace(); // of a run that failed too
+  if (!ran.isOk())
     return training.saveAfter(ran);
   MGC_TRY(training.save());
+  MGC_TRY(Status(traced));
+  MGC_TRY(training.profile());
   return training.summary();
 }
 

@@ -1,7 +1,7 @@
 // A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
 #pragma once
 
-#include "runtime/exec/Engine.h"
+#include "runtime/exec/Profile.h"
 
 #include <atomic>
 #include <mutex>
@@ -16,6 +16,9 @@ struct TrainingOptions {
   std::optional<std::string> weights; // none: initialised from the seed
   bool ignoreExtraWeights = false;    // see loadWeights
   std::optional<std::string> save, saveGradients, log;
+  std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
+  int64_t traceSteps = 3;                        // after the first
+  bool profile = false;                          // also with profileJson
   std::vector<std::string>
       inputs; // other files that the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
@@ -39,6 +42,7 @@ struct TrainingSummary {
   bool interrupted = false;
   double firstLoss = 0, lastLoss = 0;
   double tokens = 0, seconds = 0; // of all steps; tokens that went in, counted in the loss or not
+  std::optional<Profile> profile; // if asked for, and a step after the first ran
 };
 
 class TrainingObserver {

@@ -70,7 +70,8 @@ class Hostile(unittest.TestCase):
     def test_outputs_are_checked_before_the_training(self):
         write("file", b"")
         for flag, path in [("--save", "file"), ("--save", "file/x"), ("--save", "/dev/null"),
-                           ("--save-gradients", "."), ("--save-gradients", "/dev/null"), ("--log", ".")]:
+                           ("--save-gradients", "."), ("--save-gradients", "/dev/null"), ("--log", "."), ("--trace", "."),
+                           ("--trace", "/dev/null"), ("--profile-json", "file/x")]:
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 

@@ -3,6 +3,7 @@
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "runtime/base/Philox.h"
+#include "runtime/plan/Work.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -42,15 +43,6 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   g.contribute(getV(), grad.getDv());
   return success();
 }
-
-// Two products of [s, d] x [d, t] per head forward, five backward; the causal half is not computed.
-static double attentionFlops(Value q, Value k, double products) {
-  auto qShape = tensorOf(q).getShape();
-  double heads = double(qShape[1]) * qShape[2] * qShape[3];
-  return products * heads * qShape[0] * tensorOf(k).getDimSize(0) * qShape[4];
-}
-double AttentionOp::getFlops() { return attentionFlops(getQ(), getK(), 2); }
-double AttentionGradOp::getFlops() { return attentionFlops(getQ(), getK(), 5); }
 
 static SmallVector<StringAttr> headFactors(Value q) {
   auto names = layoutOf(q).getNames();
@@ -98,6 +90,8 @@ static LibraryCall callOf(Operation *op, plan::Attention attention) {
 }
 LibraryCall AttentionOp::getCall() { return callOf(*this, describe(*this, false)); }
 LibraryCall AttentionGradOp::getCall() { return callOf(*this, describe(*this, true)); }
+double AttentionOp::getFlops() { return plan::flopsOf(describe(*this, false)); }
+double AttentionGradOp::getFlops() { return plan::flopsOf(describe(*this, true)); }
 int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }
 int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).workspaceBytes; }
 

@@ -53,7 +53,9 @@ TEST(Allocation, isSeen) {
 TEST(Allocation, noneInAStep) {
   for (int threads : {1, 2}) {
     const PipelinePlan pipeline = makePipelinePlan(2);
-    std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.threadsPerRank = threads});
+    const TimelineOptions recordAll{.traceSteps = 5, .measure = true};
+    std::unique_ptr<Engine> engine = makeEngine(
+        pipeline.plan, {.threadsPerRank = threads, .timeline = threads == 1 ? recordAll : TimelineOptions()});
     for (int64_t rank : {0, 1})
       std::fill_n(inArena<float>(*engine, rank, pipeline.valueOffset), pipeline.plan.sequenceLength, 1.0f);
     const GlobalBatch batch = makeBatch(pipeline.plan, 0);

@@ -83,6 +83,23 @@ TEST(RunTool, readsTheRatesFromAList) {
   }
 }
 
+TEST(RunTool, printsTheProfile) {
+  const Bundle bundle;
+  const std::string trace = bundle.path("trace.json");
+  ASSERT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--train-iters", "3", "--profile", "--trace", trace,
+                         "--trace-steps", "1"}),
+            0)
+      << bundle.read("stderr");
+  const std::string out = bundle.read("stdout");
+  for (const char *text :
+       {"\ntrace     ", "profile of 2 steps after the first, of one step and one of 4 ranks with ",
+        "calls        ms   share            rate  bound  waits ms  kind        kernel\n", "  row kernel  ",
+        "  collective  ", "  transfer    send and receive\n", "\nbetween instructions ", "\nidle ",
+        " GFLOP/s, memory ", " of the bound\n"})
+    EXPECT_NE(out.find(text), std::string::npos) << text << " in:\n" << out;
+  EXPECT_EQ(run(bundle, {bundle.folder(), "--mock-data", "--trace-steps", "1"}), 2) << "needs --trace";
+}
+
 TEST(RunTool, exitCodesTellErrorsFromUsage) {
   const Bundle bundle;
   EXPECT_EQ(run(bundle, {"--help"}), 0);

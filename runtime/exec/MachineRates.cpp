@@ -1,0 +1,104 @@
+#include "runtime/exec/MachineRates.h"
+
+#include "runtime/exec/Cores.h"
+#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Parallel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kArrayElements = 16 << 20; // of all ranks together: three arrays of 64 MiB, beyond caches
+constexpr int kProductRounds = 3, kMemoryRounds = 5;
+constexpr plan::Gemm kProducts[] = {{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}};
+
+class RateMeter {
+public:
+  explicit RateMeter(Engine &engine)
+      : engine_(engine), threads_(engine.threadsPerRank()),
+        ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1,
+                                   engine.plan().mesh.worldSize())),
+        elements_(kArrayElements / ranks_), arrays_(ranks_) {}
+  MachineRates measure();
+
+private:
+  struct Arrays {
+    std::vector<float> a, b, c;
+  };
+  // Seconds until all ranks have done body(arrays).
+  template <typename Body> double time(const Body &body);
+  template <typename Body> double bestOf(int rounds, const Body &body);
+  template <typename Body> void inParts(const Body &body) const; // body(begin, count) of the arrays
+
+  Engine &engine_;
+  int threads_;
+  int64_t ranks_, elements_;
+  std::vector<Arrays> arrays_;
+};
+
+template <typename Body> double RateMeter::time(const Body &body) {
+  const auto start = std::chrono::steady_clock::now();
+  engine_.onRanks([&](int64_t rank) {
+    if (rank < ranks_)
+      body(arrays_[rank]);
+  });
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <typename Body> double RateMeter::bestOf(int rounds, const Body &body) {
+  double best = time(body);
+  for (int round = 1; round < rounds; ++round)
+    best = std::min(best, time(body));
+  return best;
+}
+
+template <typename Body> void RateMeter::inParts(const Body &body) const {
+  parallelFor(threads_, threads_, threads_, [&](int64_t part, int64_t) {
+    const int64_t begin = elements_ * part / threads_;
+    body(begin, elements_ * (part + 1) / threads_ - begin);
+  });
+}
+
+MachineRates RateMeter::measure() {
+  for (Arrays &arrays : arrays_)
+    for (std::vector<float> *array : {&arrays.a, &arrays.b, &arrays.c})
+      array->assign(elements_, 1.0f);
+  MachineRates rates;
+  for (const plan::Gemm &product : kProducts) {
+    const double seconds = bestOf(
+        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
+    rates.flops =
+        std::max(rates.flops, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
+  }
+  const double arrayBytes = double(ranks_ * elements_) * sizeof(float);
+  const double copy = bestOf(kMemoryRounds, [&](Arrays &x) {
+    inParts([&](int64_t begin, int64_t count) {
+      std::memcpy(x.a.data() + begin, x.b.data() + begin, count * sizeof(float));
+    });
+  });
+  const double triad = bestOf(kMemoryRounds, [&](Arrays &x) {
+    inParts([&](int64_t begin, int64_t count) {
+      for (int64_t i = begin; i < begin + count; ++i)
+        x.a[i] = x.b[i] + 0.5f * x.c[i];
+    });
+  });
+  rates.bytes = std::max(2 * arrayBytes / copy, 3 * arrayBytes / triad);
+  return rates;
+}
+
+} // namespace
+
+Result<MachineRates> measureRates(Engine &engine) {
+  try {
+    return RateMeter(engine).measure();
+  } catch (const std::bad_alloc &) {
+    return errorf("the machine's rates cannot be measured: no memory for three arrays of {} MiB",
+                  kArrayElements * sizeof(float) >> 20);
+  }
+}
+
+} // namespace mgc

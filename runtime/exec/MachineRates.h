@@ -1,0 +1,17 @@
+// What this machine can do at best, measured with the threads of a run: what a step is held against.
+#pragma once
+
+#include "runtime/exec/Engine.h"
+
+namespace mgc {
+
+struct MachineRates {
+  double flops = 0; // a second, of the best of a few large matrix products
+  double bytes = 0; // a second, read and written together, of the better of a copy and a triad out of cache
+};
+
+// All ranks at once, each with its threads; of ranks that have no cores of their own, as many as there are cores.
+// Takes a second or two, and 192 MiB for as long. An error when there is no such memory.
+Result<MachineRates> measureRates(Engine &engine);
+
+} // namespace mgc

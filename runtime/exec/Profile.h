@@ -1,0 +1,42 @@
+// Where the time of a run went, kernel by kernel, and how far it is from what the machine could do.
+//
+// All numbers are of one training step and one rank, means over the measured steps and all ranks; all ranks
+// run at once, so a rank's share of the machine's rates is 1 / ranks of them.
+#pragma once
+
+#include "runtime/exec/InstructionFacts.h"
+#include "runtime/exec/MachineRates.h"
+
+namespace mgc {
+
+struct ProfileRow {
+  std::string kernel; // see kernelOf
+  WorkKind kind{};
+  double calls = 0, seconds = 0; // without waiting
+  double waiting = 0;            // s
+  double flops = 0, bytes = 0;
+  double bound = 0; // s at the rank's share of the rates
+};
+
+// What the rank's time of a step was spent on: everything, so the seconds add up to the step.
+struct ProfilePart {
+  std::string name;
+  double seconds = 0;
+};
+
+struct Profile {
+  int64_t steps = 0, ranks = 0, threads = 0;
+  MachineRates rates;
+  double step = 0;   // s, mean over the measured steps
+  double median = 0; // s
+  double bound = 0;  // s: products and attention at rates.flops, all other bytes once at rates.bytes
+  std::vector<ProfileRow> rows; // by seconds, most first
+  std::vector<ProfilePart> parts;
+  double fraction() const { return bound / median; }
+};
+
+// The engine must have measured at least one step.
+Profile profileOf(const Engine &engine, const MachineRates &rates);
+std::string toJson(const Profile &profile); // docs/profiling.md
+
+} // namespace mgc

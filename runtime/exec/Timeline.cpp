@@ -1,0 +1,92 @@
+#include "runtime/exec/Timeline.h"
+
+#include <cassert>
+#include <chrono>
+
+namespace mgc {
+
+namespace {
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+constexpr int64_t kWaitsPerMeeting = 3; // a collective has at most so many
+constexpr int64_t kWaitsBeforeUpdate = 4;
+
+// The most spans of one step.
+int64_t spansPerStep(const RankRecord &record) {
+  int64_t spans = 1 + kWaitsBeforeUpdate;
+  for (const StepRecord &step : record.schedule) {
+    if (step.step->kind != plan::ScheduleStep::Kind::run) {
+      spans += 3; // transfer, arrival and a wait
+      continue;
+    }
+    ++spans;
+    for (const InstructionRecord &instruction : record.chunks[step.step->chunk].instructions)
+      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + kWaitsPerMeeting : 1;
+  }
+  return spans;
+}
+
+} // namespace
+
+Timeline::Timeline(const RankRecord &record, const TimelineOptions &options)
+    : record_(record), options_(options), records_(options.traceSteps * spansPerStep(record)) {
+  int64_t instructions = 0;
+  for (const ChunkRecord &chunk : record.chunks) {
+    firstOf_.push_back(instructions);
+    instructions += static_cast<int64_t>(chunk.instructions.size());
+  }
+  instructionSums_.resize(instructions);
+}
+
+bool Timeline::beginStep(int64_t step) {
+  step_ = step;
+  tracing_ = step >= options_.traceFirst && step - options_.traceFirst < options_.traceSteps;
+  measuring_ = options_.measure && step >= options_.measureFirst;
+  depth_ = 0;
+  return tracing_ || measuring_;
+}
+
+void Timeline::open(Kind kind, int64_t schedule, int64_t instruction) {
+  assert(depth_ < open_.size());
+  Open &span = open_[depth_++];
+  span = {kind, static_cast<int32_t>(schedule), static_cast<int32_t>(instruction), now()};
+  if (!tracing_)
+    return;
+  assert(recorded_ < records_.size());
+  span.record = recorded_++;
+  records_[span.record] = {
+      kind, static_cast<int32_t>(step_), span.schedule, span.instruction, span.begin, span.begin};
+}
+
+void Timeline::close() {
+  const Open &span = open_[--depth_];
+  const int64_t end = now(), duration = end - span.begin;
+  if (tracing_)
+    records_[span.record].end = end;
+  if (measuring_)
+    add(span, duration);
+  if (depth_ == 0)
+    return;
+  Open &around = open_[depth_ - 1];
+  around.inside += duration;
+  if (span.kind == Kind::wait)
+    around.waits += duration;
+}
+
+void Timeline::add(const Open &span, int64_t duration) {
+  const auto addTo = [&](Sum &sum) {
+    ++sum.count;
+    sum.own += duration - span.inside;
+    sum.waits += span.waits;
+  };
+  addTo(sums_[static_cast<size_t>(span.kind)]);
+  if (span.kind == Kind::instruction)
+    addTo(instructionSums_[firstOf_[record_.schedule[span.schedule].step->chunk] + span.instruction]);
+}
+
+} // namespace mgc

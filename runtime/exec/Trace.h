@@ -1,0 +1,13 @@
+// The traced steps of a run as a Chrome trace, which Perfetto reads: docs/profiling.md.
+#pragma once
+
+#include "runtime/exec/Engine.h"
+
+#include <string>
+
+namespace mgc {
+
+// Replaces the file at `path` in one step.
+Status writeTrace(const plan::Plan &plan, const Recording &recording, const std::string &path);
+
+} // namespace mgc
