@@ -145,7 +145,6 @@ private:
   void setDropout(const AttentionScalars &scalars);
   void setQueries(const AttentionScalars &scalars);
   void gatherKeyPositions();
-  bool isVisible(const Range &keys) const;
   AttentionKeys gatherKeys(int64_t block) const;
   void gatherGradients();
   void clearKeyGradients(int64_t block) const;
@@ -200,22 +199,26 @@ void Task::gatherKeyPositions() {
   }
 }
 
-// Whether some query may see some of the keys.
-bool Task::isVisible(const Range &keys) const {
-  return keys.least <= rowRange_.greatest && keys.greatest >= rowRange_.least;
-}
-
+// Keys of a block up to the last that some query may see; none of a block that no query sees.
 AttentionKeys Task::gatherKeys(int64_t block) const {
   const int64_t first = block * kKeys;
+  const auto visible = [&](int32_t position) {
+    return rowRange_.least <= position && position <= rowRange_.greatest;
+  };
+  const Range &range = lane_.keyRanges[block];
   AttentionKeys keys;
+  if (range.least > rowRange_.greatest || range.greatest < rowRange_.least)
+    return keys;
   keys.count = std::min(kKeys, a_.t - first);
+  while (keys.count > 0 && !visible(lane_.keyPositions[first + keys.count - 1]))
+    --keys.count;
   for (int64_t i = 0; i < keys.count; ++i) {
     std::copy_n(x_.k + keyOffset(first + i), a_.d, lane_.k + i * a_.d);
     std::copy_n(x_.v + keyOffset(first + i), a_.d, lane_.v + i * a_.d);
   }
   keys.k = lane_.k, keys.v = lane_.v;
   keys.positions = lane_.keyPositions + first;
-  keys.least = lane_.keyRanges[block].least, keys.greatest = lane_.keyRanges[block].greatest;
+  keys.least = range.least, keys.greatest = range.greatest;
   keys.scores = lane_.scores, keys.gradients = lane_.gradients;
   if (a_.backward)
     keys.dk = x_.dk + keyOffset(first), keys.dv = x_.dv + keyOffset(first), keys.stride = keyStride();
@@ -228,8 +231,8 @@ void Task::forward() {
   std::fill_n(lane_.o, kRows * a_.d, 0.0f);
   queries_.o = lane_.o;
   for (int64_t block = 0; block < keyBlocks(); ++block)
-    if (isVisible(lane_.keyRanges[block]))
-      kernels_.forward(queries_, gatherKeys(block));
+    if (const AttentionKeys keys = gatherKeys(block); keys.count > 0)
+      kernels_.forward(queries_, keys);
   for (int64_t i = 0; i < rows_; ++i) {
     const float sum = queries_.sum[i]; // 0: sees nothing
     x_.lse[rowIndex(i)] = static_cast<float>(queries_.shift[i] * kLn2 + std::log(static_cast<double>(sum)));
@@ -257,10 +260,12 @@ float dot(const float *x, const float *y, int64_t count) {
 // [kRows, padded d] <- rows times factor, the rest 0.
 void copyRows(const float *const *rows, int64_t count, int64_t d, float factor, float *to) {
   const int64_t padded = attentionPadded(d);
-  std::fill_n(to, kRows * padded, 0.0f);
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i, to += padded) {
     for (int64_t j = 0; j < d; ++j)
-      to[i * padded + j] = rows[i][j] * factor;
+      to[j] = rows[i][j] * factor;
+    std::fill(to + d, to + padded, 0.0f);
+  }
+  std::fill_n(to, (kRows - count) * padded, 0.0f);
 }
 
 void Task::gatherGradients() {
@@ -305,17 +310,14 @@ void pass(Turn *turn) {
 void Task::backward(Turn *before, Turn *mine) {
   gatherGradients();
   for (int64_t block = 0; block < keyBlocks(); ++block) {
-    const bool visible = isVisible(lane_.keyRanges[block]);
-    AttentionKeys keys;
+    const AttentionKeys keys = gatherKeys(block);
     AttentionRanges ranges;
-    if (visible) {
-      keys = gatherKeys(block);
+    if (keys.count > 0)
       kernels_.backward(queries_, keys, ranges);
-    }
     await(before, block);
     if (!before)
       clearKeyGradients(block);
-    if (visible)
+    if (keys.count > 0)
       kernels_.addKeyGradients(queries_, keys, ranges);
     pass(mine);
   }

@@ -109,23 +109,22 @@ struct View {
   const AttentionKeys &keys;
   int64_t panel, lane; // the panel's first
   int64_t first = 0, last = 0;
-  bool isWhole = false; // nothing in [first, last) is hidden
+  int32_t least, greatest; // positions in between are visible to the whole panel
 
   View(const AttentionQueries &queries, const AttentionKeys &keys, int64_t panel)
       : queries(queries), keys(keys), panel(panel), lane(panel * kWidth) {
-    int32_t leastFirst = queries.first[lane], mostFirst = leastFirst;
-    int32_t leastLast = queries.last[lane], mostLast = leastLast;
+    int32_t leastFirst = least = queries.first[lane], mostLast = greatest = queries.last[lane];
     for (int64_t i = lane + 1; i < lane + kWidth && i < queries.count; ++i) {
       leastFirst = queries.first[i] < leastFirst ? queries.first[i] : leastFirst;
-      mostFirst = queries.first[i] > mostFirst ? queries.first[i] : mostFirst;
-      leastLast = queries.last[i] < leastLast ? queries.last[i] : leastLast;
+      least = queries.first[i] > least ? queries.first[i] : least;
+      greatest = queries.last[i] < greatest ? queries.last[i] : greatest;
       mostLast = queries.last[i] > mostLast ? queries.last[i] : mostLast;
     }
-    isWhole = mostFirst <= keys.least && keys.greatest <= leastLast;
     last = keys.count;
-    if (!isWhole)
+    if (!isWhole())
       trim(leastFirst, mostLast);
   }
+  bool isWhole() const { return least <= keys.least && keys.greatest <= greatest; }
   bool isEmpty() const { return first >= last; }
   const float *column(const float *columns) const { return columns + lane * queries.d; }
   float *column(float *columns) const { return columns + lane * queries.d; }
@@ -148,13 +147,15 @@ private:
 
 // Sets scores of hidden keys to -infinity.
 void hideKeys(const View &view, float *scores) {
-  for (int64_t n = 0; n < kVectors; ++n) {
-    const Integers first = load<Integers>(view.queries.first + view.lane + n * kLanes);
-    const Integers last = load<Integers>(view.queries.last + view.lane + n * kLanes);
-    for (int64_t key = view.first; key < view.last; ++key) {
+  for (int64_t key = view.first; key < view.last; ++key) {
+    const int32_t at = view.keys.positions[key];
+    if (view.least <= at && at <= view.greatest)
+      continue;
+    for (int64_t n = 0; n < kVectors; ++n) {
       float *place = scores + key * kWidth + n * kLanes;
-      const Integers position = Integers{} + view.keys.positions[key];
-      const Integers visible = (first <= position) & (position <= last);
+      const Integers first = load<Integers>(view.queries.first + view.lane + n * kLanes);
+      const Integers last = load<Integers>(view.queries.last + view.lane + n * kLanes);
+      const Integers position = Integers{} + at, visible = (first <= position) & (position <= last);
       store(place, visible ? load(place) : broadcast(-kInfinity));
     }
   }
@@ -181,6 +182,21 @@ void dropKeys(const View &view, float *scores) {
     }
 }
 
+// M rows of scores [M, width] <- 2^(scores - shift), added to the sums.
+template <int M>
+MGC_INLINE void exponentiate(float *scores, const Vector (&shift)[kVectors], Vector (&sum)[kVectors]) {
+  Vector p[M * kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < M * kVectors; ++i)
+    p[i] = load(scores + i * kLanes) - shift[i % kVectors];
+  powersOfTwo(p);
+#pragma GCC unroll 4
+  for (int i = 0; i < M * kVectors; ++i) {
+    store(scores + i * kLanes, p[i]);
+    sum[i % kVectors] += p[i];
+  }
+}
+
 // scores <- 2^(scores - new maximum), added to the running sum. Gives the factor for all that was summed up
 // before.
 void softmaxStep(const View &view, AttentionQueries &queries, float *scores, Vector (&factors)[kVectors]) {
@@ -195,16 +211,15 @@ void softmaxStep(const View &view, AttentionQueries &queries, float *scores, Vec
     // No key visible so far: 2^(-inf - 0) = 0, and NaN stays NaN.
     shift[n] = maxima[n] == -kInfinity ? Vector{} : maxima[n];
     factors[n] = load(shifts + n * kLanes) - shift[n];
-    powerOfTwo(factors[n]);
-    sum[n] = load(sums + n * kLanes) * factors[n];
   }
-  for (int64_t key = view.first; key < view.last; ++key)
-    for (int n = 0; n < kVectors; ++n) {
-      Vector p = load(scores + key * kWidth + n * kLanes) - shift[n];
-      powerOfTwo(p);
-      store(scores + key * kWidth + n * kLanes, p);
-      sum[n] += p;
-    }
+  powersOfTwo(factors);
+  for (int n = 0; n < kVectors; ++n)
+    sum[n] = load(sums + n * kLanes) * factors[n];
+  int64_t key = view.first;
+  for (; key + 2 <= view.last; key += 2)
+    exponentiate<2>(scores + key * kWidth, shift, sum);
+  for (; key < view.last; ++key)
+    exponentiate<1>(scores + key * kWidth, shift, sum);
   for (int n = 0; n < kVectors; ++n) {
     store(shifts + n * kLanes, maxima[n]);
     store(sums + n * kLanes, sum[n]);
@@ -217,7 +232,7 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
     if (view.isEmpty())
       continue;
     scoreKeys(keys.k, view.column(queries.q), queries.d, view.first, view.last, keys.scores);
-    if (!view.isWhole)
+    if (!view.isWhole())
       hideKeys(view, keys.scores);
     Vector factors[kVectors];
     softmaxStep(view, queries, keys.scores, factors);
@@ -235,18 +250,20 @@ template <bool kDropout> void softmaxGradient(const View &view, float *scores, f
     shift[n] = load(view.queries.shift + view.lane + n * kLanes);
     delta[n] = load(view.queries.sum + view.lane + n * kLanes);
   }
-  for (int64_t key = view.first; key < view.last; ++key)
+  for (int64_t key = view.first; key < view.last; ++key) {
+    Vector p[kVectors];
+    for (int n = 0; n < kVectors; ++n) { // above 0 by rounding only
+      p[n] = load(scores + key * kWidth + n * kLanes) - shift[n];
+      p[n] = p[n] > broadcast(127) ? broadcast(127) : p[n];
+    }
+    powersOfTwo(p);
     for (int n = 0; n < kVectors; ++n) {
       const int64_t place = key * kWidth + n * kLanes;
-      // Above 0 by rounding only.
-      Vector p = load(scores + place) - shift[n], dp = load(gradients + place), factor = broadcast(1);
-      p = p > broadcast(127) ? broadcast(127) : p;
-      powerOfTwo(p);
-      if constexpr (kDropout)
-        factor = keepFactors(view, key, n);
-      store(scores + place, kDropout ? p * factor : p);
-      store(gradients + place, p * ((kDropout ? dp * factor : dp) - delta[n]));
+      const Vector dp = load(gradients + place), factor = kDropout ? keepFactors(view, key, n) : Vector{};
+      store(scores + place, kDropout ? p[n] * factor : p[n]);
+      store(gradients + place, p[n] * ((kDropout ? dp * factor : dp) - delta[n]));
     }
+  }
 }
 
 void backward(const AttentionQueries &queries, const AttentionKeys &keys, AttentionRanges &ranges) {
@@ -261,7 +278,7 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
     float *gradients = keys.gradients + view.lane * kAttentionKeys;
     scoreKeys(keys.k, view.column(queries.q), d, view.first, view.last, scores);
     scoreKeys(keys.v, view.column(queries.outputGradient), d, view.first, view.last, gradients);
-    if (!view.isWhole)
+    if (!view.isWhole())
       hideKeys(view, scores);
     (queries.dropout ? softmaxGradient<true> : softmaxGradient<false>)(view, scores, gradients);
     mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq));
@@ -275,6 +292,8 @@ void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, cons
                 const float *weights, const float *rows, int64_t columns, float *out) {
   const int64_t padded = attentionPadded(queries.d);
   forTiles(0, keys.count, [&]<int M>(int64_t key, Rows<M>) {
+    for (int m = 0; m < M; ++m)
+      __builtin_prefetch(out + (key + m) * keys.stride, 1);
     Tile<M, N> tile = {};
     for (int64_t panel = 0; panel * kWidth < queries.count; ++panel)
       if (ranges.first[panel] <= key && key < ranges.last[panel])

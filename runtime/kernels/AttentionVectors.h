@@ -37,21 +37,29 @@ MGC_INLINE Vector broadcast(float x) { return x - Vector{}; } // 0 + x would not
 
 MGC_INLINE Vector larger(const Vector &x, const Vector &y) { return x > y ? x : y; } // y where x is NaN
 
-// x <- 2^x for x <= 127, 0 below -126.5; 2^n * 2^r with |r| <= 1/2, where adding 1.5 * 2^23 rounds to n in
-// the low bits. The polynomial is the minimax one of relative error 1.9e-9. NaN stays NaN.
-MGC_INLINE void powerOfTwo(Vector &x) {
-  const Vector magic = broadcast(12582912.0f);
-  x = larger(broadcast(-127.0f), x);
-  const Vector shifted = x + magic, r = x - (shifted - magic);
-  Vector series = broadcast(1.534732000e-04f);
-  series = series * r + 1.340015442e-03f;
-  series = series * r + 9.618484415e-03f;
-  series = series * r + 5.550327897e-02f;
-  series = series * r + 2.402264625e-01f;
-  series = series * r + 6.931471825e-01f;
-  series = series * r + 1.0f;
-  const Bits power = ((Bits)shifted << 23) + (127u << 23);
-  x = series * (Vector)power;
+// x <- 2^x for x <= 127, 0 below -126.5, in each of N vectors; 2^n * 2^r with |r| <= 1/2, where adding
+// 1.5 * 2^23 rounds to n in the low bits. The polynomial is the minimax one of relative error 1.9e-9. NaN
+// stays NaN.
+template <int N> MGC_INLINE void powersOfTwo(Vector (&x)[N]) {
+  constexpr float coefficients[] = {1.340015442e-03f, 9.618484415e-03f, 5.550327897e-02f,
+                                    2.402264625e-01f, 6.931471825e-01f, 1.0f};
+  const Vector magic = broadcast(12582912.0f), lowest = broadcast(-127.0f);
+  Vector shifted[N], series[N];
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) {
+    x[i] = larger(lowest, x[i]);
+    shifted[i] = x[i] + magic;
+    x[i] = x[i] - (shifted[i] - magic);
+    series[i] = broadcast(1.534732000e-04f);
+  }
+#pragma GCC unroll 6
+  for (float coefficient : coefficients)
+#pragma GCC unroll 4
+    for (int i = 0; i < N; ++i)
+      series[i] = series[i] * x[i] + coefficient;
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i)
+    x[i] = series[i] * (Vector)(((Bits)shifted[i] << 23) + (127u << 23));
 }
 
 // (high, low) words of x * factor: in 64-bit lanes, first the even elements, then the odd ones.
