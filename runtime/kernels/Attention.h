@@ -32,11 +32,16 @@ struct AttentionOperands {
 inline constexpr int64_t kAttentionLanes = 8;
 
 // Bytes of workspace: a function of the sizes and the direction only, at most
-// kAttentionLanes * (768 d + 4.1 t + 67000). Sizes beyond 64 bits give the largest int64_t.
+// kAttentionLanes * (1280 (d + 1) + 768 d + 4.1 t + 50000) + b g s r / 16 + 64. Sizes beyond 64 bits give the
+// largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 
 // Forward or backward, as attention.backward says. Equal bits for every thread count.
 void attention(const plan::Attention &attention, const AttentionOperands &operands,
                const AttentionScalars &scalars, int threads);
+// With kernels of one's choice (AttentionPanels.h) instead of the best that the processor can run.
+struct AttentionKernels;
+void attention(const plan::Attention &attention, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels);
 
 } // namespace mgc

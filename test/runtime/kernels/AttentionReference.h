@@ -16,6 +16,7 @@ struct AttentionProblem {
   plan::Attention a;
   AttentionScalars scalars;
   std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
+  std::vector<float> workspace; // what an earlier pass left is still there
   std::vector<int32_t> queryPositions, keyPositions, samples;
 
   explicit AttentionProblem(const plan::Attention &attention) : a(attention) {
@@ -45,17 +46,21 @@ struct AttentionProblem {
     const float unset = std::numeric_limits<float>::quiet_NaN(); // everything is to be written
     o.assign(q.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
     dq.assign(q.size(), unset), dk.assign(k.size(), unset), dv.assign(v.size(), unset);
-    for (bool backward : {false, true}) {
-      a.backward = backward;
-      const int64_t bytes = attentionWorkspaceBytes(a);
-      std::vector<float> workspace(bytes / 4 + 16, unset);
-      char *aligned = reinterpret_cast<char *>(workspace.data());
-      aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-      attention(a,
-                {q.data(), k.data(), v.data(), queryPositions.data(), keyPositions.data(), samples.data(),
-                 o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
-                scalars, threads);
-    }
+    for (bool backward : {false, true})
+      pass(backward, threads);
+  }
+
+  void pass(bool backward, int threads) {
+    a.backward = backward;
+    const size_t bytes = attentionWorkspaceBytes(a);
+    if (workspace.size() * sizeof(float) < bytes + plan::kAlignment)
+      workspace.assign((bytes + plan::kAlignment) / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+    char *aligned = reinterpret_cast<char *>(workspace.data());
+    aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
+    attention(a,
+              {q.data(), k.data(), v.data(), queryPositions.data(), keyPositions.data(), samples.data(),
+               o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
+              scalars, threads);
   }
 };
 

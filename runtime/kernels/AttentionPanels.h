@@ -1,0 +1,85 @@
+// What attention does to one block of queries and one block of keys, compiled once per generation of processors.
+//   in:  a block of at most kAttentionRows queries in columns (below), a block of at most kAttentionKeys keys
+//        and values in rows of d
+//   out: forward: the block's running softmax and output; backward: its dq, and the keys' dk and dv
+// Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after
+// the other. Scores lie the same way, [keys, width], so that maxima, sums and masks need no work across a
+// vector, and keys and values are read as they are. Every part starts on 64 bytes.
+#pragma once
+
+#include "runtime/base/Philox.h"
+
+#include <cstdint>
+#include <span>
+
+namespace mgc {
+
+inline constexpr int64_t kAttentionRows = 128;   // queries of a block: pairs (s, r) of one (b, g)
+inline constexpr int64_t kAttentionKeys = 48;   // of a block: whole tiles of 6 and of 8
+inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded with zeros to a multiple
+inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
+inline constexpr int64_t kAttentionPanels = 16;   // of a block, at most
+
+struct AttentionDropout {
+  uint32_t key[2];
+  uint32_t sample;
+  uint64_t threshold;
+  float keep; // what a kept probability is multiplied by
+};
+
+// Lanes past `count` see no key: their first is greater than their last.
+struct AttentionQueries {
+  int64_t count = 0, d = 0;
+  // Visible keys have positions in [first, last]. The last is the query's own.
+  alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
+  alignas(64) uint32_t heads[kAttentionRows]; // read with dropout only
+  // All scores count in powers of 2: q comes multiplied by scale / ln(2).
+  alignas(64) float shift[kAttentionRows]; // forward: the maximum so far; backward: lse, infinity if nothing is seen
+  alignas(64) float sum[kAttentionRows];   // forward: of 2^(score - maximum) so far; backward: delta
+  const float *q = nullptr;                // columns
+  float *o = nullptr;                      // columns, forward
+  const float *outputGradient = nullptr;   // columns; this and below backward only
+  float *dq = nullptr;                     // columns
+  const float *qRows = nullptr, *outputGradientRows = nullptr; // [kAttentionRows, padded d]; q times scale
+  const AttentionDropout *dropout = nullptr;
+};
+
+struct AttentionKeys {
+  int64_t count = 0;
+  const float *k = nullptr, *v = nullptr; // [count, d]
+  const int32_t *positions = nullptr;
+  int32_t least = 0, greatest = 0; // of the positions
+  float *scores = nullptr;    // forward: one panel [kAttentionKeys, width]; backward: all panels
+  float *gradients = nullptr; // backward only: all panels
+  float *dk = nullptr, *dv = nullptr; // backward only: rows of d, `stride` elements apart
+  int64_t stride = 0;
+};
+
+// Which keys of a block each panel sees; those in between may be hidden, those outside are.
+struct AttentionRanges {
+  int64_t first[kAttentionPanels], last[kAttentionPanels];
+};
+
+struct AttentionKernels {
+  const char *name;
+  // columns <- the rows, times scale; missing rows are 0.
+  void (*pack)(const float *const *rows, int64_t count, int64_t d, float scale, float *columns);
+  // rows <- columns, those of query i times factors[i] (kAttentionRows of them).
+  void (*unpack)(const float *columns, const float *factors, int64_t count, int64_t d, float *const *rows);
+  // Adds the keys to the running softmax and output of the queries.
+  void (*forward)(AttentionQueries &queries, const AttentionKeys &keys);
+  // Makes probabilities (into scores) and score gradients, and adds to dq.
+  void (*backward)(const AttentionQueries &queries, const AttentionKeys &keys, AttentionRanges &ranges);
+  // Adds to dk and dv what backward has made.
+  void (*addKeyGradients)(const AttentionQueries &queries, const AttentionKeys &keys,
+                          const AttentionRanges &ranges);
+};
+
+// Those that this processor can run, best first. Their results are equal up to rounding.
+std::span<const AttentionKernels *const> attentionKernels();
+
+constexpr int64_t attentionPadded(int64_t d) {
+  return (d + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
+}
+
+} // namespace mgc
