@@ -57,6 +57,11 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->check(wholeNumber(0));
   group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
   group->add_option("--target", layout.target, "cpu")->check(notEmpty());
+  app.add_option(
+         "--target-cpu", flags.cpu,
+         "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "
+         "AVX-512, chosen at load)")
+      ->check(notEmpty());
   app.add_option("--rules", flags.rules,
                  "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());

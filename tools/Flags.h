@@ -10,6 +10,7 @@ struct CompileFlags {
   std::string output; // PLAN/
   frontend::LayoutOptions layout;
   std::string rules;          // --rules F: a placement table
+  std::string cpu;            // --target-cpu; empty: kernels for every level
   std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
 };
 

@@ -91,7 +91,10 @@ Status compile(const CompileFlags &flags) {
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
-  if (Result<plan::Plan> plan = emitBundle(*module, flags.output); !plan.isOk())
+  EmitOptions options;
+  if (!flags.cpu.empty())
+    options.cpus = {flags.cpu};
+  if (Result<plan::Plan> plan = emitBundle(*module, flags.output, options); !plan.isOk())
     return plan.status();
   say(stderr, "plan in {}\n", flags.output);
   return Status::ok();

@@ -16,12 +16,14 @@ namespace mgc {
 
 namespace {
 
-constexpr const char *kLibrary = "kernels/cpu.so";
+std::string libraryOf(plan::CpuLevel level) { return fmt::format("kernels/{}.so", nameOf(level)); }
 
 // Where the kernels are written until the plan that names them is proven.
-std::string newLibrary(const std::filesystem::path &directory) {
-  return (directory / kLibrary).string() + ".new";
+std::string newLibrary(const std::filesystem::path &directory, plan::CpuLevel level) {
+  return (directory / libraryOf(level)).string() + ".new";
 }
+
+constexpr plan::CpuLevel kLevels[] = {plan::CpuLevel::v3, plan::CpuLevel::v4};
 
 void describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
@@ -61,17 +63,32 @@ public:
     return Status::ok();
   }
 
-  // Compiles the row kernels into the bundle, under newLibrary, and names them in the programs.
+  // Compiles the row kernels into the bundle, under newLibrary, and names
+  // them in the programs.
   Status compile(const std::filesystem::path &directory, const EmitOptions &options) {
     std::error_code error;
-    std::filesystem::create_directories((directory / kLibrary).parent_path(), error);
+    std::filesystem::create_directories(directory / "kernels", error);
     if (error)
-      return errorf("{}: cannot be made: {}", (directory / kLibrary).parent_path().string(), error.message());
-    rowgen::TargetOptions target;
-    target.cpu = options.cpu;
-    target.threads = options.threads;
-    target.printed = options.kernelText;
-    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, target, newLibrary(directory)));
+      return errorf("{}: cannot be made: {}", (directory / "kernels").string(), error.message());
+    std::vector<rowgen::SharedObject> outputs;
+    for (const std::string &cpu : options.cpus) {
+      MGC_ASSIGN(target, rowgen::CpuTarget::find(cpu));
+      outputs.push_back({target, newLibrary(directory, target.level)});
+    }
+    MGC_ASSIGN(compiled,
+               rowgen::compileKernels(kernels_.graphs, outputs, {options.threads, options.kernelText}));
+    nameKernels(compiled);
+    for (const rowgen::SharedObject &output : outputs) {
+      MGC_ASSIGN(file, MappedFile::open(output.path));
+      plan_.kernels.push_back({output.target.level, libraryOf(output.target.level), hashName(file.text())});
+    }
+    return Status::ok();
+  }
+
+  plan::Plan take() { return std::move(plan_); }
+
+private:
+  void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel =
           std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
@@ -83,15 +100,8 @@ public:
     }
     for (EmittedProgram &program : programs_)
       plan_.programs.push_back(std::move(program.program));
-    plan_.kernelLibrary = kLibrary;
-    MGC_ASSIGN(file, MappedFile::open(newLibrary(directory)));
-    plan_.kernelHash = hashName(file.text());
-    return Status::ok();
   }
 
-  plan::Plan take() { return std::move(plan_); }
-
-private:
   Status addPrograms(const Blocks &blocks) {
     for (auto function : module_.getOps<func::FuncOp>()) {
       auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
@@ -127,23 +137,36 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   return plan;
 }
 
+// Kernels of an older plan in the folder that the new one does not have.
+void removeUnnamed(const plan::Plan &plan, const std::filesystem::path &directory) {
+  for (plan::CpuLevel level : kLevels)
+    if (llvm::none_of(plan.kernels, [&](const plan::KernelFile &file) { return file.level == level; })) {
+      std::error_code ignored;
+      std::filesystem::remove(directory / libraryOf(level), ignored);
+    }
+}
+
 } // namespace
 
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
   auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
-    std::filesystem::remove(newLibrary(directory), ignored);
+    for (plan::CpuLevel level : kLevels)
+      std::filesystem::remove(newLibrary(directory, level), ignored);
   });
   MGC_ASSIGN(plan, emitBeside(module, directory, options));
   // All of the new bundle is on disk before any of the old one goes: a disk that is full leaves the old
   // bundle.
   MGC_ASSIGN(file, plan::stagePlan(plan, directory));
-  std::error_code error;
-  std::filesystem::rename(newLibrary(directory), directory / kLibrary, error);
-  if (error)
-    return errorf("{}: cannot be written: {}", (directory / kLibrary).string(), error.message());
+  for (const plan::KernelFile &kernels : plan.kernels) {
+    std::error_code error;
+    std::filesystem::rename(newLibrary(directory, kernels.level), directory / kernels.path, error);
+    if (error)
+      return errorf("{}: cannot be written: {}", (directory / kernels.path).string(), error.message());
+  }
   MGC_TRY(file.commit());
+  removeUnnamed(plan, directory);
   MGC_ASSIGN(read, plan::readPlan(directory));
   if (!(read == plan))
     return Status::error("the plan does not read back equal to what was written");

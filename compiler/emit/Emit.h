@@ -1,4 +1,4 @@
-// The module of phase memory, proved by runPhases -> the bundle: plan.json and kernels/cpu.so.
+// The module of phase memory, proved by runPhases -> the bundle: plan.json and the kernels for each CPU level.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -10,7 +10,8 @@
 namespace mgc {
 
 struct EmitOptions {
-  std::string cpu = "x86-64-v3";     // what row kernels are compiled for: rowgen::TargetOptions
+  // What row kernels are compiled for, as rowgen::CpuTarget; at most one per level.
+  std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
   int threads = 0;                   // compiling; 0: all cores
   std::string *kernelText = nullptr; // if set: the row kernels' MLIR
 };

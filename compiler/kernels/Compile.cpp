@@ -40,8 +40,8 @@ static Status verifyAll(const std::vector<NamedGraph> &graphs) {
 }
 
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const TargetOptions &options,
-                                                   const std::string &sharedObject) {
+                                                   const std::vector<SharedObject> &outputs,
+                                                   const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
   std::vector<CompiledKernel> results;
   std::vector<const NamedGraph *> distinct;
@@ -52,19 +52,22 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
       distinct.push_back(&named);
     results.push_back({place->second, named.graph.describe()});
   }
-  MGC_ASSIGN(target, NativeTarget::find(options.cpu));
   std::vector<std::vector<const NamedGraph *>> modules((distinct.size() + kKernelsPerModule - 1) /
                                                        kKernelsPerModule);
   for (size_t number = 0; number < distinct.size(); ++number)
     modules[number % modules.size()].push_back(
         distinct[number]); // neighbours are alike: spreads the heavy ones
 
-  std::vector<std::string> objects(modules.size()), printed(modules.size());
+  std::vector<CpuTarget> targets;
+  for (const SharedObject &output : outputs)
+    targets.push_back(output.target);
+  std::vector<std::vector<std::string>> objects(modules.size()); // of each module, one per target
+  std::vector<std::string> printed(modules.size());
   std::vector<Status> statuses(modules.size());
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t number = next++; number < modules.size(); number = next++)
-      statuses[number] = compileModule(modules[number], target, objects[number],
+      statuses[number] = compileModule(modules[number], targets, objects[number],
                                        options.printed ? &printed[number] : nullptr);
   };
   size_t workers =
@@ -80,7 +83,12 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
   for (const std::string &text : printed)
     if (options.printed)
       *options.printed += text;
-  MGC_TRY(linkSharedObject(objects, sharedObject));
+  for (size_t number = 0; number < outputs.size(); ++number) {
+    std::vector<std::string> ofTarget;
+    for (std::vector<std::string> &module : objects)
+      ofTarget.push_back(std::move(module[number]));
+    MGC_TRY(linkSharedObject(ofTarget, outputs[number].path));
+  }
   return results;
 }
 

@@ -1,10 +1,11 @@
-// Compiles row graphs to one native shared object:
+// Compiles row graphs to native shared objects, one per target:
 //   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
 // Each kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
 // as plan::RowKernel says; the object has no unresolved symbol and needs no library.
 #pragma once
 
 #include "compiler/kernels/RowGraph.h"
+#include "runtime/plan/Plan.h"
 
 namespace mgc::rowgen {
 
@@ -13,8 +14,20 @@ struct NamedGraph {
   RowGraph graph;
 };
 
-struct TargetOptions {
-  std::string cpu = "x86-64-v3";  // an LLVM CPU name, at least x86-64-v3; "native" is this machine
+// Kernels use the instructions of a level that every CPU of it has, and are tuned for one.
+struct CpuTarget {
+  std::string cpu; // an LLVM name
+  plan::CpuLevel level = plan::CpuLevel::v3;
+  // "native" is this machine. Errors: an unknown CPU, one below x86-64-v3.
+  static Result<CpuTarget> find(const std::string &cpu);
+};
+
+struct SharedObject {
+  CpuTarget target;
+  std::string path;
+};
+
+struct CompileOptions {
   int threads = 0;                // 0: all cores
   std::string *printed = nullptr; // if set: receives the kernels' MLIR as generated, before any lowering
 };
@@ -24,10 +37,10 @@ struct CompiledKernel {
   KernelInfo info;
 };
 
-// One result per graph, in order. Errors: a graph that does not verify, an unknown cpu, a missing or failing
-// linker, an unresolved symbol.
+// Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
+// not verify, a missing or failing linker, an unresolved symbol.
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
-                                                   const TargetOptions &options,
-                                                   const std::string &sharedObject);
+                                                   const std::vector<SharedObject> &outputs,
+                                                   const CompileOptions &options = {});
 
 } // namespace mgc::rowgen

@@ -1,4 +1,5 @@
-// See Native.h. scf, arith, math, vector, func -> llvm dialect -> LLVM IR -> object.
+// See Native.h. scf, arith, math, vector, func -> llvm dialect -> LLVM IR -> simplified, the same for all targets
+// -> an object for each.
 #include "compiler/kernels/Native.h"
 #include "compiler/kernels/Emit.h"
 #include "compiler/kernels/Layout.h"
@@ -31,6 +32,7 @@
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/X86TargetParser.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include <mutex>
 
 extern "C" {
@@ -52,33 +54,34 @@ static void initializeTarget() {
   });
 }
 
-static std::unique_ptr<llvm::TargetMachine> makeMachine(const NativeTarget &target) {
+static std::unique_ptr<llvm::TargetMachine> makeMachine(const std::string &cpu) {
   std::string error;
-  llvm::Triple triple(target.triple);
+  llvm::Triple triple("x86_64-unknown-linux-gnu");
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!backend)
     return nullptr;
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Fast; // a * b + c is one rounding everywhere
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_,
-                                   std::nullopt, llvm::CodeGenOptLevel::Default));
+      backend->createTargetMachine(triple, cpu, /*features=*/"", options, llvm::Reloc::PIC_, std::nullopt,
+                                   llvm::CodeGenOptLevel::Default));
 }
 
-Result<NativeTarget> NativeTarget::find(const std::string &cpu) {
+Result<CpuTarget> CpuTarget::find(const std::string &cpu) {
   initializeTarget();
-  NativeTarget target{"x86_64-unknown-linux-gnu", cpu, ""};
-  if (cpu == "native")
-    target.cpu = llvm::sys::getHostCPUName().str();
+  CpuTarget target{cpu == "native" ? llvm::sys::getHostCPUName().str() : cpu};
   if (llvm::X86::parseArchX86(target.cpu, /*Only64Bit=*/true) == llvm::X86::CK_None)
     return errorf(
         "kernels: unknown cpu '{}'; expected an LLVM name such as x86-64-v3, x86-64-v4, znver4 or native",
         target.cpu);
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target);
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target.cpu);
   if (!machine)
     return errorf("kernels: LLVM has no x86-64 back end");
-  if (!machine->getMCSubtargetInfo()->checkFeatures("+avx2,+fma"))
+  const llvm::MCSubtargetInfo &has = *machine->getMCSubtargetInfo();
+  if (!has.checkFeatures("+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"))
     return errorf("kernels: cpu '{}' lacks avx2 or fma; expected at least x86-64-v3", target.cpu);
+  if (has.checkFeatures("+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"))
+    target.level = plan::CpuLevel::v4;
   return target;
 }
 
@@ -117,13 +120,12 @@ static bool lowerToLLVM(mlir::ModuleOp module) {
 
 // --- LLVM --------------------------------------------------------------------------------------------------
 
-static void setAttributes(llvm::Module &module, const NativeTarget &target) {
+static void setAttributes(llvm::Module &module) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
       continue;
-    function.addFnAttr("target-cpu", target.cpu);
-    function.addFnAttr("prefer-vector-width", "512");
-    function.addFnAttr("no-builtins"); // a copying loop must not become a call of memcpy
+    function.addFnAttr("prefer-vector-width", "512"); // one register where there are such
+    function.addFnAttr("no-builtins");                // a copying loop must not become a call of memcpy
     function.addFnAttr(llvm::Attribute::NoUnwind);
   }
 }
@@ -150,19 +152,27 @@ static bool optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   return true;
 }
 
-static bool emitObject(llvm::Module &module, llvm::TargetMachine &machine, std::string &object) {
+// Code generation changes the module.
+static bool emitObject(llvm::Module &module, const CpuTarget &target, std::string &object) {
+  for (llvm::Function &function : module)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", std::string(nameOf(target.level)));
+      function.addFnAttr("tune-cpu", target.cpu);
+    }
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(std::string(nameOf(target.level)));
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
     return false;
   passes.run(module);
   object.assign(bytes.begin(), bytes.end());
   return true;
 }
 
-Status compileModule(const std::vector<const NamedGraph *> &kernels, const NativeTarget &target,
-                     std::string &object, std::string *printed) {
+Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
+                     std::vector<std::string> &objects, std::string *printed) {
+  initializeTarget();
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   loadDialects(context);
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
@@ -189,14 +199,21 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const Nativ
     return failure("lowering to LLVM");
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> llvmModule = mlir::translateModuleToLLVMIR(*module, llvmContext);
-  std::unique_ptr<llvm::TargetMachine> machine = makeMachine(target);
+  std::unique_ptr<llvm::TargetMachine> machine = makeMachine("x86-64-v3");
   if (!llvmModule || !machine)
     return failure("translation to LLVM IR");
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
-  setAttributes(*llvmModule, target);
-  if (!optimize(*llvmModule, *machine) || !emitObject(*llvmModule, *machine, object))
-    return failure("code generation");
+  setAttributes(*llvmModule);
+  if (!optimize(*llvmModule, *machine))
+    return failure("simplification");
+  objects.resize(targets.size());
+  for (size_t number = 0; number < targets.size(); ++number) {
+    bool isLast = number + 1 == targets.size();
+    std::unique_ptr<llvm::Module> own = isLast ? std::move(llvmModule) : llvm::CloneModule(*llvmModule);
+    if (!emitObject(*own, targets[number], objects[number]))
+      return failure("code generation");
+  }
   return Status::ok();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -52,8 +53,10 @@ public:
   virtual ~Device() = default;
   // At plan::kAlignment at least; what is in it is not defined.
   virtual Result<Buffer> allocate(int64_t bytes) = 0;
-  // Refuses a file whose bytes do not hash (hashName of runtime/base/Philox.h) to `hash`.
-  virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &path, uint64_t hash) = 0;
+  // Loads the one of `files` (Plan::kernels, not empty) in the folder `bundle` that suits the device best.
+  // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/base/Philox.h) to its hash.
+  virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
+                                                             const std::vector<plan::KernelFile> &files) = 0;
 
 private:
   friend class Buffer;

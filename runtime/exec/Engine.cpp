@@ -90,8 +90,8 @@ Status ThreadEngine::load(const std::string &bundle, Device &device) {
   threads_ = options_.threadsPerRank > 0
                  ? options_.threadsPerRank
                  : std::max(1, static_cast<int>(availableCores().size() / ranks_.size()));
-  if (!plan_.kernelLibrary.empty()) {
-    MGC_ASSIGN(kernels, device.loadKernels(bundle + "/" + plan_.kernelLibrary, plan_.kernelHash));
+  if (!plan_.kernels.empty()) {
+    MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
     kernels_ = std::move(kernels);
   }
   for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)

@@ -77,7 +77,7 @@ class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
       : options_(options), observer_(observer), interrupt_(interrupt),
-        device_(makeCpuDevice({options.poison})) {}
+        device_(makeCpuDevice({.poison = options.poison})) {}
   ~Training() { interrupt_.watch(nullptr); }
   Status load();
   Status runSteps();

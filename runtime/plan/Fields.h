@@ -16,6 +16,8 @@ namespace mgc::plan {
 template <typename E> inline constexpr auto enumNames = nullptr;
 template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "i32"});
 template <>
+inline constexpr auto enumNames<CpuLevel> = std::to_array<std::string_view>({"x86-64-v3", "x86-64-v4"});
+template <>
 inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"normal", "zeros", "ones"});
 template <>
 inline constexpr auto enumNames<Scalar::Kind> =
@@ -249,6 +251,12 @@ template <typename V> void fields(V &v, Of<StagePlan>) {
   v.required("schedule", &StagePlan::schedule);
 }
 
+template <typename V> void fields(V &v, Of<KernelFile>) {
+  v.required("level", &KernelFile::level);
+  v.required("path", &KernelFile::path);
+  v.required("hash", &KernelFile::hash);
+}
+
 // Without `version`: it stands in the header, beside the checksum of all this.
 template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelType", &Plan::modelType);
@@ -263,8 +271,7 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("schedule", &Plan::schedule);
   v.required("virtualStages", &Plan::virtualStages);
   v.required("dtype", &Plan::dtype);
-  v.required("kernelLibrary", &Plan::kernelLibrary);
-  v.required("kernelHash", &Plan::kernelHash);
+  v.required("kernels", &Plan::kernels);
   v.required("parameters", &Plan::parameters);
   v.required("programs", &Plan::programs);
   v.required("stages", &Plan::stages);

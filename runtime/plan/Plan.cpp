@@ -27,6 +27,7 @@ std::string_view nameOf(Task task) { return nameIn(task); }
 std::string_view nameOf(Collective::Kind kind) { return nameIn(kind); }
 std::string_view nameOf(ReduceKind kind) { return nameIn(kind); }
 std::string_view nameOf(DType type) { return nameIn(type); }
+std::string_view nameOf(CpuLevel level) { return nameIn(level); }
 
 std::optional<Task> taskNamed(std::string_view name) {
   const auto found = std::ranges::find(enumNames<Task>, name);

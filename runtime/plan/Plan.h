@@ -21,8 +21,12 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 2;
+inline constexpr int64_t kVersion = 3;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
+
+// What a CPU has: levels of the x86-64 ABI, each with all that the one before has. v3 is AVX2 and FMA, v4 is
+// AVX-512 (F, BW, CD, DQ, VL).
+enum class CpuLevel { v3, v4 };
 
 enum class DType { f32, i32 };
 int64_t sizeInBytes(DType type);
@@ -279,6 +283,14 @@ inline const std::vector<std::string> kStepScalars = {
     "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
 inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
 
+// A shared object with every row kernel of the plan, for CPUs of a level.
+struct KernelFile {
+  CpuLevel level = CpuLevel::v3;
+  std::string path;  // in the bundle: "kernels/x86-64-v3.so"
+  uint64_t hash = 0; // of the file's bytes
+  bool operator==(const KernelFile &) const = default;
+};
+
 struct Plan {
   int64_t version = kVersion;
   std::string modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights
@@ -289,8 +301,7 @@ struct Plan {
   std::string schedule;
   int64_t virtualStages = 1;
   std::string dtype = "f32";
-  std::string kernelLibrary; // "kernels/cpu.so"
-  uint64_t kernelHash = 0;   // of the file's bytes
+  std::vector<KernelFile> kernels; // at most one per level; the highest that a CPU has is used
   std::vector<Parameter> parameters;
   std::vector<Program> programs;
   std::vector<StagePlan> stages;
@@ -303,6 +314,7 @@ std::string_view nameOf(Task task);
 std::string_view nameOf(Collective::Kind kind);
 std::string_view nameOf(ReduceKind kind);
 std::string_view nameOf(DType type);
+std::string_view nameOf(CpuLevel level);
 std::optional<Task> taskNamed(std::string_view name);
 
 } // namespace mgc::plan

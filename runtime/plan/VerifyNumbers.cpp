@@ -1,6 +1,7 @@
 #include "runtime/plan/VerifyParts.h"
 
 #include <filesystem>
+#include <set>
 
 namespace mgc::plan {
 
@@ -15,13 +16,21 @@ static bool runsRowKernels(const Plan &plan) {
 }
 
 // A library is loaded from the bundle and from nowhere else.
-static void verifyLibrary(Checks &checks) {
-  std::filesystem::path library = checks.plan.kernelLibrary;
-  bool inside = library.is_relative() && std::ranges::find(library, "..") == library.end();
+static void verifyKernelFiles(Checks &checks) {
+  const std::vector<KernelFile> &files = checks.plan.kernels;
   Place root;
-  checks.violations.expect(inside, root.field("kernelLibrary"),
-                           "'{}' must be a path inside the bundle, without ..", library.string());
-  checks.violations.expect(!library.empty() || !runsRowKernels(checks.plan), root.field("kernelLibrary"),
+  const Place list = root.field("kernels");
+  std::set<CpuLevel> levels;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Place place = list.element(i);
+    const std::filesystem::path path = files[i].path;
+    bool inside = !path.empty() && path.is_relative() && std::ranges::find(path, "..") == path.end();
+    checks.violations.expect(inside, place.field("path"), "'{}' must be a path inside the bundle, without ..",
+                             path.string());
+    checks.violations.expect(levels.insert(files[i].level).second, place.field("level"),
+                             "{} comes twice, expected one library for each", nameOf(files[i].level));
+  }
+  checks.violations.expect(!files.empty() || !runsRowKernels(checks.plan), list,
                            "is empty, but programs run row kernels");
 }
 
@@ -45,7 +54,7 @@ void verifyNumbers(Checks &checks) {
                            plan.zero);
   checks.violations.expect(plan.dtype == "f32", root.field("dtype"), "found '{}', expected 'f32'",
                            plan.dtype);
-  verifyLibrary(checks);
+  verifyKernelFiles(checks);
 }
 
 } // namespace mgc::plan

@@ -3,8 +3,8 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
-#include "runtime/plan/Plan.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -36,6 +36,28 @@ private:
   void *handle_;
 };
 
+Result<const plan::KernelFile *> chooseKernels(const std::vector<plan::KernelFile> &files,
+                                               std::optional<plan::CpuLevel> level) {
+  const plan::KernelFile *best = nullptr;
+  for (const plan::KernelFile &file : files)
+    if (level && file.level <= *level && (!best || file.level > best->level))
+      best = &file;
+  if (best)
+    return best;
+  const auto described = [](plan::CpuLevel l) {
+    return fmt::format("{} ({})", nameOf(l), l == plan::CpuLevel::v3 ? "AVX2, FMA" : "AVX-512");
+  };
+  const std::string least = described(std::ranges::min_element(files, {}, &plan::KernelFile::level)->level);
+  if (level)
+    return errorf("the plan's kernels need a CPU with {}, this one has {}; compile the plan without "
+                  "--target-cpu, or for this CPU with --target-cpu native",
+                  least, described(*level));
+  return errorf(
+      "the plan's kernels need a CPU with {}, this one has less; no kernels can be compiled for it: run "
+      "the plan on another machine",
+      least);
+}
+
 class CpuDevice final : public Device {
 public:
   explicit CpuDevice(const CpuDeviceOptions &options) : options_(options) {}
@@ -56,11 +78,14 @@ public:
     return Buffer(*this, static_cast<std::byte *>(data), bytes);
   }
 
-  Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &path, uint64_t hash) override {
+  Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
+                                                     const std::vector<plan::KernelFile> &files) override {
+    MGC_ASSIGN(chosen, chooseKernels(files, options_.level));
+    const std::string path = bundle + "/" + chosen->path;
     MGC_ASSIGN(file, MappedFile::open(path));
-    if (const uint64_t found = hashName(file.text()); found != hash)
+    if (const uint64_t found = hashName(file.text()); found != chosen->hash)
       return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again",
-                    path, found, hash);
+                    path, found, chosen->hash);
     // An absolute path keeps dlopen from searching the library path for a name without a slash.
     void *handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle)
@@ -74,6 +99,14 @@ private:
 };
 
 } // namespace
+
+std::optional<plan::CpuLevel> levelOfThisCpu() {
+  if (__builtin_cpu_supports("x86-64-v4"))
+    return plan::CpuLevel::v4;
+  if (__builtin_cpu_supports("x86-64-v3"))
+    return plan::CpuLevel::v3;
+  return std::nullopt;
+}
 
 std::unique_ptr<Device> makeCpuDevice(const CpuDeviceOptions &options) {
   return std::make_unique<CpuDevice>(options);

@@ -104,11 +104,10 @@ int main(int argc, char **argv) {
     for (auto [name, make] : kinds)
       graphs.push_back({fmt::format("{}_{}", name, size), make(rows, width + 64 * size)});
   std::string path = fmt::format("bench-rowgen-{}.so", getpid());
-  TargetOptions options;
-  if (argc > 1)
-    options.cpu = argv[1];
+  auto target = CpuTarget::find(argc > 1 ? argv[1] : "native");
   double start = seconds();
-  auto result = compileKernels(graphs, options, path);
+  auto result = target.isOk() ? compileKernels(graphs, {{*target, path}})
+                              : Result<std::vector<CompiledKernel>>(target.status());
   if (!result.isOk()) {
     std::fprintf(stderr, "%s\n", result.status().message().c_str());
     return 1;

@@ -37,10 +37,10 @@ bool Buffer::sameBits(const Buffer &other) const {
          std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
 }
 
-Library::Library(std::vector<NamedGraph> graphs, TargetOptions options) {
+Library::Library(std::vector<NamedGraph> graphs, CompileOptions options) {
   static int count = 0;
   path_ = fmt::format("{}/mgc-rowgen-{}-{}.so", ::testing::TempDir(), getpid(), count++);
-  auto result = compileKernels(graphs, options, path_);
+  auto result = compileKernels(graphs, {{kTestTarget, path_}}, options);
   if (!result.isOk()) {
     ADD_FAILURE() << result.status().message();
     return;

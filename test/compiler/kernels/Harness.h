@@ -10,6 +10,9 @@
 
 namespace mgc::rowgen::test {
 
+// The lowest: its kernels run wherever tests do.
+inline const CpuTarget kTestTarget{"x86-64-v3", plan::CpuLevel::v3};
+
 using Kernel = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
 // f32 or i32 words between guard words; check() finds out whether a guard was overwritten.
@@ -33,7 +36,7 @@ private:
 // Kernels of one shared object.
 class Library {
 public:
-  explicit Library(std::vector<NamedGraph> graphs, TargetOptions options = {});
+  explicit Library(std::vector<NamedGraph> graphs, CompileOptions options = {});
   ~Library();
   bool ok() const { return handle_ != nullptr; }
   const CompiledKernel &info(size_t kernel) const { return kernels_[kernel]; }

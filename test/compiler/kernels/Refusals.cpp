@@ -82,7 +82,7 @@ TEST(Refusals, UnresolvedSymbols) {
     return mlir::math::TanhOp::create(b, loc, x[0]);
   };
   t.g.store(t.y, t.g.map("libm", body, {t.g.load(t.x)}));
-  auto result = compileKernels({{"k", t.g}}, {}, ::testing::TempDir() + "/never.so");
+  auto result = compileKernels({{"k", t.g}}, {{kTestTarget, ::testing::TempDir() + "/never.so"}});
   ASSERT_FALSE(result.isOk());
   EXPECT_NE(result.status().message().find("tanh"), std::string::npos) << result.status().message();
 }
@@ -92,7 +92,7 @@ TEST(Refusals, BodyOfAnotherType) {
   Body body = [](mlir::OpBuilder &, mlir::Location, mlir::ValueRange x) -> mlir::Value { return x[0]; };
   t.g.store(t.g.addOperand(Element::i32, Access::out, {t.R, t.C}),
             t.g.map("same", body, {t.g.load(t.x)}, Element::i32));
-  auto result = compileKernels({{"k", t.g}}, {}, ::testing::TempDir() + "/never.so");
+  auto result = compileKernels({{"k", t.g}}, {{kTestTarget, ::testing::TempDir() + "/never.so"}});
   ASSERT_FALSE(result.isOk());
   EXPECT_EQ(result.status().message(),
             "kernel k: map 'same': its body gives another type than the node says");
@@ -101,17 +101,16 @@ TEST(Refusals, BodyOfAnotherType) {
 TEST(Refusals, NamesAndTargets) {
   Small t;
   t.g.store(t.y, t.g.load(t.x));
-  auto message = [&](std::vector<NamedGraph> graphs, std::string cpu) {
-    TargetOptions options;
-    options.cpu = cpu;
-    auto result = compileKernels(graphs, options, ::testing::TempDir() + "/never.so");
+  auto message = [&](std::vector<NamedGraph> graphs) {
+    auto result = compileKernels(graphs, {{kTestTarget, ::testing::TempDir() + "/never.so"}});
     return result.isOk() ? std::string() : result.status().message();
   };
-  EXPECT_EQ(message({{"a-b", t.g}}, "native"), "kernel 'a-b': the symbol is not a C identifier");
-  EXPECT_EQ(message({{"k", t.g}, {"k", t.g}}, "native"), "kernel 'k': the symbol is used twice");
-  EXPECT_EQ(message({{"k", t.g}}, "x86-64-v2"),
+  auto targetError = [](const char *cpu) { return CpuTarget::find(cpu).status().message(); };
+  EXPECT_EQ(message({{"a-b", t.g}}), "kernel 'a-b': the symbol is not a C identifier");
+  EXPECT_EQ(message({{"k", t.g}, {"k", t.g}}), "kernel 'k': the symbol is used twice");
+  EXPECT_EQ(targetError("x86-64-v2"),
             "kernels: cpu 'x86-64-v2' lacks avx2 or fma; expected at least x86-64-v3");
-  EXPECT_NE(message({{"k", t.g}}, "z80").find("unknown cpu 'z80'"), std::string::npos);
+  EXPECT_NE(targetError("z80").find("unknown cpu 'z80'"), std::string::npos);
 }
 
 TEST(Sharing, EqualGraphsAreCompiledOnce) {
@@ -135,7 +134,7 @@ TEST(Sharing, PrintsTheKernels) {
   Small t;
   t.g.store(t.y, exp(t.g, t.g.load(t.x)));
   std::string text;
-  TargetOptions options;
+  CompileOptions options;
   options.printed = &text;
   Library library({{"kernel_a", t.g}}, options);
   EXPECT_NE(text.find("func.func @kernel_a("), std::string::npos);

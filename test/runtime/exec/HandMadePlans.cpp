@@ -43,10 +43,9 @@ plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes
   plan.vocabulary = 100;
   plan.schedule = "by hand";
   const std::filesystem::path kernels = MGC_TEST_KERNELS;
-  plan.kernelLibrary = kernels.filename();
   Result<MappedFile> file = MappedFile::open(kernels);
   EXPECT_TRUE(file.isOk());
-  plan.kernelHash = file.isOk() ? hashName(file->text()) : 0;
+  plan.kernels = {{plan::CpuLevel::v3, kernels.filename(), file.isOk() ? hashName(file->text()) : 0}};
   plan.stages.resize(plan::stageCount(plan.mesh));
   return plan;
 }
@@ -315,7 +314,7 @@ std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options
 Bundle::Bundle(int64_t dp) : pipeline_(makePipelinePlan(dp)) {
   EXPECT_TRUE(isOk(plan::writePlan(pipeline_.plan, folder())));
   std::error_code error;
-  std::filesystem::copy_file(MGC_TEST_KERNELS, folder() + "/" + pipeline_.plan.kernelLibrary, error);
+  std::filesystem::copy_file(MGC_TEST_KERNELS, folder() + "/" + pipeline_.plan.kernels[0].path, error);
   EXPECT_FALSE(error) << error.message();
 }
 

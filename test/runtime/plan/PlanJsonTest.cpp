@@ -78,19 +78,19 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());
-  EXPECT_EQ(text.find("{\n\"version\": 2,\n\"checksum\": \""), 0u);
+  EXPECT_EQ(text.find("{\n\"version\": 3,\n\"checksum\": \""), 0u);
   for (std::string_view line :
        {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
         "\n        {\"kind\":\"send\",\"microbatch\":0,\"peer\":1,\"value\":0,\"offset\":896,"
         "\"bytes\":64,\"waits\":[0]},\n",
-        "\n  \"kernelHash\": \"fedcba9876543210\",\n"})
+        "\n    {\"level\":\"x86-64-v3\",\"path\":\"kernels/x86-64-v3.so\",\"hash\":\"fedcba9876543210\"},\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
 TEST(PlanJson, WholeRangeOfNumbersComesBack) {
   Plan plan = makeSmallPlan();
-  plan.kernelHash = std::numeric_limits<uint64_t>::max();
+  plan.kernels[0].hash = std::numeric_limits<uint64_t>::max();
   plan.stages[0].bytes = std::numeric_limits<int64_t>::max();
   plan.stages[1].bytes = std::numeric_limits<int64_t>::min();
   plan.parameters[0].initStd = 0.1 + 0.2;
@@ -114,7 +114,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
-            "is of version 1, this program reads version 2; recompile the plan with the mgc of this version");
+            "is of version 1, this program reads version 3; recompile the plan with the mgc of this version");
 }
 
 TEST(PlanJson, EveryTruncationIsRefused) {
@@ -196,7 +196,7 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
   EXPECT_EQ(errorAfter("\"sequenceLength\": 4", "\"sequenceLength\": [4, [5]]"),
             "sequenceLength: found a list of 2, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"fedcba9876543210\"", "\"fedcba987654321\""),
-            "kernelHash: found \"fedcba987654321\", expected a string of 16 hexadecimal digits");
+            "kernels[0].hash: found \"fedcba987654321\", expected a string of 16 hexadecimal digits");
   EXPECT_EQ(errorAfter("{\"segment\":0,\"offset\":64}", "[0,64]"),
             "programs[0].instructions[0].operands[1]: found a list of 2, expected an object");
 }

@@ -51,7 +51,7 @@ template <typename T> T &body(Plan &plan, SmallInstruction index) {
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 2"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 3"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -66,12 +66,15 @@ const Broken kNumbers[] = {
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
     {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0 or 1"},
     {"DType", [](Plan &plan) { plan.dtype = "f16"; }, "dtype: found 'f16', expected 'f32'"},
-    {"LibraryOutside", [](Plan &plan) { plan.kernelLibrary = "kernels/../../x.so"; },
-     "kernelLibrary: 'kernels/../../x.so' must"},
-    {"LibraryAbsolute", [](Plan &plan) { plan.kernelLibrary = "/x.so"; },
-     "kernelLibrary: '/x.so' must be a path inside"},
-    {"LibraryMissing", [](Plan &plan) { plan.kernelLibrary = ""; },
-     "kernelLibrary: is empty, but programs run row kernels"},
+    {"LibraryOutside", [](Plan &plan) { plan.kernels[0].path = "kernels/../../x.so"; },
+     "kernels[0].path: 'kernels/../../x.so' must"},
+    {"LibraryAbsolute", [](Plan &plan) { plan.kernels[1].path = "/x.so"; },
+     "kernels[1].path: '/x.so' must be a path inside"},
+    {"LibraryUnnamed", [](Plan &plan) { plan.kernels[0].path = ""; }, "kernels[0].path: '' must be a path"},
+    {"LibraryTwice", [](Plan &plan) { plan.kernels[1].level = CpuLevel::v3; },
+     "kernels[1].level: x86-64-v3 comes twice"},
+    {"LibraryMissing", [](Plan &plan) { plan.kernels.clear(); },
+     "kernels: is empty, but programs run row kernels"},
 };
 
 const Broken kParameters[] = {
