@@ -69,11 +69,11 @@ def run(command, out, environment=None, log=None, steps=0):
     with open(out, "wb") as file:
         child = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=file,
                                  stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})})
-    marks, start, size, done = {}, None, 0, []
+    marks, start, size, done = {}, float("nan"), 0, []
     while log and len(done) < steps and not os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         grown, size = new_steps(log, size)
-        if grown and not done:  # the line is written as the step ends
-            start = log.stat().st_mtime - grown[0]["seconds"] - begin if len(grown) == 1 else None
+        if grown and not done:  # a step's line is written as it ends
+            start = log.stat().st_mtime - sum(step["seconds"] for step in grown) - begin
         if len(grown) > len(done):
             done = grown
             marks[len(done)] = processor_seconds(child.pid)
@@ -83,7 +83,7 @@ def run(command, out, environment=None, log=None, steps=0):
         raise SystemExit(f"{' '.join(map(str, command))}\n{out.read_text()}")
     done = steps_in(log) if log else []
     cpu = (marks[steps] - marks[WARMUP]) / (steps - WARMUP) if {WARMUP, steps} <= marks.keys() else float("nan")
-    return Run([step["seconds"] for step in done[WARMUP:]], cpu, start or float("nan"), usage.ru_maxrss / 1024,
+    return Run([step["seconds"] for step in done[WARMUP:]], cpu, start, usage.ru_maxrss / 1024,
                [step["loss"] for step in done])
 
 
@@ -157,8 +157,7 @@ class Peer(Contestant):
 
     def prepare(self, options):
         self.work.prepare(options)
-        self.environment = {"TORCHINDUCTOR_CACHE_DIR": str(options.where / "inductor"), "OMP_NUM_THREADS":
-                            str(options.threads if self.ranks() == 1 else 1)}
+        self.environment = {"OMP_NUM_THREADS": str(options.threads if self.ranks() == 1 else 1)}
         if self.tuned:
             self.environment.update(tuned_allocator())
 

@@ -7,8 +7,8 @@
 #   test/bench/cpu.py --quick                                a tiny model, one round: does every row still run?
 #
 # Training runs of one work (model, batch, sequence) start from the same weights and tokens; each round measures all of
-# them in turn. The first two steps of a run warm up. A value is the median over the rounds of the ratio to what the same
-# round measured. Losses that differ by more than 0.2 % end the run: only equal work compares.
+# them in turn. The first two steps of a run warm up. A value is the median over the rounds of the ratio to what the
+# same round measured. Losses that differ by more than 0.2 % end the run: only equal work compares.
 import argparse
 import dataclasses
 import fnmatch
@@ -78,7 +78,7 @@ def ratio(name, goal, above, below, field="seconds", unit="x", at_most=False):
 
 
 def against_peers(work):
-    """One rank on all cores. With what PyTorch has: eager, compiled, compiled with a tuned allocator, Hugging Face's."""
+    """One rank on all cores, beside a lean model (eager, compiled, with a tuned allocator too) and Hugging Face's."""
     mine = work.enter(Mgc(work))
     peers = ((1.3, Peer(work, "lean"), "eager"), (1.2, Peer(work, "lean", compiled=True), "compiled"),
              (1.15, Peer(work, "lean", compiled=True, tuned=True), "tuned"),
@@ -101,7 +101,7 @@ def bound(work, mine):
         profiled.prepare(options)
         profiled.measure(options)
         profile = json.loads((work.folder / "profile.json").read_text())
-        seconds = profile["bound seconds"]
+        seconds = profile["bound_seconds"]
         return [Fact(what, seconds / mine.median("seconds"), f"{seconds:.3f} / {mine.median('seconds'):.3f} s")]
     return Row(f"bound-{work.name}", 0.90, measure, (mine,))
 
@@ -145,11 +145,15 @@ def compile_time(work):
     return Row("compile", 0.5, measure, (), at_most=True, unit="s")
 
 
+def plan_of(work, options):
+    contestant = Mgc(work)
+    contestant.prepare(options)
+    return contestant.file("plan")
+
+
 def all_products(work):
     def measure(options):
-        contestant = Mgc(work)
-        contestant.prepare(options)
-        for one in products.measure(contestant.file("plan"), options):
+        for one in products.measure(plan_of(work, options), options):
             rates = ", ".join(f"{name} {rate:.0f}" for name, rate in zip(products.COLUMNS, one.gflops, strict=True))
             yield Fact(f"{one.name}, {one.calls} a step", one.fraction, f"{rates} GFLOP/s")
     return Row(f"products-{work.name}", products.GOAL, measure)
@@ -173,17 +177,19 @@ def attention():
     return Row("attention", 1.5, measure)
 
 
-def row_kernels():
-    """Against the bandwidth of a copy, measured by the same program."""
+def row_kernels(work):
+    """Out of cache, against the bandwidth of a triad of the same program."""
     def measure(options):
-        texts = [subprocess.run([options.bin / "bench_rowgen"], capture_output=True, text=True, check=True).stdout
-                 for _ in range(options.rounds)]
-        runs = [{name: float(rate) for name, rate in re.findall(r"(\w+) +([\d.]+) GB/s", text)} for text in texts]
-        for name in runs[0]:
-            if name != "memcpy":
-                yield Fact(f"row kernel {name}", statistics.median(one[name] / one["memcpy"] for one in runs),
-                           f"{statistics.median(one[name] for one in runs):.1f} GB/s")
-    return Row("row-kernels", 0.85, measure)
+        program = options.bin / "row_kernels"
+        if not program.exists():
+            return [Fact("row kernels", float("nan"), f"there is no {program}")]
+        command = [program, "--threads", str(options.threads), plan_of(work, options)]
+        runs = [[line.split(None, 5) for line in subprocess.run(command, capture_output=True, text=True, check=True)
+                 .stdout.splitlines() if re.match(r"( *[\d.]+){5}  ", line)] for _ in range(options.rounds)]
+        return [Fact(lines[0][5], statistics.median(float(line[4]) for line in lines),
+                     f"{lines[0][0]} MB, {statistics.median(float(line[2]) for line in lines)} GB/s")
+                for lines in zip(*runs, strict=True)]
+    return Row(f"row-kernels-{work.name}", 0.85, measure)
 
 
 def rows(quick):
@@ -198,9 +204,9 @@ def rows(quick):
     yield from parallel(short)
     yield from memory(short)
     yield start(short)
-    yield row_kernels()
-    yield all_products(work("gpt2-16x256", GPT2, 16, 256))
-    yield all_products(work("llama-16x256", LLAMA, 16, 256))
+    for large in (work("gpt2-16x256", GPT2, 16, 256), work("llama-16x256", LLAMA, 16, 256)):  # 4,096 tokens
+        yield row_kernels(large)
+        yield all_products(large)
     yield attention()
     yield compile_time(short)
 
@@ -231,7 +237,7 @@ def report(row, options):
     facts = list(row.measure(options))
     goal = f"{'at most' if row.at_most else 'at least'} {row.goal:g}"
     for fact in facts:
-        print(f"{row.name:22}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {goal:13}) {row.verdict(fact.value):17}"
+        print(f"{row.name:24}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {goal:13}) {row.verdict(fact.value):17}"
               f"{fact.detail}", flush=True)
     return {"row": row.name, "goal": goal, "unit": row.unit, "facts": [
         dataclasses.asdict(fact) | {"verdict": row.verdict(fact.value)} for fact in facts]}
@@ -243,7 +249,7 @@ def parse():
     parser.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of PyTorch; default: all cores")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of a peer; default: cores")
     parser.add_argument("--only", default="*", metavar="ROW,...", help="rows; * and ? stand for any letters")
     parser.add_argument("--json", type=pathlib.Path, help="file for the results")
     parser.add_argument("--list", action="store_true")
@@ -263,7 +269,7 @@ def main():
     picked = chosen(options)
     if options.list:
         for row in picked:
-            print(f"{row.name:22}{'at most' if row.at_most else 'at least'} {row.goal:g} {row.unit}")
+            print(f"{row.name:24}{'at most' if row.at_most else 'at least'} {row.goal:g} {row.unit}")
         return
     with tempfile.TemporaryDirectory() as folder:
         options.where = pathlib.Path(folder)

@@ -39,7 +39,8 @@ def timed(product, calls, ours, theirs, options):
     case = [*product, options.threads, max(1, min(20, int(3e10 // flops)))]
     rounds = [ours.measure(*case) + theirs.measure(*case) for _ in range(options.rounds)]
     fraction = statistics.median(min(others) / mine for mine, *others in rounds)
-    return Timed(name_of(*product), calls, [flops / statistics.median(column) / 1e9 for column in zip(*rounds)], fraction)
+    rates = [flops / statistics.median(column) / 1e9 for column in zip(*rounds)]
+    return Timed(name_of(*product), calls, rates, fraction)
 
 
 def measure(plan, options):
