@@ -1,0 +1,138 @@
+// Matrix products, timed for test/bench/products.py.
+//   mgc_products_bench PLAN    prints the plan's distinct products, one per line, with how often a step calls each:
+//                                m n k transposeA transposeB accumulate calls
+//   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the median
+//                              seconds of mgc's product, of oneDNN's sgemm and of its matmul primitive
+#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Parallel.h"
+#include "runtime/plan/PlanJson.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <dnnl.hpp>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <sys/mman.h>
+
+using namespace mgc;
+
+namespace {
+
+using Product = std::array<int64_t, 6>;
+
+Product productOf(const plan::Gemm &gemm) {
+  return {gemm.m, gemm.n, gemm.k, gemm.transposeA, gemm.transposeB, gemm.accumulate};
+}
+
+void countProducts(const plan::Plan &plan, const plan::Chunk &chunk, std::map<Product, int64_t> &calls) {
+  for (const plan::Call &call : chunk.calls)
+    for (const plan::Instruction &instruction : plan.programs[call.program].instructions)
+      if (const auto *gemm = std::get_if<plan::Gemm>(&instruction.body))
+        calls[productOf(*gemm)] += 1;
+}
+
+int list(const char *folder) {
+  const Result<plan::Plan> plan = plan::readPlan(folder);
+  if (!plan.isOk()) {
+    std::cerr << plan.status().message() << '\n';
+    return 1;
+  }
+  std::map<Product, int64_t> calls;
+  for (const plan::StagePlan &stage : plan->stages)
+    for (const plan::ScheduleStep &step : stage.schedule)
+      if (step.kind == plan::ScheduleStep::Kind::run)
+        countProducts(*plan, stage.chunks[step.chunk], calls);
+  for (const auto &[product, count] : calls) {
+    for (int64_t field : product)
+      std::cout << field << ' ';
+    std::cout << count << '\n';
+  }
+  return 0;
+}
+
+struct Free {
+  void operator()(float *data) const { std::free(data); }
+};
+using Floats = std::unique_ptr<float, Free>;
+
+// On huge pages where the system gives them, as a rank's arena.
+Floats floats(int64_t count) {
+  constexpr size_t hugePage = size_t(2) << 20;
+  const size_t bytes = (count * sizeof(float) + hugePage - 1) / hugePage * hugePage;
+  auto *data = static_cast<float *>(std::aligned_alloc(hugePage, bytes));
+  madvise(data, bytes, MADV_HUGEPAGE);
+  for (int64_t i = 0; i < count; ++i)
+    data[i] = static_cast<float>(i % 17 - 8) / 64;
+  return Floats(data);
+}
+
+// oneDNN's matmul primitive on row-major matrices.
+class Matmul {
+public:
+  Matmul(const plan::Gemm &gemm, float *a, float *b, float *c)
+      : stream_(engine_), a_(memory(gemm.m, gemm.k, gemm.transposeA, a)),
+        b_(memory(gemm.k, gemm.n, gemm.transposeB, b)), c_(memory(gemm.m, gemm.n, false, c)) {
+    dnnl::primitive_attr attributes;
+    if (gemm.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum();
+      attributes.set_post_ops(sum);
+    }
+    matmul_ = dnnl::matmul({{a_.get_desc(), b_.get_desc(), c_.get_desc()}, attributes, engine_});
+  }
+  void run() {
+    matmul_.execute(stream_, {{DNNL_ARG_SRC, a_}, {DNNL_ARG_WEIGHTS, b_}, {DNNL_ARG_DST, c_}});
+    stream_.wait();
+  }
+
+private:
+  dnnl::memory memory(int64_t rows, int64_t columns, bool transposed, float *data) {
+    const dnnl::memory::dims strides =
+        transposed ? dnnl::memory::dims{1, rows} : dnnl::memory::dims{columns, 1};
+    return {{{rows, columns}, dnnl::memory::data_type::f32, strides}, engine_, data};
+  }
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_;
+  dnnl::memory a_, b_, c_;
+  dnnl::matmul matmul_;
+};
+
+template <typename Body> double seconds(int repeats, Body body) {
+  std::vector<double> times;
+  for (int i = 0; i <= repeats; ++i) { // the first warms up
+    const auto begin = std::chrono::steady_clock::now();
+    body();
+    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(times.begin() + 1, times.end());
+  return times[1 + repeats / 2];
+}
+
+void answer(const plan::Gemm &gemm, int threads, int repeats) {
+  const Floats a = floats(gemm.m * gemm.k), b = floats(gemm.k * gemm.n), c = floats(gemm.m * gemm.n);
+  setLibraryThreads(threads);
+  Matmul matmul(gemm, a.get(), b.get(), c.get());
+  const double ours = seconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); });
+  setLibraryThreads(threads);
+  const double sgemm = seconds(repeats, [&] {
+    dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
+               a.get(), gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
+               gemm.accumulate ? 1.0f : 0.0f, c.get(), gemm.n);
+  });
+  std::cout << ours << ' ' << sgemm << ' ' << seconds(repeats, [&] { matmul.run(); }) << std::endl;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc > 1)
+    return list(argv[1]);
+  plan::Gemm gemm;
+  int threads, repeats;
+  while (std::cin >> gemm.m >> gemm.n >> gemm.k >> gemm.transposeA >> gemm.transposeB >> gemm.accumulate >>
+         threads >> repeats)
+    answer(gemm, threads, repeats);
+}
