@@ -14,10 +14,14 @@ WARMUP = 2  # steps
 TOLERANCE = 2e-3  # between losses
 OPTIMIZER = ["--lr=1e-4", "--lr-decay-style=constant", "--weight-decay=0.01", "--adam-beta1=0.9", "--adam-beta2=0.95",
              "--adam-eps=1e-8", "--clip-grad=1"]
-# Debian's allocators, the one that helps PyTorch most first, with what makes them keep memory and use huge pages.
+# How malloc is told to keep memory and to use huge pages: with a library of Debian's, and glibc's own.
 ALLOCATORS = {
-    "libjemalloc.so.2": {"MALLOC_CONF": "thp:always,oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"},
-    "libtcmalloc_minimal.so.4": {"TCMALLOC_RELEASE_RATE": "0", "THP_MEM_ALLOC_ENABLE": "1"},
+    "jemalloc": {"LD_PRELOAD": "libjemalloc.so.2",
+                 "MALLOC_CONF": "thp:always,oversize_threshold:0,dirty_decay_ms:-1,muzzy_decay_ms:-1"},
+    "tcmalloc_minimal": {"LD_PRELOAD": "libtcmalloc_minimal.so.4", "TCMALLOC_RELEASE_RATE": "0",
+                         "THP_MEM_ALLOC_ENABLE": "1"},
+    "glibc": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.top_pad=67108864:"
+                                "glibc.malloc.trim_threshold=17179869184"},
 }
 
 # seconds: of each measured step. cpu: processor seconds of a step, of all processes. start: seconds from exec to the
@@ -25,13 +29,12 @@ ALLOCATORS = {
 Run = collections.namedtuple("Run", "seconds cpu start megabytes losses")
 
 
-def tuned_allocator():
-    for library, environment in ALLOCATORS.items():
-        name, _, version = library.removeprefix("lib").partition(".so.")
-        if ctypes.util.find_library(name):
-            return {"LD_PRELOAD": library, **environment}
-    raise SystemExit(f"no tuned allocator for PyTorch: expected one of {', '.join(ALLOCATORS)}; scripts/setup "
-                     "test/bench/packages installs it, --only chooses rows without")
+def environment_of(allocator):
+    environment = ALLOCATORS[allocator]
+    if "LD_PRELOAD" in environment and not ctypes.util.find_library(allocator):
+        raise SystemExit(f"{environment['LD_PRELOAD']}: no such library; scripts/setup test/bench/packages installs "
+                         "it, --only chooses rows that need none")
+    return environment
 
 
 def processes(pid):
@@ -151,15 +154,15 @@ class Contestant:
 class Peer(Contestant):
     """PyTorch. model: a command of peers/train.py."""
 
-    def __init__(self, work, model, compiled=False, tuned=False):
-        self.model, self.compiled, self.tuned = model, compiled, tuned
-        super().__init__(f"{model} {'compiled' if compiled else 'eager'}{', tuned allocator' if tuned else ''}", work)
+    def __init__(self, work, model, compiled=False, allocator=None):
+        self.model, self.compiled, self.allocator = model, compiled, allocator
+        super().__init__(f"{model} {'compiled' if compiled else 'eager'}{f', {allocator}' if allocator else ''}", work)
 
     def prepare(self, options):
         self.work.prepare(options)
         self.environment = {"OMP_NUM_THREADS": str(options.threads if self.ranks() == 1 else 1)}
-        if self.tuned:
-            self.environment.update(tuned_allocator())
+        if self.allocator:
+            self.environment.update(environment_of(self.allocator))
 
     def ranks(self):
         return 2 if self.model in ("dp", "tp", "pp") else 1

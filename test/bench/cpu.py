@@ -24,7 +24,7 @@ import time
 import typing
 
 import products
-from contest import PEERS, ROOT, WARMUP, Mgc, Peer, Work, check_losses
+from contest import ALLOCATORS, PEERS, ROOT, WARMUP, Mgc, Peer, Work, check_losses
 
 GPT2 = json.loads((ROOT / "examples/gpt2/config.json").read_text()) | {
     "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0}
@@ -79,10 +79,10 @@ def ratio(name, goal, above, below, field="seconds", at_most=False):
 
 
 def against_peers(work):
-    """One rank on all cores, beside a lean model (eager, compiled, with a tuned allocator too) and Hugging Face's."""
+    """One rank on all cores, beside a lean model (eager, compiled, with tuned allocators too) and Hugging Face's."""
     mine = work.enter(Mgc(work))
     peers = ((1.3, Peer(work, "lean"), "eager"), (1.2, Peer(work, "lean", compiled=True), "compiled"),
-             (1.15, Peer(work, "lean", compiled=True, tuned=True), "tuned"),
+             *((1.15, Peer(work, "lean", compiled=True, allocator=name), name) for name in ALLOCATORS),
              (1.45, Peer(work, "transformers"), "transformers"))
     for goal, peer, name in peers:
         yield ratio(f"{name}-{work.name}", goal, work.enter(peer), mine)
@@ -229,7 +229,7 @@ def train(contestants, options):
         for one in contestants:
             one.measure(options)
             last = one.runs[-1]
-            print(f"  {one.work.name}, round {number + 1}: {one.name:30}{statistics.median(last.seconds):8.3f} s/step"
+            print(f"  {one.work.name}, round {number + 1}: {one.name:32}{statistics.median(last.seconds):8.3f} s/step"
                   f"{last.cpu:8.2f} s processor{last.start:7.2f} s to start{last.megabytes:7.0f} MB", flush=True)
         check_losses(contestants)
 
@@ -238,7 +238,7 @@ def report(row, options):
     facts = list(row.measure(options))
     goal = f"{'at most' if row.at_most else 'at least'} {row.goal:g}"
     for fact in facts:
-        print(f"{row.name:24}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {goal:13}) {row.verdict(fact.value):17}"
+        print(f"{row.name:25}{fact.what:50}{fact.value:8.2f} {row.unit:2} (goal {goal:13}) {row.verdict(fact.value):17}"
               f"{fact.detail}", flush=True)
     return {"row": row.name, "goal": goal, "unit": row.unit, "facts": [
         {"what": fact.what, "value": None if math.isnan(fact.value) else fact.value, "detail": fact.detail,
@@ -283,7 +283,7 @@ def main():
     picked = chosen(options)
     if options.list:
         for row in picked:
-            print(f"{row.name:24}{'at most' if row.at_most else 'at least'} {row.goal:g} {row.unit}")
+            print(f"{row.name:25}{'at most' if row.at_most else 'at least'} {row.goal:g} {row.unit}")
         return
     with tempfile.TemporaryDirectory() as folder:
         options.where = pathlib.Path(folder)

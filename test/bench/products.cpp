@@ -1,8 +1,8 @@
 // Matrix products, timed for test/bench/products.py.
 //   mgc_products_bench PLAN    prints the plan's distinct products, one per line, with how often a step calls each:
 //                                m n k transposeA transposeB accumulate calls
-//   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the median
-//                              seconds of mgc's product, of oneDNN's sgemm and of its matmul primitive
+//   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the seconds
+//                              of mgc's product, of oneDNN's sgemm and of its matmul primitive, the best of `repeats`
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Parallel.h"
 #include "runtime/plan/PlanJson.h"
@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <dnnl.hpp>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <sys/mman.h>
@@ -100,29 +101,29 @@ private:
   dnnl::matmul matmul_;
 };
 
-template <typename Body> double seconds(int repeats, Body body) {
-  std::vector<double> times;
-  for (int i = 0; i <= repeats; ++i) { // the first warms up
+template <typename Body> double bestSeconds(int repeats, Body body) {
+  body(); // warms up
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     body();
-    times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::sort(times.begin() + 1, times.end());
-  return times[1 + repeats / 2];
+  return best;
 }
 
 void answer(const plan::Gemm &gemm, int threads, int repeats) {
   const Floats a = floats(gemm.m * gemm.k), b = floats(gemm.k * gemm.n), c = floats(gemm.m * gemm.n);
   setLibraryThreads(threads);
   Matmul matmul(gemm, a.get(), b.get(), c.get());
-  const double ours = seconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); });
+  const double ours = bestSeconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); });
   setLibraryThreads(threads);
-  const double sgemm = seconds(repeats, [&] {
+  const double sgemm = bestSeconds(repeats, [&] {
     dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
                a.get(), gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
                gemm.accumulate ? 1.0f : 0.0f, c.get(), gemm.n);
   });
-  std::cout << ours << ' ' << sgemm << ' ' << seconds(repeats, [&] { matmul.run(); }) << std::endl;
+  std::cout << ours << ' ' << sgemm << ' ' << bestSeconds(repeats, [&] { matmul.run(); }) << std::endl;
 }
 
 } // namespace

@@ -3,7 +3,7 @@
 #
 #   test/bench/products.py PLAN [--bin build/release/bin] [--peers build/peers] [--rounds 3] [--threads N]
 #
-# Both programs live as long as the run and take turns product by product; a measurement is the median of some calls, a
+# Both programs live as long as the run and take turns product by product; a measurement is the best of some calls, a
 # round has one of each. Printed, per product: how often a step calls it, GFLOP/s of each, and the fraction of the
 # fastest's speed that mgc reaches, the median over the rounds.
 import argparse

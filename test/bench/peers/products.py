@@ -1,6 +1,5 @@
 """PyTorch's matrix products (MKL), timed for test/bench/products.py: lines of m n k transposeA transposeB accumulate
-threads repeats, answered by median seconds."""
-import statistics
+threads repeats, answered by the best seconds."""
 import sys
 import time
 
@@ -25,4 +24,4 @@ for line in sys.stdin:
     torch.set_num_threads(threads)
     body = product(*shape)
     body()
-    print(statistics.median(seconds(body) for _ in range(repeats)), flush=True)
+    print(min(seconds(body) for _ in range(repeats)), flush=True)

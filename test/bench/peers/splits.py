@@ -9,7 +9,7 @@ import torch.nn.functional as F
 class Whole:
     ranks = 1
 
-    def shard(self, _, tensor, __):
+    def shard(self, _, tensor):
         return tensor
 
     def is_split(self, _):
@@ -89,15 +89,15 @@ class Tensor:
     def is_split(self, name):
         return any(part in name for part in (".wte.", ".c_attn.", ".c_fc.", ".c_proj.weight"))
 
-    def shard(self, name, tensor, width):
+    def shard(self, name, tensor):
         if ".wte." in name:
-            return tensor[self.first:self.end].clone()
+            return tensor[self.first:self.end]
         if ".c_attn." in name:  # q, k and v stand beside each other, each split by heads
-            parts = tensor.view(*tensor.shape[:-1], 3, width).chunk(self.ranks, -1)
+            parts = tensor.view(*tensor.shape[:-1], 3, -1).chunk(self.ranks, -1)
             return parts[self.rank].reshape(*tensor.shape[:-1], -1)
         if not self.is_split(name):
             return tensor
-        return tensor.chunk(self.ranks, 0 if ".c_proj." in name else -1)[self.rank].clone()
+        return tensor.chunk(self.ranks, 0 if ".c_proj." in name else -1)[self.rank]
 
     def embedding(self, tokens, table):
         local = tokens - self.first

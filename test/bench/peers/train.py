@@ -59,7 +59,7 @@ class Model:
 
     def load(self):
         whole = load_file(self.options.folder / "weights.safetensors")
-        return {name: self.split.shard(name, tensor, self.config["n_embd"]).requires_grad_()
+        return {name: self.split.shard(name, tensor).clone(memory_format=torch.contiguous_format).requires_grad_()
                 for name, tensor in whole.items() if self.holds(name)}
 
     def holds(self, _):
@@ -80,10 +80,6 @@ class Model:
         value = self.loss(self.tokens, self.labels)
         value.backward()
         return value.detach()
-
-    def counts(self, _):
-        """Whether a weight's gradient is all this rank's part of the norm."""
-        return True
 
     def norm(self):
         return torch.nn.utils.get_total_norm([weight.grad for weight in self.weights.values()], foreach=True)
@@ -117,6 +113,10 @@ class Parallel(Model):
         os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
         dist.init_process_group("gloo")
         super().__init__(options, config)
+
+    def counts(self, _):
+        """Whether a weight's gradient is this rank's to add to the norm."""
+        return True
 
     def norm(self):
         parts = [weight.grad for name, weight in self.weights.items() if self.counts(name)]
