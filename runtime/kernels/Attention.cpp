@@ -28,7 +28,8 @@ namespace {
 
 constexpr int64_t kRows = kAttentionRows, kKeys = kAttentionKeys;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kGreatest = std::numeric_limits<int32_t>::max();
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
+                  kGreatest = std::numeric_limits<int32_t>::max();
 constexpr double kLn2 = 0.693147180559945309417;
 
 struct Range { // of positions

@@ -32,8 +32,8 @@ struct AttentionOperands {
 inline constexpr int64_t kAttentionLanes = 8;
 
 // Bytes of workspace: a function of the sizes and the direction only, at most
-// kAttentionLanes * (1280 (d + 1) + 768 d + 4.1 t + 50000) + b g s r / 16 + 64. Sizes beyond 64 bits give the
-// largest int64_t.
+// kAttentionLanes * (2944 d + 4.2 t + 66000) + b g (s r / 32 + 4) + 64. Sizes beyond 64 bits give the largest
+// int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 
 // Forward or backward, as attention.backward says. Equal bits for every thread count.
