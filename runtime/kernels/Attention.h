@@ -31,9 +31,9 @@ struct AttentionOperands {
 // each.
 inline constexpr int64_t kAttentionLanes = 8;
 
-// Bytes of workspace: a function of the sizes and the direction only, at most
-// kAttentionLanes * (2944 d + 4.2 t + 66000) + b g (s r / 32 + 4) + 64. Sizes beyond 64 bits give the largest
-// int64_t.
+// Bytes of workspace: a function of the sizes and the direction only. At most kAttentionLanes * (1920 d + 6200)
+// forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. Sizes beyond 64 bits give the
+// largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 
 // Forward or backward, as attention.backward says. Equal bits for every thread count.
