@@ -31,8 +31,8 @@ struct AttentionOperands {
 // each.
 inline constexpr int64_t kAttentionLanes = 8;
 
-// Bytes of workspace: a function of the sizes and the direction only, at most
-// kAttentionLanes * (1280 (d + 1) + 768 d + 4.1 t + 50000) + b g s r / 16 + 64. Sizes beyond 64 bits give the
+// Bytes of workspace: a function of the sizes and the direction only. At most kAttentionLanes * (1920 d + 6200)
+// forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. Sizes beyond 64 bits give the
 // largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 

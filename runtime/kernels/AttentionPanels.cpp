@@ -17,7 +17,8 @@ namespace {
 constexpr int kVectors = 2, kWidth = kVectors * kLanes;
 // As many rows as leave registers for the operands: 16 of them without AVX-512, else 32.
 constexpr int kTileRows = kLanes == 16 ? 8 : 6;
-static_assert(kAttentionRows % kWidth == 0 && kWidth <= kAttentionWidest && kAttentionRows / kWidth <= kAttentionPanels);
+static_assert(kAttentionRows % kWidth == 0 && kWidth <= kAttentionWidest &&
+              kAttentionRows / kWidth <= kAttentionPanels);
 static_assert(kAttentionKeys % kTileRows == 0 && kAttentionPadding % kLanes == 0);
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -45,8 +46,7 @@ template <int M, int N> struct Tile {
         body(m, n, sums[m][n]);
   }
   // += a [M, depth] columns [depth, N vectors], rows of columns `stride` apart.
-  template <typename A>
-  MGC_INLINE void add(const A &a, const float *columns, int64_t stride, int64_t depth) {
+  template <typename A> MGC_INLINE void add(const A &a, const float *columns, int64_t stride, int64_t depth) {
 #pragma GCC unroll 4
     for (int64_t p = 0; p < depth; ++p) {
       Vector y[N];
@@ -169,8 +169,8 @@ MGC_INLINE Vector keepFactors(const View &view, int64_t key, int64_t n) {
   const bool none = dropout.threshold > 0xFFFFFFFFu;
   const uint32_t threshold = none ? 0 : static_cast<uint32_t>(dropout.threshold);
   Bits word = Bits{} + dropout.sample;
-  philoxVector(word, heads, queries, Bits{} + static_cast<uint32_t>(view.keys.positions[key]),
-               dropout.key[0], dropout.key[1]);
+  philoxVector(word, heads, queries, Bits{} + static_cast<uint32_t>(view.keys.positions[key]), dropout.key[0],
+               dropout.key[1]);
   return word >= threshold ? broadcast(none ? 0.0f : dropout.keep) : Vector{};
 }
 
@@ -374,8 +374,8 @@ namespace MGC_ATTENTION_TARGET {
 #define MGC_QUOTE(name) #name
 #define MGC_NAME_OF(name) MGC_QUOTE(name)
 extern const AttentionKernels kernels;
-const AttentionKernels kernels = {MGC_NAME_OF(MGC_ATTENTION_TARGET), pack, unpack, forward, backward,
-                                  addKeyGradients};
+const AttentionKernels kernels = {
+    MGC_NAME_OF(MGC_ATTENTION_TARGET), pack, unpack, forward, backward, addKeyGradients};
 } // namespace MGC_ATTENTION_TARGET
 
 } // namespace mgc

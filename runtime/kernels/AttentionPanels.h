@@ -14,11 +14,11 @@
 
 namespace mgc {
 
-inline constexpr int64_t kAttentionRows = 128;   // queries of a block: pairs (s, r) of one (b, g)
-inline constexpr int64_t kAttentionKeys = 48;   // of a block: whole tiles of 6 and of 8
+inline constexpr int64_t kAttentionRows = 192;   // queries of a block at most: pairs (s, r) of one (b, g)
+inline constexpr int64_t kAttentionKeys = 48;    // of a block: whole tiles of 6 and of 8
 inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded with zeros to a multiple
 inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
-inline constexpr int64_t kAttentionPanels = 16;   // of a block, at most
+inline constexpr int64_t kAttentionPanels = 24;  // of a block, at most
 
 struct AttentionDropout {
   uint32_t key[2];
@@ -33,15 +33,16 @@ struct AttentionQueries {
   // Visible keys have positions in [first, last]. The last is the query's own.
   alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
   alignas(64) uint32_t heads[kAttentionRows]; // read with dropout only
-  // All scores count in powers of 2: q comes multiplied by scale / ln(2).
-  alignas(64) float shift[kAttentionRows]; // forward: the maximum so far; backward: lse, infinity if nothing is seen
-  alignas(64) float sum[kAttentionRows];   // forward: of 2^(score - maximum) so far; backward: delta
-  const float *q = nullptr;                // columns
-  float *o = nullptr;                      // columns, forward
-  const float *outputGradient = nullptr;   // columns; this and below backward only
-  float *dq = nullptr;                     // columns
-  const float *qRows = nullptr, *outputGradientRows = nullptr; // [kAttentionRows, padded d]; q times scale
-  const AttentionDropout *dropout = nullptr;
+  const AttentionDropout *dropout = nullptr;  // null without
+  // Scores are in powers of 2, for which q comes multiplied by scale / ln(2).
+  // Forward: the maximum so far and the sum of 2^(score - maximum).
+  // Backward: lse, infinity if nothing is seen, and delta.
+  alignas(64) float shift[kAttentionRows], sum[kAttentionRows];
+  const float *q = nullptr; // columns, as are the next three
+  float *o = nullptr;       // forward only; all below backward only
+  const float *outputGradient = nullptr;
+  float *dq = nullptr;
+  const float *qRows = nullptr, *outputGradientRows = nullptr; // rows of padded d; q times scale
 };
 
 struct AttentionKeys {
@@ -49,9 +50,10 @@ struct AttentionKeys {
   const float *k = nullptr, *v = nullptr; // [count, d]
   const int32_t *positions = nullptr;
   int32_t least = 0, greatest = 0; // of the positions
-  float *scores = nullptr;    // forward: one panel [kAttentionKeys, width]; backward: all panels
-  float *gradients = nullptr; // backward only: all panels
-  float *dk = nullptr, *dv = nullptr; // backward only: rows of d, `stride` elements apart
+  float *scores = nullptr;         // scratch: [kAttentionKeys, width], forward one panel, backward all
+  // Backward only:
+  float *gradients = nullptr;         // scratch, like scores
+  float *dk = nullptr, *dv = nullptr; // rows of d, `stride` elements apart
   int64_t stride = 0;
 };
 

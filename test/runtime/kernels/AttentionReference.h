@@ -4,6 +4,7 @@
 
 #include "runtime/base/Philox.h"
 #include "runtime/kernels/Attention.h"
+#include "runtime/kernels/AttentionPanels.h"
 
 #include <cmath>
 #include <limits>
@@ -15,6 +16,7 @@ namespace mgc::test {
 struct AttentionProblem {
   plan::Attention a;
   AttentionScalars scalars;
+  const AttentionKernels *kernels = attentionKernels().front();
   std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
   std::vector<float> workspace; // what an earlier pass left is still there
   std::vector<int32_t> queryPositions, keyPositions, samples;
@@ -60,7 +62,7 @@ struct AttentionProblem {
     attention(a,
               {q.data(), k.data(), v.data(), queryPositions.data(), keyPositions.data(), samples.data(),
                o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
-              scalars, threads);
+              scalars, threads, *kernels);
   }
 };
 

@@ -137,6 +137,55 @@ TEST(Attention, sameBitsForEveryThreadCount) {
   }
 }
 
+// Each generation of processors has its own code, of which this one may not run all.
+class AttentionGeneration : public testing::TestWithParam<std::string> {
+protected:
+  void SetUp() override {
+    for (const AttentionKernels *candidate : attentionKernels())
+      if (candidate->name == GetParam())
+        kernels = candidate;
+    if (!kernels)
+      GTEST_SKIP() << "this processor cannot run " << GetParam();
+  }
+  void checkHere(const plan::Attention &attention) {
+    AttentionProblem problem(attention);
+    problem.kernels = kernels;
+    check(problem);
+  }
+  const AttentionKernels *kernels = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(, AttentionGeneration, testing::Values("baseline", "x86_64_v3", "x86_64_v4"),
+                         [](const auto &info) { return info.param; });
+
+TEST_P(AttentionGeneration, causal) {
+  for (int64_t d : {1, 8, 31, 33, 64, 80, 96, 130})
+    for (int64_t s : {1, 31, 47, 129, 260})
+      checkHere({.s = s, .t = s, .b = 1, .g = 2, .r = 1, .d = d});
+}
+
+TEST_P(AttentionGeneration, groupedQueriesInAWindow) {
+  for (int64_t r : {1, 3, 8})
+    for (int64_t window : {0, 20, 100})
+      checkHere({.s = 150, .t = 150, .b = 2, .g = 1, .r = r, .d = 24, .window = window});
+}
+
+TEST_P(AttentionGeneration, dropout) {
+  checkHere(
+      {.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
+}
+
+TEST_P(AttentionGeneration, sameBitsForEveryThreadCount) {
+  AttentionProblem one({.s = 700, .t = 700, .b = 1, .g = 1, .r = 2, .d = 16});
+  one.kernels = kernels;
+  AttentionProblem many = one;
+  one.run(1), many.run(8);
+  EXPECT_EQ(one.o, many.o);
+  EXPECT_EQ(one.dq, many.dq);
+  EXPECT_EQ(one.dk, many.dk);
+  EXPECT_EQ(one.dv, many.dv);
+}
+
 TEST(Attention, workspaceDoesNotGrowWithTheScores) {
   const plan::Attention small = {.s = 1024, .t = 1024, .b = 4, .g = 12, .r = 1, .d = 64};
   plan::Attention large = small;

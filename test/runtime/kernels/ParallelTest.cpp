@@ -29,6 +29,19 @@ TEST(Parallel, everyTaskOnce) {
         check(threads, lanes, tasks);
 }
 
+TEST(Parallel, aTaskMayWaitForTheOneBeforeIt) {
+  for (int threads : {1, 2, 5}) {
+    std::atomic<int64_t> done = 0;
+    parallelFor(threads, 8, 200, [&](int64_t task, int64_t) {
+      for (int64_t at; (at = done) < task;)
+        done.wait(at);
+      ++done;
+      done.notify_all();
+    });
+    EXPECT_EQ(done, 200);
+  }
+}
+
 TEST(Parallel, ranksInThreadsDoNotMix) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 4; ++rank)

@@ -1,0 +1,46 @@
+// How attention cuts its queries into blocks, and what memory the work on them takes.
+//   in:  sizes and direction
+//   out: blocks, lanes, and where the parts of the workspace lie
+#pragma once
+
+#include "runtime/plan/Plan.h"
+
+#include <atomic>
+
+namespace mgc {
+
+// Working memory of one lane, which works on one block of `rows` queries at a time. All parts start on 64
+// bytes.
+struct AttentionLane {
+  float *q, *o, *outputGradient, *dq; // columns [d, rows]: see AttentionPanels.h
+  float *qRows, *outputGradientRows;  // [rows, padded d]
+  float *k, *v;                       // [kAttentionKeys, d]
+  float *scores, *gradients;          // [kAttentionKeys, rows]; forward one panel
+};
+
+// How far a task of backward is: the block of keys that it works on next.
+using AttentionTurn = std::atomic<int32_t>;
+
+// d, b and g are positive.
+class AttentionWorkspace {
+public:
+  explicit AttentionWorkspace(const plan::Attention &attention);
+  __int128 heads() const { return static_cast<__int128>(a_.b) * a_.g; } // (b, g)
+  int64_t rows() const { return rows_; }      // of a block, a multiple of kAttentionWidest
+  __int128 blocks() const { return blocks_; } // of the rows of one (b, g), at least one
+  int64_t lanes() const;                      // at most kAttentionLanes, and no more than there are tasks
+  __int128 bytes() const;
+  AttentionLane lane(void *workspace, int64_t index) const;
+  AttentionTurn *turns(void *workspace) const; // [heads, blocks], backward only
+
+private:
+  const plan::Attention &a_;
+  int64_t rows_;
+  __int128 blocks_;
+
+  __int128 tasks(int64_t most) const;
+  __int128 turnBytes() const;
+  __int128 layOut(char *base, AttentionLane &lane) const;
+};
+
+} // namespace mgc
