@@ -128,8 +128,9 @@ Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
     if (count < 0)
       return errorf("{}: cannot read: {}", path_, reason(errno));
     if (count == 0)
-      return errorf("{}: ends before byte {}, expected {} bytes as when it was opened: it was truncated meanwhile",
-                    path_, offset, size_);
+      return errorf(
+          "{}: ends before byte {}, expected {} bytes as when it was opened: it was truncated meanwhile",
+          path_, offset, size_);
     offset += count;
     out = out.subspan(static_cast<size_t>(count));
   }

@@ -111,8 +111,7 @@ public:
       return errorf("{}: has {} tokens{}, expected at least {}: sequence length {} and one more to predict",
                     tokens.name(), rowLength, rows > 1 ? " in a row" : "", shape.length + 1, shape.length);
     MGC_TRY(tokens.scan());
-    return std::unique_ptr<DataSource>(
-        new StreamData(std::move(tokens), rows, shape, seed));
+    return std::unique_ptr<DataSource>(new StreamData(std::move(tokens), rows, shape, seed));
   }
 
   Status batch(int64_t step, GlobalBatch &out) override {
@@ -134,8 +133,8 @@ public:
 
 private:
   StreamData(TokenReader tokens, int64_t rows, const BatchShape &shape, uint64_t seed)
-      : tokens_(std::move(tokens)), shape_(shape), seed_(seed),
-        rowLength_(tokens_.size() / rows), perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
+      : tokens_(std::move(tokens)), shape_(shape), seed_(seed), rowLength_(tokens_.size() / rows),
+        perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
         scratch_(size_t(shape.length) + 1) {}
   TokenReader tokens_;
   BatchShape shape_;

@@ -120,8 +120,6 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
 // Writes the elements [file, file + count) of a file tensor to `out`.
 using Fill = std::function<void(const Parameter &, int64_t file, int64_t count, float *out)>;
 
-constexpr int64_t kPieceElements = 1 << 20; // of a block, filled by one thread
-
 // A distinct block of a parameter. One of its holders fills it, the others copy.
 struct Block {
   const Parameter *parameter;
@@ -163,7 +161,8 @@ private:
     return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank);
   }
   template <typename Body> void inParallel(size_t tasks, const Body &body) const {
-    parallelFor(options_.threads, options_.threads, int64_t(tasks), [&](int64_t task, int64_t) { body(task); });
+    parallelFor(options_.threads, options_.threads, int64_t(tasks),
+                [&](int64_t task, int64_t) { body(task); });
   }
 
   const Plan &plan_;
@@ -202,8 +201,8 @@ void Filler::fillOf(int64_t rank) const {
   std::vector<Piece> pieces;
   for (const Block &block : blocks_) {
     const int64_t elements = block.filler.rank == rank ? shardOf(block).elements : 0;
-    for (int64_t begin = 0; begin < elements; begin += kPieceElements)
-      pieces.push_back({&block, begin, std::min(begin + kPieceElements, elements)});
+    for (int64_t begin = 0; begin < elements; begin += options_.pieceElements)
+      pieces.push_back({&block, begin, std::min(begin + options_.pieceElements, elements)});
   }
   inParallel(pieces.size(), [&](int64_t i) { fillPiece(*pieces[i].block, pieces[i].begin, pieces[i].end); });
 }
@@ -227,8 +226,8 @@ void Filler::run() {
 
 } // namespace
 
-Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
-                   const LoadOptions &options, const FillOptions &fill) {
+Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options,
+                   const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));
   std::vector<FileTensor> tensors = fileTensors(plan);
   MGC_ASSIGN(views, match(plan, checkpoint, tensors, options));

@@ -23,8 +23,9 @@ struct LoadOptions {
 struct FillOptions {
   // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
   std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
-  int threads = 1;     // of a rank
-  bool isZero = false; // the memory is zero and was never touched
+  int threads = 1;                 // of a rank
+  bool isZero = false;             // the memory is zero and was never touched
+  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
 };
 
 // Fills the values of every rank from the checkpoint, zeroes padding and both moments. All that is missing or

@@ -48,7 +48,6 @@ std::byte *allocateSmall(int64_t bytes) {
   return static_cast<std::byte *>(std::memset(data, 0, bytes));
 }
 
-
 class CpuKernelLibrary final : public KernelLibrary {
 public:
   CpuKernelLibrary(std::string path, void *handle) : path_(std::move(path)), handle_(handle) {}

@@ -295,7 +295,8 @@ TEST(Data, aFileTruncatedMeanwhileIsAnError) {
   dir.write("a.npy", npy("<i4", "(40,)", bytesOf(counting)));
   dir.write("a.txt", std::string(40, 'a'));
   const std::vector<int64_t> tokens(16, 1);
-  writeBatches(dir.path("a.safetensors"), {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});
+  writeBatches(dir.path("a.safetensors"),
+               {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});
   for (const char *name : {"a.bin", "a.npy", "a.txt", "a.safetensors"}) {
     const std::string path = dir.path(name);
     const auto size = std::filesystem::file_size(path);
@@ -304,7 +305,8 @@ TEST(Data, aFileTruncatedMeanwhileIsAnError) {
     GlobalBatch batch = GlobalBatch::create(plan).take();
     ASSERT_TRUE(isOk(source->batch(0, batch)));
     std::filesystem::resize_file(path, 0);
-    EXPECT_TRUE(fails(source->batch(1, batch), {path + ": ends before byte ",
-                                                fmt::format("expected {} bytes as when it was opened", size)}));
+    EXPECT_TRUE(
+        fails(source->batch(1, batch),
+              {path + ": ends before byte ", fmt::format("expected {} bytes as when it was opened", size)}));
   }
 }
