@@ -29,6 +29,7 @@ public:
       ::close(value_);
   }
   int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
 
 private:
   int value_;
@@ -90,6 +91,50 @@ MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
 MappedFile::~MappedFile() {
   if (data_)
     ::munmap(const_cast<std::byte *>(data_), size_);
+}
+
+Result<FileReader> FileReader::open(const std::string &path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // as MappedFile's
+  size_t size = 0;
+  MGC_TRY(openRegular(path, file, size));
+  FileReader reader;
+  reader.path_ = path;
+  reader.size_ = static_cast<int64_t>(size);
+  reader.descriptor_ = file.release();
+  return reader;
+}
+
+FileReader::FileReader(FileReader &&other) noexcept
+    : path_(std::move(other.path_)), size_(std::exchange(other.size_, 0)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileReader &FileReader::operator=(FileReader &&other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(size_, other.size_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+FileReader::~FileReader() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), offset);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return errorf("{}: cannot read: {}", path_, reason(errno));
+    if (count == 0)
+      return errorf(
+          "{}: ends before byte {}, expected {} bytes as when it was opened: it was truncated meanwhile",
+          path_, offset, size_);
+    offset += count;
+    out = out.subspan(static_cast<size_t>(count));
+  }
+  return Status::ok();
 }
 
 Result<std::string> readFile(const std::string &path, int64_t maxBytes) {

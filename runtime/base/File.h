@@ -34,6 +34,26 @@ private:
   size_t size_ = 0;
 };
 
+// A regular file that is read piece by piece: what others do to it meanwhile is an error, never a signal.
+class FileReader {
+public:
+  static Result<FileReader> open(const std::string &path);
+  FileReader(FileReader &&other) noexcept;
+  FileReader &operator=(FileReader &&other) noexcept;
+  ~FileReader();
+
+  const std::string &path() const { return path_; }
+  int64_t size() const { return size_; } // when it was opened
+  // Fills `out` with the bytes from `offset` on; an error unless the file still has all of them.
+  Status read(int64_t offset, std::span<std::byte> out) const;
+
+private:
+  FileReader() = default;
+  std::string path_;
+  int64_t size_ = 0;
+  int descriptor_ = -1;
+};
+
 // A regular file as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 

@@ -13,6 +13,7 @@ public:
   static Result<Npy> open(const std::string &path);
   const std::string &path() const { return file_.path(); }
   const TensorView &tensor() const { return tensor_; }
+  const MappedFile &file() const { return file_; }
 
 private:
   explicit Npy(MappedFile file) : file_(std::move(file)) {}

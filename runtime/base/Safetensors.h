@@ -18,6 +18,7 @@ class Safetensors {
 public:
   static Result<Safetensors> open(const std::string &path);
   const std::string &path() const { return file_.path(); }
+  const MappedFile &file() const { return file_; }
   const TensorView *find(const std::string &name) const; // null: not in it
   const std::map<std::string, TensorView> &tensors() const { return tensors_; }
   const std::map<std::string, std::string> &metadata() const { return metadata_; }

@@ -3,13 +3,13 @@
 //
 //     rank      0        1        2
 //     lay down the pointers, meet (barrier)
-//     reduce    a=a+a+a  b=b+b+b  c=c+c+c    each reads its slice of all sources, adds in group order
-//     meet
-//     copy      b c      a c      a b        from the rank that has it
+//     reduce    a=a+a+a  b=b+b+b  c=c+c+c    each reads its slice of all sources, adds in group order, and
+//     write     aaa      bbb      ccc        writes it to all destinations, block by block out of the cache
 //     meet                                   now the sources and destinations may change again
 //
-// A slice is reduced by one rank, so all ranks get the same bits; in place is safe because only its owner
-// writes it.
+// A slice is reduced by one rank, so all ranks get the same bits; in place is safe because only that rank reads
+// and writes it, each block after it has read it everywhere. Nothing is copied on the way: n ranks read and
+// write each byte of n buffers once.
 #include "runtime/comm/ThreadRank.h"
 
 #include <algorithm>
@@ -36,9 +36,10 @@ void accumulate(T *__restrict sum, const T *__restrict term, int64_t count, bool
       sum[i] += term[i];
 }
 
-// destination[0, count) = the reduction, in group order, of all sources' [begin, begin + count).
-template <typename T>
-void reduceElements(const Group &group, int64_t begin, int64_t count, T *destination, bool isMax) {
+// write(done, sum, size): elements [done, done + size) of the reduction, in group order, of all sources'
+// [begin, begin + count).
+template <typename T, typename Write>
+void reduceElements(const Group &group, int64_t begin, int64_t count, bool isMax, const Write &write) {
   std::array<T, kBlock> sum;
   for (int64_t done = 0; done < count; done += kBlock) {
     const int64_t size = std::min(kBlock, count - done);
@@ -49,17 +50,18 @@ void reduceElements(const Group &group, int64_t begin, int64_t count, T *destina
       else
         accumulate(sum.data(), term, size, isMax);
     }
-    std::memcpy(destination + done, sum.data(), size * sizeof(T));
+    write(done, sum.data(), size);
   }
 }
 
-void reduceInto(const Group &group, const plan::Collective &what, int64_t begin, int64_t count,
-                std::byte *to) {
+template <typename Write>
+void reduce(const Group &group, const plan::Collective &what, int64_t begin, int64_t count,
+            const Write &write) {
   const bool isMax = what.reduce == plan::ReduceKind::max;
   if (what.type == plan::DType::f32)
-    reduceElements(group, begin, count, reinterpret_cast<float *>(to), isMax);
+    reduceElements<float>(group, begin, count, isMax, write);
   else
-    reduceElements(group, begin, count, reinterpret_cast<int32_t *>(to), isMax);
+    reduceElements<int32_t>(group, begin, count, isMax, write);
 }
 
 struct Slice {
@@ -78,26 +80,18 @@ void copyElements(std::byte *to, int64_t toElement, const std::byte *from, int64
     std::memcpy(to + toElement * kElementBytes, from + fromElement * kElementBytes, count * kElementBytes);
 }
 
-void reduceOwnSlice(const Group &group, int64_t index, const plan::Collective &what) {
+void reduceOwnSliceForAll(const Group &group, int64_t index, const plan::Collective &what) {
   const Slice mine = sliceOf(what.outer * what.chunk, index, group.size());
-  if (mine.count > 0)
-    reduceInto(group, what, mine.begin, mine.count,
-               group.members[index].destination + mine.begin * kElementBytes);
+  reduce(group, what, mine.begin, mine.count, [&](int64_t done, const void *sum, int64_t size) {
+    for (const GroupMember &member : group.members)
+      std::memcpy(member.destination + (mine.begin + done) * kElementBytes, sum, size * kElementBytes);
+  });
 }
 
 // The order begins after the own place, so that the ranks do not all read from one.
 template <typename Visit> void forEachPeer(const Group &group, int64_t index, Visit visit) {
   for (int64_t step = 1; step < group.size(); ++step)
     visit((index + step) % group.size());
-}
-
-void copyOtherSlices(const Group &group, int64_t index, const plan::Collective &what) {
-  forEachPeer(group, index, [&](int64_t peer) {
-    const Slice slice = sliceOf(what.outer * what.chunk, peer, group.size());
-    if (slice.count > 0)
-      copyElements(group.members[index].destination, slice.begin, group.members[peer].destination,
-                   slice.begin, slice.count);
-  });
 }
 
 void gather(const Group &group, int64_t index, const plan::Collective &what) {
@@ -111,9 +105,13 @@ void gather(const Group &group, int64_t index, const plan::Collective &what) {
 }
 
 void reduceOwnChunk(const Group &group, int64_t index, const plan::Collective &what) {
-  for (int64_t row = 0; row < what.outer; ++row)
-    reduceInto(group, what, (row * group.size() + index) * what.chunk, what.chunk,
-               group.members[index].destination + row * what.chunk * kElementBytes);
+  for (int64_t row = 0; row < what.outer; ++row) {
+    std::byte *to = group.members[index].destination + row * what.chunk * kElementBytes;
+    reduce(group, what, (row * group.size() + index) * what.chunk, what.chunk,
+           [&](int64_t done, const void *sum, int64_t size) {
+             std::memcpy(to + done * kElementBytes, sum, size * kElementBytes);
+           });
+  }
 }
 
 void exchange(const Group &group, int64_t index, const plan::Collective &what) {
@@ -200,9 +198,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
                   destination));
   switch (what.kind) {
   case Kind::allReduce:
-    reduceOwnSlice(group, my.index, what);
-    MGC_TRY(meet(my));
-    copyOtherSlices(group, my.index, what);
+    reduceOwnSliceForAll(group, my.index, what);
     break;
   case Kind::allGather:
     gather(group, my.index, what);

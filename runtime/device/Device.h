@@ -51,8 +51,10 @@ public:
 class Device {
 public:
   virtual ~Device() = default;
-  // At plan::kAlignment at least; what is in it is not defined.
+  // At plan::kAlignment at least. All of it is zero, unless givesZeros() says otherwise; large memory is touched
+  // first, and so placed, by whoever uses it.
   virtual Result<Buffer> allocate(int64_t bytes) = 0;
+  virtual bool givesZeros() const = 0;
   // Loads the one of `files` (Plan::kernels, not empty) in the folder `bundle` that suits the device best.
   // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/base/Philox.h) to its hash.
   virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,

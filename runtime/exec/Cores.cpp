@@ -18,4 +18,20 @@ std::vector<int> availableCores() {
   return cores;
 }
 
+std::span<const int> shareOf(std::span<const int> cores, int64_t index, int64_t parts) {
+  const auto count = static_cast<int64_t>(cores.size());
+  const int64_t begin = count * index / parts;
+  return cores.subspan(begin, count * (index + 1) / parts - begin);
+}
+
+void stayOn(std::span<const int> cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int core : cores)
+    if (core < CPU_SETSIZE)
+      CPU_SET(core, &set);
+  if (CPU_COUNT(&set) > 0)
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
 } // namespace mgc

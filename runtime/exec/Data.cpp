@@ -31,21 +31,46 @@ Status verifyStep(int64_t step, const BatchShape &shape, const GlobalBatch &out)
   return Status::ok();
 }
 
+// Where the elements of a tensor lie in a file. Training reads them as it goes: a mapping would end the process
+// when somebody truncates the file.
+struct TensorFile {
+  std::shared_ptr<const FileReader> file;
+  int64_t offset = 0; // bytes
+  ElementType type{};
+  int64_t elements = 0;
+
+  // `tensor` lies in `mapped`.
+  static Result<TensorFile> open(const MappedFile &mapped, const TensorView &tensor) {
+    MGC_ASSIGN(file, FileReader::open(mapped.path()));
+    return TensorFile{std::make_shared<const FileReader>(std::move(file)),
+                      tensor.data.data() - mapped.bytes().data(), tensor.type, tensor.elements()};
+  }
+  // At most kPiece elements.
+  static constexpr int64_t kPiece = 2048;
+  Status read(int64_t begin, int64_t count, int64_t *out) const {
+    std::array<std::byte, kPiece * sizeof(int64_t)> bytes;
+    const std::span<std::byte> part(bytes.data(), size_t(count * sizeInBytes(type)));
+    MGC_TRY(file->read(offset + begin * sizeInBytes(type), part));
+    convertToI64({type, {count}, part}, 0, count, out);
+    return Status::ok();
+  }
+};
+
 // Reads elements of a tensor in pieces and checks each: a token, or an ignored label where those may be.
 class TokenReader {
 public:
-  TokenReader(std::string name, TensorView tensor, int64_t vocabulary, bool ignoredAllowed = false)
+  TokenReader(std::string name, TensorFile tensor, int64_t vocabulary, bool ignoredAllowed = false)
       : name_(std::move(name)), tensor_(std::move(tensor)), vocabulary_(vocabulary),
         ignoredAllowed_(ignoredAllowed) {}
 
-  int64_t size() const { return tensor_.elements(); }
+  int64_t size() const { return tensor_.elements; }
   const std::string &name() const { return name_; }
 
   Status read(int64_t begin, int64_t count, int32_t *out) const {
-    std::array<int64_t, 1024> piece;
+    std::array<int64_t, TensorFile::kPiece> piece;
     for (int64_t done = 0; done < count; done += int64_t(piece.size())) {
       int64_t part = std::min(count - done, int64_t(piece.size()));
-      convertToI64(tensor_, begin + done, part, piece.data());
+      MGC_TRY(tensor_.read(begin + done, part, piece.data()));
       for (int64_t i = 0; i < part; ++i) {
         if (!isAllowed(piece[i]))
           return outside(begin + done + i, piece[i]);
@@ -69,7 +94,7 @@ private:
                   value, position, ignoredAllowed_ ? "-100 (ignored) or " : "", vocabulary_ - 1, vocabulary_);
   }
   std::string name_;
-  TensorView tensor_;
+  TensorFile tensor_;
   int64_t vocabulary_;
   bool ignoredAllowed_;
 };
@@ -78,16 +103,15 @@ private:
 
 class StreamData : public DataSource {
 public:
-  // `owner` keeps the bytes of `tokens` mapped: rows streams of equal length.
-  static Result<std::unique_ptr<DataSource>> make(std::shared_ptr<const void> owner, TokenReader tokens,
-                                                  int64_t rows, const BatchShape &shape, uint64_t seed) {
+  // `tokens` are `rows` streams of equal length.
+  static Result<std::unique_ptr<DataSource>> make(TokenReader tokens, int64_t rows, const BatchShape &shape,
+                                                  uint64_t seed) {
     int64_t rowLength = rows > 0 ? tokens.size() / rows : 0;
     if (rowLength < shape.length + 1)
       return errorf("{}: has {} tokens{}, expected at least {}: sequence length {} and one more to predict",
                     tokens.name(), rowLength, rows > 1 ? " in a row" : "", shape.length + 1, shape.length);
     MGC_TRY(tokens.scan());
-    return std::unique_ptr<DataSource>(
-        new StreamData(std::move(owner), std::move(tokens), rows, shape, seed));
+    return std::unique_ptr<DataSource>(new StreamData(std::move(tokens), rows, shape, seed));
   }
 
   Status batch(int64_t step, GlobalBatch &out) override {
@@ -108,12 +132,10 @@ public:
   }
 
 private:
-  StreamData(std::shared_ptr<const void> owner, TokenReader tokens, int64_t rows, const BatchShape &shape,
-             uint64_t seed)
-      : owner_(std::move(owner)), tokens_(std::move(tokens)), shape_(shape), seed_(seed),
-        rowLength_(tokens_.size() / rows), perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
+  StreamData(TokenReader tokens, int64_t rows, const BatchShape &shape, uint64_t seed)
+      : tokens_(std::move(tokens)), shape_(shape), seed_(seed), rowLength_(tokens_.size() / rows),
+        perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
         scratch_(size_t(shape.length) + 1) {}
-  std::shared_ptr<const void> owner_;
   TokenReader tokens_;
   BatchShape shape_;
   uint64_t seed_;
@@ -124,23 +146,22 @@ private:
 using Opened = Result<std::unique_ptr<DataSource>>;
 
 Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed) {
-  MGC_ASSIGN(mapped, MappedFile::open(path));
-  auto file = std::make_shared<MappedFile>(std::move(mapped));
-  if (std::optional<size_t> at = firstInvalidUtf8(file->text()))
+  MGC_ASSIGN(file, MappedFile::open(path));
+  if (std::optional<size_t> at = firstInvalidUtf8(file.text()))
     return errorf(
         "{}: byte {:#04x} at position {} is not UTF-8; known endings are .safetensors, .npy and .bin, all "
         "else is read as text",
-        path, static_cast<unsigned char>(file->text()[*at]), *at);
-  TensorView bytes{ElementType::U8, {int64_t(file->bytes().size())}, file->bytes()};
-  return StreamData::make(file, TokenReader(path, bytes, shape.vocabulary), 1, shape, seed);
+        path, static_cast<unsigned char>(file.text()[*at]), *at);
+  MGC_ASSIGN(tokens, TensorFile::open(file, {ElementType::U8, {int64_t(file.bytes().size())}, file.bytes()}));
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), 1, shape, seed);
 }
 
 Opened openNpy(const std::string &path, const BatchShape &shape, uint64_t seed) {
-  MGC_ASSIGN(mapped, Npy::open(path));
-  auto file = std::make_shared<Npy>(std::move(mapped));
-  const TensorView &tokens = file->tensor();
-  int64_t rows = tokens.shape.size() == 2 ? tokens.shape[0] : 1;
-  return StreamData::make(file, TokenReader(path, tokens, shape.vocabulary), rows, shape, seed);
+  MGC_ASSIGN(npy, Npy::open(path));
+  const TensorView &tensor = npy.tensor();
+  int64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1;
+  MGC_ASSIGN(tokens, TensorFile::open(npy.file(), tensor));
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), rows, shape, seed);
 }
 
 Result<ElementType> binElementType(const std::string &name, int64_t vocabulary) {
@@ -156,15 +177,14 @@ Result<ElementType> binElementType(const std::string &name, int64_t vocabulary) 
 
 Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
   MGC_ASSIGN(type, binElementType(options.binType, shape.vocabulary));
-  MGC_ASSIGN(mapped, MappedFile::open(path));
-  auto file = std::make_shared<MappedFile>(std::move(mapped));
-  int64_t size = int64_t(file->bytes().size()), each = sizeInBytes(type);
+  MGC_ASSIGN(file, MappedFile::open(path));
+  int64_t size = int64_t(file.bytes().size()), each = sizeInBytes(type);
   if (size % each != 0)
     return errorf("{}: has {} bytes, expected a multiple of {}: tokens are read as {}", path, size, each,
                   toString(type));
-  TensorView tokens{type, {size / each}, file->bytes()};
+  MGC_ASSIGN(tokens, TensorFile::open(file, {type, {size / each}, file.bytes()}));
   std::string name = fmt::format("{} ({})", path, toString(type)); // a wrong type may read well
-  return StreamData::make(file, TokenReader(std::move(name), tokens, shape.vocabulary), 1, shape, seed);
+  return StreamData::make(TokenReader(std::move(name), std::move(tokens), shape.vocabulary), 1, shape, seed);
 }
 
 // --- Whole batches, made elsewhere -------------------------------------------------------------------------
@@ -172,21 +192,22 @@ Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, 
 class BatchData : public DataSource {
 public:
   static Opened open(const std::string &path, const BatchShape &shape) {
-    MGC_ASSIGN(mapped, Safetensors::open(path));
-    auto file = std::make_shared<Safetensors>(std::move(mapped));
-    const TensorView *ids = file->find("input_ids"), *labels = file->find("labels");
+    MGC_ASSIGN(file, Safetensors::open(path));
+    const TensorView *ids = file.find("input_ids"), *labels = file.find("labels");
     MGC_TRY(verify(ids, shape).at(path + ": input_ids"));
     MGC_TRY(verify(labels, shape).at(path + ": labels"));
     if (ids->shape[0] != labels->shape[0])
       return errorf("{}: input_ids has {} steps, labels {}, expected equal", path, ids->shape[0],
                     labels->shape[0]);
-    TokenReader idReader(path + ": input_ids", *ids, shape.vocabulary);
-    TokenReader labelReader(path + ": labels", *labels, shape.vocabulary, true);
+    MGC_ASSIGN(idFile, TensorFile::open(file.file(), *ids));
+    MGC_ASSIGN(labelFile, TensorFile::open(file.file(), *labels));
+    TokenReader idReader(path + ": input_ids", std::move(idFile), shape.vocabulary);
+    TokenReader labelReader(path + ": labels", std::move(labelFile), shape.vocabulary, true);
     MGC_TRY(idReader.scan());
     MGC_TRY(labelReader.scan());
     int64_t steps = ids->shape[0];
     return std::unique_ptr<DataSource>(
-        new BatchData(file, std::move(idReader), std::move(labelReader), steps, shape));
+        new BatchData(path, std::move(idReader), std::move(labelReader), steps, shape));
   }
 
   Status batch(int64_t step, GlobalBatch &out) override {
@@ -197,14 +218,13 @@ public:
   }
 
   std::string describe() const override {
-    return fmt::format("{}: {} batches of {} samples of {} tokens", file_->path(), steps_, shape_.samples,
+    return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
                        shape_.length);
   }
 
 private:
-  BatchData(std::shared_ptr<const Safetensors> file, TokenReader ids, TokenReader labels, int64_t steps,
-            const BatchShape &shape)
-      : file_(std::move(file)), ids_(std::move(ids)), labels_(std::move(labels)), steps_(steps),
+  BatchData(std::string path, TokenReader ids, TokenReader labels, int64_t steps, const BatchShape &shape)
+      : path_(std::move(path)), ids_(std::move(ids)), labels_(std::move(labels)), steps_(steps),
         shape_(shape) {}
 
   static Status verify(const TensorView *tensor, const BatchShape &shape) {
@@ -219,7 +239,7 @@ private:
     return Status::ok();
   }
 
-  std::shared_ptr<const Safetensors> file_;
+  std::string path_;
   TokenReader ids_, labels_;
   int64_t steps_;
   BatchShape shape_;

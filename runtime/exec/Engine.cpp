@@ -61,6 +61,7 @@ private:
   Status loadRank(int64_t index, Device &device);
   Status startThreads();
   void rankMain(Rank &rank);
+  void pinToShare(const Rank &rank) const;
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
   void record(int64_t step, double seconds);
@@ -75,6 +76,7 @@ private:
   std::vector<Rank> ranks_;
   std::vector<std::byte *> arenas_;
   Recording recording_;
+  const std::vector<int> cores_ = availableCores();
   int threads_ = 1;
 
   std::mutex mutex_;
@@ -87,9 +89,8 @@ private:
 };
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
-  threads_ = options_.threadsPerRank > 0
-                 ? options_.threadsPerRank
-                 : std::max(1, static_cast<int>(availableCores().size() / ranks_.size()));
+  threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
+                                         : std::max(1, static_cast<int>(cores_.size() / ranks_.size()));
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
     kernels_ = std::move(kernels);
@@ -149,7 +150,15 @@ ThreadEngine::~ThreadEngine() {
       rank.thread.join();
 }
 
+// Each rank has cores of its own when there are enough for all their threads. Else the system balances better.
+void ThreadEngine::pinToShare(const Rank &rank) const {
+  const auto ranks = static_cast<int64_t>(ranks_.size());
+  if (ranks * threads_ <= static_cast<int64_t>(cores_.size()))
+    stayOn(shareOf(cores_, rank.index, ranks));
+}
+
 void ThreadEngine::rankMain(Rank &rank) {
+  pinToShare(rank);
   for (uint64_t seen = 0;; ++seen) {
     {
       std::unique_lock lock(mutex_);

@@ -18,11 +18,11 @@
 namespace mgc {
 
 struct EngineOptions {
-  int threadsPerRank = 0;                     // 0: the cores of this machine over the ranks, at least 1
+  int threadsPerRank = 0;                     // 0: the cores this process may use over the ranks, at least 1
   std::chrono::milliseconds timeout{600'000}; // of each wait for another rank
   uint64_t seed = 1234;                       // of dropout
   std::function<Status(const Place &)> inject = nullptr; // see ExecutorOptions
-  TimelineOptions timeline;
+  TimelineOptions timeline = {};
 };
 
 struct StepResult {

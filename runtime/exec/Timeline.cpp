@@ -13,7 +13,7 @@ int64_t now() {
       .count();
 }
 
-constexpr int64_t kWaitsPerMeeting = 3; // a collective has at most so many
+constexpr int64_t kWaitsPerCollective = 2;
 constexpr int64_t kWaitsBeforeUpdate = 4;
 
 // The most spans of one step.
@@ -26,7 +26,7 @@ int64_t spansPerStep(const RankRecord &record) {
     }
     ++spans;
     for (const InstructionRecord &instruction : record.chunks[step.step->chunk].instructions)
-      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + kWaitsPerMeeting : 1;
+      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + kWaitsPerCollective : 1;
   }
   return spans;
 }

@@ -224,10 +224,12 @@ Status Training::loadData(const plan::Plan &plan) {
 }
 
 Status Training::loadParameters() {
+  const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
+                         device_->givesZeros()};
   if (!options_.weights)
-    return initWeights(engine_->plan(), options_.seed, engine_->arenas());
+    return initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill);
   MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
-  return loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights});
+  return loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill);
 }
 
 Status Training::runSteps() {

@@ -2,6 +2,7 @@
 
 #include "runtime/base/Philox.h"
 #include "runtime/exec/Shard.h"
+#include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -31,13 +32,6 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
     std::memset(arena + bucket.firstMomentOffset, 0, slice);
     std::memset(arena + bucket.secondMomentOffset, 0, slice);
   }
-}
-
-void clearAll(const Plan &plan, Arenas arenas) {
-  forEachInParallel(int64_t(arenas.size()), [&](int64_t rank) {
-    if (arenas[rank])
-      clearBuckets(plan, rank, arenas[rank]);
-  });
 }
 
 // A tied output embedding is stored once, under either name: a plan that names no lm_head.weight takes its
@@ -126,64 +120,130 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
 // Writes the elements [file, file + count) of a file tensor to `out`.
 using Fill = std::function<void(const Parameter &, int64_t file, int64_t count, float *out)>;
 
-void fillShard(const Plan &plan, const Parameter &parameter, const Holder &holder, std::byte *arena,
-               const Fill &fill) {
-  float *values = valuesOf(plan, parameter.places[holder.place], arena);
-  forEachRun(shardOf(plan.mesh, parameter, holder.rank), [&](int64_t local, int64_t file, int64_t count) {
-    fill(parameter, file, count, values + local);
+// A distinct block of a parameter. One of its holders fills it, the others copy.
+struct Block {
+  const Parameter *parameter;
+  Holder filler;
+  std::vector<Holder> copiers;
+};
+
+// The holders of replicated blocks take turns, so that none has all the work.
+std::vector<Block> blocksToFill(const Plan &plan, Arenas arenas) {
+  std::vector<Block> blocks;
+  for (const Parameter &parameter : plan.parameters)
+    for (std::vector<Holder> &holders : blocksOf(plan, parameter)) {
+      std::erase_if(holders, [&](const Holder &holder) { return !arenas[holder.rank]; });
+      if (holders.empty())
+        continue;
+      const auto turn = holders.begin() + int64_t(blocks.size() % holders.size());
+      const Holder filler = *turn;
+      holders.erase(turn);
+      blocks.push_back({&parameter, filler, std::move(holders)});
+    }
+  return blocks;
+}
+
+class Filler {
+public:
+  Filler(const Plan &plan, Arenas arenas, const FillOptions &options, const Fill &fill)
+      : plan_(plan), arenas_(arenas), options_(options), fill_(fill), blocks_(blocksToFill(plan, arenas)) {}
+  void run();
+
+private:
+  void onRanks(const std::function<void(int64_t)> &work) const;
+  void fillOf(int64_t rank) const;
+  void copyOf(int64_t rank) const;
+  void fillPiece(const Block &block, int64_t begin, int64_t end) const;
+  float *valuesOf(const Block &block, const Holder &holder) const {
+    return mgc::valuesOf(plan_, block.parameter->places[holder.place], arenas_[holder.rank]);
+  }
+  Shard shardOf(const Block &block) const {
+    return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank);
+  }
+  template <typename Body> void inParallel(size_t tasks, const Body &body) const {
+    parallelFor(options_.threads, options_.threads, int64_t(tasks),
+                [&](int64_t task, int64_t) { body(task); });
+  }
+
+  const Plan &plan_;
+  const Arenas arenas_;
+  const FillOptions &options_;
+  const Fill &fill_;
+  const std::vector<Block> blocks_;
+};
+
+void Filler::onRanks(const std::function<void(int64_t)> &work) const {
+  const std::function<void(int64_t)> workOfHeld = [&](int64_t rank) {
+    if (arenas_[rank])
+      work(rank);
+  };
+  if (options_.onRanks)
+    options_.onRanks(workOfHeld);
+  else
+    forEachInParallel(int64_t(arenas_.size()), workOfHeld);
+}
+
+// Elements [begin, end) of the block.
+void Filler::fillPiece(const Block &block, int64_t begin, int64_t end) const {
+  float *values = valuesOf(block, block.filler);
+  forEachRun(shardOf(block), [&](int64_t local, int64_t file, int64_t count) {
+    const int64_t first = std::max(local, begin), last = std::min(local + count, end);
+    if (first < last)
+      fill_(*block.parameter, file + (first - local), last - first, values + first);
   });
 }
 
-// Each distinct block is filled once, for its first holder here, and copied to the others.
-void fillBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
-               Arenas arenas, const Fill &fill) {
-  const float *first = nullptr;
-  for (const Holder &holder : holders) {
-    std::byte *arena = arenas[holder.rank];
-    if (!arena)
-      continue;
-    float *values = valuesOf(plan, parameter.places[holder.place], arena);
-    if (first)
-      std::memcpy(values, first, size_t(shardOf(plan.mesh, parameter, holder.rank).elements) * sizeof(float));
-    else
-      fillShard(plan, parameter, holder, arena, fill);
-    first = first ? first : values;
+void Filler::fillOf(int64_t rank) const {
+  struct Piece {
+    const Block *block;
+    int64_t begin, end;
+  };
+  std::vector<Piece> pieces;
+  for (const Block &block : blocks_) {
+    const int64_t elements = block.filler.rank == rank ? shardOf(block).elements : 0;
+    for (int64_t begin = 0; begin < elements; begin += options_.pieceElements)
+      pieces.push_back({&block, begin, std::min(begin + options_.pieceElements, elements)});
   }
+  inParallel(pieces.size(), [&](int64_t i) { fillPiece(*pieces[i].block, pieces[i].begin, pieces[i].end); });
 }
 
-void fillAll(const Plan &plan, Arenas arenas, const Fill &fill) {
-  clearAll(plan, arenas);
-  struct Job {
-    const Parameter *parameter;
-    std::vector<Holder> holders;
-  };
-  std::vector<Job> jobs;
-  for (const Parameter &parameter : plan.parameters)
-    for (std::vector<Holder> &holders : blocksOf(plan, parameter))
-      jobs.push_back({&parameter, std::move(holders)});
-  forEachInParallel(int64_t(jobs.size()),
-                    [&](int64_t i) { fillBlock(plan, *jobs[i].parameter, jobs[i].holders, arenas, fill); });
+void Filler::copyOf(int64_t rank) const {
+  inParallel(blocks_.size(), [&](int64_t i) {
+    const Block &block = blocks_[i];
+    for (const Holder &holder : block.copiers)
+      if (holder.rank == rank)
+        std::memcpy(valuesOf(block, holder), valuesOf(block, block.filler),
+                    size_t(shardOf(block).elements) * sizeof(float));
+  });
+}
+
+void Filler::run() {
+  if (!options_.isZero)
+    onRanks([&](int64_t rank) { clearBuckets(plan_, rank, arenas_[rank]); });
+  onRanks([&](int64_t rank) { fillOf(rank); });
+  onRanks([&](int64_t rank) { copyOf(rank); });
 }
 
 } // namespace
 
-Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
-                   const LoadOptions &options) {
+Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options,
+                   const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));
   std::vector<FileTensor> tensors = fileTensors(plan);
   MGC_ASSIGN(views, match(plan, checkpoint, tensors, options));
   std::map<std::string, const TensorView *> byName;
   for (size_t i = 0; i < tensors.size(); ++i)
     byName[tensors[i].name] = views[i];
-  fillAll(plan, arenas, [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
+  const Fill read = [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
     convertToF32(*byName.at(parameter.tensor), file, count, out);
-  });
+  };
+  Filler(plan, arenas, fill, read).run();
   return Status::ok();
 }
 
-Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas) {
+Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));
-  fillAll(plan, arenas, [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
+  const Fill draw = [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
     switch (parameter.init) {
     case plan::InitKind::normal:
       return normalRange(seed, hashName(parameter.tensor), uint64_t(file), uint64_t(count), parameter.initStd,
@@ -195,7 +255,8 @@ Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas) {
       std::fill_n(out, count, 0.0f);
       return;
     }
-  });
+  };
+  Filler(plan, arenas, fill, draw).run();
   return Status::ok();
 }
 

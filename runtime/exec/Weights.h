@@ -8,6 +8,7 @@
 #include "runtime/base/Safetensors.h"
 #include "runtime/plan/Plan.h"
 
+#include <functional>
 #include <span>
 
 namespace mgc {
@@ -18,16 +19,25 @@ struct LoadOptions {
   bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
 };
 
+// Who fills the memory.
+struct FillOptions {
+  // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
+  std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
+  int threads = 1;                 // of a rank
+  bool isZero = false;             // the memory is zero and was never touched
+  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
+};
+
 // Fills the values of every rank from the checkpoint, zeroes padding and both moments. All that is missing or
 // wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model
 // does not have are wrong too: biases or layers left out make another model. Buffers that Hugging Face saved in
 // older versions, and a tied output embedding of the same bits, are not.
 Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
-                   const LoadOptions &options = {});
+                   const LoadOptions &options = {}, const FillOptions &fill = {});
 
 // The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
 // tensor), so it depends neither on the layout nor on how a file tensor is cut into parameters.
-Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas);
+Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill = {});
 
 struct SaveOptions {
   int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index

@@ -1,4 +1,5 @@
-// See CpuDevice.h. A large allocation stands on a huge page boundary and asks for huge pages.
+// See CpuDevice.h. A large allocation is a mapping of its own on a huge page boundary and asks for huge pages;
+// the system gives each page, as zeros, to the thread that touches it first.
 #include "runtime/device/cpu/CpuDevice.h"
 
 #include "runtime/base/File.h"
@@ -16,6 +17,35 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kHugePage = 2 << 20;
+
+bool isLarge(int64_t bytes) { return bytes >= kHugePage; }
+
+// Whole huge pages. A size that this would take beyond 64 bits is refused before.
+int64_t mappedBytes(int64_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+bool isPlausible(int64_t bytes) { return bytes < int64_t(1) << 62; }
+
+// Null: no memory.
+std::byte *mapAligned(int64_t bytes) {
+  const int64_t mapped = bytes + kHugePage;
+  void *data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED)
+    return nullptr;
+  auto *begin = static_cast<std::byte *>(data);
+  const auto before = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(begin) % kHugePage);
+  if (before > 0)
+    munmap(begin, before);
+  munmap(begin + before + bytes, mapped - before - bytes); // at least a page is left of it
+  madvise(begin + before, bytes, MADV_HUGEPAGE);           // advice: what it answers does not matter
+  return begin + before;
+}
+
+// Null: no memory.
+std::byte *allocateSmall(int64_t bytes) {
+  void *data = nullptr;
+  if (posix_memalign(&data, plan::kAlignment, std::max<int64_t>(bytes, 1)) != 0)
+    return nullptr;
+  return static_cast<std::byte *>(std::memset(data, 0, bytes));
+}
 
 class CpuKernelLibrary final : public KernelLibrary {
 public:
@@ -65,18 +95,19 @@ public:
   Result<Buffer> allocate(int64_t bytes) override {
     if (bytes < 0)
       return errorf("an allocation of {} bytes", bytes);
-    const int64_t alignment = bytes >= kHugePage ? kHugePage : plan::kAlignment;
-    void *data = nullptr;
-    if (posix_memalign(&data, alignment, bytes > 0 ? bytes : 1) != 0)
+    std::byte *data = nullptr;
+    if (isPlausible(bytes))
+      data = isLarge(bytes) ? mapAligned(mappedBytes(bytes)) : allocateSmall(bytes);
+    if (!data)
       return errorf(
           "no memory for an allocation of {} bytes ({:.1f} GiB); use more ranks, or a layout that needs less",
           bytes, bytes / 1073741824.0);
-    if (bytes >= kHugePage)
-      madvise(data, bytes, MADV_HUGEPAGE); // advice: what it answers does not matter
     if (options_.poison)
       std::memset(data, 0xFF, bytes);
-    return Buffer(*this, static_cast<std::byte *>(data), bytes);
+    return Buffer(*this, data, bytes);
   }
+
+  bool givesZeros() const override { return !options_.poison; }
 
   Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
                                                      const std::vector<plan::KernelFile> &files) override {
@@ -94,7 +125,12 @@ public:
   }
 
 private:
-  void free(std::byte *data, int64_t) override { std::free(data); }
+  void free(std::byte *data, int64_t bytes) override {
+    if (isLarge(bytes))
+      munmap(data, mappedBytes(bytes));
+    else
+      std::free(data);
+  }
   CpuDeviceOptions options_;
 };
 

@@ -6,6 +6,7 @@
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <limits>
 
@@ -33,6 +34,20 @@ TEST(Device, memoryIsAlignedAndPoisoned) {
     for (int64_t i = 0; i < bytes / 4; i += 100)
       EXPECT_TRUE(std::isnan(floats[i]));
   }
+}
+
+TEST(Device, memoryIsZeroUnlessPoisoned) {
+  EXPECT_FALSE(makeCpuDevice({.poison = true})->givesZeros());
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  ASSERT_TRUE(device->givesZeros());
+  for (int round = 0; round < 2; ++round) // memory that was used and given back too
+    for (int64_t bytes : {1000, 5 << 20}) {
+      Result<Buffer> buffer = device->allocate(bytes);
+      ASSERT_TRUE(buffer.isOk());
+      for (int64_t i = 0; i < bytes; ++i)
+        ASSERT_EQ(buffer->data()[i], std::byte(0)) << i;
+      std::memset(buffer->data(), 1, bytes);
+    }
 }
 
 TEST(Device, tooMuchMemoryIsAnError) {

@@ -1,7 +1,9 @@
 // The engine on the two-stage plan: what it computes, that it is the same every time, and that a step
 // allocates nothing.
+#include "runtime/exec/Cores.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -135,6 +137,36 @@ TEST(Engine, writesTheStepScalarsToEveryRank) {
     EXPECT_EQ(std::memcmp(inArena<float>(*engine, rank, pipeline.plan.stages[rank].stepScalarsOffset),
                           scalars.data(), sizeof scalars),
               0);
+}
+
+TEST(Engine, ranksHaveCoresOfTheirOwnWhereThereAreEnough) {
+  const std::vector<int> all = availableCores();
+  for (int threads : {1, static_cast<int>(all.size())}) {
+    std::unique_ptr<Engine> engine = makeEngine(makePipelinePlan(1).plan, {.threadsPerRank = threads});
+    std::vector<std::vector<int>> cores(2);
+    engine->onRanks([&](int64_t rank) { cores[rank] = availableCores(); });
+    if (2 * threads > static_cast<int>(all.size())) {
+      EXPECT_EQ(cores, (std::vector<std::vector<int>>{all, all}));
+      continue;
+    }
+    std::vector<int> both;
+    std::ranges::set_union(cores[0], cores[1], std::back_inserter(both));
+    EXPECT_EQ(both, all);
+    EXPECT_EQ(cores[0].size() + cores[1].size(), all.size());
+  }
+  EXPECT_EQ(availableCores(), all) << "the caller's are as they were";
+}
+
+TEST(Engine, sharesOfTheCoresAreDisjointAndEqual) {
+  const std::vector<int> cores = {0, 1, 2, 5, 6, 7, 9};
+  std::vector<int> joined;
+  for (int64_t part = 0; part < 3; ++part) {
+    const std::span<const int> share = shareOf(cores, part, 3);
+    EXPECT_GE(share.size(), 2u);
+    EXPECT_LE(share.size(), 3u);
+    joined.insert(joined.end(), share.begin(), share.end());
+  }
+  EXPECT_EQ(joined, cores);
 }
 
 // Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a

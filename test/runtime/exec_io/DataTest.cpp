@@ -284,3 +284,29 @@ TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
   Plan tiny = planFor(1, 4, 1);
   EXPECT_EQ(batches(*makeMockData(tiny, 1), tiny, 1)[0].tokens, (std::vector<int32_t>{0, 0, 0, 0}));
 }
+
+// Somebody empties the file while it is read: an error of the batch, not a signal of the process.
+TEST(Data, aFileTruncatedMeanwhileIsAnError) {
+  const Plan plan = planFor(2, 4, 100);
+  const TempDir dir;
+  std::vector<int32_t> counting(40);
+  std::iota(counting.begin(), counting.end(), 0);
+  dir.write("a.bin", bytesOf(counting));
+  dir.write("a.npy", npy("<i4", "(40,)", bytesOf(counting)));
+  dir.write("a.txt", std::string(40, 'a'));
+  const std::vector<int64_t> tokens(16, 1);
+  writeBatches(dir.path("a.safetensors"),
+               {{"input_ids", {{2, 2, 4}, tokens}}, {"labels", {{2, 2, 4}, tokens}}});
+  for (const char *name : {"a.bin", "a.npy", "a.txt", "a.safetensors"}) {
+    const std::string path = dir.path(name);
+    const auto size = std::filesystem::file_size(path);
+    const std::unique_ptr<DataSource> source =
+        openOk(path, plan, 1, {.binType = path.ends_with(".bin") ? "i32" : ""});
+    GlobalBatch batch = GlobalBatch::create(plan).take();
+    ASSERT_TRUE(isOk(source->batch(0, batch)));
+    std::filesystem::resize_file(path, 0);
+    EXPECT_TRUE(
+        fails(source->batch(1, batch),
+              {path + ": ends before byte ", fmt::format("expected {} bytes as when it was opened", size)}));
+  }
+}

@@ -256,3 +256,35 @@ TEST(InitWeights, differsBySeed) {
   ASSERT_TRUE(isOk(initWeights(plan, 2, two.arenas())));
   EXPECT_NE(*one.value(plan, 0, plan.parameters[0]), *two.value(plan, 0, plan.parameters[0]));
 }
+
+// How the work is cut and who does it changes no bit.
+TEST(InitWeights, isTheSameFromAnyThreads) {
+  for (const MeshSizes &sizes : kMeshes) {
+    const Plan plan = makePlan(sizes);
+    Memory expected(plan);
+    ASSERT_TRUE(isOk(initWeights(plan, 7, expected.arenas())));
+    const auto ranks = int64_t(expected.arenas().size());
+    const auto onRanks = [ranks](const std::function<void(int64_t)> &work) {
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        work(rank);
+    };
+    Memory found(plan);
+    ASSERT_TRUE(
+        isOk(initWeights(plan, 7, found.arenas(), {.onRanks = onRanks, .threads = 3, .pieceElements = 7})));
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank)].bytes;
+      EXPECT_EQ(std::memcmp(found.arenas()[rank], expected.arenas()[rank], size_t(bytes)), 0)
+          << "rank " << rank;
+    }
+  }
+}
+
+// What is zero already is left alone: memory that is not shows it.
+TEST(InitWeights, leavesZeroMemoryUntouched) {
+  const Plan plan = makePlan({});
+  Memory memory(plan);
+  ASSERT_TRUE(isOk(initWeights(plan, 7, memory.arenas(), {.isZero = true})));
+  const plan::Bucket &bucket = plan.stages[0].buckets[0];
+  EXPECT_EQ(bits(memory.floats(plan, 0, bucket.firstMomentOffset, 1)[0]), 0x7f7f7f7fu);
+  EXPECT_NE(bits(memory.value(plan, 0, plan.parameters[0])[0]), 0x7f7f7f7fu);
+}
