@@ -7,6 +7,12 @@
 
 namespace mgc {
 
+// On the module: every row op is a kernel of its own.
+inline constexpr llvm::StringLiteral kNoFusionAttr = "mg.no_fusion";
+
+// On mg.schedule and in mg.stage's memory: bytes of the largest live set, below which no placement can be.
+inline constexpr llvm::StringLiteral kBoundAttr = "mg.bound";
+
 #define GEN_PASS_DECL
 #include "compiler/Passes.h.inc"
 

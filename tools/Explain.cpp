@@ -68,6 +68,8 @@ void printStage(size_t index, const StageFacts &stage, int64_t chunks) {
       layers, countText(double(stage.parameters)), countText(stage.flops) + (stage.flops < 1000 ? " " : ""),
       100 * stage.idle);
   say(stdout, "  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
+  say(stdout, "  at least {:>12}  = {} bytes live together\n", bytesText(double(stage.leastBytes)),
+      stage.leastBytes);
   for (const auto &[kind, bytes] : stage.memory)
     say(stdout, "    {:<14} {:>12}\n", kind, bytesText(double(bytes)));
   if (stage.traffic.empty())
@@ -100,6 +102,7 @@ nlohmann::json jsonOf(const StageFacts &stage) {
                        {"bytes", one.bytes}});
   return {{"layers", {stage.layersBegin, stage.layersEnd}},
           {"bytes", stage.bytes},
+          {"least_bytes", stage.leastBytes},
           {"memory", memory},
           {"parameters", stage.parameters},
           {"flops", stage.flops},
@@ -142,4 +145,19 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   else
     printText(plan, facts);
   return checkOutput();
+}
+
+void mgc::tools::sayMemory(const plan::Plan &plan) {
+  auto memoryOf = [&](size_t stage) {
+    return std::pair(plan.stages[stage].bytes, plan.stages[stage].leastBytes);
+  };
+  for (size_t first = 0, last = 0; first < plan.stages.size(); first = last + 1) {
+    for (last = first; last + 1 < plan.stages.size() && memoryOf(last + 1) == memoryOf(first);)
+      ++last;
+    auto [bytes, least] = memoryOf(first);
+    std::string stages =
+        first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last);
+    say(stderr, "{}: {} a rank, {} live together at least ({:.2f} % less)\n", stages,
+        bytesText(double(bytes)), bytesText(double(least)), 100.0 * double(bytes - least) / double(bytes));
+  }
 }

@@ -2,11 +2,15 @@
 #pragma once
 
 #include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
 #include "tools/Flags.h"
 
 namespace mgc::tools {
 
 // Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output.
 Status explain(const ExplainFlags &flags);
+
+// To standard error: the bytes of each stage's ranks beside the least that could be; a line for equal neighbours.
+void sayMemory(const plan::Plan &plan);
 
 } // namespace mgc::tools

@@ -65,6 +65,10 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
   app.add_option("--rules", flags.rules,
                  "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
+  app.add_flag_callback(
+         "--no-fusion", [&] { flags.fusion = false; },
+         "Every operation between the products is a kernel of its own")
+      ->disable_flag_override();
   auto *phases = app.add_option_group("Phases");
   phases->add_option("--compile-from", flags.from, "Phase the .mlir is in (default: what it says)")
       ->check(notEmpty());

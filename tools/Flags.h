@@ -11,6 +11,7 @@ struct CompileFlags {
   frontend::LayoutOptions layout;
   std::string rules;          // --rules F: a placement table
   std::string cpu;            // --target-cpu; empty: kernels for every level
+  bool fusion = true;         // --no-fusion
   std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
 };
 

@@ -129,6 +129,7 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
   facts.layersBegin = stage.layersBegin;
   facts.layersEnd = stage.layersEnd;
   facts.bytes = stage.bytes;
+  facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);
   facts.flops = work.flops;
   for (const Region &region : stage.regions) {

@@ -21,6 +21,7 @@ struct Traffic {
 struct StageFacts {
   int64_t layersBegin = 0, layersEnd = 0;
   int64_t bytes = 0;                                   // of a rank's one allocation
+  int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
   int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
   double flops = 0;       // of a rank in a training step

@@ -1,4 +1,5 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
+#include "compiler/Passes.h"
 #include "compiler/Phases.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/schedule/Schedule.h"
@@ -88,14 +89,16 @@ Status compile(const CompileFlags &flags) {
   MGC_ASSIGN(module, importAny(context, flags));
   if (!flags.rules.empty())
     MGC_TRY(frontend::setPlacement(*module, flags.rules));
+  if (!flags.fusion)
+    (*module)->setAttr(kNoFusionAttr, mlir::UnitAttr::get(&context));
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
   EmitOptions options;
   if (!flags.cpu.empty())
     options.cpus = {flags.cpu};
-  if (Result<plan::Plan> plan = emitBundle(*module, flags.output, options); !plan.isOk())
-    return plan.status();
+  MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
+  sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);
   return Status::ok();
 }

@@ -88,6 +88,7 @@ private:
     }
     std::ranges::sort(out_.regions, {}, [](const plan::Region &r) { return std::pair(r.offset, r.bytes); });
     out_.bytes = intIn(memory_, "bytes");
+    out_.leastBytes = intIn(memory_, "bound");
     auto scalars = memory_.getAs<DictionaryAttr>("scalars");
     out_.stepScalarsOffset = intIn(scalars, "step_scalars");
     out_.resultsOffset = intIn(scalars, "results");

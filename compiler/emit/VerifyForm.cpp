@@ -76,7 +76,7 @@ int64_t intIn(DictionaryAttr dictionary, StringRef name) {
 
 bool isComplete(StageOp stage) {
   DictionaryAttr memory = stage.getMemoryAttr();
-  if (!hasInts(memory, {"bytes", "activations", "flow", "frame"}) ||
+  if (!hasInts(memory, {"bytes", "bound", "activations", "flow", "frame"}) ||
       !hasInts(memory.getAs<DictionaryAttr>("scalars"), {"step_scalars", "results", "factor"}))
     return false;
   auto regions = memory.getAs<DictionaryAttr>("regions"), inputs = memory.getAs<DictionaryAttr>("inputs");

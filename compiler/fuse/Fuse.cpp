@@ -13,6 +13,8 @@
 
 #include "llvm/ADT/SetVector.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace mgc {
@@ -80,16 +82,16 @@ void ownYields(TileOp tile) {
 
 void buildKernel(const RowGroup &group) {
   llvm::SetVector<Value> yielded;
-  llvm::DenseSet<Operation *> inside(group.ops.begin(), group.ops.end());
-  for (Operation *op : group.ops)
+  llvm::DenseSet<Operation *> inside(group.begin(), group.end());
+  for (Operation *op : group)
     for (Value result : op->getResults())
       if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user); }))
         yielded.insert(result);
-  OpBuilder builder(group.ops.back());
+  OpBuilder builder(group.back());
   auto kernel =
-      KernelOp::create(builder, group.ops.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
+      KernelOp::create(builder, group.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
   Block &body = kernel.getBody().emplaceBlock();
-  for (Operation *op : group.ops)
+  for (Operation *op : group)
     op->moveBefore(&body, body.end());
   for (auto [i, result] : llvm::enumerate(kernel.getResults())) {
     Value value = yielded[i];
@@ -99,9 +101,79 @@ void buildKernel(const RowGroup &group) {
   YieldOp::create(builder, kernel.getLoc(), yielded.getArrayRef());
 }
 
+// A kernel stands where its last op stood; what uses it and stood before follows it. Of the ops that are ready, the
+// one that stood first comes next; those that are no kernels keep their order.
+class UseOrder {
+public:
+  explicit UseOrder(Block &body) : body_(body) {
+    for (Operation &op : body.without_terminator()) {
+      placeOf_[&op] = ops_.size();
+      ops_.push_back(&op);
+    }
+    waits_.resize(ops_.size());
+    users_.resize(ops_.size());
+    addEdges();
+  }
+
+  void apply() {
+    std::set<size_t> ready;
+    for (size_t place = 0; place < ops_.size(); ++place)
+      if (waits_[place].empty())
+        ready.insert(place);
+    while (!ready.empty()) {
+      size_t place = *ready.begin();
+      ready.erase(ready.begin());
+      ops_[place]->moveBefore(body_.getTerminator());
+      for (size_t user : users_[place]) {
+        waits_[user].erase(place);
+        if (waits_[user].empty())
+          ready.insert(user);
+      }
+    }
+  }
+
+private:
+  void addEdges() {
+    std::optional<size_t> other;
+    for (auto [place, op] : llvm::enumerate(ops_)) {
+      op->walk([&, to = place](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (auto maker = placeOf_.find(operand.getDefiningOp());
+              maker != placeOf_.end() && maker->second != to)
+            addEdge(maker->second, to);
+      });
+      if (isa<KernelOp>(op))
+        continue;
+      if (other)
+        addEdge(*other, place);
+      other = place;
+    }
+  }
+  void addEdge(size_t from, size_t to) {
+    if (waits_[to].insert(from).second)
+      users_[from].push_back(to);
+  }
+
+  Block &body_;
+  std::vector<Operation *> ops_;
+  llvm::DenseMap<Operation *, size_t> placeOf_; // before
+  std::vector<std::set<size_t>> waits_;         // places of what an op needs and is not placed yet
+  std::vector<std::vector<size_t>> users_;
+};
+
+std::vector<RowGroup> eachAlone(Block &body) {
+  std::vector<RowGroup> groups;
+  for (Operation &op : body)
+    if (isa<RowOpInterface>(op))
+      groups.push_back({&op});
+  return groups;
+}
+
 void buildKernels(Block &block) {
-  for (const RowGroup &group : findRowGroups(block))
+  bool alone = block.getParentOp()->getParentOfType<ModuleOp>()->hasAttr(kNoFusionAttr);
+  for (const RowGroup &group : alone ? eachAlone(block) : findRowGroups(block))
     buildKernel(group);
+  UseOrder(block).apply();
 }
 
 struct FusePass : mgc::impl::FuseBase<FusePass> {

@@ -1,98 +1,153 @@
-// See Groups.h. Invariant: an edge between two groups goes from the group whose last op stands earlier to the
-// other; a group is moved down only past ops that do not use it, so the invariant holds and no cycle can
-// arise.
+// See Groups.h. State: a graph whose nodes are groups and the other ops. It has no cycle, and no join makes one: two
+// nodes are joined only when no way leads from one to the other over a third. Each join takes a node away, so it
+// ends.
 #include "compiler/fuse/Groups.h"
+#include "compiler/fuse/KernelCost.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace mgc;
 
 namespace {
 
-// A kernel with more than this many ops compiles slowly and spills registers.
-constexpr size_t kMostOps = 12;
-
-bool isDear(Operation *op) { return cast<RowOpInterface>(op).isDear(); }
-
-// Needs all columns of a row before it has a result: the kernel passes over them again. A row that is looked up
-// is only copied.
-bool reduces(RowOpInterface op, const RowSpace &space) {
-  return space.kind == RowSpace::Kind::rows && !space.columns.empty() && !op.getLookupTable();
-}
-
 class Grouper {
 public:
   explicit Grouper(Block &block) : block_(block) {
-    for (auto [i, op] : llvm::enumerate(block))
-      position_[&op] = i;
+    Operation *other = nullptr;
+    for (Operation &op : block.without_terminator()) {
+      bool isRow = isa<RowOpInterface>(op);
+      nodeOf_[&op] = nodes_.size();
+      nodes_.push_back({{&op}, nullptr, isRow ? *kernelCost({&op}) : 0});
+      if (isRow)
+        continue;
+      if (other) // they keep their order
+        nodes_[nodeOf_[other]].next = &op;
+      other = &op;
+    }
   }
 
-  void add(RowOpInterface op) {
-    RowSpace space = op.getRowSpace();
-    for (size_t g = groups_.size(); g-- > 0;)
-      if (isNear(groups_[g], op)) {
-        auto merged = mergeSpaces(groups_[g].space, space);
-        if (merged && mayJoin(g, op, space)) {
-          groups_[g].space = *merged;
-          groups_[g].ops.push_back(op);
-          groupOf_[op] = g;
-          return;
-        }
-      }
-    groupOf_[op] = groups_.size();
-    groups_.push_back({space, {op}});
+  std::vector<RowGroup> run() {
+    findPairs();
+    while (joinBestPair())
+      ;
+    std::vector<RowGroup> groups;
+    for (Node &node : nodes_)
+      if (!node.ops.empty() && isa<RowOpInterface>(node.ops.front()))
+        groups.push_back(std::move(node.ops));
+    return groups;
   }
-
-  std::vector<RowGroup> take() { return std::move(groups_); }
 
 private:
-  // Makes or reads an operand of the op that is large enough to matter.
-  bool isNear(const RowGroup &group, Operation *op) {
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      return llvm::any_of(group.ops, [&](Operation *other) {
-        return operand.getDefiningOp() == other ||
-               (tensorOf(operand).getRank() >= 2 && llvm::is_contained(other->getOperands(), operand));
-      });
-    });
+  struct Node {
+    RowGroup ops;              // empty: joined to another
+    Operation *next = nullptr; // of an op that is no row op: the one that stays behind it
+    double cost = 0;
+  };
+  using Pair = std::pair<size_t, size_t>; // of nodes, the smaller first
+
+  // Nodes of row ops that share a value: one makes what the other reads, or both read it.
+  void findPairs() {
+    llvm::DenseMap<Value, llvm::SmallVector<size_t, 4>> touching;
+    for (Operation &op : block_.without_terminator()) {
+      if (!isa<RowOpInterface>(op))
+        continue;
+      auto touch = [&](Value value) {
+        for (size_t known : touching[value])
+          addPair(known, nodeOf_[&op]);
+        touching[value].push_back(nodeOf_[&op]);
+      };
+      llvm::for_each(op.getOperands(), touch);
+      llvm::for_each(op.getResults(), touch);
+    }
   }
 
-  bool mayJoin(size_t g, RowOpInterface op, const RowSpace &space) {
-    RowGroup &group = groups_[g];
-    if (group.ops.size() >= kMostOps || (reduces(op, space) && llvm::any_of(group.ops, isDear)))
-      return false;
-    Value table = op.getLookupTable();
-    auto isIn = [&](Operation *other) {
-      auto it = groupOf_.find(other);
-      return it != groupOf_.end() && it->second == g;
+  void addPair(size_t a, size_t b) {
+    if (a != b)
+      savings_.try_emplace({std::min(a, b), std::max(a, b)}, saving(a, b));
+  }
+
+  RowGroup joined(size_t a, size_t b) const {
+    RowGroup ops = nodes_[a].ops;
+    ops.append(nodes_[b].ops);
+    llvm::sort(ops, [](Operation *x, Operation *y) { return x->isBeforeInBlock(y); });
+    return ops;
+  }
+
+  double saving(size_t a, size_t b) const {
+    std::optional<double> cost = kernelCost(joined(a, b));
+    return cost ? nodes_[a].cost + nodes_[b].cost - *cost : 0;
+  }
+
+  bool joinBestPair() {
+    while (true) {
+      auto best = llvm::max_element(savings_, [](auto &x, auto &y) { return x.second < y.second; });
+      if (best == savings_.end() || best->second <= 0)
+        return false;
+      auto [a, b] = best->first;
+      savings_.erase(best); // what a cycle forbids now, it forbids after more joins too
+      if (leadsAround(a, b) || leadsAround(b, a))
+        continue;
+      join(a, b);
+      return true;
+    }
+  }
+
+  void join(size_t a, size_t b) {
+    nodes_[a].ops = joined(a, b);
+    nodes_[a].cost = *kernelCost(nodes_[a].ops);
+    nodes_[b] = {};
+    for (Operation *op : nodes_[a].ops)
+      nodeOf_[op] = a;
+    std::vector<Pair> stale;
+    for (auto &[pair, saving] : savings_)
+      if (pair.first == a || pair.first == b || pair.second == a || pair.second == b)
+        stale.push_back(pair);
+    for (Pair pair : stale)
+      savings_.erase(pair);
+    for (auto [x, y] : stale)
+      addPair(x == b ? a : x, y == b ? a : y);
+  }
+
+  // Whether a way leads from one node to the other over a third.
+  bool leadsAround(size_t from, size_t to) const {
+    llvm::BitVector seen(nodes_.size());
+    llvm::SmallVector<size_t> open;
+    auto visit = [&](size_t node) {
+      if (!seen.test(node))
+        open.push_back(node);
+      seen.set(node);
     };
-    if (table && table.getDefiningOp() && isIn(table.getDefiningOp()))
-      return false;
-    if (group.space.kind == RowSpace::Kind::columns) // sums over rows are known only after the kernel
-      for (Value operand : op->getOperands())
-        if (operand.getDefiningOp() && isIn(operand.getDefiningOp()))
-          return false;
-    return llvm::all_of(group.ops, [&](Operation *member) {
-      return llvm::all_of(member->getUsers(), [&](Operation *user) {
-        return user == op || isIn(user) || positionOf(user) > position_.lookup(op);
-      });
+    forEachSuccessor(from, [&](size_t node) {
+      if (node != to)
+        visit(node);
     });
+    while (!open.empty() && !seen.test(to))
+      forEachSuccessor(open.pop_back_val(), visit);
+    return seen.test(to);
   }
 
-  // Of the op of the block that holds the user.
-  size_t positionOf(Operation *user) { return position_.lookup(block_.findAncestorOpInBlock(*user)); }
+  template <typename Visit> void forEachSuccessor(size_t node, Visit visit) const {
+    auto visitOp = [&](Operation *op) {
+      auto successor = nodeOf_.find(block_.findAncestorOpInBlock(*op)); // not the terminator
+      if (successor != nodeOf_.end() && successor->second != node)
+        visit(successor->second);
+    };
+    for (Operation *op : nodes_[node].ops)
+      llvm::for_each(op->getUsers(), visitOp);
+    if (nodes_[node].next)
+      visitOp(nodes_[node].next);
+  }
 
   Block &block_;
-  llvm::DenseMap<Operation *, size_t> position_, groupOf_;
-  std::vector<RowGroup> groups_;
+  std::vector<Node> nodes_;
+  llvm::DenseMap<Operation *, size_t> nodeOf_;
+  std::map<Pair, double> savings_; // bytes; of pairs that share a value
 };
 
 } // namespace
 
-std::vector<RowGroup> mgc::findRowGroups(Block &block) {
-  Grouper grouper(block);
-  for (Operation &op : block)
-    if (auto row = dyn_cast<RowOpInterface>(op))
-      grouper.add(row);
-  return grouper.take();
-}
+std::vector<RowGroup> mgc::findRowGroups(Block &block) { return Grouper(block).run(); }

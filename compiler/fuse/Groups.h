@@ -1,5 +1,5 @@
-// Which row ops of a function become one kernel. In: a block of local ops. Out: groups of row ops, each of
-// which may stand at the position of its last op. Decides; changes nothing.
+// Which row ops of a function become one kernel. In: a block of local ops. Out: groups of row ops. Decides;
+// changes nothing.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -8,14 +8,11 @@
 
 namespace mgc {
 
-struct RowGroup {
-  RowSpace space;
-  llvm::SmallVector<mlir::Operation *> ops; // in order of the block
-};
+using RowGroup = llvm::SmallVector<mlir::Operation *>; // in order of the block
 
-// Every row op is in one group. An op joins a group that makes or reads one of its operands when their spaces
-// merge, no other op between uses what the group makes, and nothing dear would be computed once per pass over
-// the columns.
+// Every row op is in one group. Groups are joined, the pair that saves most first, until no pair saves: see
+// KernelCost. The other ops keep their order among each other, and there is an order of groups and other ops
+// in which every value is made before it is used.
 std::vector<RowGroup> findRowGroups(mlir::Block &block);
 
 } // namespace mgc

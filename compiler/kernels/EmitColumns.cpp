@@ -1,4 +1,5 @@
-// Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables).
+// Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
+// stored element by element on the way.
 //
 //   zero the results of [begin, end) that do not accumulate
 //   for chunk of rows, in order:                  its pages and prefetched lines serve neighbouring blocks
@@ -6,6 +7,7 @@
 //       for row in the chunk, in order:
 //         sum[vector] += node[row, vector]        vectors of the block are independent accumulators
 //         table[index[row], vector] += node[row, vector]
+//         out[row, vector] = node[row, vector]
 //       result[block] += sum
 #include "compiler/kernels/Emit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -97,13 +99,17 @@ KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vect
   Values sums(carried);
   for (const RowGraph::Effect &effect : graph_.effects())
     prepare(effect.node);
+  for (Lanes &lanes : vectors) // all values first: a store may be in place
+    for (const RowGraph::Effect &effect : graph_.effects())
+      vectorOf(effect.node, lanes);
   size_t next = 0;
   for (const RowGraph::Effect &effect : graph_.effects()) {
     Place place = rowPlace(effect.operand, effect.at);
+    bool adds = graph_[effect.operand].access == Access::accumulate;
     for (Lanes &lanes : vectors) {
       Value value = vectorOf(effect.node, lanes);
-      if (effect.kind == EffectKind::addAt)
-        storeVectorAt(effect, place, value, lanes, true);
+      if (effect.kind != EffectKind::sumOverRows)
+        storeVectorAt(effect, place, value, lanes, adds);
       else {
         sums[next] = combine(Reduction::sum, sums[next], value);
         ++next;

@@ -13,7 +13,6 @@ using namespace mlir;
 
 namespace {
 constexpr double kRoundMagic = 12582912.0; // 1.5 * 2^23: adding it rounds to an integer, kept in the low bits
-constexpr int64_t kRoundMagicBits = 0x4B400000;
 constexpr double kLn2High = 0x1.62e43p-1, kLn2Low = -0x1.05c61p-29;
 
 // Short spelling of arith ops on f32 and i32 values of one shape.
@@ -57,8 +56,6 @@ struct Ops {
       sum = fma(sum, x, f(coefficient));
     return sum;
   }
-  // x * 2^n for |n| <= 126, n in i32.
-  Value scaleByPowerOfTwo(Value x, Value n) const { return mul(x, fromBits(shiftLeft(addI(n, i(127)), 23))); }
 };
 } // namespace
 
@@ -80,20 +77,20 @@ Value emitI32(OpBuilder &b, Location loc, int64_t value, Type like) {
   return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, Attribute(attribute)));
 }
 
-// x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r). The scale comes in two halves, so that results down
-// to the smallest subnormal and up to infinity round correctly.
+// x = 2 h ln 2 + r, |r| <= ln 2; exp(x) = 2^h 2^h exp(r). The scale comes in two halves, so that results down
+// to the smallest subnormal and up to infinity round correctly; that both are 2^h makes it two operations.
 Value emitExp(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value bounded = o.atLeast(o.atMost(x, 89), -104);
-  Value shifted = o.fma(bounded, o.f(0x1.715476p+0), o.f(kRoundMagic));
-  Value n = o.sub(shifted, o.f(kRoundMagic));
-  Value r = o.fma(n, o.f(-kLn2Low), o.fma(n, o.f(-kLn2High), bounded));
-  Value tail =
-      o.polynomial(r, {5.000000000e-01, 1.666657494e-01, 4.166655205e-02, 8.363519049e-03, 1.392660830e-03});
+  Value magic = o.f(kRoundMagic + 127); // leaves the biased exponent of 2^h in the low bits
+  Value shifted = o.fma(bounded, o.f(0x1.715476p-1), magic);
+  Value h = o.sub(shifted, magic);
+  Value r = o.fma(h, o.f(-2 * kLn2Low), o.fma(h, o.f(-2 * kLn2High), bounded));
+  Value tail = o.polynomial(r, {5.000003455e-01, 1.666661431e-01, 4.166127845e-02, 8.336097522e-03,
+                                1.410426535e-03, 1.961185553e-04});
   Value result = o.add(o.fma(o.mul(r, r), tail, r), o.f(1));
-  Value exponent = o.subI(o.bits(shifted), o.i(kRoundMagicBits));
-  Value half = o.shiftRight(exponent, 1);
-  return o.scaleByPowerOfTwo(o.scaleByPowerOfTwo(result, half), o.subI(exponent, half));
+  Value half = o.fromBits(o.shiftLeft(o.bits(shifted), 23));
+  return o.mul(o.mul(result, half), half);
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(x) = e ln 2 + log(1 + (m - 1)).

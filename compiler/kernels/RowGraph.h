@@ -95,8 +95,8 @@ public:
   // dim in it the node is a per-row value; else it has all column dims.
   void store(Operand operand, Node node, std::vector<At> at = {});
   // operand[columns] = sum of node over all rows, in a fixed order (or += for Access::accumulate). It has all
-  // column dims and no row dim. A graph with this or addAt has no other kind of store and no row reduction;
-  // its range counts blocks of columns.
+  // column dims and no row dim. A graph with this or addAt stores nothing per row and has no row reduction; its
+  // range counts blocks of columns.
   void storeSumOverRows(Operand operand, Node node);
   // table[at.., columns] += node for each row in order; the table has all column dims and no row dim, is
   // Access::accumulate, and one `at` index is a per-row i32 node.

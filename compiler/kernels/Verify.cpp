@@ -171,14 +171,14 @@ private:
   }
 
   void checkStore(const std::string &where, const RowGraph::Effect &effect) {
-    if (graph_.isColumnKernel())
-      fail("{}: a store per row in a kernel that sums over rows; expected two kernels", where);
     for (const At &at : effect.at)
       if (graph_[at.dim].kind != DimKind::indexed || at.index.index() == 1)
         fail("{}: a store at dim {}; expected constant positions of indexed dims only", where, at.dim.id);
     if (count(DimKind::row, effect.operand) != count(DimKind::row))
       fail("{}: operand {} lacks a row dim; expected all", where, effect.operand.id);
     int columns = count(DimKind::column, effect.operand);
+    if (columns == 0 && graph_.isColumnKernel())
+      fail("{}: a value per row in a kernel that sums over rows; expected two kernels", where);
     if (columns != 0 && columns != count(DimKind::column))
       fail("{}: operand {} has {} of {} column dims; expected all or none", where, effect.operand.id, columns,
            count(DimKind::column));

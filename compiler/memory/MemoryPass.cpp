@@ -77,6 +77,7 @@ public:
     region("frame", [&] { placeFrame(); });
     memory_.append("regions", regions_.getDictionary(builder_.getContext()));
     memory_.append("bytes", number(end_));
+    memory_.append("bound", number(lowerBound(schedules.front())));
     stage_.setMemoryAttr(memory_.getDictionary(builder_.getContext()));
     return inputs;
   }
@@ -153,19 +154,34 @@ private:
     return success();
   }
 
-  // Gradients that flow between instances, then the largest frame.
-  void placeFrame() {
-    int64_t flow = 0, frame = 0;
+  // What the stage would take if the buffers of its area and of its frame were placed without any loss.
+  int64_t lowerBound(ScheduleOp schedule) {
+    auto recorded = schedule->getAttrOfType<IntegerAttr>(kBoundAttr); // a schedule written by hand has none
+    int64_t area = recorded ? recorded.getInt() : schedule.getBytes();
+    auto frame = [&](func::FuncOp function) { return memory::lowerBound(frameOf(function).buffers); };
+    return end_ - aligned(schedule.getBytes()) - aligned(largestFrame(frameBytes)) + aligned(area) +
+           aligned(largestFrame(frame));
+  }
+
+  // Over the functions that the stage runs.
+  template <typename Bytes> int64_t largestFrame(Bytes bytes) {
+    int64_t most = 0;
     for (FlatSymbolRefAttr name : {stage_.getBeginAttr(), stage_.getReduceAttr(), stage_.getUpdateAttr()})
-      frame = std::max(frame, frameBytes(symbols_.lookup<func::FuncOp>(name.getValue())));
-    for (const ChunkLayout &chunk : chunks_) {
-      flow = std::max(flow, chunk.flowBytes());
+      most = std::max(most, bytes(symbols_.lookup<func::FuncOp>(name.getValue())));
+    for (const ChunkLayout &chunk : chunks_)
       for (const ModelBlock *block : chunk.blocks())
         for (const BlockFunction *function : block->functions())
-          frame = std::max(frame, frameBytes(function->function));
-    }
+          most = std::max(most, bytes(function->function));
+    return most;
+  }
+
+  // Gradients that flow between instances, then the largest frame.
+  void placeFrame() {
+    int64_t flow = 0;
+    for (const ChunkLayout &chunk : chunks_)
+      flow = std::max(flow, chunk.flowBytes());
     memory_.append("flow", number(take(flow)));
-    memory_.append("frame", number(take(frame)));
+    memory_.append("frame", number(take(largestFrame(frameBytes))));
   }
 
   StageOp stage_;

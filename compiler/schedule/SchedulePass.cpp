@@ -10,6 +10,7 @@
 // Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations. The
 // form's verifier proves the result (compiler/emit/VerifyForm.h).
 #include "compiler/Passes.h"
+#include "compiler/memory/Memory.h"
 #include "compiler/schedule/ScheduleForm.h"
 
 using namespace mlir;
@@ -45,6 +46,10 @@ private:
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPointToEnd(&stage.getBody().front());
     auto op = ScheduleOp::create(builder_, stage.getLoc(), schedule.bytes);
+    std::vector<memory::Buffer> lifetimes;
+    for (const schedule::Buffer &buffer : schedule.buffers)
+      lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
+    op->setAttr(kBoundAttr, builder_.getI64IntegerAttr(memory::lowerBound(lifetimes)));
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const schedule::Step &step : schedule.steps)
       emit(op.getLoc(), schedule, step);

@@ -63,6 +63,10 @@ static std::optional<RowSpace> fit(const RowSpace &fixed, const RowSpace &elemen
 std::optional<RowSpace> mgc::mergeSpaces(const RowSpace &a, const RowSpace &b) {
   if (a.kind == Kind::alone || b.kind == Kind::alone)
     return std::nullopt;
+  if (a.kind == Kind::columns && b.kind == Kind::elementwise)
+    return allDims(a) == allDims(b) ? std::optional(a) : std::nullopt;
+  if (a.kind == Kind::elementwise && b.kind == Kind::columns)
+    return mergeSpaces(b, a);
   if (a.kind == Kind::columns || b.kind == Kind::columns)
     return a == b ? std::optional(a) : std::nullopt;
   if (a.kind == Kind::rows && b.kind == Kind::rows) {

@@ -240,6 +240,7 @@ template <typename V> void fields(V &v, Of<Region>) {
 
 template <typename V> void fields(V &v, Of<StagePlan>) {
   v.required("bytes", &StagePlan::bytes);
+  v.required("leastBytes", &StagePlan::leastBytes);
   v.required("stepScalarsOffset", &StagePlan::stepScalarsOffset);
   v.required("resultsOffset", &StagePlan::resultsOffset);
   v.required("layersBegin", &StagePlan::layersBegin);

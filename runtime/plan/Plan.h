@@ -272,7 +272,8 @@ struct StagePlan {
   std::vector<ScheduleStep> schedule; // one training step
   std::vector<Input> inputs;
   std::vector<Region> regions;
-  int64_t bytes = 0; // the allocation
+  int64_t bytes = 0;      // the allocation
+  int64_t leastBytes = 0; // below which no placement can be, for people: the largest set that lives together
   // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
   // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: loss_sum, tokens, grad_norm.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;

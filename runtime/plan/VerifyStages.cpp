@@ -40,6 +40,9 @@ static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &s
   }
   checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes",
                            covered, stage.bytes);
+  checks.violations.expect(
+      stage.leastBytes >= 0 && stage.leastBytes <= stage.bytes, stagePlace.field("leastBytes"),
+      "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
 }
 
 static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place) {

@@ -128,6 +128,7 @@ def check_layout(options, golden, layout, folder):
     plan = os.path.join(folder, "plan")
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
     compile_command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
+                       *(["--no-fusion"] if options.no_fusion else []),
                        "-o", plan]
     error = execute([str(word) for word in compile_command], folder, "mgc", options.timeout)
     error = error or run_training(options, golden, plan, folder, ["--threads", 1, "--poison"])
@@ -177,6 +178,7 @@ def parse_arguments():
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
+    parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")

@@ -31,6 +31,33 @@ TEST(ColumnKernels, BiasGradientAccumulates) {
   }
 }
 
+// What is summed may be stored on the way, in place too: an activation's gradient and the bias's.
+TEST(ColumnKernels, StoresElementByElementBesideItsSums) {
+  const int64_t rows = 37;
+  std::vector<NamedGraph> graphs;
+  const std::vector<int64_t> widths = {5, 64, 200};
+  for (int64_t h : widths) {
+    RowGraph g;
+    Dim R = g.addDim(DimKind::row, rows), H = g.addDim(DimKind::column, h);
+    Node dy = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+    Node dx = scale(g, mul(g, dy, g.load(g.addOperand(Element::f32, Access::in, {R, H}))), 3);
+    g.store(g.addOperand(Element::f32, Access::out, {R, H}), dx);
+    g.storeSumOverRows(g.addOperand(Element::f32, Access::accumulate, {H}), dx);
+    graphs.push_back({fmt::format("k{}", h), g});
+  }
+  Library library(graphs);
+  for (size_t number = 0; number < widths.size(); ++number) {
+    int64_t h = widths[number];
+    Buffer dy(randomFloats(rows * h, 1)), x(randomFloats(rows * h, 2)), dx(rows * h), sum(h, 2);
+    std::vector<double> expected(rows * h), expectedSum(h, 2);
+    for (int64_t i = 0; i < rows * h; ++i)
+      expectedSum[i % h] += expected[i] = 3.0 * dy[i] * x[i];
+    library.run(number, {&dy, &x, &dx, &sum});
+    expectClose(dx, expected, 1e-6);
+    expectClose(sum, expectedSum, 1e-5);
+  }
+}
+
 // Layer norm's dgamma and dbeta from saved statistics, over more rows than one chunk; two sums share a pass.
 TEST(ColumnKernels, NormWeightGradient) {
   const int64_t rows = 1000;

@@ -22,9 +22,9 @@ struct Small {
 
 TEST(Refusals, MixedRowAndColumnResults) {
   Small t;
-  t.g.store(t.y, t.g.load(t.x));
+  t.g.store(t.row, t.g.constant(1));
   t.g.storeSumOverRows(t.column, t.g.load(t.x));
-  EXPECT_EQ(errorOf(t.g), "effect 0: a store per row in a kernel that sums over rows; expected two kernels");
+  EXPECT_EQ(errorOf(t.g), "effect 0: a value per row in a kernel that sums over rows; expected two kernels");
   Small u;
   Node sum = u.g.reduce(Reduction::sum, u.g.load(u.x));
   u.g.storeSumOverRows(u.column, mul(u.g, u.g.load(u.x), sum));

@@ -8,6 +8,9 @@
 !h = tensor<8xf32, #mg.layout<h>>
 !w = tensor<8x16xf32, #mg.layout<h, f>>
 !v = tensor<16x8xf32, #mg.layout<v, h>>
+!X = tensor<512x2x768xf32, #mg.layout<s, b, h>>
+!SB = tensor<512x2xf32, #mg.layout<s, b>>
+!H = tensor<768xf32, #mg.layout<h>>
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>} {
 
@@ -27,14 +30,25 @@ func.func @norm.forward(%x: !x, %y: !x, %g: !h {mg.param = {tensor = "g"}}, %w: 
   return %0, %3 : !x, !f
 }
 
-// A dear function is not computed once per pass of a norm: two kernels.
+// A dear function would be computed once per pass of a norm, which takes longer than its result moves: two kernels.
 // CHECK-LABEL: func.func @dear.forward(
 // CHECK:         mg.kernel {
 // CHECK-NEXT:      mg.silu
 // CHECK-NEXT:      mg.yield
 // CHECK:         mg.kernel {
 // CHECK-NEXT:      mg.rms_norm
-func.func @dear.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attributes {mg.block = "dear", mg.pass = "forward"} {
+func.func @dear.forward(%x: !X, %g: !H {mg.param = {tensor = "g"}}) -> !X attributes {mg.block = "dear", mg.pass = "forward"} {
+  %0 = mg.silu %x : (!X) -> !X
+  %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!X, !H) -> (!X, !SB)
+  return %1 : !X
+}
+
+// Where little is moved and computed, the start of a kernel is what costs.
+// CHECK-LABEL: func.func @small.forward(
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.silu
+// CHECK-NEXT:      mg.rms_norm
+func.func @small.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attributes {mg.block = "small", mg.pass = "forward"} {
   %0 = mg.silu %x : (!x) -> !x
   %1, %2 = mg.rms_norm %0, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
   return %1 : !x
@@ -47,10 +61,10 @@ func.func @dear.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}) -> !x attrib
 // CHECK-NEXT:      mg.yield
 // CHECK:         mg.kernel {
 // CHECK-NEXT:      mg.rms_norm_grad
-func.func @dear_gradient.forward(%x: !x, %g: !h {mg.param = {tensor = "g"}}, %r: !sb, %dy: !x) -> !x attributes {mg.block = "dear_gradient", mg.pass = "forward"} {
-  %0 = mg.gelu_grad %x, %dy {form = "tanh"} : (!x, !x) -> !x
-  %1 = mg.rms_norm_grad %x, %g, %r, %0 : (!x, !h, !sb, !x) -> !x
-  return %1 : !x
+func.func @dear_gradient.forward(%x: !X, %z: !X, %g: !H {mg.param = {tensor = "g"}}, %r: !SB, %dy: !X) -> !X attributes {mg.block = "dear_gradient", mg.pass = "forward"} {
+  %0 = mg.gelu_grad %z, %dy {form = "tanh"} : (!X, !X) -> !X
+  %1 = mg.rms_norm_grad %x, %g, %r, %0 : (!X, !H, !SB, !X) -> !X
+  return %1 : !X
 }
 
 // Places that depend on data are read once the table is in memory; rows that are looked up do not make dear work double.
@@ -86,33 +100,66 @@ func.func @collective.forward(%x: !x) -> !x attributes {mg.block = "collective",
   return %2 : !x
 }
 
-// Sums over rows with one reader of dy are one kernel, and never one with what works row by row.
+// Sums over rows, and what is done element by element on the way to them, are one kernel, but never one with what
+// works row by row.
 // CHECK-LABEL: func.func @sums.forward(
 // CHECK:         mg.kernel {
-// CHECK-NEXT:      mg.sum
+// CHECK-NEXT:      %[[DX:.*]] = mg.silu
+// CHECK-NEXT:      mg.sum %[[DX]]
 // CHECK-NEXT:      mg.rms_norm_weight_grad
 // CHECK-NEXT:      mg.yield
 // CHECK:         mg.kernel {
-// CHECK-NEXT:      mg.silu
-func.func @sums.forward(%x: !x, %dy: !x, %r: !sb) -> (!h, !h, !x) attributes {mg.block = "sums", mg.pass = "forward"} {
-  %0 = mg.sum %dy : (!x) -> !h
-  %1 = mg.rms_norm_weight_grad %x, %r, %dy : (!x, !sb, !x) -> !h
-  %2 = mg.silu %dy : (!x) -> !x
-  return %0, %1, %2 : !h, !h, !x
+// CHECK-NEXT:      mg.rms_norm
+func.func @sums.forward(%x: !x, %dy: !x, %r: !sb, %g: !h) -> (!h, !h, !x, !x) attributes {mg.block = "sums", mg.pass = "forward"} {
+  %0 = mg.silu %dy : (!x) -> !x
+  %1 = mg.sum %0 : (!x) -> !h
+  %2 = mg.rms_norm_weight_grad %x, %r, %dy : (!x, !sb, !x) -> !h
+  %3, %4 = mg.rms_norm %dy, %g {epsilon = 1.0e-5 : f64} : (!x, !h) -> (!x, !sb)
+  return %1, %2, %0, %3 : !h, !h, !x, !x
+}
+
+// A sum over rows is known only after its kernel.
+// CHECK-LABEL: func.func @total.forward(
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.sum
+// CHECK-NEXT:      mg.yield
+// CHECK:         mg.kernel {
+// CHECK-NEXT:      mg.add
+func.func @total.forward(%x: !x) -> !x attributes {mg.block = "total", mg.pass = "forward"} {
+  %0 = mg.sum %x : (!x) -> !h
+  %1 = mg.add %x, %0 : (!x, !h) -> !x
+  return %1 : !x
+}
+
+// Ops that stand apart are one kernel where that is legal: what uses it and stood between follows it.
+// CHECK-LABEL: func.func @apart.forward(
+// CHECK:         %[[Q:.*]] = mg.einsum %{{.*}}, %[[W:.*]] :
+// CHECK:         %[[K:.*]]:2 = mg.kernel {
+// CHECK-NEXT:      mg.add
+// CHECK-NEXT:      mg.accumulate
+// CHECK-NEXT:      mg.yield
+// CHECK:         mg.einsum %[[K]]#0, %[[W]]
+// CHECK:         return
+func.func @apart.forward(%x: !X, %y: !X, %w: tensor<768x16xf32, #mg.layout<h, f>> {mg.param = {tensor = "w"}})
+    -> (tensor<512x2x16xf32, #mg.layout<s, b, f>>, tensor<512x2x16xf32, #mg.layout<s, b, f>>, !X)
+    attributes {mg.block = "apart", mg.pass = "forward"} {
+  %1 = mg.einsum %x, %w : (!X, tensor<768x16xf32, #mg.layout<h, f>>) -> tensor<512x2x16xf32, #mg.layout<s, b, f>>
+  %0 = mg.add %x, %y : (!X, !X) -> !X
+  %2 = mg.einsum %0, %w : (!X, tensor<768x16xf32, #mg.layout<h, f>>) -> tensor<512x2x16xf32, #mg.layout<s, b, f>>
+  %3 = mg.accumulate %y, %0 {signs = array<i64: 1, -1>} : (!X, !X) -> !X
+  return %1, %2, %3 : tensor<512x2x16xf32, #mg.layout<s, b, f>>, tensor<512x2x16xf32, #mg.layout<s, b, f>>, !X
 }
 
 // An activation that is saved is kept anyway; one that is returned twice, and an argument that is returned, is copied;
 // a renamed value shares its memory and is not.
 // CHECK-LABEL: func.func @owners.forward(
 // CHECK-SAME:    %[[X:.*]]: tensor<4x2x8xf32
-// CHECK:         %[[Y:.*]] = mg.kernel
-// CHECK-NEXT:      mg.silu
-// CHECK:         %[[T:.*]] = mg.rename %[[Y]]
-// CHECK:         %[[C:.*]] = mg.kernel
+// CHECK:         %[[K:.*]]:3 = mg.kernel
+// CHECK-NEXT:      %[[Y:.*]] = mg.silu
 // CHECK-NEXT:      mg.accumulate %[[X]]
-// CHECK:         %[[D:.*]] = mg.kernel
 // CHECK-NEXT:      mg.accumulate %[[Y]]
-// CHECK:         return %[[C]], %[[X]], %[[T]], %[[D]]
+// CHECK:         %[[T:.*]] = mg.rename %[[K]]#0
+// CHECK:         return %[[K]]#1, %[[X]], %[[T]], %[[K]]#2
 func.func @owners.forward(%x: !x) -> (!x, !x {mg.result = "saved"}, !t {mg.result = "saved"}, !x {mg.result = "saved"})
     attributes {mg.block = "owners", mg.pass = "forward"} {
   %0 = mg.silu %x : (!x) -> !x

@@ -156,6 +156,7 @@ StagePlan makeStage(int64_t stage) {
   plan.regions = makeRegions();
   plan.inputs = makeInputs(stage);
   plan.bytes = 3200;
+  plan.leastBytes = 3136;
   plan.stepScalarsOffset = 3136;
   plan.resultsOffset = 3168;
   plan.layersBegin = stage;
