@@ -1,6 +1,7 @@
 // Greedy placement: buffers in a fixed order, each into the tightest gap between the placed buffers that live
 // with it. Several orders are tried and the lowest peak is kept: by size (TFLite's greedy-by-size), which
-// wins when sizes differ, and by begin, which is optimal when all sizes are equal (interval colouring).
+// wins when sizes differ, and by begin, which is optimal when all sizes are equal (interval colouring). Where both
+// stay above the lower bound, what reached the peak is placed earlier, again and again.
 #include "compiler/memory/Memory.h"
 
 #include "runtime/base/Checked.h"
@@ -98,6 +99,21 @@ Assignment place(const std::vector<Buffer> &buffers, const std::vector<size_t> &
   return result;
 }
 
+// Places anew with what lies at the peak of the last placement before all else: what comes early lies low. As often as
+// about 2^21 steps of findGap allow.
+void improve(const std::vector<Buffer> &buffers, std::vector<size_t> order, int64_t bound, Assignment &best) {
+  const int64_t pairs = std::max<int64_t>(1, int64_t(buffers.size()) * int64_t(buffers.size()));
+  const int64_t rounds = std::min<int64_t>(200, (1 << 21) / pairs);
+  for (int64_t round = 0; round < rounds && best.peak > bound; ++round) {
+    Assignment last = place(buffers, order, INT64_MAX);
+    if (last.peak < best.peak)
+      best = last;
+    std::stable_partition(order.begin(), order.end(), [&](size_t i) {
+      return isPlaced(buffers[i]) && last.offsets[i] + rounded(buffers[i].size) == last.peak;
+    });
+  }
+}
+
 // Indices sorted by the keys in turn, then by index, so that the result depends on nothing else.
 using Key = std::function<std::pair<int64_t, int64_t>(const Buffer &)>;
 std::vector<size_t> sorted(const std::vector<Buffer> &buffers, const Key &key) {
@@ -115,20 +131,21 @@ std::vector<size_t> sorted(const std::vector<Buffer> &buffers, const Key &key) {
 
 Result<Assignment> solve(const std::vector<Buffer> &buffers) {
   MGC_TRY(check(buffers));
-  const Key keys[] = {
-      [](const Buffer &b) { return std::pair(-b.size, b.begin); },
-      [](const Buffer &b) { return std::pair(b.begin, -b.size); },
-  };
+  const Key bySize = [](const Buffer &b) { return std::pair(-b.size, b.begin); };
+  const Key byBegin = [](const Buffer &b) { return std::pair(b.begin, -b.size); };
+  const Key byLife = [](const Buffer &b) { return std::pair(b.begin - b.end, -b.size); };
   int64_t bound = lowerBound(buffers);
   Assignment best;
-  for (const Key &key : keys) {
+  for (const Key &key : {bySize, byBegin}) {
     int64_t limit = best.offsets.empty() ? INT64_MAX : best.peak;
     Assignment found = place(buffers, sorted(buffers, key), limit);
     if (found.peak < limit)
       best = std::move(found);
     if (best.peak == bound)
-      break;
+      return best;
   }
+  for (const Key &key : {bySize, byBegin, byLife})
+    improve(buffers, sorted(buffers, key), bound, best);
   return best;
 }
 

@@ -64,8 +64,8 @@ TEST(Memory, RandomSweepIsValidAndNearTheLowerBound) {
   RecordProperty("meanRatio", std::to_string(sum / double(cases)));
   std::printf("peak / lower bound over %ld cases: mean %.4f, worst %.4f\n", long(cases), sum / double(cases),
               worst);
-  EXPECT_LT(sum / double(cases), 1.05);
-  EXPECT_LT(worst, 1.35);
+  EXPECT_LT(sum / double(cases), 1.003);
+  EXPECT_LT(worst, 1.14);
 }
 
 TEST(Memory, FiveThousandBuffersAreFast) {
