@@ -58,26 +58,30 @@ constexpr uint64_t hashName(std::string_view name) {
 
 namespace detail {
 
-// Four independent standard normals from four words: Box-Muller, twice. Uniforms lie at the middle of 2^32
-// cells, so that the logarithm is finite and no value is beyond 6.77.
+inline constexpr double kTurn = 6.283185307179586476925;
+
+// At the middle of 2^32 cells of (0, 1), so that the logarithm is finite and no normal is beyond 6.77.
+constexpr double uniform(uint32_t word) { return (word + 0.5) * (1.0 / 4294967296.0); }
+
+// Four independent standard normals from four words: Box-Muller, twice.
 inline std::array<double, 4> boxMuller(PhiloxWords words) {
-  constexpr double cell = 1.0 / 4294967296.0, turn = 6.283185307179586476925;
   std::array<double, 4> normals;
   for (int pair = 0; pair < 2; ++pair) {
-    const double radius = std::sqrt(-2.0 * std::log((words[2 * pair] + 0.5) * cell));
-    const double angle = turn * ((words[2 * pair + 1] + 0.5) * cell);
-    double sine, cosine;
-    ::sincos(angle, &sine, &cosine); // the same bits as apart
-    normals[2 * pair] = radius * cosine;
-    normals[2 * pair + 1] = radius * sine;
+    const double radius = std::sqrt(-2.0 * std::log(uniform(words[2 * pair])));
+    const double angle = kTurn * uniform(words[2 * pair + 1]);
+    normals[2 * pair] = radius * std::cos(angle);
+    normals[2 * pair + 1] = radius * std::sin(angle);
   }
   return normals;
 }
 
+constexpr PhiloxWords normalWords(uint64_t seed, uint64_t nameHash, uint64_t block) {
+  return philox({lowWord(block), highWord(block), lowWord(nameHash), highWord(nameHash)}, philoxKey(seed));
+}
+
 // Elements 4 * block ... 4 * block + 3 of the named tensor.
 inline std::array<double, 4> normalBlock(uint64_t seed, uint64_t nameHash, uint64_t block) {
-  return boxMuller(
-      philox({lowWord(block), highWord(block), lowWord(nameHash), highWord(nameHash)}, philoxKey(seed)));
+  return boxMuller(normalWords(seed, nameHash, block));
 }
 
 } // namespace detail
@@ -88,13 +92,6 @@ inline float normalAt(uint64_t seed, uint64_t nameHash, uint64_t index) {
 }
 
 // out[i] = std * the normal of element begin + i, for i in [0, count).
-inline void normalRange(uint64_t seed, uint64_t nameHash, uint64_t begin, uint64_t count, double std,
-                        float *out) {
-  for (uint64_t i = 0; i < count;) {
-    const std::array<double, 4> normals = detail::normalBlock(seed, nameHash, (begin + i) / 4);
-    for (uint64_t lane = (begin + i) % 4; lane < 4 && i < count; ++lane, ++i)
-      out[i] = static_cast<float>(std * normals[lane]);
-  }
-}
+void normalRange(uint64_t seed, uint64_t nameHash, uint64_t begin, uint64_t count, double std, float *out);
 
 } // namespace mgc
