@@ -132,8 +132,11 @@ private:
       const auto found = row ? rows.find(row->function) : rows.end();
       if (found == rows.end())
         continue;
-      Kernel kernel{
-          row->function, found->second, *instruction.label, {}, chunk.scalars.data() + row->firstScalar};
+      Kernel kernel{row->function,
+                    found->second,
+                    instruction.instruction->label,
+                    {},
+                    chunk.scalars.data() + row->firstScalar};
       for (int64_t i = 0; i < instruction.operandCount; ++i) {
         const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
         kernel.operands.push_back(buffer_.data() + (operand.slot ? step.slots[operand.slot - 1] : 0) +
