@@ -171,12 +171,12 @@ func.func @owners.forward(%x: !x) -> (!x, !x {mg.result = "saved"}, !t {mg.resul
 // CHECK-LABEL: func.func @tiled.forward(
 // CHECK:         mg.tile 2 of
 // CHECK-NEXT:    ^bb0(%[[P:[a-z0-9]+]]:
-// CHECK-DAG:       %[[S:.*]] = mg.sum %[[P]]
-// CHECK-DAG:       %[[A:.*]] = mg.silu %[[P]]
-// CHECK-DAG:       %[[B:.*]] = mg.accumulate %[[P]] {signs = array<i64: 1>}
-// CHECK-DAG:       mg.yield %[[A]], %[[B]]
-// CHECK-DAG:       mg.yield %[[S]]
-// CHECK-NOT:     ^bb0
+// CHECK-NEXT:      %[[K:.*]]:3 = mg.kernel {
+// CHECK-NEXT:        %[[A:.*]] = mg.silu %[[P]]
+// CHECK-NEXT:        %[[S:.*]] = mg.sum %[[P]]
+// CHECK-NEXT:        %[[B:.*]] = mg.accumulate %[[P]] {signs = array<i64: 1>}
+// CHECK-NEXT:        mg.yield %[[A]], %[[S]], %[[B]]
+// CHECK:           mg.yield %[[K]]#0, %[[K]]#2, %[[K]]#1
 // CHECK:         return
 func.func @tiled.forward(%x: !x) -> (!x, !x, !h) attributes {mg.block = "tiled", mg.pass = "forward"} {
   %0:3 = mg.tile 2 of %x : (!x) -> (!x, !x, !h) {
