@@ -7,7 +7,7 @@ namespace mgc {
 
 struct MachineRates {
   double flops = 0; // a second, of the best of a few large matrix products
-  double bytes = 0; // a second, read and written together, of the better of a copy and a triad out of cache
+  double bytes = 0; // a second, read and written, of the best of a copy, a triad and an update in place
 };
 
 // All ranks at once, each with its threads; of ranks that have no cores of their own, as many as there are cores.
