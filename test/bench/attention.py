@@ -11,9 +11,9 @@ import argparse
 import os
 import pathlib
 import statistics
-import subprocess
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from contest import PEERS, ROOT, Side
+
 CASES = {  # s, b, g, r, d, window
     "seq256": (256, 4, 12, 1, 64, 0),
     "seq1024": (1024, 1, 12, 1, 64, 0),
@@ -22,20 +22,6 @@ CASES = {  # s, b, g, r, d, window
     "window": (4096, 1, 12, 1, 64, 512),
 }
 GOAL = 1.5
-
-
-class Side:
-    """A program that answers each case with its seconds forward and backward."""
-
-    def __init__(self, *command):
-        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def measure(self, case, threads, repeats):
-        print(*case, threads, repeats, file=self.child.stdin, flush=True)
-        answer = self.child.stdout.readline().split()
-        if len(answer) != 2:
-            raise SystemExit(f"{self.child.args[0]} gave no times for {case}")
-        return [float(value) for value in answer]
 
 
 def visible_pairs(s, window):
@@ -52,7 +38,7 @@ def flops(case):
 def rounds_of(case, ours, theirs, options):
     repeats = max(1, min(20, int(4e9 // flops(case)[0])))
     for _ in range(options.rounds):
-        yield [ours.measure(case, options.threads, repeats), theirs.measure(case, options.threads, repeats)]
+        yield [ours.measure(*case, options.threads, repeats), theirs.measure(*case, options.threads, repeats)]
 
 
 def columns(rounds, work, of):
@@ -71,7 +57,7 @@ def main():
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     options = parser.parse_args()
     ours = Side(options.bin / "mgc_attention_bench")
-    theirs = Side(options.peers / "bin" / "python", ROOT / "test/bench/peers/attention.py")
+    theirs = Side(options.peers / "bin" / "python", PEERS / "attention.py")
     print(f"{'':10}" + "".join(f"{name + ' ms':>9}{'GF/s':>8}{'ratio':>8}" for name in ("fwd", "bwd", "both")))
     for name in options.case:
         case, work = CASES[name], flops(CASES[name])
