@@ -30,7 +30,7 @@ const Bucket &bucketOf(const Plan &plan, const Parameter::Place &place) {
 
 const float *valuesOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
   const Parameter::Place &place = parameter.places[holder.place];
-  return floatsAt(arenas[holder.rank], bucketOf(plan, place).valueOffset) + place.elementOffset;
+  return floatsAt(arenas[holder.rank], bucketOf(plan, place).valueOffset) + beginOf(parameter, place);
 }
 
 Status verifyPresent(Arenas arenas) {
@@ -42,24 +42,45 @@ Status verifyPresent(Arenas arenas) {
 
 // --- Values ------------------------------------------------------------------------------------------------
 
+bool areEqual(const Shard &shard, const float *a, const float *b) {
+  for (int64_t row = 0; row < shard.rows; ++row, a += shard.rowStride, b += shard.rowStride)
+    if (std::memcmp(a, b, size_t(shard.rowElements) * sizeof(float)) != 0)
+      return false;
+  return true;
+}
+
+// An element of a block: its number there, and how far in memory it is from where the block begins.
+struct Element {
+  int64_t number = 0, local = 0;
+};
+
+// The first element for which isBad(local).
+template <typename IsBad> std::optional<Element> findElement(const Shard &shard, const IsBad &isBad) {
+  for (int64_t row = 0; row < shard.rows; ++row)
+    for (int64_t i = 0; i < shard.rowElements; ++i)
+      if (isBad(row * shard.rowStride + i))
+        return Element{row * shard.rowElements + i, row * shard.rowStride + i};
+  return std::nullopt;
+}
+
 // A line for each rank whose copy of a block differs from its owner's; "nothing" is an empty string.
 std::string compareBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
                          Arenas arenas) {
   const float *first = valuesOf(plan, parameter, holders[0], arenas);
-  int64_t elements = shardOf(plan.mesh, parameter, holders[0].rank).elements;
+  const Shard shard = shardOf(plan.mesh, parameter, holders[0].rank);
   std::vector<int64_t> ranks;
   std::string example;
   for (const Holder &holder : holders) {
     const float *other = valuesOf(plan, parameter, holder, arenas);
-    if (std::memcmp(first, other, size_t(elements) * sizeof(float)) == 0)
+    if (areEqual(shard, first, other))
       continue;
-    int64_t at = 0;
-    while (std::memcmp(first + at, other + at, sizeof(float)) == 0)
-      ++at;
-    if (ranks.empty())
-      example = fmt::format("element {} is {} on rank {} and {} on rank {}", at, first[at], holders[0].rank,
-                            other[at], holder.rank);
     ranks.push_back(holder.rank);
+    if (!example.empty())
+      continue;
+    const auto [number, at] = *findElement(
+        shard, [&](int64_t local) { return std::memcmp(first + local, other + local, sizeof(float)) != 0; });
+    example = fmt::format("element {} is {} on rank {} and {} on rank {}", number, first[at], holders[0].rank,
+                          other[at], holder.rank);
   }
   if (ranks.empty())
     return "";
@@ -70,11 +91,12 @@ std::string compareBlock(const Plan &plan, const Parameter &parameter, const std
 // Of a block's first holder; the others are compared with it.
 std::string findNonFinite(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
   const float *values = valuesOf(plan, parameter, holder, arenas);
-  const int64_t elements = shardOf(plan.mesh, parameter, holder.rank).elements;
-  const float *bad = std::find_if_not(values, values + elements, [](float v) { return std::isfinite(v); });
-  return bad == values + elements ? ""
-                                  : fmt::format("parameter {}: element {} on rank {} is {}", parameter.name,
-                                                bad - values, holder.rank, *bad);
+  const std::optional<Element> bad =
+      findElement(shardOf(plan.mesh, parameter, holder.rank),
+                  [&](int64_t local) { return !std::isfinite(values[local]); });
+  return bad ? fmt::format("parameter {}: element {} on rank {} is {}", parameter.name, bad->number,
+                           holder.rank, values[bad->local])
+             : "";
 }
 
 Status verifyValues(const Plan &plan, Arenas arenas) {
@@ -98,16 +120,16 @@ Status verifyValues(const Plan &plan, Arenas arenas) {
 
 // --- Tensors -----------------------------------------------------------------------------------------------
 
-// The contiguous local block of a parameter on a rank; it may be put together in `scratch`.
+// The `span` elements of a rank from where its block of a parameter begins; they may be put together in `scratch`.
 using Fetch =
-    std::function<const float *(const Parameter &, const Holder &, int64_t elements, std::vector<float> &)>;
+    std::function<const float *(const Parameter &, const Holder &, int64_t span, std::vector<float> &)>;
 
 std::vector<float> gather(const Plan &plan, const FileTensor &tensor, const Fetch &fetch) {
   std::vector<float> whole(size_t(tensor.elements())), scratch;
   for (const Parameter *parameter : tensor.parameters)
     for (const std::vector<Holder> &holders : blocksOf(plan, *parameter)) {
       Shard shard = shardOf(plan.mesh, *parameter, holders[0].rank);
-      const float *block = fetch(*parameter, holders[0], shard.elements, scratch);
+      const float *block = fetch(*parameter, holders[0], shard.span(), scratch);
       forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
         std::memcpy(whole.data() + file, block + local, size_t(count) * sizeof(float));
       });
@@ -219,13 +241,14 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(file));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t elements,
+  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t span,
                     std::vector<float> &scratch) {
     const Parameter::Place &place = parameter.places[holder.place];
     const Bucket &bucket = bucketOf(plan, place);
+    const int64_t begin = beginOf(parameter, place);
     if (bucket.sharded)
-      return assembleSlices(plan, bucket, holder, place.elementOffset, elements, arenas, scratch);
-    return floatsAt(arenas[holder.rank], bucket.gradientOffset) + place.elementOffset;
+      return assembleSlices(plan, bucket, holder, begin, span, arenas, scratch);
+    return floatsAt(arenas[holder.rank], bucket.gradientOffset) + begin;
   };
   MGC_ASSIGN(writer, writeTensors(plan, tensors, file, fetch, scale));
   return writer.commit();

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -22,6 +24,21 @@ std::vector<int64_t> rowMajorStrides(std::span<const int64_t> sizes) {
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * sizes[i];
   return strides;
+}
+
+// Strides in the rank's memory of a block of `sizes`.
+std::vector<int64_t> localStrides(std::span<const int64_t> sizes, const Parameter::Rows &rows) {
+  std::vector<int64_t> strides = rowMajorStrides(sizes);
+  if (rows.extent == 0)
+    return strides;
+  const std::vector<int64_t> rowStrides = rowMajorStrides(sizes.first(size_t(rows.dims)));
+  for (size_t i = 0; i < rowStrides.size(); ++i)
+    strides[i] = rowStrides[i] * rows.extent;
+  return strides;
+}
+
+int64_t productOf(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }
 
 // Sizes that the file has of the dimensions [begin, begin + count).
@@ -60,13 +77,35 @@ Shard shardOf(const plan::Mesh &mesh, const Parameter &parameter, int64_t rank) 
     shard.count.push_back(std::clamp<int64_t>(dim.valid - start, 0, size));
     shard.fileBase += start * shard.fileStride[i];
   }
-  shard.localStride = rowMajorStrides(sizes);
-  shard.elements = checkedProduct(sizes).value_or(0);
+  const Parameter::Rows &rows = parameter.rows;
+  shard.localStride = localStrides(sizes, rows);
+  shard.rows = productOf(std::span(sizes).first(size_t(rows.dims)));
+  shard.rowElements = productOf(std::span(sizes).subspan(size_t(rows.dims)));
+  shard.rowStride = rows.extent == 0 ? shard.rowElements : rows.extent;
   return shard;
 }
 
+int64_t beginOf(const Parameter &parameter, const Parameter::Place &place) {
+  return place.elementOffset + parameter.rows.offset;
+}
+
+std::vector<Shard> partsOf(const Shard &shard, int64_t elements) {
+  if (shard.count.empty())
+    return {shard};
+  const int64_t perIndex = productOf(std::span(shard.count).subspan(1));
+  const int64_t step = std::max<int64_t>(elements / std::max<int64_t>(perIndex, 1), 1);
+  std::vector<Shard> parts;
+  for (int64_t begin = 0; begin < shard.count[0]; begin += step) {
+    Shard &part = parts.emplace_back(shard);
+    part.count[0] = std::min(step, shard.count[0] - begin);
+    part.localBase += begin * shard.localStride[0];
+    part.fileBase += begin * shard.fileStride[0];
+  }
+  return parts;
+}
+
 void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run) {
-  if (checkedProduct(shard.count).value_or(0) == 0)
+  if (productOf(shard.count) == 0)
     return;
   // The innermost dimensions that lie on both sides as one stretch become the run; the others are counted
   // through.
@@ -74,7 +113,7 @@ void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, i
   while (outer > 0 && shard.fileStride[outer - 1] == length && shard.localStride[outer - 1] == length)
     length *= shard.count[--outer];
   std::vector<int64_t> index(outer, 0);
-  for (int64_t local = 0, file = shard.fileBase;;) {
+  for (int64_t local = shard.localBase, file = shard.fileBase;;) {
     run(local, file, length);
     int64_t dim = outer - 1;
     for (; dim >= 0; --dim) {

@@ -12,15 +12,25 @@
 
 namespace mgc {
 
-// What one rank holds of a parameter: a row-major block over the local dimensions. `count` is how much of the
-// block the file has; the rest (rows >= valid) is padding. Strides and base are in elements.
+// What one rank holds of a parameter: a row-major block over the local dimensions, whose rows (plan::Parameter::Rows)
+// may lie apart. `count` is how much of the block the file has; the rest (rows >= valid) is padding. Strides and
+// bases are in elements; those in memory count from where the block begins.
 struct Shard {
-  int64_t elements = 0; // of the block, padding included
-  int64_t fileBase = 0;
+  int64_t rows = 1, rowElements = 0, rowStride = 0; // of the block, padding included
+  int64_t fileBase = 0, localBase = 0;
   std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
   std::vector<int64_t> count, fileStride, localStride;
+  int64_t span() const {
+    return (rows - 1) * rowStride + rowElements;
+  } // in memory, from its begin to its end
 };
 Shard shardOf(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
+
+// The element of the place's bucket with which the parameter's block begins.
+int64_t beginOf(const plan::Parameter &parameter, const plan::Parameter::Place &place);
+
+// The shard in parts of about `elements`, cut along its first dimension.
+std::vector<Shard> partsOf(const Shard &shard, int64_t elements);
 
 // Calls run(local element, file element, count) for each longest stretch contiguous on both sides.
 void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run);

@@ -18,9 +18,10 @@ namespace {
 
 constexpr size_t kMaxProblems = 20;
 
-float *valuesOf(const Plan &plan, const Parameter::Place &place, std::byte *arena) {
+float *valuesOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
+  const Parameter::Place &place = parameter.places[holder.place];
   const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  return reinterpret_cast<float *>(arena + bucket.valueOffset) + place.elementOffset;
+  return reinterpret_cast<float *>(arenas[holder.rank] + bucket.valueOffset) + beginOf(parameter, place);
 }
 
 // Values and moments of all buckets of a rank.
@@ -118,7 +119,8 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
 }
 
 // Writes the elements [file, file + count) of a file tensor to `out`.
-using Fill = std::function<void(const Parameter &, int64_t file, int64_t count, float *out)>;
+using Fill = std::function<void(int64_t file, int64_t count, float *out)>;
+using FillFor = std::function<Fill(const Parameter &)>;
 
 // A distinct block of a parameter. One of its holders fills it, the others copy.
 struct Block {
@@ -145,17 +147,18 @@ std::vector<Block> blocksToFill(const Plan &plan, Arenas arenas) {
 
 class Filler {
 public:
-  Filler(const Plan &plan, Arenas arenas, const FillOptions &options, const Fill &fill)
-      : plan_(plan), arenas_(arenas), options_(options), fill_(fill), blocks_(blocksToFill(plan, arenas)) {}
+  Filler(const Plan &plan, Arenas arenas, const FillOptions &options, const FillFor &fillFor)
+      : plan_(plan), arenas_(arenas), options_(options), fillFor_(fillFor),
+        blocks_(blocksToFill(plan, arenas)) {}
   void run();
 
 private:
   void onRanks(const std::function<void(int64_t)> &work) const;
   void fillOf(int64_t rank) const;
   void copyOf(int64_t rank) const;
-  void fillPiece(const Block &block, int64_t begin, int64_t end) const;
+  void fillPiece(const Block &block, const Shard &piece) const;
   float *valuesOf(const Block &block, const Holder &holder) const {
-    return mgc::valuesOf(plan_, block.parameter->places[holder.place], arenas_[holder.rank]);
+    return mgc::valuesOf(plan_, *block.parameter, holder, arenas_);
   }
   Shard shardOf(const Block &block) const {
     return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank);
@@ -168,7 +171,7 @@ private:
   const Plan &plan_;
   const Arenas arenas_;
   const FillOptions &options_;
-  const Fill &fill_;
+  const FillFor &fillFor_;
   const std::vector<Block> blocks_;
 };
 
@@ -183,37 +186,34 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
     forEachInParallel(int64_t(arenas_.size()), workOfHeld);
 }
 
-// Elements [begin, end) of the block.
-void Filler::fillPiece(const Block &block, int64_t begin, int64_t end) const {
+void Filler::fillPiece(const Block &block, const Shard &piece) const {
   float *values = valuesOf(block, block.filler);
-  forEachRun(shardOf(block), [&](int64_t local, int64_t file, int64_t count) {
-    const int64_t first = std::max(local, begin), last = std::min(local + count, end);
-    if (first < last)
-      fill_(*block.parameter, file + (first - local), last - first, values + first);
-  });
+  const Fill fill = fillFor_(*block.parameter);
+  forEachRun(piece, [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
 }
 
 void Filler::fillOf(int64_t rank) const {
   struct Piece {
     const Block *block;
-    int64_t begin, end;
+    Shard shard;
   };
   std::vector<Piece> pieces;
-  for (const Block &block : blocks_) {
-    const int64_t elements = block.filler.rank == rank ? shardOf(block).elements : 0;
-    for (int64_t begin = 0; begin < elements; begin += options_.pieceElements)
-      pieces.push_back({&block, begin, std::min(begin + options_.pieceElements, elements)});
-  }
-  inParallel(pieces.size(), [&](int64_t i) { fillPiece(*pieces[i].block, pieces[i].begin, pieces[i].end); });
+  for (const Block &block : blocks_)
+    if (block.filler.rank == rank)
+      for (Shard &part : partsOf(shardOf(block), options_.pieceElements))
+        pieces.push_back({&block, std::move(part)});
+  inParallel(pieces.size(), [&](int64_t i) { fillPiece(*pieces[i].block, pieces[i].shard); });
 }
 
 void Filler::copyOf(int64_t rank) const {
   inParallel(blocks_.size(), [&](int64_t i) {
     const Block &block = blocks_[i];
+    const Shard shard = shardOf(block);
     for (const Holder &holder : block.copiers)
-      if (holder.rank == rank)
-        std::memcpy(valuesOf(block, holder), valuesOf(block, block.filler),
-                    size_t(shardOf(block).elements) * sizeof(float));
+      for (int64_t row = 0; holder.rank == rank && row < shard.rows; ++row)
+        std::memcpy(valuesOf(block, holder) + row * shard.rowStride,
+                    valuesOf(block, block.filler) + row * shard.rowStride,
+                    size_t(shard.rowElements) * sizeof(float));
   });
 }
 
@@ -234,8 +234,9 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
   std::map<std::string, const TensorView *> byName;
   for (size_t i = 0; i < tensors.size(); ++i)
     byName[tensors[i].name] = views[i];
-  const Fill read = [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
-    convertToF32(*byName.at(parameter.tensor), file, count, out);
+  const FillFor read = [&](const Parameter &parameter) -> Fill {
+    const TensorView &view = *byName.at(parameter.tensor);
+    return [&view](int64_t file, int64_t count, float *out) { convertToF32(view, file, count, out); };
   };
   Filler(plan, arenas, fill, read).run();
   return Status::ok();
@@ -243,18 +244,14 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
 
 Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));
-  const Fill draw = [&](const Parameter &parameter, int64_t file, int64_t count, float *out) {
-    switch (parameter.init) {
-    case plan::InitKind::normal:
-      return normalRange(seed, hashName(parameter.tensor), uint64_t(file), uint64_t(count), parameter.initStd,
-                         out);
-    case plan::InitKind::ones:
-      std::fill_n(out, count, 1.0f);
-      return;
-    case plan::InitKind::zeros:
-      std::fill_n(out, count, 0.0f);
-      return;
-    }
+  const FillFor draw = [seed](const Parameter &parameter) -> Fill {
+    if (parameter.init == plan::InitKind::normal)
+      return [seed, hash = hashName(parameter.tensor), std = parameter.initStd](int64_t file, int64_t count,
+                                                                                float *out) {
+        normalRange(seed, hash, uint64_t(file), uint64_t(count), std, out);
+      };
+    const float value = parameter.init == plan::InitKind::ones ? 1 : 0;
+    return [value](int64_t, int64_t count, float *out) { std::fill_n(out, count, value); };
   };
   Filler(plan, arenas, fill, draw).run();
   return Status::ok();

@@ -77,6 +77,12 @@ template <typename V> void fields(V &v, Of<Parameter::Place>) {
   v.required("elementOffset", &Parameter::Place::elementOffset);
 }
 
+template <typename V> void fields(V &v, Of<Parameter::Rows>) {
+  v.required("dims", &Parameter::Rows::dims);
+  v.required("offset", &Parameter::Rows::offset);
+  v.required("extent", &Parameter::Rows::extent);
+}
+
 template <typename V> void fields(V &v, Of<Parameter>) {
   v.required("name", &Parameter::name);
   v.required("tensor", &Parameter::tensor);
@@ -87,6 +93,7 @@ template <typename V> void fields(V &v, Of<Parameter>) {
   v.required("init", &Parameter::init);
   v.optional("initStd", &Parameter::initStd);
   v.required("places", &Parameter::places);
+  v.optional("rows", &Parameter::rows);
 }
 
 template <typename V> void fields(V &v, Of<Bucket>) {
@@ -152,6 +159,12 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("instance", &Attention::instance);
   v.optional("headOffset", &Attention::headOffset);
   v.optional("groupStride", &Attention::groupStride);
+  v.optional("qStride", &Attention::qStride);
+  v.optional("kStride", &Attention::kStride);
+  v.optional("vStride", &Attention::vStride);
+  v.optional("dqStride", &Attention::dqStride);
+  v.optional("dkStride", &Attention::dkStride);
+  v.optional("dvStride", &Attention::dvStride);
   v.required("workspaceBytes", &Attention::workspaceBytes);
 }
 

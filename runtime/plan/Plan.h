@@ -21,7 +21,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 3;
+inline constexpr int64_t kVersion = 4;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 
 // What a CPU has: levels of the x86-64 ABI, each with all that the one before has. v3 is AVX2 and FMA, v4 is
@@ -80,6 +80,15 @@ struct Parameter {
     bool operator==(const Place &) const = default;
   };
   std::vector<Place> places;
+  // A parameter may be part of a larger matrix in the rank's memory: its local block is rows over its first `dims`
+  // dimensions, each the product of the others; they begin `extent` elements apart, each `offset` into its own row
+  // of the matrix. Place::elementOffset is where the matrix begins, so the parts of one have equal places.
+  //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; gate [f, h] in W [2, f, h]: {0, 0, 2 f h}
+  // extent 0: rows follow each other, the parameter is by itself.
+  struct Rows {
+    int64_t dims = 0, offset = 0, extent = 0;
+    bool operator==(const Rows &) const = default;
+  } rows;
   bool operator==(const Parameter &) const = default;
 };
 
@@ -153,6 +162,9 @@ struct Attention {
   // headOffset + g * groupStride + r.
   Scalar seed = {}, instance = {}, headOffset = {};
   int64_t groupStride = 0;
+  // Where operands are parts of a larger buffer, as in qkv[s,b,g,r+2,d]: elements from one group's part to the
+  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
+  int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
   int64_t workspaceBytes = 0;
   bool operator==(const Attention &) const = default;
 };

@@ -51,7 +51,7 @@ template <typename T> T &body(Plan &plan, SmallInstruction index) {
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 3"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 4"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
