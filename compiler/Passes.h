@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// On the module: every row op is a kernel of its own.
+// On the module: every product stays as the model has it, every row op is a kernel of its own.
 inline constexpr llvm::StringLiteral kNoFusionAttr = "mg.no_fusion";
 
 // On mg.schedule and in mg.stage's memory: bytes of the largest live set, below which no placement can be.
@@ -16,6 +16,7 @@ inline constexpr llvm::StringLiteral kBoundAttr = "mg.bound";
 #define GEN_PASS_DECL
 #include "compiler/Passes.h.inc"
 
+std::unique_ptr<mlir::Pass> createMergePass();
 std::unique_ptr<mlir::Pass> createGradPass();
 std::unique_ptr<mlir::Pass> createShardPass();
 std::unique_ptr<mlir::Pass> createLocalPass();

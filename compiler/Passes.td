@@ -1,6 +1,16 @@
 // All passes of the compiler, one entry each; `mg-opt --help` and docs/passes.md are made from it.
 include "mlir/Pass/PassBase.td"
 
+def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
+  let summary = "One product where several multiply the same value";
+  let description = [{
+    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts. Not where a
+    parameter is tied, nor where an axis splits a dimension along which they would be joined.
+  }];
+  let constructor = "::mgc::createMergePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
 def Grad : Pass<"mg-grad", "::mlir::ModuleOp"> {
   let summary = "Differentiate the logical blocks";
   let description = [{

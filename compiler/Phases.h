@@ -13,14 +13,14 @@ struct Phase {
   llvm::StringLiteral name;
   llvm::StringLiteral description;
   void (*build)(mlir::OpPassManager &);
-  // Proves what the phase adds to the form, which holds after all later phases too, but for import's: grad
-  // replaces its blocks.
+  // Proves what the phase adds to the form.
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
+  bool holdsLater = true; // what it proves, after all later phases too; grad replaces the logical blocks
 };
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
 llvm::ArrayRef<Phase> phases();
-std::string phaseNames(); // "import, grad, ..."
+std::string phaseNames(); // "import, merge, ..."
 
 struct PhaseOptions {
   std::string from;                    // the phase the module is in; empty: mg.phase of the module, or import

@@ -1,6 +1,7 @@
 // See Programs.h.
 #include "compiler/emit/Programs.h"
 
+#include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -47,8 +48,7 @@ private:
       if (auto name = attrs ? attrs.getAs<StringAttr>(key) : StringAttr())
         return fmt::format("{}{}.{}", side.str(), i, name.str());
     if (auto param = attrs ? attrs.getAs<DictionaryAttr>(kParamAttr) : DictionaryAttr())
-      if (auto tensor = param.getAs<StringAttr>("tensor"))
-        return fmt::format("{}{}.{}", side.str(), i, tensor.str());
+      return fmt::format("{}{}.{}", side.str(), i, mgc::nameOf(param));
     return fmt::format("{}{}", side.str(), i);
   }
 
@@ -76,6 +76,8 @@ private:
   }
 
   void placeResults(Operation *op) {
+    if (isa<RenameOp, PartsOp, JoinOp>(op)) // views and their base have their places
+      return;
     if (op->hasAttr(kInPlaceAttr)) {
       Place place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
       places_[op->getResult(0)] = place;
@@ -87,7 +89,14 @@ private:
         places_[result].first = {frame_, frame[i]};
   }
 
-  Place placeOf(Value value) const { return places_.at(value); }
+  Place placeOf(Value value) const {
+    View view = viewOf(value);
+    if (view.base == value)
+      return places_.at(value);
+    Place place = placeOf(view.base);
+    place.first.offset += view.offset * 4;
+    return place;
+  }
   Place workspaceOf(Operation *op) const {
     return {{frame_, op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef().back()}};
   }
@@ -103,11 +112,7 @@ private:
     for (OpOperand &use : op->getUses())
       if (use.getOwner() == body_.getTerminator() && !param)
         param = function_.getResultAttrOfType<DictionaryAttr>(use.getOperandNumber(), kParamAttr);
-    auto tensor = param ? param.getAs<StringAttr>("tensor") : StringAttr();
-    auto part = param ? param.getAs<StringAttr>("part") : StringAttr();
-    if (!tensor)
-      return label;
-    return fmt::format("{} {}{}", label, tensor.str(), part && !part.empty() ? "[" + part.str() + "]" : "");
+    return param ? fmt::format("{} {}", label, mgc::nameOf(param)) : label;
   }
 
   // --- Instructions
@@ -127,7 +132,15 @@ private:
     return places;
   }
 
+  // What is joined has its place before its parts are made.
+  void placeJoined(mlir::Block &block) {
+    for (JoinOp join : block.getOps<JoinOp>())
+      if (int64_t offset = join->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr)[0]; offset >= 0)
+        places_[join.getWhole()].first = {frame_, offset};
+  }
+
   Status emitBlock(mlir::Block &block) {
+    placeJoined(block);
     for (Operation &op : block.without_terminator()) {
       label_ = labelOf(&op);
       placeResults(&op);
@@ -143,7 +156,7 @@ private:
         .Case<TileOp>([&](TileOp tile) { return emitTile(tile); })
         .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
             [&](Operation *o) { return emitCollective(o); })
-        .Case<RenameOp>([](RenameOp) { return Status::ok(); })
+        .Case<RenameOp, PartsOp, JoinOp>([](Operation *) { return Status::ok(); })
         .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
         .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
   }
@@ -167,7 +180,7 @@ private:
     for (auto [inside, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults())) {
       bool accumulates = accumulated_.contains(result);
       leaving[inside] = result;
-      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out);
+      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out, viewOf(result).pitch);
       if (!accumulates && cast<RowOpInterface>(inside.getDefiningOp()).onlyAccumulates())
         addFill(result);
     }

@@ -2,6 +2,7 @@
 #include "compiler/emit/Stages.h"
 
 #include "compiler/stage/StepEnd.h"
+#include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
 
 #include <algorithm>
@@ -310,31 +311,65 @@ Result<plan::InitKind> initOf(DictionaryAttr param) {
                 param.getAs<StringAttr>("tensor").str(), init.str());
 }
 
-Result<plan::Parameter> describeParameter(func::FuncOp forward, int64_t argument, const std::string &tensor) {
-  auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
+// A view of the checkpoint that `along`, if any, joins with others from position `begin` on.
+Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, MeshAttr mesh, StringAttr along,
+                                     int64_t begin, int64_t instance) {
   auto list = [&](StringRef name) {
-    auto array = param.getAs<DenseI64ArrayAttr>(name);
+    auto array = view.getAs<DenseI64ArrayAttr>(name);
     return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
                  : std::vector<int64_t>();
   };
   plan::Parameter parameter;
-  parameter.tensor = tensor;
-  auto part = param.getAs<StringAttr>("part");
-  parameter.name = part && !part.empty() ? fmt::format("{}[{}]", tensor, part.str()) : tensor;
+  parameter.name = parameterTensor(nameOf(view), instance);
+  parameter.tensor = parameterTensor(view.getAs<StringAttr>("tensor").str(), instance);
   parameter.fileShape = list("file_shape");
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");
   std::vector<int64_t> valid = list("valid");
-  RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
-  for (auto [i, name] : llvm::enumerate(layoutOf(type).getNames()))
-    parameter.dims.push_back({name.str(), type.getDimSize(i),
-                              i < valid.size() ? valid[i] : type.getDimSize(i),
-                              axesOf(layoutOf(type).getAxes()[i])});
-  MGC_ASSIGN(init, initOf(param));
+  int64_t inner = 1; // elements of a rank's block behind the dimension `along`
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    StringAttr name = layoutOf(type).getNames()[i];
+    ArrayAttr axes = layoutOf(type).getAxes()[i];
+    int64_t size = type.getDimSize(i);
+    inner *= size / mesh.sizeOf(axes);
+    if (name == along) {
+      parameter.rows = {i, begin, size};
+      inner = 1;
+      if (!view.contains("own"))
+        continue;
+      name = view.getAs<StringAttr>("own");
+      size = view.getAs<IntegerAttr>("count").getInt();
+    }
+    size_t dim = parameter.dims.size();
+    parameter.dims.push_back({name.str(), size, dim < valid.size() ? valid[dim] : size, axesOf(axes)});
+  }
+  if (along)
+    parameter.rows.offset *= inner, parameter.rows.extent *= inner;
+  MGC_ASSIGN(init, initOf(view));
   parameter.init = init;
-  if (auto std = param.getAs<FloatAttr>("std"))
+  if (auto std = view.getAs<FloatAttr>("std"))
     parameter.initStd = std.getValueAsDouble();
   return parameter;
+}
+
+// One place of the parameters that the argument of forward joins, or of the one that it is.
+Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, int64_t instance, plan::Parameter::Place where,
+                std::vector<plan::Parameter> &parameters, std::map<std::string, size_t> &known) {
+  auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
+  RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
+  int64_t begin = 0;
+  for (DictionaryAttr view : viewsOf(param)) {
+    MGC_ASSIGN(parameter, describeView(view, type, mesh, alongOf(param), begin, instance));
+    if (alongOf(param))
+      begin += view.getAs<IntegerAttr>("count").getInt();
+    auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
+    if (isNew)
+      parameters.push_back(std::move(parameter));
+    std::vector<plan::Parameter::Place> &places = parameters[it->second].places;
+    if (!llvm::is_contained(places, where))
+      places.push_back(where);
+  }
+  return Status::ok();
 }
 
 } // namespace
@@ -345,22 +380,14 @@ Result<plan::StagePlan> emitStage(StageOp stage, const EmitContext &context) {
 
 Status addParameters(StageOp stage, const EmitContext &context, std::vector<plan::Parameter> &parameters,
                      std::map<std::string, size_t> &known) {
+  auto mesh = stage->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
   for (PlaceOp place : stage.all<PlaceOp>()) {
     func::FuncOp forward = context.blocks.at(place.getBlock()).forward.function;
-    auto param = forward.getArgAttrOfType<DictionaryAttr>(place.getArgument(), kParamAttr);
-    std::string pattern = param.getAs<StringAttr>("tensor").str();
-    for (int64_t n = 0; n < int64_t(place.getCount()); ++n) {
-      std::string tensor = parameterTensor(pattern, int64_t(place.getFirst()) + n);
-      MGC_ASSIGN(parameter, describeParameter(forward, place.getArgument(), tensor));
-      auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
-      if (isNew)
-        parameters.push_back(std::move(parameter));
-      plan::Parameter::Place where{int64_t(stage.getNumber()), int64_t(place.getBucket()),
-                                   int64_t(place.getOffset()) + n * int64_t(place.getStride())};
-      std::vector<plan::Parameter::Place> &places = parameters[it->second].places;
-      if (!llvm::is_contained(places, where))
-        places.push_back(where);
-    }
+    for (int64_t n = 0; n < int64_t(place.getCount()); ++n)
+      MGC_TRY(addPlace(forward, mesh, place.getArgument(), int64_t(place.getFirst()) + n,
+                       {int64_t(stage.getNumber()), int64_t(place.getBucket()),
+                        int64_t(place.getOffset()) + n * int64_t(place.getStride())},
+                       parameters, known));
   }
   return Status::ok();
 }

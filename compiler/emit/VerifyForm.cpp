@@ -1,6 +1,7 @@
 // See VerifyForm.h.
 #include "compiler/emit/VerifyForm.h"
 
+#include "compiler/fuse/Views.h"
 #include "compiler/memory/Frame.h"
 #include "compiler/schedule/ScheduleForm.h"
 #include "runtime/base/Checked.h"
@@ -16,6 +17,18 @@ namespace {
 
 LogicalResult verifyYields(TileOp tile);
 
+LogicalResult verifyViews(Operation *op) {
+  if (OpOperand *use = denseUseOfPart(op))
+    return use->getOwner()->emitOpError() << "takes operand " << use->getOperandNumber()
+                                          << ", a part of a value, whose rows lie apart; expected a dense value";
+  if (auto join = dyn_cast<JoinOp>(op))
+    for (size_t part = 0; part < join.getParts().size(); ++part)
+      if (!isMadeInPlace(join, part))
+        return join.emitOpError() << "part " << part << " is not made where it lies in the value; expected the result "
+                                  << "of a kernel or attention that is joined once, and not returned";
+  return success();
+}
+
 LogicalResult verifyOps(Block &block) {
   for (Operation &op : block.without_terminator()) {
     auto tile = dyn_cast<TileOp>(op);
@@ -23,21 +36,16 @@ LogicalResult verifyOps(Block &block) {
       return failure();
     if (!tile && !isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
+    if (failed(verifyViews(&op)))
+      return failure();
   }
   return success();
 }
 
-// Whether what makes the value can add it to its place.
-bool canAdd(Value value) {
-  if (auto tile = value.getDefiningOp<TileOp>())
-    return tile.isSum(cast<OpResult>(value).getResultNumber());
-  return isa_and_nonnull<EinsumOp, KernelOp>(value.getDefiningOp());
-}
-
 LogicalResult verifyYields(TileOp tile) {
-  llvm::DenseSet<Value> owned;
+  OwnMemory owned;
   for (auto [i, value] : llvm::enumerate(tile.getYield().getOperands())) {
-    if (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second)
+    if (!owned.claim(value))
       return tile.emitOpError() << "yields a value " << i << " without memory of its own";
     if (tile.isSum(i) && (!canAdd(value) || !value.hasOneUse()))
       return tile.emitOpError() << "adds up a value " << i
@@ -49,15 +57,14 @@ LogicalResult verifyYields(TileOp tile) {
 
 LogicalResult verifyResults(const BlockFunction &block) {
   func::FuncOp function = block.function;
-  llvm::DenseSet<Value> owned;
+  OwnMemory owned;
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !canAdd(value))
       return errorIn(function)
              << "result " << i
              << " is added to its place, but is made by no mg.einsum, mg.kernel or sum of mg.tile";
-    if (result.activation < 0 &&
-        (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second))
+    if (result.activation < 0 && !owned.claim(value))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "
                                << "with memory of its own";
   }
@@ -209,8 +216,6 @@ private:
 };
 
 } // namespace
-
-LogicalResult mgc::verifyTileForm(ModuleOp) { return success(); }
 
 LogicalResult mgc::verifyFuseForm(ModuleOp module) {
   auto blocks = Blocks::read(module);

@@ -1,4 +1,4 @@
-// What a module is after the phases tile, fuse, schedule and memory, as compiler/stage/VerifyForm.h has it for those
+// What a module is after the phases fuse, schedule and memory, as compiler/stage/VerifyForm.h has it for those
 // before.
 #pragma once
 
@@ -6,11 +6,9 @@
 
 namespace mgc {
 
-// mg.tile's own verifier proves all that there is.
-mlir::LogicalResult verifyTileForm(mlir::ModuleOp module);
-
 // Functions hold library calls, row kernels, moves and collectives. Each result of a block has memory of its
-// own (saved activations aside), and what is added to its place is made by what can add.
+// own (saved activations aside), and what is added to its place is made by what can add. Parts of values are read, and joined
+// ones made, by ops that let rows lie apart.
 mlir::LogicalResult verifyFuseForm(mlir::ModuleOp module);
 
 // Each stage has one mg.schedule, and together they are a solution of the problem that the chunks pose:

@@ -9,6 +9,7 @@
 // is added to its place (gradients, loss) is made by an einsum or a kernel, which can add.
 #include "compiler/Passes.h"
 #include "compiler/fuse/Groups.h"
+#include "compiler/fuse/Views.h"
 #include "compiler/stage/Blocks.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -39,30 +40,21 @@ Value copyOf(OpBuilder &builder, Value value) {
                               builder.getDenseI64ArrayAttr({1}));
 }
 
-bool mayAdd(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !value.hasOneUse())
-    return false;
-  if (auto tile = dyn_cast<TileOp>(op))
-    return tile.isSum(cast<OpResult>(value).getResultNumber());
-  auto library = dyn_cast<LibraryOpInterface>(op);
-  return library ? library.canAccumulate() : isa<RowOpInterface>(op);
-}
+// What is only added to its place, and read nowhere, needs no memory of its own.
+bool mayAddOnly(Value value) { return canAdd(value) && value.hasOneUse(); }
 
 void ownResults(const BlockFunction &block) {
   func::FuncOp function = block.function;
   Operation *terminator = function.getBody().front().getTerminator();
   OpBuilder builder(terminator);
-  llvm::DenseSet<Value> owned;
+  OwnMemory owned;
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = terminator->getOperand(i);
-    if (result.activation >= 0 || result.accumulates())
-      continue;
-    if (isa<BlockArgument>(storageOf(value)) || !owned.insert(storageOf(value)).second)
+    if (result.activation < 0 && !result.accumulates() && !owned.claim(value))
       terminator->setOperand(i, copyOf(builder, value));
   }
   for (auto [i, result] : llvm::enumerate(block.results))
-    if (Value value = terminator->getOperand(i); result.accumulates() && !mayAdd(value))
+    if (Value value = terminator->getOperand(i); result.accumulates() && !mayAddOnly(value))
       terminator->setOperand(i, copyOf(builder, value));
 }
 
@@ -70,12 +62,34 @@ void ownResults(const BlockFunction &block) {
 void ownYields(TileOp tile) {
   YieldOp yield = tile.getYield();
   OpBuilder builder(yield);
-  llvm::DenseSet<Value> owned;
-  for (auto [i, value] : llvm::enumerate(yield.getOperands())) {
-    bool isOwn = !isa<BlockArgument>(storageOf(value)) && owned.insert(storageOf(value)).second;
-    if (!isOwn || (tile.isSum(i) && !mayAdd(value)))
+  OwnMemory owned;
+  for (auto [i, value] : llvm::enumerate(yield.getOperands()))
+    if (!owned.claim(value) || (tile.isSum(i) && !mayAddOnly(value)))
       yield.setOperand(i, copyOf(builder, value));
+}
+
+// --- Parts of values
+
+// A dense use takes a copy; what cannot be made where it lies is made elsewhere and copied there.
+void copyDenseUses(PartsOp parts) {
+  while (OpOperand *use = denseUseOfPart(parts)) {
+    OpBuilder builder(use->getOwner());
+    use->set(copyOf(builder, use->get()));
   }
+}
+
+void copyIntoPlace(JoinOp join) {
+  OpBuilder builder(join);
+  for (size_t part = 0; part < join.getParts().size(); ++part)
+    if (!isMadeInPlace(join, part))
+      join->setOperand(part, copyOf(builder, join.getParts()[part]));
+}
+
+void placeParts(Block &body) {
+  for (PartsOp parts : llvm::to_vector(body.getOps<PartsOp>()))
+    copyDenseUses(parts);
+  for (JoinOp join : llvm::to_vector(body.getOps<JoinOp>()))
+    copyIntoPlace(join);
 }
 
 // --- Kernels
@@ -192,8 +206,10 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
         ownResults(*blocks->at(block).functionOf(pass));
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);
+        placeParts(tile.getBody().front());
         buildKernels(tile.getBody().front());
       }
+      placeParts(body);
       buildKernels(body);
     }
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "fuse"));

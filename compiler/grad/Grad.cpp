@@ -179,6 +179,7 @@ private:
     auto isNeeded = [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) { return backward.contains(user); });
     };
+    makePartsAgain(forward, backward, isNeeded);
     auto isThere = [&](Value value) {
       auto argument = dyn_cast<BlockArgument>(value);
       return isNeeded(value) || (argument && !isActivation(original_, argument.getArgNumber()));
@@ -189,6 +190,31 @@ private:
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);
+  }
+
+  // A value all of whose parts backward needs is saved whole; one of which it needs some is not. Parts are needed under
+  // other names too.
+  static void makePartsAgain(ArrayRef<Operation *> forward, llvm::DenseSet<Operation *> &backward,
+                             llvm::function_ref<bool(Value)> isNeeded) {
+    for (Operation *op : forward) {
+      if (!isa<PartsOp>(op))
+        continue;
+      SmallVector<Operation *> again; // names of parts
+      bool areNeeded = llvm::all_of(op->getResults(), [&](Value part) {
+        bool isUsed = isNeeded(part);
+        for (Operation *user : part.getUsers())
+          if (isa<RenameOp>(user) && !backward.contains(user) && isNeeded(user->getResult(0))) {
+            again.push_back(user);
+            isUsed = true;
+          }
+        return isUsed;
+      });
+      if (!areNeeded)
+        continue;
+      for (Operation *rename : again)
+        makeAgain(rename, backward);
+      makeAgain(op, backward);
+    }
   }
 
   // Some result that backward needs is as large as any operand: a norm's mean alone is saved.
@@ -282,6 +308,7 @@ private:
       if (fromInput)
         splits_.insert(value);
     };
+    takeJoined(input, weight);
     for (Operation *op : weight.ops)
       llvm::for_each(op->getOperands(), hand);
     llvm::for_each(grads_, hand);
@@ -291,6 +318,27 @@ private:
       input.resultAttrs.push_back(kind("split"));
     }
     return {input, weight};
+  }
+
+  // The weight half takes the parts of what the input half joins and hands over anyway, not the parts too.
+  void takeJoined(const Cut &input, Cut &weight) {
+    llvm::SetVector<Operation *> taken;
+    for (Operation *op : input.ops) {
+      auto join = dyn_cast<JoinOp>(op);
+      auto isHanded = [&](Operation *user) { return weight.ops.contains(user); };
+      if (!join || !llvm::any_of(join->getUsers(), isHanded))
+        continue;
+      OpBuilder builder(forward_.getBody().front().getTerminator());
+      auto parts =
+          PartsOp::create(builder, join.getLoc(), join.getParts().getTypes(), join.getWhole(), join.getAlongAttr());
+      for (auto [made, part] : llvm::zip(join.getParts(), parts.getParts()))
+        made.replaceUsesWithIf(part, [&](OpOperand &use) { return weight.ops.contains(use.getOwner()); });
+      taken.insert(parts);
+    }
+    for (Operation *op : taken)
+      gradientOps_.insert(op); // erased with the others
+    taken.insert(weight.ops.begin(), weight.ops.end());
+    weight.ops = std::move(taken);
   }
 
   // What kind of argument an outside value becomes, as a sort key (dout, split, saved, data, param) and

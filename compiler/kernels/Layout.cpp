@@ -77,11 +77,13 @@ bool Layout::isElementwise() const {
 
 int64_t Layout::stride(Operand operand, Dim dim) const {
   int64_t product = 1;
-  const std::vector<Dim> &dims = graph_[operand].dims;
-  for (auto place = dims.rbegin(); place != dims.rend(); ++place) {
-    if (place->id == dim.id)
+  const auto &[element, access, dims, pitch] = graph_[operand];
+  for (size_t place = dims.size(); place-- > 0;) {
+    if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims)
+      product = pitch.elements;
+    if (dims[place].id == dim.id)
       return product;
-    product *= graph_[*place].size;
+    product *= graph_[dims[place]].size;
   }
   return 0;
 }

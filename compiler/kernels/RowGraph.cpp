@@ -45,8 +45,8 @@ Dim RowGraph::addDim(DimKind kind, int64_t size) {
   return {int(dims_.size()) - 1};
 }
 
-Operand RowGraph::addOperand(Element element, Access access, std::vector<Dim> dims) {
-  operands_.push_back({element, access, std::move(dims)});
+Operand RowGraph::addOperand(Element element, Access access, std::vector<Dim> dims, Pitch pitch) {
+  operands_.push_back({element, access, std::move(dims), pitch});
   return {int(operands_.size()) - 1};
 }
 
@@ -169,6 +169,8 @@ std::string RowGraph::key() const {
     text += fmt::format("d{}:{} ", int(dim.kind), dim.size);
   for (const OperandInfo &operand : operands_) {
     text += fmt::format("\no{}:{}", int(operand.element), int(operand.access));
+    if (operand.pitch.elements > 0)
+      text += fmt::format(" {}:{}", operand.pitch.dims, operand.pitch.elements);
     for (Dim dim : operand.dims)
       text += fmt::format(" d{}", dim.id);
   }

@@ -47,6 +47,12 @@ struct Dim {
 struct Operand {
   int id = -1;
 };
+// An operand that is a part of a larger buffer: positions of its first `dims` dims are `pitch` elements apart, within
+// which the other dims lie dense. Pitch 0: all of it is dense.
+struct Pitch {
+  int64_t dims = 0, elements = 0;
+  bool operator==(const Pitch &) const = default;
+};
 struct Node {
   int id = -1;
 };
@@ -73,8 +79,8 @@ class RowGraph {
 public:
   // Iteration order is the order of addition, first = outermost; every row dim comes before every column dim.
   Dim addDim(DimKind kind, int64_t size);
-  // Row-major and contiguous over `dims` in the order given; broadcast over the dims it lacks.
-  Operand addOperand(Element element, Access access, std::vector<Dim> dims);
+  // Row-major over `dims` in the order given, contiguous but for the pitch; broadcast over the dims it lacks.
+  Operand addOperand(Element element, Access access, std::vector<Dim> dims, Pitch pitch = {});
 
   // Equal nodes are made once.
   Node load(Operand operand, std::vector<At> at = {});
@@ -118,6 +124,7 @@ public:
     Element element;
     Access access;
     std::vector<Dim> dims;
+    Pitch pitch{};
   };
   enum class NodeKind { load, constant, scalar, index, map, reduce };
   struct NodeInfo {

@@ -50,11 +50,22 @@ private:
       fail("operand {}: expected f32 or i32", operand.id);
     std::set<int> seen;
     int64_t bytes = 4;
-    for (Dim dim : info.dims) {
+    const Pitch &pitch = info.pitch;
+    if (pitch.elements < 0 || pitch.dims < 0 || pitch.dims > int64_t(info.dims.size()))
+      return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements, pitch.dims,
+                  info.dims.size());
+    for (size_t place = info.dims.size(); place-- > 0;) {
+      Dim dim = info.dims[place];
       if (size_t(dim.id) >= graph_.dims().size())
         return fail("operand {}: dim {} is not of this graph", operand.id, dim.id);
       if (!seen.insert(dim.id).second)
         fail("operand {}: has dim {} twice", operand.id, dim.id);
+      if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims) {
+        if (pitch.elements < bytes / 4)
+          fail("operand {}: pitch {} for rows of {} elements", operand.id, pitch.elements, bytes / 4);
+        if (__builtin_mul_overflow(pitch.elements, 4, &bytes))
+          return fail("operand {}: larger than 2^63 bytes", operand.id);
+      }
       if (__builtin_mul_overflow(bytes, graph_[dim].size, &bytes))
         return fail("operand {}: larger than 2^63 bytes", operand.id);
     }

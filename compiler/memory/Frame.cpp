@@ -11,6 +11,9 @@ namespace {
 
 bool isYieldOfTile(Operation *op) { return isa<YieldOp>(op) && isa<TileOp>(op->getParentOp()); }
 
+// Ops whose results are in the memory of their operand.
+bool isView(Operation *op) { return isa<RenameOp, PartsOp>(op); }
+
 // From the function, or from a tile into its result. Uses of a value's memory are those of its other names too.
 bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -42,7 +45,7 @@ private:
 
   void place(mlir::Block &block) {
     for (Operation &op : block.without_terminator()) {
-      if (!isa<RenameOp>(op))
+      if (!isView(&op))
         frame_.places.push_back({&op, placesOf(op)});
       if (auto tile = dyn_cast<TileOp>(op))
         place(tile.getBody().front());
@@ -56,18 +59,44 @@ private:
   }
   int64_t lastUse(Value value) {
     int64_t last = begin_.lookup(value.getDefiningOp());
-    for (Operation *user : value.getUsers())
-      last = std::max(last, isa<RenameOp>(user) ? lastUse(user->getResult(0)) : doneWith(value, user));
+    for (Operation *user : value.getUsers()) {
+      last = std::max(last, doneWith(value, user));
+      if (isView(user))
+        for (Value view : user->getResults())
+          last = std::max(last, lastUse(view));
+    }
     return last;
+  }
+
+  // A joined value is there from its first part on, and until the last use of any.
+  int64_t addJoined(JoinOp join) {
+    int64_t first = begin_.lookup(join), last = lastUse(join.getWhole());
+    for (Value part : join.getParts()) {
+      Value made = part;
+      while (auto rename = made.getDefiningOp<RenameOp>())
+        made = rename.getValue();
+      first = std::min(first, begin_.lookup(made.getDefiningOp()));
+      last = std::max(last, lastUse(made));
+    }
+    return add(bytesOf(join.getWhole().getType()), first, last, join.getWhole());
+  }
+
+  // -1: its place is another's, or the caller's.
+  int64_t placeOf(Operation &op, Value result) {
+    if (op.hasAttr(kInPlaceAttr))
+      return extend(op.getOperand(0), result);
+    if (isReturned(result) || joinedAs(result).join)
+      return -1;
+    if (auto join = dyn_cast<JoinOp>(op))
+      return addJoined(join);
+    return add(bytesOf(result.getType()), begin_.lookup(&op), lastUse(result), result);
   }
 
   std::vector<int64_t> placesOf(Operation &op) {
     std::vector<int64_t> places;
     int64_t here = begin_.lookup(&op);
     for (Value result : op.getResults())
-      places.push_back(op.hasAttr(kInPlaceAttr) ? extend(op.getOperand(0), result)
-                       : isReturned(result) ? -1
-                                            : add(bytesOf(result.getType()), here, lastUse(result), result));
+      places.push_back(placeOf(op, result));
     if (int64_t bytes = workspaceBytes(&op))
       places.push_back(add(bytes, here, here, Value()));
     return places;
@@ -109,7 +138,7 @@ FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
     for (auto [buffer, offset] : llvm::zip(buffers, recorded.asArrayRef())) {
       if ((buffer < 0) != (offset == -1))
         return op->emitOpError() << kFrameAttr << " is " << recorded
-                                 << "; expected -1 for what is returned or in place, and for nothing else";
+                                 << "; expected -1 for what is returned, joined or in place, and for nothing else";
       if (buffer >= 0)
         offsets[buffer] = offset;
     }
@@ -120,13 +149,13 @@ FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
 } // namespace
 
 bool mayWorkInPlace(Operation *op) {
-  if (isa<RenameOp>(op))
+  if (isView(op))
     return true;
   auto reduce = dyn_cast<AllReduceOp>(op);
   if (!reduce || isReturned(reduce.getResult()))
     return false;
   Value source = reduce.getValue();
-  if (!source.hasOneUse() || source != storageOf(source) || source.getParentBlock() != op->getBlock())
+  if (!source.hasOneUse() || source != storageOf(source) || joinedAs(reduce.getResult()).join || source.getParentBlock() != op->getBlock())
     return false;
   auto argument = dyn_cast<BlockArgument>(source);
   if (!argument)
@@ -147,10 +176,10 @@ LogicalResult verifyFrame(func::FuncOp function) {
     return errorIn(function) << "has no " << kFrameAttr << ": run mg-memory first";
   WalkResult inPlace = function.walk([](Operation *op) {
     bool isMarked = op->hasAttr(kInPlaceAttr);
-    if (isMarked ? mayWorkInPlace(op) : !isa<RenameOp>(op))
+    if (isMarked ? mayWorkInPlace(op) : !isView(op))
       return WalkResult::advance();
     op->emitOpError() << (isMarked ? "may not be " : "is always ") << kInPlaceAttr
-                      << "; a rename is, and an all-reduce may be whose operand dies in it";
+                      << "; a rename and parts are, and an all-reduce may be whose operand dies in it";
     return WalkResult::interrupt();
   });
   if (inPlace.wasInterrupted())

@@ -1,6 +1,7 @@
 // See Blocks.h.
 #include "compiler/stage/Blocks.h"
 
+#include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
 
 using namespace mlir;
@@ -73,10 +74,9 @@ Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
     return Status(known.status()).at(fmt::format("argument {}", argument));
   }
   Attribute attr = function.getArgAttr(argument, kParamAttr);
-  auto param = dyn_cast_or_null<DictionaryAttr>(attr);
-  if (attr && (!param || !param.getAs<StringAttr>("tensor")))
-    return errorf("argument {}: {} names no tensor", argument, kParamAttr.str());
-  return Status::ok();
+  if (!attr)
+    return Status::ok();
+  return verifyParameter(attr, function.getArgumentTypes()[argument]).at(fmt::format("argument {}", argument));
 }
 
 std::vector<Instance> Blocks::instancesOf(Region &body) const {
@@ -131,12 +131,11 @@ std::optional<Res> resultKind(StringAttr kind) {
   return std::nullopt;
 }
 
-// The forward's argument that is this parameter: the same tensor and part.
+// The forward's argument that is this parameter.
 int64_t parameterArgument(func::FuncOp forward, DictionaryAttr param) {
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     auto candidate = forward.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
-    if (candidate && param && candidate.get("tensor") == param.get("tensor") &&
-        candidate.get("part") == param.get("part"))
+    if (candidate && param && nameOf(candidate) == nameOf(param))
       return i;
   }
   return -1;
@@ -237,10 +236,17 @@ std::vector<std::string> mgc::passesOf(ModuleOp module) {
   return {"forward", "backward"};
 }
 
-Value mgc::storageOf(Value value) {
-  while (auto rename = value.getDefiningOp<RenameOp>())
-    value = rename.getOperand();
-  return value;
+bool OwnMemory::claim(Value value) {
+  Value storage = storageOf(value);
+  return !isa<BlockArgument>(storage) && claimed_.insert(storage).second;
+}
+
+bool mgc::canAdd(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (auto tile = dyn_cast_or_null<TileOp>(op))
+    return tile.isSum(cast<OpResult>(value).getResultNumber());
+  auto library = dyn_cast_or_null<LibraryOpInterface>(op);
+  return library ? library.canAccumulate() : isa_and_nonnull<RowOpInterface, KernelOp>(op);
 }
 
 plan::Mesh mgc::meshOf(ModuleOp module) {

@@ -2,7 +2,7 @@
 // phases.
 #pragma once
 
-#include "dialects/mg/Mg.h"
+#include "dialects/mg/View.h"
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
 
@@ -92,8 +92,16 @@ std::vector<std::string> passesOf(mlir::ModuleOp module);
 
 plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
 
-// The value whose memory this one has: renaming dimensions moves nothing.
-mlir::Value storageOf(mlir::Value value);
+// Of several values, those that have memory of their own: no argument's, and none that another has claimed.
+class OwnMemory {
+public:
+  bool claim(mlir::Value value);
+
+private:
+  llvm::DenseSet<mlir::Value> claimed_;
+};
+// Whether what makes the value can add it to what is there.
+bool canAdd(mlir::Value value);
 
 // The types' bytes.
 int64_t bytesOf(mlir::Type type);

@@ -12,6 +12,7 @@
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/Blocks.h"
 #include "compiler/stage/StepEnd.h"
+#include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
 
 using namespace mlir;
@@ -134,8 +135,9 @@ private:
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
     RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
     RankedTensorType gradient = gradientType(block, argument);
-    auto tensor = param.getAs<StringAttr>("tensor"), part = param.getAs<StringAttr>("part");
-    auto fileShape = param.getAs<DenseI64ArrayAttr>("file_shape");
+    DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
+    auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
+    auto fileShape = first.getAs<DenseI64ArrayAttr>("file_shape");
     if (!type || !gradient || !tensor || !fileShape)
       return errorIn(forward)
              << "parameter " << argument

@@ -3,6 +3,7 @@
 
 #include "compiler/stage/Blocks.h"
 #include "compiler/stage/StepEnd.h"
+#include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
 
 #include <set>
@@ -27,7 +28,7 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
     return errorIn(block) << status.message();
   if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
       param && block.getArgument(i).use_empty())
-    return errorIn(block) << "argument " << i << ": the parameter " << param.get("tensor") << " is not used";
+    return errorIn(block) << "argument " << i << ": the parameter " << nameOf(param) << " is not used";
   return success();
 }
 

@@ -1,5 +1,5 @@
 // What a module is after each phase up to stage, beyond what the op verifiers prove: each function proves what
-// its phase adds, which holds after all later phases too (but import's, whose blocks grad replaces). Errors are
+// its phase adds, which holds after all later phases too (but the logical form, whose blocks grad replaces). Errors are
 // diagnostics.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// Blocks are logical; their data is of a known kind, each parameter names its tensor and is used.
+// Of import and merge. Blocks are logical; their data is of a known kind, each parameter names its tensor and is used.
 mlir::LogicalResult verifyImportForm(mlir::ModuleOp module);
 
 // Each block has the functions that the schedule runs. Backward functions take what forward gives, in its type;

@@ -72,7 +72,9 @@ def Mg_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
     InterfaceMethod<"Bytes of scratch memory besides operands and results; 0 for none.", "int64_t",
       "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Whether it can add its result to what is there.", "bool", "canAccumulate", (ins), "",
-      [{ return false; }]>
+      [{ return false; }]>,
+    InterfaceMethod<"After how many dimensions the rows of the operand or result may lie apart (View.h); 0: it must be "
+                    "dense.", "int64_t", "getPitchedDims", (ins "::mlir::Value":$value), "", [{ return 0; }]>
   ];
 }
 

@@ -42,7 +42,9 @@ std::vector<rowgen::Dim> RowEmitter::dims(Value value) {
 rowgen::Operand RowEmitter::operand(Value value, Access access, std::vector<rowgen::Dim> dims) {
   operands_.push_back({value, access});
   Element element = tensorOf(value).getElementType().isF32() ? Element::f32 : Element::i32;
-  return graph_.addOperand(element, access, std::move(dims));
+  auto stored = stored_.find(value);
+  rowgen::Pitch pitch = stored != stored_.end() ? stored->second.pitch : viewOf(value).pitch;
+  return graph_.addOperand(element, access, std::move(dims), pitch);
 }
 
 rowgen::Operand RowEmitter::input(Value value) {
@@ -67,13 +69,13 @@ void RowEmitter::define(Value result, Node node) {
   nodes_[result] = node;
   auto out = stored_.find(result);
   if (out != stored_.end())
-    graph_.store(operand(result, out->second, dims(result)), node);
+    graph_.store(operand(result, out->second.access, dims(result)), node);
 }
 
 void RowEmitter::sumOverRows(Value result, Node node) {
   auto out = stored_.find(result);
   if (out != stored_.end())
-    graph_.storeSumOverRows(operand(result, out->second, dims(result)), node);
+    graph_.storeSumOverRows(operand(result, out->second.access, dims(result)), node);
 }
 
 void RowEmitter::addAt(Value result, Place place, Node node) {

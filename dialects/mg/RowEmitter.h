@@ -6,6 +6,7 @@
 #include "compiler/kernels/RowGraph.h"
 #include "compiler/kernels/RowOps.h"
 #include "dialects/mg/Mg.h"
+#include "dialects/mg/View.h"
 #include "runtime/plan/Plan.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -27,8 +28,10 @@ public:
   explicit RowEmitter(const RowSpace &space);
 
   // --- For the driver
-  // Says that a result leaves the kernel: overwritten, or added to what is there.
-  void store(mlir::Value result, rowgen::Access access) { stored_[result] = access; }
+  // Says that a result leaves the kernel: overwritten, or added to what is there, with rows as far apart as `pitch` says.
+  void store(mlir::Value result, rowgen::Access access, rowgen::Pitch pitch = {}) {
+    stored_[result] = {access, pitch};
+  }
   // Adds the op's body. Precondition: the op's space is within the emitter's.
   mlir::LogicalResult emit(RowOpInterface op);
   const std::vector<Operand> &operands() const { return operands_; }
@@ -52,14 +55,18 @@ public:
   int64_t columnCount() const;
   Node seed();     // i64, of the run
   Node instance(); // i64, number of the block instance
-  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over
-  // dims.
+  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over dims. What
+  // lies apart in the value are positions of its first dimensions: they stay first.
   rowgen::Dim dim(mlir::StringAttr name, int64_t size);
   std::vector<rowgen::Dim> dims(mlir::Value value);
   rowgen::Operand operand(mlir::Value value, rowgen::Access access, std::vector<rowgen::Dim> dims);
-  rowgen::Access accessOf(mlir::Value result) const { return stored_.lookup(result); }
+  rowgen::Access accessOf(mlir::Value result) const { return stored_.lookup(result).access; }
 
 private:
+  struct Stored {
+    rowgen::Access access = rowgen::Access::in;
+    rowgen::Pitch pitch = {};
+  };
   rowgen::Operand input(mlir::Value value);
   int scalar(plan::Scalar scalar);
   plan::Scalar offset(mlir::StringAttr name, int64_t size);
@@ -70,7 +77,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, rowgen::Dim> dims_;
   llvm::DenseMap<mlir::Value, Node> nodes_;
   llvm::DenseMap<mlir::Value, rowgen::Operand> inputs_;
-  llvm::DenseMap<mlir::Value, rowgen::Access> stored_;
+  llvm::DenseMap<mlir::Value, Stored> stored_;
   std::vector<Operand> operands_;
   std::vector<plan::Scalar> scalars_;
 };

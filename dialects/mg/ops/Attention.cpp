@@ -2,6 +2,7 @@
 #include "runtime/kernels/Attention.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
+#include "dialects/mg/View.h"
 #include "runtime/base/Philox.h"
 #include "runtime/plan/Work.h"
 
@@ -88,8 +89,30 @@ static LibraryCall callOf(Operation *op, plan::Attention attention) {
   llvm::append_range(call.operands, op->getResults());
   return call;
 }
-LibraryCall AttentionOp::getCall() { return callOf(*this, describe(*this, false)); }
-LibraryCall AttentionGradOp::getCall() { return callOf(*this, describe(*this, true)); }
+// From one group to the next; 0: dense.
+static int64_t strideOf(Value value) { return viewOf(value).pitch.elements; }
+
+template <typename Op> static plan::Attention withStrides(Op op, plan::Attention attention) {
+  attention.qStride = strideOf(op.getQ());
+  attention.kStride = strideOf(op.getK());
+  attention.vStride = strideOf(op.getV());
+  return attention;
+}
+LibraryCall AttentionOp::getCall() { return callOf(*this, withStrides(*this, describe(*this, false))); }
+LibraryCall AttentionGradOp::getCall() {
+  plan::Attention attention = withStrides(*this, describe(*this, true));
+  attention.dqStride = strideOf(getDq());
+  attention.dkStride = strideOf(getDk());
+  attention.dvStride = strideOf(getDv());
+  return callOf(*this, attention);
+}
+static constexpr int64_t kGroupDims = 3; // positions, sequences and groups may lie apart
+int64_t AttentionOp::getPitchedDims(Value value) {
+  return llvm::is_contained({getQ(), getK(), getV()}, value) ? kGroupDims : 0;
+}
+int64_t AttentionGradOp::getPitchedDims(Value value) {
+  return llvm::is_contained({getQ(), getK(), getV(), getDq(), getDk(), getDv()}, value) ? kGroupDims : 0;
+}
 double AttentionOp::getFlops() { return plan::flopsOf(describe(*this, false)); }
 double AttentionGradOp::getFlops() { return plan::flopsOf(describe(*this, true)); }
 int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }

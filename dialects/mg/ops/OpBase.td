@@ -35,7 +35,7 @@ defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]
 defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
-defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes"]>;
+defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes", "getPitchedDims"]>;
 
 // Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.
 class Mg_IndexedOp<string mnemonic, list<Trait> traits = []>

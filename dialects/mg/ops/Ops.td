@@ -1,5 +1,6 @@
 // All ops of the dialect, family by family.
 include "dialects/mg/ops/Linear.td"
+include "dialects/mg/ops/Views.td"
 include "dialects/mg/ops/Activation.td"
 include "dialects/mg/ops/Norm.td"
 include "dialects/mg/ops/Attention.td"

@@ -1,0 +1,259 @@
+// mg-merge: one product where several multiply the same value.
+//
+// before:  %q = mg.einsum %x, %wq   %k = mg.einsum %x, %wk   %v = mg.einsum %x, %wv
+// after:   %qkv = mg.einsum %x, %w  %q, %k, %v = mg.parts %qkv along "j"
+//
+// Logical blocks in, logical blocks out. The joined parameter's dimension j stands before the longest end of dimensions
+// that all have, so that each part's rows are as long as can be; what stands before j must be the same too.
+#include "compiler/Passes.h"
+#include "compiler/shard/Placement.h"
+#include "dialects/mg/Parameter.h"
+#include "dialects/mg/RowSpace.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+
+namespace mgc {
+#define GEN_PASS_DEF_MERGE
+#include "compiler/Passes.h.inc"
+} // namespace mgc
+
+using namespace mgc;
+
+namespace {
+
+using Dims = RowSpace::Dims;
+constexpr llvm::StringLiteral kAlong = "j";
+
+// A product of a value and a parameter, in the parts that its dimensions have.
+struct Product {
+  Operation *einsum;
+  Dims kept;        // of the parameter, in the result
+  Dims summed;      // of the parameter
+  bool summedFirst; // as the parameter has them
+  EinsumOp op() const { return cast<EinsumOp>(einsum); }
+  BlockArgument parameter() const { return cast<BlockArgument>(op().getRhs()); }
+};
+
+// Products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
+struct Set {
+  SmallVector<Product, 3> products;
+  int64_t begin = 0, end = 0;
+
+  std::optional<RowSpace::NamedDim> own(const Product &product) const {
+    if (int64_t(product.kept.size()) == begin + end)
+      return std::nullopt;
+    return product.kept[begin];
+  }
+};
+
+// How many dimensions all have at the end, then at the begin of what is left.
+void findShared(Set &set) {
+  auto agree = [&](auto dimOf) {
+    for (int64_t n = 0;; ++n) {
+      const RowSpace::NamedDim *first = nullptr;
+      for (const Product &product : set.products) {
+        const RowSpace::NamedDim *dim = dimOf(product.kept, n);
+        if (!dim || (first && !(*dim == *first)))
+          return n;
+        first = dim;
+      }
+    }
+  };
+  set.end = agree([](const Dims &dims, int64_t n) {
+    return n < int64_t(dims.size()) ? &dims[dims.size() - 1 - n] : nullptr;
+  });
+  set.begin = agree([&](const Dims &dims, int64_t n) {
+    return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr;
+  });
+}
+
+class BlockMerger {
+public:
+  BlockMerger(func::FuncOp block, const Placement &placement, const llvm::StringMap<int> &uses)
+      : block_(block), placement_(placement), uses_(uses), builder_(block.getContext()) {}
+
+  void run() {
+    Block &body = block_.getBody().front();
+    SmallVector<Value> values(body.getArguments());
+    for (Operation &op : body)
+      llvm::append_range(values, op.getResults());
+    std::vector<Set> sets;
+    for (Value value : values)
+      llvm::append_range(sets, setsOf(value));
+    for (const Set &set : sets)
+      if (set.products.size() > 1)
+        merge(set);
+  }
+
+private:
+  // Each product joins the first set that it fits.
+  std::vector<Set> setsOf(Value value) {
+    std::vector<Set> sets;
+    auto users = llvm::to_vector(value.getUsers());
+    llvm::sort(users, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *user : users) {
+      auto product = productOf(value, user);
+      if (!product)
+        continue;
+      bool isTaken = llvm::any_of(sets, [&](Set &set) { return tryToAdd(set, *product); });
+      if (!isTaken)
+        sets.push_back({{*product}});
+    }
+    return sets;
+  }
+
+  std::optional<Product> productOf(Value value, Operation *user) {
+    auto op = dyn_cast<EinsumOp>(user);
+    auto parameter = op && op.getLhs() == value ? dyn_cast<BlockArgument>(op.getRhs()) : BlockArgument();
+    if (!parameter || !parameter.hasOneUse() || !isAlone(parameter))
+      return std::nullopt;
+    Product product{op, {}, {}, false};
+    for (const RowSpace::NamedDim &dim : rowDims(parameter))
+      (layoutOf(op.getResult()).indexOf(dim.name) >= 0 ? product.kept : product.summed).push_back(dim);
+    product.summedFirst = layoutOf(op.getResult()).indexOf(rowDims(parameter).front().name) < 0;
+    bool endsResult = layoutOf(op.getResult()).getNames().back() == product.kept.back().name;
+    return endsResult ? std::optional(product) : std::nullopt;
+  }
+
+  // One parameter of the checkpoint, used here only.
+  bool isAlone(BlockArgument argument) {
+    auto param = block_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
+    return param && !alongOf(param) && uses_.lookup(nameOf(param)) == 1;
+  }
+
+  bool tryToAdd(Set &set, const Product &product) {
+    const Product &first = set.products.front();
+    if (product.summed != first.summed || product.summedFirst != first.summedFirst ||
+        decays(product) != decays(first))
+      return false;
+    Set larger = set;
+    larger.products.push_back(product);
+    findShared(larger);
+    llvm::SmallDenseMap<StringAttr, int64_t> owned;
+    for (const Product &each : larger.products) {
+      if (int64_t(each.kept.size()) > larger.begin + larger.end + 1 || isSplit(each, larger))
+        return false;
+      if (auto own = larger.own(each); own && owned.try_emplace(own->name, own->size).first->second != own->size)
+        return false;
+    }
+    set = std::move(larger);
+    return true;
+  }
+
+  // Whether the optimizer decays it: what is one matrix is decayed as one.
+  bool decays(const Product &product) {
+    auto fileShape = paramOf(product).getAs<DenseI64ArrayAttr>("file_shape");
+    return fileShape && fileShape.size() >= 2;
+  }
+  DictionaryAttr paramOf(const Product &product) {
+    return block_.getArgAttrOfType<DictionaryAttr>(product.parameter().getArgNumber(), kParamAttr);
+  }
+
+  // Whether an axis splits the dimension that would be positions of j.
+  bool isSplit(const Product &product, const Set &set) {
+    auto own = set.own(product);
+    return own && !placement_.home(layoutOf(product.op().getRhs())).axesOf(own->name).empty();
+  }
+
+  Type typeOf(const Dims &dims) {
+    SmallVector<int64_t> shape;
+    SmallVector<StringAttr> names;
+    for (const RowSpace::NamedDim &dim : dims) {
+      shape.push_back(dim.size);
+      names.push_back(dim.name);
+    }
+    return RankedTensorType::get(shape, builder_.getF32Type(), LayoutAttr::get(builder_.getContext(), names));
+  }
+
+  void merge(const Set &set) {
+    const Product &first = set.products.front();
+    Dims kept(ArrayRef(first.kept).take_front(set.begin));
+    kept.push_back({builder_.getStringAttr(kAlong), positionsOf(set)});
+    kept.append(first.kept.end() - set.end, first.kept.end());
+    Value parameter = joinParameters(set, kept);
+    Dims result = rowDims(first.op().getResult());
+    result.truncate(result.size() - first.kept.size());
+    result.append(kept);
+    builder_.setInsertionPoint(first.op());
+    Value whole = EinsumOp::create(builder_, first.op().getLoc(), typeOf(result), first.op().getLhs(), parameter);
+    SmallVector<Type> types;
+    for (const Product &product : set.products)
+      types.push_back(product.op().getType());
+    auto parts = PartsOp::create(builder_, first.op().getLoc(), types, whole, builder_.getStringAttr(kAlong));
+    SmallVector<unsigned> replaced;
+    for (auto [product, part] : llvm::zip(set.products, parts.getParts())) {
+      replaced.push_back(product.parameter().getArgNumber());
+      product.op().getResult().replaceAllUsesWith(part);
+      product.op().erase();
+    }
+    llvm::sort(replaced);
+    for (unsigned argument : llvm::reverse(replaced))
+      (void)block_.eraseArgument(argument);
+  }
+
+  int64_t positionsOf(const Set &set) {
+    int64_t positions = 0;
+    for (const Product &product : set.products)
+      positions += countOf(set, product);
+    return positions;
+  }
+  static int64_t countOf(const Set &set, const Product &product) {
+    auto own = set.own(product);
+    return own ? own->size : 1;
+  }
+
+  // A new argument behind the first of them.
+  Value joinParameters(const Set &set, const Dims &kept) {
+    const Product &first = set.products.front();
+    Dims dims = first.summedFirst ? first.summed : kept;
+    dims.append(first.summedFirst ? kept : first.summed);
+    SmallVector<Attribute> parts;
+    for (const Product &product : set.products) {
+      NamedAttrList part(paramOf(product));
+      part.set("count", builder_.getI64IntegerAttr(countOf(set, product)));
+      if (auto own = set.own(product))
+        part.set("own", own->name);
+      parts.push_back(part.getDictionary(builder_.getContext()));
+    }
+    auto param = builder_.getDictionaryAttr({builder_.getNamedAttr("along", builder_.getStringAttr(kAlong)),
+                                             builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
+    unsigned place = first.parameter().getArgNumber() + 1;
+    (void)block_.insertArgument(place, typeOf(dims),
+                                builder_.getDictionaryAttr(builder_.getNamedAttr(kParamAttr, param)),
+                                first.op().getLoc());
+    return block_.getArgument(place);
+  }
+
+  func::FuncOp block_;
+  const Placement &placement_;
+  const llvm::StringMap<int> &uses_; // of parameters, by name, in all blocks
+  OpBuilder builder_;
+};
+
+struct MergePass : mgc::impl::MergeBase<MergePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "merge"));
+    if (module->hasAttr(kNoFusionAttr))
+      return;
+    auto placement = Placement::of(module);
+    if (failed(placement))
+      return signalPassFailure();
+    auto blocks = llvm::to_vector(llvm::make_filter_range(
+        module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(kBlockAttr); }));
+    llvm::StringMap<int> uses;
+    for (func::FuncOp block : blocks)
+      for (unsigned i = 0; i < block.getNumArguments(); ++i)
+        if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))
+          for (DictionaryAttr view : viewsOf(param))
+            ++uses[nameOf(view)];
+    for (func::FuncOp block : blocks)
+      BlockMerger(block, *placement, uses).run();
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Pass> mgc::createMergePass() { return std::make_unique<MergePass>(); }

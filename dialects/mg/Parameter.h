@@ -1,0 +1,27 @@
+// mg.param, the attribute of an argument that is a parameter: which tensor of the checkpoint it is a view of, or which
+// several it joins (docs/architecture.md, import and merge).
+//
+//   {tensor = "h.{}.attn.c_attn.weight", part = "q", file_shape = .., grouping = .., offset = .., ..}
+//   {along = "j", parts = [{count = 1, own = "r", tensor = .., ..}, {count = 1, tensor = .., ..}, ..]}
+#pragma once
+
+#include "dialects/mg/Mg.h"
+#include "runtime/base/Status.h"
+
+#include <string>
+
+namespace mgc {
+
+// The views that it joins, in order; itself where it is one view.
+llvm::SmallVector<mlir::DictionaryAttr, 3> viewsOf(mlir::DictionaryAttr param);
+
+// The dimension along which it joins them; null where it is one view.
+mlir::StringAttr alongOf(mlir::DictionaryAttr param);
+
+// Its identity, {} in it standing for the instance's number: "h.{}.attn.c_attn.weight[q]", of several joined by +.
+std::string nameOf(mlir::DictionaryAttr param);
+
+// That it names its tensors, and joined ones fill the dimension of the type along which they are joined.
+Status verifyParameter(mlir::Attribute param, mlir::Type type);
+
+} // namespace mgc

@@ -1,0 +1,154 @@
+// Parts of values: verifiers, rules, gradients, and where they lie.
+#include "dialects/mg/View.h"
+#include "dialects/mg/Gradient.h"
+
+using namespace mlir;
+using namespace mgc;
+
+namespace {
+
+// The part's own dimension, which stands for `along`; null where it has none.
+StringAttr ownName(Value part, Value whole, StringAttr along) {
+  int64_t place = layoutOf(whole).indexOf(along);
+  if (place < 0 || tensorOf(part).getRank() != tensorOf(whole).getRank())
+    return {};
+  return layoutOf(part).getNames()[place];
+}
+
+int64_t countOf(Value part, Value whole, StringAttr along) {
+  StringAttr own = ownName(part, whole, along);
+  return own ? tensorOf(part).getDimSize(layoutOf(part).indexOf(own)) : 1;
+}
+
+// Whether the part's names are those of the whole with `along` left out or replaced by a new one.
+bool fits(Value part, Value whole, StringAttr along) {
+  SmallVector<StringAttr> names(layoutOf(whole).getNames());
+  int64_t place = layoutOf(whole).indexOf(along);
+  ArrayRef<StringAttr> found = layoutOf(part).getNames();
+  if (found.size() == names.size() && !llvm::is_contained(names, found[place]))
+    names[place] = found[place];
+  else
+    names.erase(names.begin() + place);
+  return found == ArrayRef<StringAttr>(names);
+}
+
+LogicalResult verifyParts(Operation *op, ValueRange parts, Value whole, StringAttr along) {
+  StringRef name = op->getName().stripDialect();
+  if (!layoutOf(whole) || layoutOf(whole).indexOf(along) < 0)
+    return op->emitOpError() << "the whole has no dimension " << along << " (" << name << "_c1)";
+  int64_t positions = 0;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    if (!layoutOf(part) || !fits(part, whole, along))
+      return op->emitOpError() << "part " << i << " must have the names of the whole with " << along
+                               << " left out or replaced by one of its own (" << name << "_c1)";
+    positions += countOf(part, whole, along);
+  }
+  int64_t expected = tensorOf(whole).getDimSize(layoutOf(whole).indexOf(along));
+  if (positions != expected)
+    return op->emitOpError() << "the parts take " << positions << " positions of " << along << ", which has "
+                             << expected << " (" << name << "_c2)";
+  return success();
+}
+
+// `along`, and each dimension that stands for it, is whole.
+AxisRule ruleOf(Operation *op, StringRef text, ValueRange parts, Value whole, StringAttr along) {
+  AxisRule rule = bindRule(op, text);
+  if (!rule.error.empty())
+    return rule;
+  rule.whole = {along};
+  for (Value part : parts)
+    if (StringAttr own = ownName(part, whole, along))
+      rule.whole.push_back(own);
+  return rule;
+}
+
+} // namespace
+
+// --- parts
+
+StringRef PartsOp::getRuleText() { return "~.. -> .."; }
+
+AxisRule PartsOp::getAxisRule() {
+  return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
+}
+
+LogicalResult PartsOp::verify() { return verifyParts(*this, getParts(), getWhole(), getAlongAttr()); }
+
+LogicalResult PartsOp::buildGradient(GradientBuilder &g) {
+  SmallVector<Value> parts;
+  for (auto [i, part] : llvm::enumerate(getParts())) {
+    parts.push_back(g.cotangent(part));
+    if (!parts.back())
+      return emitOpError() << "has no gradient: nothing depends on part " << i;
+  }
+  if (g.wants(getWhole()))
+    g.contribute(getWhole(), g.make<JoinOp>(getWhole(), parts, getAlongAttr()));
+  return success();
+}
+
+// --- join
+
+StringRef JoinOp::getRuleText() { return "&.. -> .."; }
+
+AxisRule JoinOp::getAxisRule() {
+  return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
+}
+
+LogicalResult JoinOp::verify() { return verifyParts(*this, getParts(), getWhole(), getAlongAttr()); }
+
+LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getWhole());
+  if (!dy)
+    return success();
+  auto parts = PartsOp::create(g.builder(), g.loc(), getParts().getTypes(), dy, getAlongAttr());
+  for (auto [part, gradient] : llvm::zip(getParts(), parts.getParts()))
+    if (g.wants(part))
+      g.contribute(part, gradient);
+  return success();
+}
+
+// --- where they lie
+
+PartRange mgc::rangeOf(ValueRange parts, Value whole, StringAttr along, size_t part) {
+  PartRange range;
+  for (size_t i = 0; i < part; ++i)
+    range.begin += countOf(parts[i], whole, along);
+  range.count = countOf(parts[part], whole, along);
+  return range;
+}
+
+static View partOf(ValueRange parts, Value whole, StringAttr along, size_t part) {
+  int64_t place = layoutOf(whole).indexOf(along), inner = 1;
+  ArrayRef<int64_t> sizes = tensorOf(whole).getShape();
+  for (int64_t size : sizes.drop_front(place + 1))
+    inner *= size;
+  return {whole, rangeOf(parts, whole, along, part).begin * inner, {place, sizes[place] * inner}};
+}
+
+JoinedAs mgc::joinedAs(Value value) {
+  for (OpOperand &use : value.getUses()) {
+    if (auto join = dyn_cast<JoinOp>(use.getOwner()))
+      return {join, use.getOperandNumber()};
+    if (auto rename = dyn_cast<RenameOp>(use.getOwner()))
+      if (JoinedAs joined = joinedAs(rename.getResult()); joined.join)
+        return joined;
+  }
+  return {};
+}
+
+View mgc::viewOf(Value value) {
+  Value made = value;
+  while (auto rename = made.getDefiningOp<RenameOp>())
+    made = rename.getValue();
+  if (auto parts = made.getDefiningOp<PartsOp>())
+    return partOf(parts.getParts(), parts.getWhole(), parts.getAlongAttr(),
+                  cast<OpResult>(made).getResultNumber());
+  if (auto [join, part] = joinedAs(made); join && !isa<BlockArgument>(made))
+    return partOf(join.getParts(), join.getWhole(), join.getAlongAttr(), part);
+  return {made};
+}
+
+Value mgc::storageOf(Value value) {
+  Value base = viewOf(value).base;
+  return base == value ? value : storageOf(base);
+}

@@ -1,0 +1,38 @@
+// A value and its parts in one memory: what lets several products be one. dialects/mg/View.h says where they lie.
+include "dialects/mg/ops/OpBase.td"
+
+def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
+    Mg_MovesData, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
+  let summary = "The parts that a value has along one dimension, one after another";
+  let description = [{
+    A part has the dimensions of the value but for `along`: in its place a dimension of its own, as many positions of
+    `along` as its size; or none, and it is one position.
+
+        %q, %k, %v = mg.parts %qkv along "j"
+            : tensor<.., #mg.layout<s, b, g, j, d>> -> (tensor<.., #mg.layout<s, b, g, r, d>>,
+              tensor<.., #mg.layout<s, b, g, d>>, tensor<.., #mg.layout<s, b, g, d>>)
+
+    `along`, and what stands for it, is whole here. No data moves: a part lies in the value's memory, its rows as far
+    apart as those of the value.
+    1. each part has the names of the value with `along` left out or replaced by a name of its own (parts_c1)
+    2. the parts take as many positions as `along` has (parts_c2)
+  }];
+  let arguments = (ins Mg_F32:$whole, StrAttr:$along);
+  let results = (outs Variadic<Mg_F32>:$parts);
+  let assemblyFormat = "$whole `along` $along attr-dict `:` type($whole) `->` `(` type($parts) `)`";
+  let hasVerifier = 1;
+}
+
+def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
+    Mg_MovesData, DeclareOpInterfaceMethods<Mg_ComputeOpInterface, ["getRuleText", "getAxisRule"]>]> {
+  let summary = "The value that has these parts along one dimension: the reverse of mg.parts";
+  let description = [{
+    No data moves: what makes a part writes it where it lies in the value.
+    1. each part has the names of the value with `along` left out or replaced by a name of its own (join_c1)
+    2. the parts take as many positions as `along` has (join_c2)
+  }];
+  let arguments = (ins Variadic<Mg_F32>:$parts, StrAttr:$along);
+  let results = (outs Mg_F32:$whole);
+  let assemblyFormat = "$parts `along` $along attr-dict `:` `(` type($parts) `)` `->` type($whole)";
+  let hasVerifier = 1;
+}
