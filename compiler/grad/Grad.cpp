@@ -179,7 +179,6 @@ private:
     auto isNeeded = [&](Value value) {
       return llvm::any_of(value.getUsers(), [&](Operation *user) { return backward.contains(user); });
     };
-    makePartsAgain(forward, backward, isNeeded);
     auto isThere = [&](Value value) {
       auto argument = dyn_cast<BlockArgument>(value);
       return isNeeded(value) || (argument && !isActivation(original_, argument.getArgNumber()));
@@ -190,6 +189,7 @@ private:
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);
+    makePartsAgain(forward, backward, isNeeded);
   }
 
   // A value all of whose parts backward needs is saved whole; one of which it needs some is not. Parts are needed under

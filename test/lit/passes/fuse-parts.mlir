@@ -1,0 +1,45 @@
+// RUN: %mg-opt %s --mg-fuse | FileCheck %s --enable-var-scope
+
+!x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
+!a = tensor<4x2x2x16xf32, #mg.layout<s, b, j, f>>
+!f = tensor<4x2x16xf32, #mg.layout<s, b, f>>
+!w = tensor<2x16x8xf32, #mg.layout<j, f, h>>
+!v = tensor<16x8xf32, #mg.layout<f, h>>
+
+module attributes {mg.mesh = #mg.mesh<>} {
+
+// Kernels read parts where they lie. A product and what is returned take copies.
+// CHECK-LABEL: func.func @parts.forward(
+// CHECK:         %[[P:.*]]:2 = mg.parts
+// CHECK:         mg.kernel {
+// CHECK-DAG:       %[[M:.*]] = mg.mul %[[P]]#0, %[[P]]#1
+// CHECK-DAG:       %[[C0:.*]] = mg.accumulate %[[P]]#0
+// CHECK-DAG:       %[[C1:.*]] = mg.accumulate %[[P]]#1
+// CHECK:         mg.einsum %{{.*}}, %
+// CHECK-NOT:     mg.einsum %[[P]]
+// CHECK:         return
+// CHECK-NOT:     %[[P]]
+func.func @parts.forward(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "a", count = 1}, {tensor = "b", count = 1}]}},
+                         %v: !v {mg.param = {tensor = "v"}})
+    -> (!f, !x, !f {mg.result = "saved"}) attributes {mg.block = "parts", mg.pass = "forward"} {
+  %all = mg.einsum %x, %w : (!x, !w) -> !a
+  %g, %u = mg.parts %all along "j" : !a -> (!f, !f)
+  %m = mg.mul %g, %u : (!f, !f) -> !f
+  %y = mg.einsum %g, %v : (!f, !v) -> !x
+  return %m, %y, %u : !f, !x, !f
+}
+
+// What a kernel makes is made where it lies in the joined value; an argument, and what is joined twice, is copied there.
+// CHECK-LABEL: func.func @join.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x2x16xf32
+// CHECK:         %[[K:.*]]:4 = mg.kernel {
+// CHECK:         %[[A:.*]] = mg.join %[[K]]#{{.}}, %[[K]]#{{.}} along "j"
+// CHECK:         %[[B:.*]] = mg.join %[[K]]#{{.}}, %[[K]]#{{.}} along "j"
+// CHECK:         return %[[A]], %[[B]]
+func.func @join.forward(%x: !f) -> (!a, !a) attributes {mg.block = "join", mg.pass = "forward"} {
+  %s = mg.silu %x : (!f) -> !f
+  %a = mg.join %s, %x along "j" : (!f, !f) -> !a
+  %b = mg.join %s, %s along "j" : (!f, !f) -> !a
+  return %a, %b : !a, !a
+}
+}

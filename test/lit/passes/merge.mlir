@@ -1,0 +1,80 @@
+// RUN: %mg-opt %s --mg-merge | FileCheck %s --enable-var-scope
+// RUN: sed 's/r = \[\]/r = ["tp"]/' %s | %mg-opt --mg-merge | FileCheck %s --check-prefix=SPLIT
+// RUN: sed 's/{mg.mesh/{mg.no_fusion, mg.mesh/' %s | %mg-opt --mg-merge | FileCheck %s --check-prefix=OFF
+
+// Products of one value are merged, with all parts along a new dimension j: for queries, keys and values it stands
+// between groups and head dimension, for gate and up in front.
+
+!x = tensor<16x2x32xf32, #mg.layout<s, b, h>>
+!q = tensor<16x2x4x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<16x2x4x8xf32, #mg.layout<s, b, g, d>>
+!f = tensor<16x2x64xf32, #mg.layout<s, b, f>>
+!v = tensor<16x2x100xf32, #mg.layout<s, b, v>>
+!wq = tensor<32x4x2x8xf32, #mg.layout<h, g, r, d>>
+!wk = tensor<32x4x8xf32, #mg.layout<h, g, d>>
+!wf = tensor<64x32xf32, #mg.layout<f, h>>
+!wv = tensor<100x32xf32, #mg.layout<v, h>>
+
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {g = [], r = [], f = ["tp"]}} {
+
+// CHECK-LABEL: func.func @heads(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x2x32xf32
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<32x4x4x8xf32, #mg.layout<h, g, j, d>>
+// CHECK-SAME:    {mg.param = {along = "j", parts = [{count = 2 : i64, file_shape = array<i64: 32, 96>, own = "r", part = "q", tensor = "qkv"}, {count = 1 : i64, file_shape = array<i64: 32, 96>, part = "k", tensor = "qkv"}, {count = 1 : i64, file_shape = array<i64: 32, 96>, part = "v", tensor = "qkv"}]}}) ->
+// CHECK-NEXT:    %[[ALL:.*]] = mg.einsum %[[X]], %[[W]]
+// CHECK-NEXT:    %[[PARTS:.*]]:3 = mg.parts %[[ALL]] along "j" : tensor<16x2x4x4x8xf32, #mg.layout<s, b, g, j, d>>
+// CHECK-NEXT:    return %[[PARTS]]#0, %[[PARTS]]#1, %[[PARTS]]#2
+
+// Where an axis splits the queries of a group, they would lie between the parts of two ranks: keys and values alone.
+// SPLIT-LABEL: func.func @heads(
+// SPLIT:         mg.einsum {{.*}} #mg.layout<h, g, r, d>>
+// SPLIT-NEXT:    mg.einsum {{.*}} #mg.layout<h, j, g, d>>
+// SPLIT-NEXT:    mg.parts
+
+// OFF-LABEL: func.func @heads(
+// OFF-COUNT-3: mg.einsum
+// OFF-NOT:     mg.parts
+func.func @heads(%x: !x, %wq: !wq {mg.param = {tensor = "qkv", part = "q", file_shape = array<i64: 32, 96>}},
+                 %wk: !wk {mg.param = {tensor = "qkv", part = "k", file_shape = array<i64: 32, 96>}},
+                 %wv: !wk {mg.param = {tensor = "qkv", part = "v", file_shape = array<i64: 32, 96>}})
+    -> (!q, !k, !k) attributes {mg.block} {
+  %q = mg.einsum %x, %wq : (!x, !wq) -> !q
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  return %q, %k, %v : !q, !k, !k
+}
+
+// An axis may split f: each rank joins its own rows. The other product of another value stays.
+// CHECK-LABEL: func.func @gate(
+// CHECK-SAME:    tensor<2x64x32xf32, #mg.layout<j, f, h>>
+// CHECK-NEXT:    %[[ALL:.*]] = mg.einsum {{.*}} -> tensor<16x2x2x64xf32, #mg.layout<s, b, j, f>>
+// CHECK-NEXT:    mg.parts %[[ALL]] along "j"
+// CHECK:         mg.mul
+// CHECK-NEXT:    mg.einsum
+func.func @gate(%x: !x, %gate: !wf {mg.param = {tensor = "gate"}}, %up: !wf {mg.param = {tensor = "up"}},
+                %down: !wf {mg.param = {tensor = "down"}}) -> !x attributes {mg.block} {
+  %g = mg.einsum %x, %gate : (!x, !wf) -> !f
+  %u = mg.einsum %x, %up : (!x, !wf) -> !f
+  %m = mg.mul %g, %u : (!f, !f) -> !f
+  %y = mg.einsum %m, %down : (!f, !wf) -> !x
+  return %y : !x
+}
+
+// A parameter used in two places, or twice in one, has a place of its own; what shares no dimension but h, and is split,
+// stays too.
+// CHECK-LABEL: func.func @tied(
+// CHECK-COUNT-3: mg.einsum
+// CHECK-NOT:     mg.parts
+func.func @tied(%x: !x, %a: !wf {mg.param = {tensor = "tied"}}, %b: !wf {mg.param = {tensor = "other"}},
+                %c: !wv {mg.param = {tensor = "v"}}) -> (!f, !f, !v) attributes {mg.block} {
+  %y = mg.einsum %x, %a : (!x, !wf) -> !f
+  %z = mg.einsum %x, %b : (!x, !wf) -> !f
+  %v = mg.einsum %x, %c : (!x, !wv) -> !v
+  return %y, %z, %v : !f, !f, !v
+}
+// CHECK-LABEL: func.func @again(
+func.func @again(%x: !x, %a: !wf {mg.param = {tensor = "tied"}}) -> !f attributes {mg.block} {
+  %y = mg.einsum %x, %a : (!x, !wf) -> !f
+  return %y : !f
+}
+}
