@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/ranges.h>
+#include <optional>
 
 namespace mgc {
 

@@ -20,9 +20,8 @@ struct Shard {
   int64_t fileBase = 0, localBase = 0;
   std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
   std::vector<int64_t> count, fileStride, localStride;
-  int64_t span() const {
-    return (rows - 1) * rowStride + rowElements;
-  } // in memory, from its begin to its end
+  // From the block's begin in memory to its end.
+  int64_t span() const { return (rows - 1) * rowStride + rowElements; }
 };
 Shard shardOf(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
 

@@ -40,6 +40,17 @@ struct Range { // of positions
   }
 };
 
+int64_t queryElements(const plan::Attention &a) { return a.r * a.d; } // of one group at one position
+
+// Elements from one group to the next: what plan::Attention says, with its zeros resolved.
+struct Strides {
+  int64_t q, k, v, dq, dk, dv;
+  explicit Strides(const plan::Attention &a)
+      : q(a.qStride ? a.qStride : queryElements(a)), k(a.kStride ? a.kStride : a.d),
+        v(a.vStride ? a.vStride : a.d), dq(a.dqStride ? a.dqStride : queryElements(a)),
+        dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.d) {}
+};
+
 // One block of rows of one (b, g).
 class Task {
 public:
@@ -55,23 +66,29 @@ private:
   const AttentionOperands &x_;
   const AttentionKernels &kernels_;
   const AttentionLane &lane_;
+  const Strides strides_;
   int64_t capacity_, b_, g_, firstRow_, rows_;
   AttentionDropout dropout_;
   AttentionQueries queries_;
   Range rowRange_; // of what the rows see
   int32_t keyPositions_[kKeys];
 
-  // Index of row i in lse; times d, in q.
+  // Which of [s, b, g] or [t, b, g] a position has here.
+  int64_t groupIndex(int64_t position) const { return (position * a_.b + b_) * a_.g + g_; }
+  // Index of row i in lse.
   int64_t rowIndex(int64_t i) const {
     const int64_t row = firstRow_ + i;
-    return ((row / a_.r * a_.b + b_) * a_.g + g_) * a_.r + row % a_.r;
+    return groupIndex(row / a_.r) * a_.r + row % a_.r;
   }
-  template <typename T> void rowsOf(T *tensor, T **rows) const {
-    for (int64_t i = 0; i < rows_; ++i)
-      rows[i] = tensor + rowIndex(i) * a_.d;
+  template <typename T> void rowsOf(T *tensor, int64_t groupStride, T **rows) const {
+    for (int64_t i = 0; i < rows_; ++i) {
+      const int64_t row = firstRow_ + i;
+      rows[i] = tensor + groupIndex(row / a_.r) * groupStride + row % a_.r * a_.d;
+    }
   }
-  int64_t keyStride() const { return a_.b * a_.g * a_.d; }
-  int64_t keyOffset(int64_t t) const { return t * keyStride() + (b_ * a_.g + g_) * a_.d; }
+  AttentionKeys::Rows keyRows(float *gradient, int64_t groupStride, int64_t first) const {
+    return {gradient + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
+  }
   int64_t keyBlocks() const { return (a_.t + kKeys - 1) / kKeys; }
 
   void setDropout(const AttentionScalars &scalars);
@@ -84,7 +101,7 @@ private:
 Task::Task(const plan::Attention &attention, const AttentionOperands &operands,
            const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
            int64_t capacity, int64_t head, int64_t block)
-    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), capacity_(capacity),
+    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), strides_(attention), capacity_(capacity),
       b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
       rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
   setQueries(scalars);
@@ -116,7 +133,7 @@ void Task::setQueries(const AttentionScalars &scalars) {
     rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
   }
   const float *rows[kAttentionRows];
-  rowsOf(x_.q, rows);
+  rowsOf(x_.q, strides_.q, rows);
   kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / kLn2), lane_.q);
   queries_.q = lane_.q;
 }
@@ -133,15 +150,15 @@ AttentionKeys Task::gatherKeys(int64_t block) {
       keys.count = i + 1;
   }
   for (int64_t i = 0; i < keys.count; ++i) {
-    std::copy_n(x_.k + keyOffset(first + i), a_.d, lane_.k + i * a_.d);
-    std::copy_n(x_.v + keyOffset(first + i), a_.d, lane_.v + i * a_.d);
+    std::copy_n(x_.k + groupIndex(first + i) * strides_.k, a_.d, lane_.k + i * a_.d);
+    std::copy_n(x_.v + groupIndex(first + i) * strides_.v, a_.d, lane_.v + i * a_.d);
   }
   keys.k = lane_.k, keys.v = lane_.v;
   keys.positions = keyPositions_;
   keys.least = range.least, keys.greatest = range.greatest;
   keys.scores = lane_.scores, keys.gradients = lane_.gradients;
   if (a_.backward)
-    keys.dk = x_.dk + keyOffset(first), keys.dv = x_.dv + keyOffset(first), keys.stride = keyStride();
+    keys.dk = keyRows(x_.dk, strides_.dk, first), keys.dv = keyRows(x_.dv, strides_.dv, first);
   return keys;
 }
 
@@ -159,7 +176,7 @@ void Task::forward() {
     queries_.sum[i] = sum == 0 ? 0 : 1 / sum;
   }
   float *rows[kAttentionRows];
-  rowsOf(x_.o, rows);
+  rowsOf(x_.o, queryElements(a_), rows);
   kernels_.unpack(lane_.o, queries_.sum, rows_, a_.d, rows);
 }
 
@@ -190,9 +207,9 @@ void copyRows(const float *const *rows, int64_t count, int64_t capacity, int64_t
 
 void Task::gatherGradients() {
   const float *q[kAttentionRows], *o[kAttentionRows], *outputGradient[kAttentionRows];
-  rowsOf(x_.q, q);
-  rowsOf<const float>(x_.o, o);
-  rowsOf(x_.outputGradient, outputGradient);
+  rowsOf(x_.q, strides_.q, q);
+  rowsOf<const float>(x_.o, queryElements(a_), o);
+  rowsOf(x_.outputGradient, queryElements(a_), outputGradient);
   kernels_.pack(outputGradient, rows_, a_.d, 1, lane_.outputGradient);
   copyRows(outputGradient, rows_, capacity_, a_.d, 1, lane_.outputGradientRows);
   copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
@@ -210,8 +227,8 @@ void Task::gatherGradients() {
 
 void Task::clearKeyGradients(int64_t block) const {
   for (int64_t t = block * kKeys; t < std::min((block + 1) * kKeys, a_.t); ++t) {
-    std::fill_n(x_.dk + keyOffset(t), a_.d, 0.0f);
-    std::fill_n(x_.dv + keyOffset(t), a_.d, 0.0f);
+    std::fill_n(x_.dk + groupIndex(t) * strides_.dk, a_.d, 0.0f);
+    std::fill_n(x_.dv + groupIndex(t) * strides_.dv, a_.d, 0.0f);
   }
 }
 
@@ -242,7 +259,7 @@ void Task::backward(AttentionTurn *before, AttentionTurn *mine) {
     pass(mine);
   }
   float *rows[kAttentionRows], factors[kAttentionRows];
-  rowsOf(x_.dq, rows);
+  rowsOf(x_.dq, strides_.dq, rows);
   std::fill_n(factors, kAttentionRows, static_cast<float>(a_.scale));
   kernels_.unpack(lane_.dq, factors, rows_, a_.d, rows);
 }

@@ -289,18 +289,18 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
 // there.
 template <int N>
 void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges,
-                const float *weights, const float *rows, int64_t columns, float *out) {
+                const float *weights, const float *rows, int64_t columns, AttentionKeys::Rows out) {
   const int64_t padded = attentionPadded(queries.d);
   forTiles(0, keys.count, [&]<int M>(int64_t key, Rows<M>) {
     for (int m = 0; m < M; ++m)
-      __builtin_prefetch(out + (key + m) * keys.stride, 1);
+      __builtin_prefetch(out.first + (key + m) * out.stride, 1);
     Tile<M, N> tile = {};
     for (int64_t panel = 0; panel * kWidth < queries.count; ++panel)
       if (ranges.first[panel] <= key && key < ranges.last[panel])
         tile.add(ByRows{weights + (panel * kAttentionKeys + key) * kWidth, kWidth},
                  rows + panel * kWidth * padded, padded, kWidth);
     tile.each([&](int m, int n, Vector &sum) {
-      float *place = out + (key + m) * keys.stride + n * kLanes;
+      float *place = out.first + (key + m) * out.stride + n * kLanes;
       if (columns >= (n + 1) * kLanes)
         store(place, load(place) + sum);
       else
@@ -311,12 +311,14 @@ void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, cons
 }
 
 void addRows(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges,
-             const float *weights, const float *rows, float *out) {
+             const float *weights, const float *rows, AttentionKeys::Rows out) {
   int64_t column = 0;
   for (; queries.d - column > kLanes; column += kWidth)
-    addColumns<kVectors>(queries, keys, ranges, weights, rows + column, queries.d - column, out + column);
+    addColumns<kVectors>(queries, keys, ranges, weights, rows + column, queries.d - column,
+                         {out.first + column, out.stride});
   if (column < queries.d)
-    addColumns<1>(queries, keys, ranges, weights, rows + column, queries.d - column, out + column);
+    addColumns<1>(queries, keys, ranges, weights, rows + column, queries.d - column,
+                  {out.first + column, out.stride});
 }
 
 void addKeyGradients(const AttentionQueries &queries, const AttentionKeys &keys,

@@ -52,9 +52,11 @@ struct AttentionKeys {
   int32_t least = 0, greatest = 0; // of the positions
   float *scores = nullptr;         // scratch: [kAttentionKeys, width], forward one panel, backward all
   // Backward only:
-  float *gradients = nullptr;         // scratch, like scores
-  float *dk = nullptr, *dv = nullptr; // rows of d, `stride` elements apart
-  int64_t stride = 0;
+  float *gradients = nullptr; // scratch, like scores
+  struct Rows {               // of d, `stride` elements apart
+    float *first = nullptr;
+    int64_t stride = 0;
+  } dk, dv;
 };
 
 // Which keys of a block each panel sees; those in between may be hidden, those outside are.

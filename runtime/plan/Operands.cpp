@@ -11,6 +11,32 @@ static Checked f32Bytes(std::initializer_list<Checked> sizes) {
   return checkedMultiply(checkedProduct(sizes), sizeInBytes(DType::f32));
 }
 
+Checked OperandInfo::span() const {
+  if (rowStride == Checked(0))
+    return bytes;
+  if (!bytes || !rowBytes)
+    return std::nullopt;
+  return checkedAdd(checkedMultiply(*bytes / *rowBytes - 1, rowStride), rowBytes);
+}
+
+// Rows of equal strides interleave where each has a part of the stride to itself.
+static bool interleave(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64_t offsetB) {
+  const int64_t stride = a.rowStride.value_or(0);
+  if (stride == 0 || b.rowStride != a.rowStride || offsetA < 0 || offsetB < 0)
+    return false;
+  int64_t distance = offsetB % stride - offsetA % stride;
+  distance += distance < 0 ? stride : 0;
+  return *a.rowBytes <= distance && *b.rowBytes <= stride - distance;
+}
+
+bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64_t offsetB) {
+  const Checked endA = checkedAdd(offsetA, a.span()), endB = checkedAdd(offsetB, b.span());
+  if (!endA || !endB)
+    return false;
+  const bool isEmpty = *endA == offsetA || *endB == offsetB;
+  return isEmpty || *endA <= offsetB || *endB <= offsetA || interleave(a, offsetA, b, offsetB);
+}
+
 static Infos describe(const Mesh &, const RowKernel &) { return {}; }
 
 static Infos describe(const Mesh &, const Gemm &gemm) {
@@ -19,11 +45,25 @@ static Infos describe(const Mesh &, const Gemm &gemm) {
           {"C", f32Bytes({gemm.m, gemm.n}), Use::written}};
 }
 
+// Rows of `row` elements, `stride` elements apart or, if that is 0, one after another.
+static OperandInfo rowsOf(std::string_view name, Checked rows, Checked row, int64_t stride, Use use) {
+  const Checked bytes = f32Bytes({rows, row});
+  return stride == 0 ? OperandInfo{name, bytes, use}
+                     : OperandInfo{name, bytes, use, f32Bytes({row}), f32Bytes({stride})};
+}
+
 static Infos describe(const Mesh &, const Attention &attention) {
   int64_t s = attention.s, t = attention.t, b = attention.b, g = attention.g, r = attention.r,
           d = attention.d;
-  Checked query = f32Bytes({s, b, g, r, d}), key = f32Bytes({t, b, g, d}), heads = f32Bytes({s, b, g, r});
-  Infos infos = {{"q", query}, {"k", key}, {"v", key}};
+  Checked query = f32Bytes({s, b, g, r, d}), heads = f32Bytes({s, b, g, r});
+  auto queries = [&](std::string_view name, int64_t stride, Use use) {
+    return rowsOf(name, checkedProduct({s, b, g}), checkedMultiply(r, d), stride, use);
+  };
+  auto keys = [&](std::string_view name, int64_t stride, Use use) {
+    return rowsOf(name, checkedProduct({t, b, g}), d, stride, use);
+  };
+  Infos infos = {queries("q", attention.qStride, Use::read), keys("k", attention.kStride, Use::read),
+                 keys("v", attention.vStride, Use::read)};
   auto add = [&](Infos more) { infos.insert(infos.end(), more.begin(), more.end()); };
   if (attention.backward)
     add({{"o", query}, {"lse", heads}, {"do", query}});
@@ -31,7 +71,8 @@ static Infos describe(const Mesh &, const Attention &attention) {
   if (attention.dropout > 0)
     add({{"sample", f32Bytes({b})}});
   if (attention.backward)
-    add({{"dq", query, Use::written}, {"dk", key, Use::written}, {"dv", key, Use::written}});
+    add({queries("dq", attention.dqStride, Use::written), keys("dk", attention.dkStride, Use::written),
+         keys("dv", attention.dvStride, Use::written)});
   else
     add({{"o", query, Use::written}, {"lse", heads, Use::written}});
   add({{"workspace", attention.workspaceBytes, Use::written}});

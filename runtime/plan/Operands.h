@@ -1,6 +1,6 @@
 // What each operand of an instruction is: the one place that says how many there are, how long and which are
-// written. In: a mesh that passed verifyMesh and an instruction body whose axes are in it. Out: a row per
-// operand, in order.
+// written. In: a mesh that passed verifyMesh and an instruction body whose axes are in it and whose strides are not
+// below its rows. Out: a row per operand, in order.
 #pragma once
 
 #include "runtime/base/Checked.h"
@@ -15,7 +15,14 @@ struct OperandInfo {
   std::string_view name;
   Checked bytes; // nothing: more than 64 bits hold
   Use use = Use::read;
+  // Part of a larger buffer: rows of `rowBytes` that begin `rowStride` bytes apart. 0: it is contiguous.
+  Checked rowBytes = 0, rowStride = 0;
+
+  Checked span() const; // bytes from its begin to its end
 };
+
+// Whether two operands of known spans at these offsets of one segment have no byte in common.
+bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64_t offsetB);
 
 using InstructionBody = decltype(Instruction::body);
 

@@ -6,13 +6,30 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <set>
+#include <span>
 
 namespace mgc::plan {
 
 namespace {
 
 using BucketKey = std::pair<int64_t, int64_t>; // stage, bucket
-using Occupancy = std::map<BucketKey, std::vector<Interval>>;
+
+// What lies in a bucket, in elements.
+struct Contents {
+  // Parameters that are parts of one matrix: `rows` and `extent` as the first of them says.
+  struct Matrix {
+    int64_t rows = 0, extent = 0;
+    std::vector<Interval> parts; // of a row
+  };
+  std::vector<Interval> whole;      // parameters by themselves
+  std::map<int64_t, Matrix> joined; // by the element where they begin
+};
+using Occupancy = std::map<BucketKey, Contents>;
+
+// The local block of a parameter.
+struct LocalRows {
+  int64_t count = 1, elements = 0; // elements of each
+};
 
 // Primitive axes that have more than one rank, sorted.
 Axes effectiveAxes(const Mesh &mesh, const Axes &axes) {
@@ -22,6 +39,13 @@ Axes effectiveAxes(const Mesh &mesh, const Axes &axes) {
       effective.push_back(axis);
   std::ranges::sort(effective);
   return effective;
+}
+
+Checked productOf(std::span<const int64_t> sizes) {
+  Checked product = 1;
+  for (int64_t size : sizes)
+    product = checkedMultiply(product, size);
+  return product;
 }
 
 // --- Parameters --------------------------------------------------------------------------------------------
@@ -36,15 +60,17 @@ public:
     violations_.expect(std::isfinite(parameter_.initStd) && parameter_.initStd >= 0, place_,
                        "initStd = {} must be finite and not negative", parameter_.initStd);
     verifyFileView();
-    Checked elements = localElements();
-    if (elements)
-      verifyPlaces(*elements, occupancy);
+    if (const std::optional<LocalRows> rows = localRows())
+      verifyPlaces(*rows, occupancy);
   }
 
 private:
   void verifyFileView();
-  Checked localElements();
-  void verifyPlaces(int64_t elements, Occupancy &occupancy);
+  std::optional<std::vector<int64_t>> localSizes();
+  std::optional<LocalRows> localRows();
+  bool verifyRows(const LocalRows &rows);
+  void verifyPlaces(const LocalRows &rows, Occupancy &occupancy);
+  void addTo(Contents &contents, const LocalRows &rows, int64_t begin, int64_t span, const Place &place);
   void verifyBucket(const Bucket &bucket, const Place &place);
 
   Checks &checks_;
@@ -79,9 +105,9 @@ void ParameterChecks::verifyFileView() {
   }
 }
 
-// Elements that a rank holds; nothing after a violation.
-Checked ParameterChecks::localElements() {
-  Checked elements = 1;
+// What a rank holds of each dimension; nothing after a violation.
+std::optional<std::vector<int64_t>> ParameterChecks::localSizes() {
+  std::vector<int64_t> sizes;
   Axes all;
   Place dims = place_.field("dims");
   bool sound = true;
@@ -90,7 +116,7 @@ Checked ParameterChecks::localElements() {
     Place place = dims.element(i);
     Checked local = localSize(checks_, place, dim.size, dim.axes);
     sound &= local.has_value();
-    elements = checkedMultiply(elements, local);
+    sizes.push_back(local.value_or(0));
     violations_.expect(dim.valid >= 1 && dim.valid <= dim.size, place, "valid = {} is not in [1, size = {}]",
                        dim.valid, dim.size);
     all.insert(all.end(), dim.axes.begin(), dim.axes.end());
@@ -100,11 +126,65 @@ Checked ParameterChecks::localElements() {
                        "are split over pp; a stage holds whole parameters");
   if (!sound || !verifyAxesAt(checks_, dims, all))
     return std::nullopt;
-  violations_.expect(elements.has_value(), dims, "the sizes multiply to more than 64 bits hold");
-  return elements;
+  return sizes;
 }
 
-void ParameterChecks::verifyPlaces(int64_t elements, Occupancy &occupancy) {
+// The rows that a rank holds; nothing after a violation.
+std::optional<LocalRows> ParameterChecks::localRows() {
+  const std::optional<std::vector<int64_t>> sizes = localSizes();
+  const Parameter::Rows &rows = parameter_.rows;
+  Place place = place_.field("rows"), dims = place_.field("dims");
+  if (!violations_.expect(rows.dims >= 0 && rows.dims <= int64_t(parameter_.dims.size()), place,
+                          "dims = {} is not in [0, {}], the dimensions of '{}'", rows.dims,
+                          parameter_.dims.size(), parameter_.name) ||
+      !sizes)
+    return std::nullopt;
+  const std::span<const int64_t> all(*sizes);
+  const Checked count = productOf(all.first(size_t(rows.dims))),
+                elements = productOf(all.subspan(size_t(rows.dims)));
+  if (!violations_.expect(checkedMultiply(count, elements).has_value(), dims,
+                          "the sizes multiply to more than 64 bits hold"))
+    return std::nullopt;
+  const LocalRows local = {*count, *elements};
+  return verifyRows(local) ? std::optional(local) : std::nullopt;
+}
+
+// A row lies inside the row of the matrix.
+bool ParameterChecks::verifyRows(const LocalRows &local) {
+  const Parameter::Rows &rows = parameter_.rows;
+  Place place = place_.field("rows");
+  if (rows.extent == 0)
+    return violations_.expect(
+        rows.dims == 0 && rows.offset == 0, place,
+        "dims = {} and offset = {} without an extent; a parameter by itself has neither", rows.dims,
+        rows.offset);
+  return violations_.expect(
+      fitsInside(rows.offset, local.elements, rows.extent), place,
+      "a row of '{}', {} elements from {} on, does not lie inside the matrix's of extent = {}",
+      parameter_.name, local.elements, rows.offset, rows.extent);
+}
+
+// The parameters of a matrix agree in its shape.
+void ParameterChecks::addTo(Contents &contents, const LocalRows &rows, int64_t begin, int64_t span,
+                            const Place &place) {
+  const auto [offset, extent] = std::pair(parameter_.rows.offset, parameter_.rows.extent);
+  if (extent == 0) {
+    contents.whole.push_back({begin, begin + span, parameter_.name});
+    return;
+  }
+  Contents::Matrix &matrix = contents.joined.try_emplace(begin, rows.count, extent).first->second;
+  violations_.expect(matrix.rows == rows.count && matrix.extent == extent, place,
+                     "'{}' has {} rows of a matrix of extent {}, but '{}', which begins there too, {} of {}; "
+                     "the parts of one matrix agree",
+                     parameter_.name, rows.count, extent,
+                     matrix.parts.empty() ? parameter_.name : matrix.parts.front().owner, matrix.rows,
+                     matrix.extent);
+  matrix.parts.push_back({offset, offset + rows.elements, parameter_.name});
+}
+
+void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) {
+  const int64_t extent = parameter_.rows.extent;
+  const Checked span = checkedMultiply(rows.count, extent == 0 ? rows.elements : extent);
   violations_.expect(!parameter_.places.empty(), place_, "'{}' has no place", parameter_.name);
   std::set<int64_t> stages;
   Place places = place_.field("places");
@@ -126,10 +206,11 @@ void ParameterChecks::verifyPlaces(int64_t elements, Occupancy &occupancy) {
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
                        "its stages, whose gradients are added",
                        parameter_.name, offset, parameter_.places.front().stage, first);
-    if (violations_.expect(fitsInside(offset, elements, buckets[bucket].elements), place,
-                           "{} elements from {} on do not lie inside the {} of bucket {}", elements, offset,
-                           buckets[bucket].elements, bucket))
-      occupancy[{stage, bucket}].push_back({offset, offset + elements, parameter_.name});
+    if (violations_.expect(fitsInside(offset, span, buckets[bucket].elements), place,
+                           "{} elements from {} on do not lie inside the {} of bucket {}",
+                           span ? fmt::to_string(*span) : "more than 2^63", offset, buckets[bucket].elements,
+                           bucket))
+      addTo(occupancy[{stage, bucket}], rows, offset, *span, place);
   }
 }
 
@@ -194,6 +275,18 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   }
 }
 
+// What lies in a bucket lies apart: parameters by themselves and matrices, and in a matrix its parts.
+void verifyContents(Checks &checks, const Place &place, Contents contents) {
+  for (auto &[begin, matrix] : contents.joined) {
+    std::string names;
+    for (const Interval &part : matrix.parts)
+      names += (names.empty() ? "" : " + ") + part.owner;
+    contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
+    verifyDisjoint(checks, place, std::move(matrix.parts));
+  }
+  verifyDisjoint(checks, place, std::move(contents.whole));
+}
+
 void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occupancy &occupancy) {
   const StagePlan &plan = checks.plan.stages[stage];
   Place buckets = stagePlace.field("buckets");
@@ -201,7 +294,7 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     const Bucket &bucket = plan.buckets[i];
     Place place = buckets.element(i);
-    verifyDisjoint(checks, place, std::move(occupancy[{stage, i}]));
+    verifyContents(checks, place, std::move(occupancy[{stage, i}]));
     if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
       checks.violations.expect(bucket.tiedStages.empty() ||
                                    std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),
@@ -236,13 +329,6 @@ bool overlap(const Parameter &a, const Parameter &b) {
     if (a.offset[j] + sizesA[j] <= b.offset[j] || b.offset[j] + sizesB[j] <= a.offset[j])
       return false;
   return true;
-}
-
-Checked productOf(const std::vector<int64_t> &sizes) {
-  Checked product = 1;
-  for (int64_t size : sizes)
-    product = checkedMultiply(product, size);
-  return product;
 }
 
 // The parameters of a tensor have its one shape, and cover it exactly once: what is loaded can be saved.

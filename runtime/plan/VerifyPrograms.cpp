@@ -23,7 +23,7 @@ public:
     for (const Scalar &scalar : kernel.scalars)
       verify(scalar);
   }
-  void operator()(const Gemm &gemm) { positive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}}); }
+  void operator()(const Gemm &gemm) { arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}}); }
   void operator()(const Attention &attention);
   void operator()(const Collective &collective);
   void operator()(const Move &move);
@@ -31,10 +31,20 @@ public:
 private:
   using Named = std::pair<std::string_view, int64_t>;
 
-  void positive(std::initializer_list<Named> sizes) {
+  bool arePositive(std::initializer_list<Named> sizes) {
+    bool all = true;
     for (auto [name, size] : sizes)
-      violations_.expect(size > 0, place_, "{} = {} must be positive", name, size);
+      all &= violations_.expect(size > 0, place_, "{} = {} must be positive", name, size);
+    return all;
   }
+  // Elements between rows of `row` elements.
+  bool isStride(std::string_view name, int64_t stride, Checked row) {
+    return violations_.expect(stride == 0 || (row && stride >= *row), place_,
+                              "{} = {} is below the {} elements of a row; expected 0, for rows one after "
+                              "another, or at least as many",
+                              name, stride, row ? fmt::to_string(*row) : "more than 2^63");
+  }
+  bool verifyStrides(const Attention &attention);
   void notNegative(std::string_view name, double value) {
     violations_.expect(std::isfinite(value) && value >= 0, place_, "{} = {} must be finite and not negative",
                        name, value);
@@ -50,9 +60,25 @@ private:
   bool sound_ = true;
 };
 
+bool BodyChecks::verifyStrides(const Attention &attention) {
+  const Checked query = checkedMultiply(attention.r, attention.d), key = attention.d;
+  bool sound = true;
+  for (auto [name, stride] : {Named("qStride", attention.qStride), Named("dqStride", attention.dqStride)})
+    sound &= isStride(name, stride, query);
+  for (auto [name, stride] : {Named("kStride", attention.kStride), Named("vStride", attention.vStride),
+                              Named("dkStride", attention.dkStride), Named("dvStride", attention.dvStride)})
+    sound &= isStride(name, stride, key);
+  return sound;
+}
+
 void BodyChecks::operator()(const Attention &attention) {
-  positive({{"s", attention.s}, {"t", attention.t}, {"b", attention.b}});
-  positive({{"g", attention.g}, {"r", attention.r}, {"d", attention.d}});
+  sound_ = arePositive({{"s", attention.s},
+                        {"t", attention.t},
+                        {"b", attention.b},
+                        {"g", attention.g},
+                        {"r", attention.r},
+                        {"d", attention.d}}) &&
+           verifyStrides(attention);
   violations_.expect(std::isfinite(attention.scale), place_, "scale = {} must be finite", attention.scale);
   violations_.expect(attention.window >= 0, place_, "window = {} is negative", attention.window);
   violations_.expect(attention.dropout >= 0 && attention.dropout < 1, place_, "dropout = {} is not in [0, 1)",
@@ -64,7 +90,7 @@ void BodyChecks::operator()(const Attention &attention) {
 }
 
 void BodyChecks::operator()(const Collective &collective) {
-  positive({{"outer", collective.outer}, {"chunk", collective.chunk}, {"middle", collective.middle}});
+  arePositive({{"outer", collective.outer}, {"chunk", collective.chunk}, {"middle", collective.middle}});
   bool allReduce = collective.kind == Collective::Kind::allReduce,
        toAll = collective.kind == Collective::Kind::allToAll;
   violations_.expect(!allReduce || collective.outer == 1, place_, "outer = {}, but all_reduce has outer = 1",
@@ -79,7 +105,7 @@ void BodyChecks::operator()(const Collective &collective) {
 
 void BodyChecks::operator()(const Move &move) {
   if (move.kind == Move::Kind::slice)
-    positive({{"outer", move.outer}, {"chunkBytes", move.chunkBytes}});
+    arePositive({{"outer", move.outer}, {"chunkBytes", move.chunkBytes}});
   else
     violations_.expect(move.bytes >= 0, place_, "bytes = {} is negative", move.bytes);
   sound_ = verifyAxesAt(checks_, place_, move.axes);
@@ -110,9 +136,8 @@ public:
   }
 
 private:
-  // The bytes from the operand's offset on that it uses: known if `counted_`, else just its first byte's
-  // position.
-  Checked bytesOf(size_t i) const { return counted_ ? infos_[i].bytes : Checked(0); }
+  // How far from the operand's offset on it reaches: known if `counted_`, else just its first byte's position.
+  Checked spanOf(size_t i) const { return counted_ ? infos_[i].span() : Checked(0); }
   std::string nameOf(size_t i) const {
     return counted_ ? fmt::format("operand {}", infos_[i].name) : "operand";
   }
@@ -125,7 +150,7 @@ private:
                             instruction_.label))
       return;
     int64_t limit = program_.segmentBytes[segment];
-    Checked bytes = bytesOf(i);
+    Checked bytes = spanOf(i);
     violations_.expect(fitsInside(offset, bytes, limit), place,
                        "{} ({} bytes from {} on) is not inside segment '{}' of {} bytes ({})", nameOf(i),
                        bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment],
@@ -134,16 +159,15 @@ private:
                        offset, sizeInBytes(DType::f32), instruction_.label);
   }
 
-  // Written memory is no other operand's memory, unless the instruction may work in place on the same start.
+  // Written memory is no other operand's memory, unless the instruction may work in place on the same start. An
+  // operand without a span has its own violation.
   void verifyApart(size_t written, size_t other) {
     const Operand &w = instruction_.operands[written], &o = instruction_.operands[other];
-    Checked wEnd = checkedAdd(w.offset, infos_[written].bytes),
-            oEnd = checkedAdd(o.offset, infos_[other].bytes);
-    if (w.segment != o.segment || !wEnd || !oEnd ||
+    if (w.segment != o.segment || !infos_[written].span() || !infos_[other].span() ||
         (w.offset == o.offset && mayWorkInPlace(instruction_.body)))
       return;
-    violations_.expect(*wEnd <= o.offset || *oEnd <= w.offset || *wEnd == w.offset || *oEnd == o.offset,
-                       place_, "operand {} is written and overlaps operand {} ({})", infos_[written].name,
+    violations_.expect(areApart(infos_[written], w.offset, infos_[other], o.offset), place_,
+                       "operand {} is written and overlaps operand {} ({})", infos_[written].name,
                        infos_[other].name, instruction_.label);
   }
 

@@ -1,11 +1,13 @@
 // mgc's attention, timed for test/bench/attention.py: one case per line of input,
 //   s b g r d window threads repeats
-// answered by the median seconds of forward and of backward.
+// answered by the median seconds of forward and of backward. With --joined q, k and v are parts of one buffer, as
+// they are where one product makes them, and so are their gradients.
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <string_view>
 
 using namespace mgc;
 using namespace mgc::test;
@@ -21,12 +23,15 @@ template <typename Body> static double seconds(int repeats, Body body) {
   return times[1 + repeats / 2];
 }
 
-int main() {
+int main(int argc, char **argv) {
+  const bool isJoined = argc > 1 && std::string_view(argv[1]) == "--joined";
   plan::Attention a;
   int threads, repeats;
   while (std::cin >> a.s >> a.b >> a.g >> a.r >> a.d >> a.window >> threads >> repeats) {
     a.t = a.s;
     AttentionProblem problem(a);
+    if (isJoined)
+      problem.join();
     problem.run(threads); // fills what backward reads
     std::cout << seconds(repeats, [&] { problem.pass(false, threads); }) << ' '
               << seconds(repeats, [&] { problem.pass(true, threads); }) << std::endl;

@@ -10,13 +10,14 @@
 #
 # Facts: every instruction (dropped), every collective (doubled, over other axes, with another reduction), every slice and
 # demote (over other axes), the accumulation and the transpositions of every product, every scale factor of a coordinate,
-# every scalar of attention, every step of the schedule (dropped, other microbatch, other place, swapped), every wait, every
-# view of the checkpoint, bucket, input and call, the task of every chunk, the sizes of the step. Not the symbols of
-# kernels: a function that is called with operands of another one may do anything.
+# every scalar and stride of attention, every step of the schedule (dropped, other microbatch, other place, swapped), every
+# wait, every view of the checkpoint, part of a matrix, bucket, input and call, the task of every chunk, the sizes of the
+# step. Not the symbols of kernels: a function that is called with operands of another one may do anything.
 import argparse
 import concurrent.futures
 import copy
 import json
+import math
 import pathlib
 import random
 import shutil
@@ -94,7 +95,7 @@ def mutants(plan):
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
     for n, parameter in enumerate(plan["parameters"]):
-        for what, change in parameter_mutants(parameter):
+        for what, change in parameter_mutants(parameter, plan["mesh"]):
             yield f"parameter {parameter['name']}: {what}", ("parameters", n), change
     for s, stage in enumerate(plan["stages"]):
         for kind, changes in (("buckets", bucket_mutants), ("inputs", input_mutants), ("chunks", chunk_mutants)):
@@ -169,6 +170,13 @@ def attention_mutants(attention):
     if attention["workspaceBytes"]:
         yield "less workspace", lambda i: i.update(workspaceBytes=i["workspaceBytes"] - 64)
     yield "window of 2", lambda i: i.update(window=2)
+    # Of one row alone the stride is nobody's business.
+    for name in ("qStride", "kStride", "vStride", "dqStride", "dkStride", "dvStride"):
+        positions = attention["s" if "q" in name else "t"]
+        if name in attention and positions * attention["b"] * attention["g"] > 1:
+            yield f"no {name}", lambda i, name=name: i.pop(name)
+            yield f"{name} less", lambda i, name=name: i.update({name: i[name] - 1})
+            yield f"{name} more", lambda i, name=name: i.update({name: i[name] + 1})
     if attention.get("dropout"):
         yield "dropout doubled", lambda i: i.update(dropout=2 * i["dropout"])
         yield "another site", lambda i: i.update(site=i.get("site", 0) + 1)
@@ -190,7 +198,22 @@ def scalar_mutants(name, of, scalar, sizes):
                 yield f"{name} of {axis}", lambda i, t=t, axis=axis: of(i)["terms"][t].update(axes=[axis])
 
 
-def parameter_mutants(parameter):
+def rows_mutants(parameter, mesh):
+    """Of a part of a matrix: another row of it, another width, rows over other dimensions."""
+    yield "by itself", lambda p: p.pop("rows")
+    for name in ("offset", "extent"):
+        for more in (-1, 1):
+            yield f"rows.{name} {more:+}", lambda p, name=name, more=more: p["rows"].update({name: p["rows"][name] + more})
+    sizes = {axis["name"]: axis["size"] for axis in mesh["axes"]}
+    local = [dim["size"] // math.prod(sizes[a] for axis in dim.get("axes", []) for a in mesh["named"].get(axis, [axis]))
+             for dim in parameter["dims"]]
+    dims = parameter["rows"]["dims"]
+    for other in range(len(local) + 1):  # over dimensions of one index more or less the rows are the same
+        if math.prod(local[min(dims, other):max(dims, other)]) > 1:
+            yield f"rows over {other} dimensions", lambda p, other=other: p["rows"].update(dims=other)
+
+
+def parameter_mutants(parameter, mesh):
     other = {"normal": "zeros", "zeros": "ones", "ones": "zeros"}[parameter["init"]]
     yield f"starts with {other}", lambda p: p.update(init=other)
     if parameter["init"] == "normal":
@@ -205,6 +228,8 @@ def parameter_mutants(parameter):
             yield f"{dim['name']} has no padding", lambda p, d=d: p["dims"][d].update(valid=p["dims"][d]["size"])
     for n in range(len(parameter["places"])):
         yield f"place {n} elsewhere", lambda p, n=n: p["places"][n].update(elementOffset=p["places"][n]["elementOffset"] + 16)
+    if "rows" in parameter:
+        yield from rows_mutants(parameter, mesh)
     if len(parameter["places"]) > 1:
         yield "not tied", lambda p: p["places"].pop()
 

@@ -49,10 +49,10 @@ TEST(SaveWeights, loadedWeightsComeBackBitForBitFromEveryLayout) {
   TempDir first;
   Plan one = makePlan({});
   initAndSave(one, 5, first.path());
-  for (bool zero : {false, true})
+  for (auto [zero, joined] : {std::pair(false, false), {true, false}, {false, true}})
     for (const MeshSizes &sizes : kMeshes) {
       TempDir second;
-      Plan plan = makePlan(sizes, zero);
+      Plan plan = makePlan(sizes, zero, joined);
       Memory memory(plan);
       ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(first.path()), memory.arenas())));
       ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), second.path())));
@@ -65,11 +65,12 @@ TEST(SaveWeights, loadedWeightsComeBackBitForBitFromEveryLayout) {
 TEST(SaveWeights, initialisedWeightsAreTheSameFileFromEveryLayout) {
   TempDir first;
   initAndSave(makePlan({}), 99, first.path());
-  for (const MeshSizes &sizes : kMeshes) {
-    TempDir second;
-    initAndSave(makePlan(sizes), 99, second.path());
-    EXPECT_EQ(first.read("model.safetensors"), second.read("model.safetensors"));
-  }
+  for (bool joined : {false, true})
+    for (const MeshSizes &sizes : kMeshes) {
+      TempDir second;
+      initAndSave(makePlan(sizes, /*zero=*/false, joined), 99, second.path());
+      EXPECT_EQ(first.read("model.safetensors"), second.read("model.safetensors"));
+    }
 }
 
 TEST(SaveWeights, makesDirectoriesAndPyTorchMetadata) {
@@ -246,6 +247,24 @@ TEST(SaveWeights, refusesReplicasThatDiffer) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"good"}));
 }
 
+// Elements are numbered in the parameter, wherever its rows lie, and the other parts of the matrix are not its.
+TEST(SaveWeights, refusesReplicasOfAPartThatDiffer) {
+  TempDir dir;
+  Plan plan = makePlan({1, 2, 2, 1}, /*zero=*/false, /*joined=*/true);
+  Memory memory(plan);
+  ASSERT_TRUE(isOk(initWeights(plan, 1, memory.arenas())));
+  const Parameter &k = plan.parameters[2];
+  ASSERT_EQ(k.name, "h.0.attn.c_attn.weight[k]"); // local [16, 2, 3] in [16, 2, 12]
+  memory.value(plan, 3, k)[12 * 5 + 1] = 1.5f;
+  EXPECT_TRUE(fails(saveWeights(plan, memory.arenas(), dir.path()),
+                    {"parameter h.0.attn.c_attn.weight[k]: ranks 3 differ from rank 1: element 16 is"}));
+  memory.value(plan, 1, k)[12 * 5 + 1] = memory.value(plan, 3, k)[12 * 5 + 1] = NAN;
+  Status status = saveWeights(plan, memory.arenas(), dir.path());
+  EXPECT_TRUE(fails(status, {"parameter h.0.attn.c_attn.weight[k]: element 16 on rank 1 is nan"}));
+  EXPECT_EQ(status.message().find("[q]"), std::string::npos);
+  EXPECT_EQ(status.message().find("[v]"), std::string::npos);
+}
+
 // --- Gradients ---------------------------------------------------------------------------------------------
 
 // Writes gradient values derived from the file index as the chunk "reduce" leaves them.
@@ -260,7 +279,7 @@ static void writeGradients(const Plan &plan, const Memory &memory) {
         int64_t slice = bucket.elements / plan::groupSize(plan.mesh, bucket.dataAxes);
         int64_t mine = plan::coordinate(plan.mesh, rank, bucket.dataAxes);
         for (size_t i = 0; i < indices.size(); ++i) {
-          int64_t element = place.elementOffset + int64_t(i);
+          int64_t element = place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i));
           float value = float(indices[i]);
           if (!bucket.sharded)
             memory.floats(plan, rank, bucket.gradientOffset, bucket.elements)[element] = value;
@@ -271,10 +290,10 @@ static void writeGradients(const Plan &plan, const Memory &memory) {
 }
 
 TEST(SaveGradients, writesScaledTensorsFromEveryLayout) {
-  for (bool zero : {false, true})
+  for (auto [zero, joined] : {std::pair(false, false), {true, false}, {false, true}, {true, true}})
     for (const MeshSizes &sizes : kMeshes) {
       TempDir dir;
-      Plan plan = makePlan(sizes, zero);
+      Plan plan = makePlan(sizes, zero, joined);
       Memory memory(plan);
       writeGradients(plan, memory);
       ASSERT_TRUE(isOk(saveGradients(plan, memory.arenas(), 0.25f, dir.path("g.safetensors"))));

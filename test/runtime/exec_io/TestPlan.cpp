@@ -20,11 +20,18 @@ int64_t product(std::span<const int64_t> sizes) {
   return result;
 }
 
-static int64_t localElements(const plan::Mesh &mesh, const Parameter &parameter) {
+// Of the dimensions from `begin` on.
+static int64_t localElements(const plan::Mesh &mesh, const Parameter &parameter, int64_t begin = 0) {
   int64_t elements = 1;
-  for (const ParameterDim &dim : parameter.dims)
+  for (const ParameterDim &dim : std::span(parameter.dims).subspan(size_t(begin)))
     elements *= dim.size / plan::groupSize(mesh, dim.axes);
   return elements;
+}
+
+int64_t positionInBucket(const plan::Mesh &mesh, const Parameter &parameter, int64_t local) {
+  const auto [dims, offset, extent] = parameter.rows;
+  const int64_t row = localElements(mesh, parameter, dims);
+  return extent == 0 ? local : local / row * extent + offset + local % row;
 }
 
 static void setMesh(Plan &plan, const MeshSizes &sizes) {
@@ -33,13 +40,15 @@ static void setMesh(Plan &plan, const MeshSizes &sizes) {
   plan.stages.resize(size_t(sizes.pp));
 }
 
-// Puts a parameter at the end of the stage's bucket.
+// Puts a parameter, or the matrix that it is a part of, at the end of the stage's bucket.
 static void place(Plan &plan, Parameter &parameter, int64_t stage, int64_t bucket) {
   std::vector<Bucket> &buckets = plan.stages[stage].buckets;
   if (int64_t(buckets.size()) <= bucket)
     buckets.resize(size_t(bucket) + 1);
   parameter.places.push_back({stage, bucket, buckets[bucket].elements});
-  buckets[bucket].elements += localElements(plan.mesh, parameter);
+  const int64_t elements = localElements(plan.mesh, parameter), extent = parameter.rows.extent;
+  const int64_t row = localElements(plan.mesh, parameter, parameter.rows.dims);
+  buckets[bucket].elements += extent == 0 ? elements : elements / row * extent;
 }
 
 // Pads the buckets and lays out their buffers one after another.
@@ -104,7 +113,18 @@ static std::vector<Parameter> layerParameters(int64_t layer) {
   };
 }
 
-Plan makePlan(const MeshSizes &sizes, bool zero) {
+// Of q, k and v, in this order: parts of [.., g, r + 2, d] in local sizes, where `dims` are before r.
+static void join(const plan::Mesh &mesh, std::span<Parameter> parts, int64_t dims) {
+  int64_t extent = 0;
+  for (Parameter &part : parts) {
+    part.rows = {dims, extent, 0};
+    extent += localElements(mesh, part, dims);
+  }
+  for (Parameter &part : parts)
+    part.rows.extent = extent;
+}
+
+Plan makePlan(const MeshSizes &sizes, bool zero, bool joined) {
   Plan plan;
   setMesh(plan, sizes);
   plan.modelConfig = "{\"model_type\": \"gpt2\"}\n";
@@ -115,11 +135,20 @@ Plan makePlan(const MeshSizes &sizes, bool zero) {
   if (sizes.pp > 1)
     place(plan, embedding, sizes.pp - 1, 0);
   plan.parameters.push_back(embedding);
-  for (int64_t layer = 0; layer < 2; ++layer)
-    for (Parameter &parameter : layerParameters(layer)) {
-      place(plan, parameter, sizes.pp > 1 ? layer * (sizes.pp - 1) : 0, parameter.dims.size() < 2 ? 1 : 0);
+  for (int64_t layer = 0; layer < 2; ++layer) {
+    std::vector<Parameter> parameters = layerParameters(layer);
+    if (joined) {
+      join(plan.mesh, std::span(parameters).subspan(0, 3), 2);
+      join(plan.mesh, std::span(parameters).subspan(3, 3), 1);
+    }
+    for (Parameter &parameter : parameters) {
+      if (parameter.rows.offset > 0)
+        parameter.places = plan.parameters.back().places;
+      else
+        place(plan, parameter, sizes.pp > 1 ? layer * (sizes.pp - 1) : 0, parameter.dims.size() < 2 ? 1 : 0);
       plan.parameters.push_back(std::move(parameter));
     }
+  }
   layOut(plan, zero);
   return plan;
 }
@@ -148,6 +177,12 @@ Plan makeRandomPlan(uint32_t seed) {
       parameter.offset.push_back(below(3));
       parameter.fileShape.push_back(parameter.offset.back() + extent + below(3));
     }
+    if (below(2) == 0) {
+      parameter.rows.dims = below(int64_t(parameter.dims.size()) + 1);
+      parameter.rows.offset = below(3);
+      parameter.rows.extent =
+          parameter.rows.offset + localElements(plan.mesh, parameter, parameter.rows.dims) + below(3);
+    }
     parameter.init = below(4) == 0 ? InitKind::ones : InitKind::normal;
     place(plan, parameter, below(int64_t(plan.stages.size())), below(2));
     plan.parameters.push_back(parameter);
@@ -171,7 +206,8 @@ std::span<float> Memory::floats(const Plan &, int64_t rank, int64_t byteOffset, 
 
 float *Memory::value(const Plan &plan, int64_t rank, const Parameter &parameter, size_t place) const {
   const Parameter::Place &at = parameter.places[place];
-  int64_t offset = plan.stages[at.stage].buckets[at.bucket].valueOffset + 4 * at.elementOffset;
+  int64_t offset =
+      plan.stages[at.stage].buckets[at.bucket].valueOffset + 4 * (at.elementOffset + parameter.rows.offset);
   return reinterpret_cast<float *>(pointers_[rank] + offset);
 }
 

@@ -14,11 +14,12 @@ struct MeshSizes {
 };
 
 // Two layers of a GPT-2 with 8 query heads in groups of 2 on 4 kv heads, tied embedding on the first and the
-// last stage, vocabulary 37 padded to 40. All sizes divide by tpg, tpr in {1, 2} and tp in {1, 2, 4}.
-plan::Plan makePlan(const MeshSizes &sizes, bool zero = false);
+// last stage, vocabulary 37 padded to 40. All sizes divide by tpg, tpr in {1, 2} and tp in {1, 2, 4}. Joined: the
+// weights of q, k and v are parts of one matrix [h, g, r + 2, d], and so are their biases.
+plan::Plan makePlan(const MeshSizes &sizes, bool zero = false, bool joined = false);
 
 // A plan of random parameters on a random mesh: any number of dimensions, grouped at will, cut with offsets
-// from larger tensors, padded, split over any axes.
+// from larger tensors, padded, split over any axes, some in rows of larger matrices.
 plan::Plan makeRandomPlan(uint32_t seed);
 
 // One allocation per rank, full of a byte that is no zero.
@@ -38,6 +39,9 @@ private:
 // The file index of each local element of a parameter on a rank, -1 for padding: computed from the
 // definition, element by element.
 std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
+
+// Where the local element (row-major in the parameter's block) lies, counted from Place::elementOffset.
+int64_t positionInBucket(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t local);
 
 int64_t product(std::span<const int64_t> sizes);
 

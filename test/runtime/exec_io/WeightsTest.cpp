@@ -51,7 +51,7 @@ void writeCheckpoint(const std::string &path, const std::map<std::string, std::v
 using Expected = std::function<float(const Parameter &, int64_t index)>;
 
 // Each value of each rank is `expected` of its file index, 0 where the file has none: padding of dimensions,
-// and the buckets between and after parameters. Moments are zero.
+// the rest of a matrix, and the buckets between and after parameters. Moments are zero.
 void expectAll(const Plan &plan, const Memory &memory, const Expected &expected) {
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
     int64_t stage = plan::stageOf(plan.mesh, rank);
@@ -63,7 +63,8 @@ void expectAll(const Plan &plan, const Memory &memory, const Expected &expected)
           if (place.stage == stage && place.bucket == int64_t(b)) {
             std::vector<int64_t> indices = naiveFileIndices(plan.mesh, parameter, rank);
             for (size_t i = 0; i < indices.size(); ++i)
-              values[place.elementOffset + i] = indices[i] < 0 ? 0 : expected(parameter, indices[i]);
+              values[place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i))] =
+                  indices[i] < 0 ? 0 : expected(parameter, indices[i]);
           }
       std::span<float> found = memory.floats(plan, rank, bucket.valueOffset, bucket.elements);
       for (int64_t i = 0; i < bucket.elements; ++i)
@@ -90,7 +91,7 @@ TEST(LoadWeights, slicesAsDefinedOnEveryMesh) {
   for (bool zero : {false, true})
     for (const MeshSizes &sizes : kMeshes) {
       TempDir dir;
-      Plan plan = makePlan(sizes, zero);
+      Plan plan = makePlan(sizes, zero, /*joined=*/zero);
       Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
       ASSERT_TRUE(isOk(checkpoint));
       Memory memory(plan);
@@ -235,18 +236,19 @@ TEST(LoadWeights, refusesAnotherNumberOfRanks) {
 }
 
 TEST(InitWeights, keysValuesBySeedTensorAndFileIndex) {
-  for (const MeshSizes &sizes : kMeshes) {
-    Plan plan = makePlan(sizes);
-    Memory memory(plan);
-    ASSERT_TRUE(isOk(initWeights(plan, 1234, memory.arenas())));
-    expectAll(plan, memory, [](const Parameter &p, int64_t i) {
-      if (p.init != plan::InitKind::normal)
-        return p.init == plan::InitKind::ones ? 1.0f : 0.0f;
-      float value;
-      normalRange(1234, hashName(p.tensor), uint64_t(i), 1, p.initStd, &value);
-      return value;
-    });
-  }
+  for (bool joined : {false, true})
+    for (const MeshSizes &sizes : kMeshes) {
+      Plan plan = makePlan(sizes, /*zero=*/false, joined);
+      Memory memory(plan);
+      ASSERT_TRUE(isOk(initWeights(plan, 1234, memory.arenas())));
+      expectAll(plan, memory, [](const Parameter &p, int64_t i) {
+        if (p.init != plan::InitKind::normal)
+          return p.init == plan::InitKind::ones ? 1.0f : 0.0f;
+        float value;
+        normalRange(1234, hashName(p.tensor), uint64_t(i), 1, p.initStd, &value);
+        return value;
+      });
+    }
 }
 
 TEST(InitWeights, differsBySeed) {
@@ -260,7 +262,7 @@ TEST(InitWeights, differsBySeed) {
 // How the work is cut and who does it changes no bit.
 TEST(InitWeights, isTheSameFromAnyThreads) {
   for (const MeshSizes &sizes : kMeshes) {
-    const Plan plan = makePlan(sizes);
+    const Plan plan = makePlan(sizes, /*zero=*/false, /*joined=*/true);
     Memory expected(plan);
     ASSERT_TRUE(isOk(initWeights(plan, 7, expected.arenas())));
     const auto ranks = int64_t(expected.arenas().size());

@@ -6,6 +6,7 @@
 #include "runtime/kernels/Attention.h"
 #include "runtime/kernels/AttentionPanels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -18,7 +19,8 @@ struct AttentionProblem {
   AttentionScalars scalars;
   const AttentionKernels *kernels = attentionKernels().front();
   std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
-  std::vector<float> workspace; // what an earlier pass left is still there
+  std::vector<float> joined, joinedGradients; // after join()
+  std::vector<float> workspace;               // what an earlier pass left is still there
   std::vector<int32_t> queryPositions, keyPositions, samples;
 
   explicit AttentionProblem(const plan::Attention &attention) : a(attention) {
@@ -44,12 +46,26 @@ struct AttentionProblem {
     return values;
   }
 
+  // From now on q, k and v are parts of one buffer [max(s, t), b, g, (r+2) d + padding], and so are their gradients.
+  void join(int64_t padding = 0) {
+    const int64_t stride = (a.r + 2) * a.d + padding;
+    a.qStride = a.kStride = a.vStride = a.dqStride = a.dkStride = a.dvStride = stride;
+    joined.resize(std::max(a.s, a.t) * a.b * a.g * stride);
+    joinedGradients.resize(joined.size());
+    eachRow(&AttentionProblem::q, &AttentionProblem::k, &AttentionProblem::v,
+            [&](float *row, int64_t at) { std::copy_n(row, a.d, joined.data() + at); });
+  }
+
   void run(int threads) {
     const float unset = std::numeric_limits<float>::quiet_NaN(); // everything is to be written
     o.assign(q.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
     dq.assign(q.size(), unset), dk.assign(k.size(), unset), dv.assign(v.size(), unset);
+    std::fill(joinedGradients.begin(), joinedGradients.end(), unset);
     for (bool backward : {false, true})
       pass(backward, threads);
+    if (!joined.empty())
+      eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
+              [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
   }
 
   void pass(bool backward, int threads) {
@@ -59,10 +75,29 @@ struct AttentionProblem {
       workspace.assign((bytes + plan::kAlignment) / sizeof(float), std::numeric_limits<float>::quiet_NaN());
     char *aligned = reinterpret_cast<char *>(workspace.data());
     aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-    attention(a,
-              {q.data(), k.data(), v.data(), queryPositions.data(), keyPositions.data(), samples.data(),
-               o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
-              scalars, threads, *kernels);
+    AttentionOperands operands = {
+        q.data(),       k.data(),  v.data(),   queryPositions.data(), keyPositions.data(),
+        samples.data(), o.data(),  lse.data(), outputGradient.data(), dq.data(),
+        dk.data(),      dv.data(), aligned};
+    if (!joined.empty()) {
+      operands.q = joined.data(), operands.k = operands.q + a.r * a.d, operands.v = operands.k + a.d;
+      operands.dq = joinedGradients.data(), operands.dk = operands.dq + a.r * a.d;
+      operands.dv = operands.dk + a.d;
+    }
+    attention(a, operands, scalars, threads, *kernels);
+  }
+
+private:
+  // body(row of d elements, where it lies in the joined buffer) for all three.
+  using Tensor = std::vector<float> AttentionProblem::*;
+  template <typename Body> void eachRow(Tensor query, Tensor key, Tensor value, const Body &body) {
+    for (int64_t group = 0; group < a.s * a.b * a.g; ++group)
+      for (int64_t r = 0; r < a.r; ++r)
+        body((this->*query).data() + (group * a.r + r) * a.d, group * a.qStride + r * a.d);
+    for (int64_t group = 0; group < a.t * a.b * a.g; ++group) {
+      body((this->*key).data() + group * a.d, group * a.kStride + a.r * a.d);
+      body((this->*value).data() + group * a.d, group * a.vStride + (a.r + 1) * a.d);
+    }
   }
 };
 

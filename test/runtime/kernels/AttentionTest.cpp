@@ -137,6 +137,46 @@ TEST(Attention, sameBitsForEveryThreadCount) {
   }
 }
 
+// Where q, k, v and their gradients lie changes no bit, and nothing between them is written.
+TEST(Attention, sameBitsInOneBuffer) {
+  for (int64_t padding : {0, 5})
+    for (const plan::Attention &attention :
+         {plan::Attention{.s = 300, .t = 300, .b = 2, .g = 3, .r = 2, .d = 16},
+          {.s = 300, .t = 300, .b = 1, .g = 2, .r = 4, .d = 24, .window = 70},
+          {.s = 70, .t = 200, .b = 2, .g = 1, .r = 3, .d = 33, .dropout = 0.2},
+          {.s = 130, .t = 7, .b = 2, .g = 2, .r = 1, .d = 8}}) {
+      AttentionProblem apart(attention), joined(attention);
+      joined.join(padding);
+      apart.run(2), joined.run(2);
+      EXPECT_EQ(apart.o, joined.o) << describe(attention);
+      EXPECT_EQ(apart.lse, joined.lse) << describe(attention);
+      EXPECT_EQ(apart.dq, joined.dq) << describe(attention);
+      EXPECT_EQ(apart.dk, joined.dk) << describe(attention);
+      EXPECT_EQ(apart.dv, joined.dv) << describe(attention);
+      const int64_t written = std::ranges::count_if(joined.joinedGradients, [](float x) { return x == x; });
+      EXPECT_EQ(written, int64_t(joined.dq.size() + joined.dk.size() + joined.dv.size()));
+    }
+}
+
+// Each operand has a stride of its own: here only v and dk are parts of something larger.
+TEST(Attention, stridesAreApart) {
+  const plan::Attention attention = {.s = 60, .t = 60, .b = 2, .g = 2, .r = 2, .d = 8};
+  AttentionProblem apart(attention), some(attention);
+  some.a.vStride = 11, some.a.dkStride = 20;
+  const int64_t groups = 60 * 2 * 2;
+  some.v.assign(groups * 11, 0), some.dk.assign(groups * 20, 0);
+  for (int64_t i = 0; i < groups * 8; ++i)
+    some.v[i / 8 * 11 + i % 8] = apart.v[i];
+  apart.run(1);
+  some.o = apart.o, some.lse = apart.lse, some.dq.resize(apart.dq.size()), some.dv.resize(apart.dv.size());
+  some.pass(false, 1), some.pass(true, 1);
+  EXPECT_EQ(apart.o, some.o);
+  EXPECT_EQ(apart.dq, some.dq);
+  EXPECT_EQ(apart.dv, some.dv);
+  for (int64_t i = 0; i < groups * 8; ++i)
+    ASSERT_EQ(apart.dk[i], some.dk[i / 8 * 20 + i % 8]) << i;
+}
+
 // Each generation of processors has its own code, of which this one may not run all.
 class AttentionGeneration : public testing::TestWithParam<std::string> {
 protected:
@@ -173,6 +213,13 @@ TEST_P(AttentionGeneration, groupedQueriesInAWindow) {
 TEST_P(AttentionGeneration, dropout) {
   checkHere(
       {.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
+}
+
+TEST_P(AttentionGeneration, inOneBuffer) {
+  AttentionProblem problem({.s = 150, .t = 150, .b = 2, .g = 2, .r = 2, .d = 40, .window = 60});
+  problem.kernels = kernels;
+  problem.join();
+  check(problem);
 }
 
 TEST_P(AttentionGeneration, sameBitsForEveryThreadCount) {

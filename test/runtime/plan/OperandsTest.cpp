@@ -46,6 +46,36 @@ TEST(Operands, GroupedQueriesAreLargerThanKeys) {
   EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5 * 7 * 11));
 }
 
+// In [s, b, g, 5, d] with r = 3: the last row ends before that of another part does.
+TEST(Operands, PartsOfABufferReachOverIt) {
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .qStride = 65, .vStride = 65};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].bytes, Checked(4 * 70 * 39));
+  EXPECT_EQ(infos[0].span(), Checked(4 * (69 * 65 + 39)));
+  EXPECT_EQ(infos[1].span(), Checked(4 * 105 * 13));
+  EXPECT_EQ(infos[2].bytes, Checked(4 * 105 * 13));
+  EXPECT_EQ(infos[2].span(), Checked(4 * (104 * 65 + 13)));
+  attention.vStride = kMax;
+  EXPECT_FALSE(operandsOf(Mesh(), attention)[2].span());
+}
+
+TEST(Operands, PartsOfEqualStrideInterleave) {
+  using Use = OperandInfo::Use;
+  const OperandInfo one{"one", 80, Use::written, 8, 24}, wide{"wide", 160, Use::written, 16, 24},
+      other{"other", 80, Use::written, 8, 32}, plain{"plain", 8, Use::read};
+  EXPECT_TRUE(areApart(one, 0, one, 8));
+  EXPECT_TRUE(areApart(one, 0, one, 16));
+  EXPECT_TRUE(areApart(one, 40, one, 0));
+  EXPECT_TRUE(areApart(wide, 48, one, 16));
+  EXPECT_FALSE(areApart(wide, 48, one, 8));
+  EXPECT_FALSE(areApart(one, 0, one, 4));
+  EXPECT_FALSE(areApart(one, 0, one, 20)) << "reaches into the next row";
+  EXPECT_FALSE(areApart(one, 0, one, 24)) << "the rows of the other";
+  EXPECT_FALSE(areApart(one, 0, other, 8));
+  EXPECT_FALSE(areApart(one, 0, plain, 8)) << "only rows interleave";
+  EXPECT_TRUE(areApart(one, 0, plain, 224)) << "behind the last row";
+}
+
 TEST(Operands, OverflowGivesNoSize) {
   std::vector<OperandInfo> infos = operandsOf(Mesh(), Gemm{.m = kMax, .n = 1, .k = 2});
   EXPECT_FALSE(infos[0].bytes);

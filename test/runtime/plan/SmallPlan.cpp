@@ -19,7 +19,7 @@ std::vector<Parameter> makeParameters() {
   tied.offset = {0, 0};
   tied.dims = {{"v", 8, 7, {"tpg", "tpr"}}, {"h", 4, 4, {}}};
   tied.places = {{0, 0, 0}, {1, 0, 0}};
-  Parameter k = tied; // columns [0, 4) of [4, 8]: 8 elements per rank
+  Parameter k = tied; // columns [0, 4) of [4, 8]: 8 elements per rank, which with v's are [h, g, 2, d]
   k.name = "h.0.attn.c_attn.weight[k]";
   k.tensor = "h.0.attn.c_attn.weight";
   k.fileShape = {4, 8};
@@ -27,10 +27,11 @@ std::vector<Parameter> makeParameters() {
   k.offset = {0, 0};
   k.dims = {{"h", 4, 4, {}}, {"g", 2, 2, {"tpg"}}, {"d", 2, 2, {}}};
   k.places = {{0, 1, 0}};
-  Parameter v = k; // shares the bucket with k
+  k.rows = {2, 0, 4};
+  Parameter v = k;
   v.name = "h.0.attn.c_attn.weight[v]";
   v.offset = {0, 4};
-  v.places = {{0, 1, 8}};
+  v.rows.offset = 2;
   Parameter norm;
   norm.name = norm.tensor = "ln_f.weight";
   norm.fileShape = {4};
@@ -63,9 +64,12 @@ Program makeBlock() {
   backward.dropout = 0.1;
   backward.seed.kind = Scalar::Kind::seed;
   backward.instance.kind = Scalar::Kind::instance;
+  // q, k, v and their gradients are parts of [4, 1, 1, 3, 2].
+  backward.qStride = backward.kStride = backward.vStride = 6;
+  backward.dqStride = backward.dkStride = backward.dvStride = 6;
   add(backward, {{0, 0},
-                 {0, 64},
-                 {0, 128},
+                 {0, 8},
+                 {0, 16},
                  {0, 192},
                  {0, 256},
                  {0, 320},
@@ -73,8 +77,8 @@ Program makeBlock() {
                  {0, 448},
                  {0, 512},
                  {1, 0},
-                 {1, 64},
-                 {1, 128},
+                 {1, 8},
+                 {1, 16},
                  {1, 192}});
   using Kind = Collective::Kind;
   add(Collective{.axes = {"tp"}, .chunk = 16}, {{1, 0}, {1, 0}});

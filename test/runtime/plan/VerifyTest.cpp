@@ -129,8 +129,51 @@ const Broken kParameters[] = {
      "parameters[3].places[0]: bucket -1 is not one of 2"},
     {"PlaceRange", [](Plan &plan) { plan.parameters[3].places[0].elementOffset = 13; },
      "parameters[3].places[0]: 4 elements from 13"},
-    {"PlaceOverlap", [](Plan &plan) { plan.parameters[2].places[0].elementOffset = 7; },
-     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 8) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
+    {"PlaceOverlap",
+     [](Plan &plan) {
+       plan.parameters[2].rows = {};
+       plan.parameters[2].places[0].elementOffset = 7;
+     },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 16) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
+    {"RowsDims", [](Plan &plan) { plan.parameters[1].rows.dims = 4; },
+     "parameters[1].rows: dims = 4 is not in [0, 3], the dimensions of 'h.0.attn.c_attn.weight[k]'"},
+    {"RowsDimsNegative", [](Plan &plan) { plan.parameters[1].rows.dims = -1; },
+     "parameters[1].rows: dims = -1 is not in [0, 3]"},
+    {"RowsOffset", [](Plan &plan) { plan.parameters[2].rows.offset = 3; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 3 on, does not lie inside "
+     "the "
+     "matrix's of extent = 4"},
+    {"RowsOffsetNegative", [](Plan &plan) { plan.parameters[2].rows.offset = -2; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from -2 on"},
+    {"RowsOffsetHuge", [](Plan &plan) { plan.parameters[2].rows.offset = kMax; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 9223372036854775807 on"},
+    {"RowsLonger", [](Plan &plan) { plan.parameters[2].rows.dims = 0; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 8 elements from 2 on, does not lie inside"},
+    {"RowsExtentNegative", [](Plan &plan) { plan.parameters[1].rows.extent = -4; },
+     "parameters[1].rows: a row of 'h.0.attn.c_attn.weight[k]', 2 elements from 0 on, does not lie inside "
+     "the "
+     "matrix's of extent = -4"},
+    {"RowsExtentHuge", [](Plan &plan) { plan.parameters[1].rows.extent = kMax; },
+     "parameters[1].places[0]: more than 2^63 elements from 0 on do not lie inside the 16 of bucket 1"},
+    {"RowsWithoutExtent", [](Plan &plan) { plan.parameters[2].rows.extent = 0; },
+     "parameters[2].rows: dims = 2 and offset = 2 without an extent"},
+    {"RowsOverlap", [](Plan &plan) { plan.parameters[2].rows.offset = 1; },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 2) and h.0.attn.c_attn.weight[v] [1, 3) overlap"},
+    {"RowsOfOtherExtent", [](Plan &plan) { plan.parameters[1].rows.extent = 3; },
+     "parameters[2].places[0]: 'h.0.attn.c_attn.weight[v]' has 4 rows of a matrix of extent 4, but "
+     "'h.0.attn.c_attn.weight[k]', which begins there too, 4 of 3"},
+    {"RowsOfOtherCount", [](Plan &plan) { plan.parameters[1].rows = {3, 0, 2}; },
+     "parameters[2].places[0]: 'h.0.attn.c_attn.weight[v]' has 4 rows of a matrix of extent 4, but "
+     "'h.0.attn.c_attn.weight[k]', which begins there too, 8 of 2"},
+    {"MatrixRange", [](Plan &plan) { plan.parameters[1].places[0].elementOffset = 1; },
+     "parameters[1].places[0]: 16 elements from 1 on do not lie inside the 16 of bucket 1"},
+    {"MatricesOverlap",
+     [](Plan &plan) {
+       plan.parameters[1].rows.extent = 2;
+       plan.parameters[2].rows = {2, 0, 3};
+       plan.parameters[2].places[0].elementOffset = 4;
+     },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 8) and h.0.attn.c_attn.weight[v] [4, 16) overlap"},
     {"SplitAxes", [](Plan &plan) { plan.stages[0].buckets[1].splitAxes = {}; },
      "parameters[1].places[0]: 'h.0.attn.c_attn.weight[k]' is split over [tpg], its bucket 'plain' over []"},
     {"TiedApart",
@@ -228,6 +271,27 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: dropout = 1 is not in [0, 1)"},
     {"AttentionStride", [](Plan &plan) { body<Attention>(plan, kAttention).groupStride = -1; },
      "programs[0].instructions[2]: groupStride = -1 is negative"},
+    {"AttentionRowStride", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).kStride = 1; },
+     "programs[0].instructions[3]: kStride = 1 is below the 2 elements of a row; expected 0"},
+    {"AttentionRowStrideNegative", [](Plan &plan) { body<Attention>(plan, kAttention).vStride = -6; },
+     "programs[0].instructions[2]: vStride = -6 is below the 2"},
+    {"AttentionRowStrideOfQueries", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).r = 4; },
+     "programs[0].instructions[3]: dqStride = 6 is below the 8 elements of a row"},
+    {"AttentionRowStrideHuge", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).dvStride = kMax; },
+     "programs[0].instructions[3].operands[11]: operand dv (more than 2^63 bytes from 16 on) is not inside"},
+    {"AttentionRowsHuge", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).d = kMax; },
+     "programs[0].instructions[3]: qStride = 6 is below the 9223372036854775807 elements of a row"},
+    {"AttentionSpan", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).qStride = 86; },
+     "programs[0].instructions[3].operands[0]: operand q (1040 bytes from 0 on) is not inside segment 'x' of "
+     "1024 bytes"},
+    {"AttentionInterleaved",
+     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[10].offset = 4; },
+     "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
+    {"AttentionInterleavedBehind",
+     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[11].offset = 20; },
+     "programs[0].instructions[3]: operand dv is written and overlaps operand dq (block.fwd/3)"},
+    {"AttentionOtherStrides", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).dkStride = 12; },
+     "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
     {"AttentionScalar",
      [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
