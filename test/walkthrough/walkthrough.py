@@ -31,6 +31,8 @@ SHOWN = [
     ("import", [(r"func.func @layer\(", 40), (r"mg\.chain", 8)],
      "One function per distinct block, on logical types: dimensions have names, nothing is sharded. The chain says which blocks make up "
      "the model; two layers are one block."),
+    ("merge", [(r"func.func @layer\(", 40)],
+     "One product for queries, keys and values, one for gate and up: each with a joined parameter, the dimension `j` of which no axis splits."),
     ("grad", [(r"func.func @layer.backward", 60)],
      "The backward function, still logical. Cotangents that meet are one `mg.accumulate`; parameter gradients are results."),
     ("shard", [(r"func.func @layer.forward", 40)],
