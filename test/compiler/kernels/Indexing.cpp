@@ -39,6 +39,44 @@ TEST(Indexing, GatherRowsWithOffset) {
   }
 }
 
+// Queries within [s, b, g, j, d]: rows of (g, j, d) are read and written where they lie, what stands between is left alone;
+// element by element, by rows, and summed over rows.
+TEST(Indexing, OperandsWithRowsApart) {
+  const int64_t s = 5, g = 3, r = 2, d = 20, j = r + 2, pitch = j * d;
+  auto base = [&](RowGraph &graph, std::vector<Dim> &dims) {
+    Dim S = graph.addDim(DimKind::row, s), G = graph.addDim(DimKind::row, g), R = graph.addDim(DimKind::row, r);
+    dims = {S, G, R, graph.addDim(DimKind::column, d)};
+    return graph.load(graph.addOperand(Element::f32, Access::in, dims, {2, pitch}));
+  };
+  std::vector<Dim> dims;
+  RowGraph each, rows, sums;
+  Node x = base(each, dims);
+  each.store(each.addOperand(Element::f32, Access::out, dims, {2, pitch}), scale(each, x, 2));
+  x = base(rows, dims);
+  rows.store(rows.addOperand(Element::f32, Access::out, dims, {2, pitch}), sub(rows, x, rows.reduce(Reduction::max, x)));
+  sums.addDim(DimKind::row, s);
+  dims = {Dim{0}, sums.addDim(DimKind::column, g), sums.addDim(DimKind::column, r), sums.addDim(DimKind::column, d)};
+  x = sums.load(sums.addOperand(Element::f32, Access::in, dims, {2, pitch}));
+  sums.storeSumOverRows(sums.addOperand(Element::f32, Access::out, {dims[1], dims[2], dims[3]}), x);
+
+  Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7), sum(g * r * d);
+  Library library({{"each", each}, {"rows", rows}, {"sums", sums}});
+  library.run(0, {&in, &doubled});
+  library.run(1, {&in, &less});
+  library.run(2, {&in, &sum});
+  std::vector<double> expectedSum(g * r * d, 0);
+  for (int64_t i = 0; i < s * g * pitch; ++i) {
+    int64_t inner = i % pitch;
+    bool isQuery = inner < r * d;
+    const float *row = &in[i - inner % d];
+    EXPECT_EQ(doubled[i], isQuery ? 2 * in[i] : -7) << i;
+    EXPECT_EQ(less[i], isQuery ? in[i] - *std::max_element(row, row + d) : -7) << i;
+    if (isQuery)
+      expectedSum[i / pitch % g * r * d + inner] += in[i];
+  }
+  expectClose(sum, expectedSum, 1e-5);
+}
+
 // loss[s,b] = logsumexp(x[s,b,:]) - x[s,b,label]; 0 for labels of another rank.
 TEST(Indexing, PickTheLabelsLogit) {
   const int64_t rows = 20, v = 50;

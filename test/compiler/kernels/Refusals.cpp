@@ -55,6 +55,19 @@ TEST(Refusals, AccessesThatDoNotFit) {
             "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
 }
 
+TEST(Refusals, RowsThatDoNotFitTheirPitch) {
+  auto errorWith = [](Pitch pitch) {
+    Small t;
+    t.g.store(t.g.addOperand(Element::f32, Access::out, {t.R, t.C}, pitch), t.g.load(t.x));
+    return errorOf(t.g);
+  };
+  EXPECT_EQ(errorWith({1, 8}), "");
+  EXPECT_EQ(errorWith({1, 7}), "operand 4: pitch 7 for rows of 8 elements");
+  EXPECT_EQ(errorWith({3, 8}), "operand 4: pitch of 8 elements after 3 of 2 dims");
+  EXPECT_EQ(errorWith({1, -8}), "operand 4: pitch of -8 elements after 1 of 2 dims");
+  EXPECT_EQ(errorWith({1, INT64_MAX / 2}), "operand 4: larger than 2^63 bytes");
+}
+
 TEST(Refusals, SizesAndDims) {
   RowGraph g;
   Dim bad = g.addDim(DimKind::column, 0), late = g.addDim(DimKind::row, 3);
