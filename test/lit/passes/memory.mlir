@@ -1,6 +1,9 @@
 // RUN: %mg-opt %s --mg-memory | FileCheck %s --enable-var-scope
 
 !x = tensor<4x32xf32, #mg.layout<s, h>>
+!j = tensor<4x2x32xf32, #mg.layout<s, j, h>>
+!w = tensor<2x32x32xf32, #mg.layout<j, h, f>>
+!y = tensor<4x32xf32, #mg.layout<s, f>>
 !part = tensor<2x32xf32, #mg.layout<s, h>>
 !t = tensor<4x32xf32, #mg.layout<t, h>>
 !g = tensor<128xf32, #mg.layout<flat>>
@@ -52,6 +55,37 @@ func.func @in_place.forward(%x: !x) -> !t attributes {mg.block = "in_place", mg.
     mg.yield %a : !t
   } : !t
   return %4 : !t
+}
+
+// A joined value has its memory before its first part is made, until its parts are read for the last time: 2 x 512 bytes,
+// apart from the 512 that live between. Its parts, and those of an argument, have no places of their own.
+// CHECK-LABEL: func.func @views.forward(
+// CHECK-SAME:    mg.frame = 1536 : i64
+// CHECK:         mg.parts {{.*}}mg.in_place
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: -1>}
+// CHECK:         mg.all_gather {{.*}} mg.frame = array<i64: [[BETWEEN:0|1024]]>
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: -1>}
+// CHECK:         mg.join {{.*}} {mg.frame = array<i64: {{0|512}}>}
+func.func @views.forward(%x: !j, %y: !x, %w: !w {mg.param = {tensor = "w"}}) -> (!y, !x) attributes {mg.block = "views", mg.pass = "forward"} {
+  %a, %b = mg.parts %x along "j" : !j -> (!x, !x)
+  %0 = mg.kernel {
+    %k = mg.silu %a : (!x) -> !x
+    mg.yield %k : !x
+  } : !x
+  %1 = mg.all_gather %y over [] {dim = 0} : !x -> !x
+  %2 = mg.kernel {
+    %k = mg.add %1, %b : (!x, !x) -> !x
+    mg.yield %k : !x
+  } : !x
+  %all = mg.join %0, %2 along "j" : (!x, !x) -> !j
+  %3 = mg.einsum %all, %w : (!j, !w) -> !y
+  %4 = mg.kernel {
+    %k = mg.silu %0 : (!x) -> !x
+    mg.yield %k : !x
+  } : !x
+  return %3, %4 : !y, !x
 }
 
 // A bucket of gradients is reduced where it lies.
