@@ -108,10 +108,12 @@ def bound(work, mine):
 
 
 def parallel(work):
-    """Two ranks of one core each: against PyTorch's, and against one rank with both cores."""
+    """Two ranks of one core each: against PyTorch's, and against one rank with both cores. Pipelines of 4 microbatches:
+    PyTorch's with 1F1B, mgc's with the schedule that waits least."""
     one = work.enter(Mgc(work))
-    for axis, goal, microbatch in (("dp", 1.35, None), ("tp", 1.4, None), ("pp", 1.5, 1)):
-        mine = work.enter(Mgc(work, {axis: 2}, microbatch))
+    for axis, goal, microbatch, layout in (("dp", 1.35, None, {}), ("tp", 1.4, None, {}),
+                                           ("pp", 1.5, 1, {"schedule": "zb-h1"})):
+        mine = work.enter(Mgc(work, {axis: 2, **layout}, microbatch))
         yield ratio(f"{axis}2", goal, work.enter(Peer(work, axis, compiled=True)), mine)
         if axis != "pp":
             yield ratio(f"own-{axis}2", 1.08, mine, one, at_most=True)
