@@ -78,7 +78,7 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());
-  EXPECT_EQ(text.find("{\n\"version\": 3,\n\"checksum\": \""), 0u);
+  EXPECT_EQ(text.find("{\n\"version\": 4,\n\"checksum\": \""), 0u);
   for (std::string_view line :
        {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
@@ -114,7 +114,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
-            "is of version 1, this program reads version 3; recompile the plan with the mgc of this version");
+            "is of version 1, this program reads version 4; recompile the plan with the mgc of this version");
 }
 
 TEST(PlanJson, EveryTruncationIsRefused) {
@@ -211,6 +211,8 @@ TEST(PlanJson, NamesWhatIsMissingOrUnknown) {
             "programs[0].instructions[0]: \"n\" is no field of this object");
   EXPECT_EQ(errorAfter("\"microbatch\":0", "\"microBatch\":0"),
             "stages[0].schedule[0]: \"microBatch\" is no field of this object");
+  EXPECT_EQ(errorAfter("\"k\":2,", "\"k\":2,\"path\":\"diagonals\","),
+            "programs[0].instructions[0].path: found \"diagonals\", expected one of rule whole rows columns");
   EXPECT_EQ(errorAfter("\"kind\":\"send\"", "\"kind\":\"sent\""),
             "stages[0].schedule[1].kind: found \"sent\", expected one of run send recv");
   EXPECT_NE(errorAfter("\"m\":4,", "\"m\":4,\"m\":5,").find("given twice"), std::string::npos);

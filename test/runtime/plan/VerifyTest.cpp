@@ -51,7 +51,7 @@ template <typename T> T &body(Plan &plan, SmallInstruction index) {
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 3"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 4"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -216,6 +216,8 @@ const Broken kPrograms[] = {
      "programs[0].instructions[1]: axis 'xp' is not in the mesh"},
     {"GemmSize", [](Plan &plan) { body<Gemm>(plan, kGemm).k = 0; },
      "programs[0].instructions[0]: k = 0 must be positive"},
+    {"GemmPath", [](Plan &plan) { body<Gemm>(plan, kGemm).path = GemmPath(9); },
+     "programs[0].instructions[0]: path 9 is none; expected one of rule whole rows columns"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
