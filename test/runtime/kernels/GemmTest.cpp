@@ -49,7 +49,7 @@ TEST(Gemm, allShapes) {
 }
 
 TEST(Gemm, everyPathOnRaggedSizes) {
-  const int64_t shapes[][3] = {{7, 9, 11}, {41, 83, 19}, {100, 37, 5}, {17, 161, 64}};
+  const int64_t shapes[][3] = {{7, 9, 11}, {41, 83, 19}, {100, 37, 5}, {17, 161, 64}, {41, 83, 601}};
   for (const GemmPathRow &row : gemmPaths())
     for (const auto &shape : shapes)
       for (int flags = 0; flags < 8; ++flags)
@@ -77,6 +77,19 @@ TEST(Gemm, takesTheNamedPathWhereItApplies) {
   }
   for (int threads : {1, 2})
     EXPECT_EQ(&gemmPathOf(large, threads), &gemmRule(large, threads));
+}
+
+TEST(Gemm, ruleDividesTheLongerSideIntoLongParts) {
+  const auto rule = [](int64_t m, int64_t n, int64_t k, bool transposeA, int threads) {
+    return gemmRule({.m = m, .n = n, .k = k, .transposeA = transposeA}, threads).path;
+  };
+  EXPECT_EQ(rule(1024, 3072, 768, false, 2), plan::GemmPath::columns);
+  EXPECT_EQ(rule(1024, 768, 3072, false, 2), plan::GemmPath::rows);
+  EXPECT_EQ(rule(3072, 768, 1024, true, 2), plan::GemmPath::rows);
+  EXPECT_EQ(rule(768, 768, 1024, true, 2), plan::GemmPath::whole) << "parts of a transposed A are too small";
+  EXPECT_EQ(rule(768, 768, 1024, false, 2), plan::GemmPath::whole) << "parts are short";
+  EXPECT_EQ(rule(1024, 3072, 768, false, 8), plan::GemmPath::whole) << "parts are short";
+  EXPECT_EQ(rule(1024, 3072, 768, false, 1), plan::GemmPath::whole);
 }
 
 TEST(Gemm, longDotIsExactToRounding) {
