@@ -75,7 +75,7 @@ std::vector<PathTimes> ProductTimer::measure(const plan::Gemm &gemm) {
   auto *data = reinterpret_cast<float *>(memory_.data());
   for (int64_t i = 0; i < kElements; ++i) // what the product before left may be infinite
     data[i] = static_cast<float>(i % 17 - 8) / 64;
-  const std::vector<const GemmPathRow *> paths = pathsOf(sample, threads_);
+  const std::vector<const GemmPathRow *> paths = pathsOf(gemm, threads_); // the rule's is one of them
   const int64_t setElements = Operands(sample).end, sets = kElements / setElements;
   int64_t calls = 0;
   const auto time = [&](const GemmPathRow &row) {

@@ -80,17 +80,18 @@ const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// What measurements say (docs/performance.md): parts of the longer side are as fast as one call, or up to 8 % faster,
+// What measurements say (docs/performance.md): parts of the longer side are as fast as one call, or up to 5 % faster,
 // while they are long. Smaller ones oneDNN does not pack, which costs a transposed A a fifth.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
   constexpr int64_t longPart = 512;
+  const bool isWide = gemm.n >= gemm.m;
   plan::Gemm part = gemm;
-  int64_t &longer = gemm.n >= gemm.m ? part.n : part.m;
+  int64_t &longer = isWide ? part.n : part.m;
   longer /= threads;
   const bool isPacked = part.m * part.n >= longPart * (part.m + part.n); // 1 / m + 1 / n <= 1 / 512
-  if (threads == 1 || longer < longPart || (gemm.transposeA && !isPacked))
-    return kPaths[0];
-  return rowOf(gemm.n >= gemm.m ? plan::GemmPath::columns : plan::GemmPath::rows);
+  const GemmPathRow &row = rowOf(isWide ? plan::GemmPath::columns : plan::GemmPath::rows);
+  const bool isDivided = longer >= longPart && (isPacked || !gemm.transposeA) && row.applies(gemm, threads);
+  return isDivided ? row : kPaths[0];
 }
 
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads) {

@@ -89,7 +89,9 @@ TEST(Gemm, ruleDividesTheLongerSideIntoLongParts) {
   EXPECT_EQ(rule(768, 768, 1024, true, 2), plan::GemmPath::whole) << "parts of a transposed A are too small";
   EXPECT_EQ(rule(768, 768, 1024, false, 2), plan::GemmPath::whole) << "parts are short";
   EXPECT_EQ(rule(1024, 3072, 768, false, 8), plan::GemmPath::whole) << "parts are short";
-  EXPECT_EQ(rule(1024, 3072, 768, false, 1), plan::GemmPath::whole);
+  EXPECT_EQ(rule(1024, 3072, 768, false, 1), plan::GemmPath::columns) << "for the calls of few k";
+  EXPECT_EQ(rule(1024, 3072, 64, false, 1), plan::GemmPath::whole) << "k is few";
+  EXPECT_EQ(rule(3072, 1024, 768, false, 1), plan::GemmPath::whole);
 }
 
 TEST(Gemm, longDotIsExactToRounding) {
