@@ -80,15 +80,16 @@ const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// What measurements say (docs/performance.md): parts of the longer side are as fast as one call, or up to 5 % faster,
-// while they are long. Smaller ones oneDNN does not pack, which costs a transposed A a fifth.
+// What measurements say (docs/performance.md): parts of the longer side are as fast as one call, or up to 6 % faster,
+// while they are long. What oneDNN does not pack is slow with a transposed A: at 1 / m + 1 / n = 1 / 256 by a fifth, at
+// 1 / 341 not at all.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
-  constexpr int64_t longPart = 512;
+  constexpr int64_t longPart = 512, packedPart = 300;
   const bool isWide = gemm.n >= gemm.m;
   plan::Gemm part = gemm;
   int64_t &longer = isWide ? part.n : part.m;
   longer /= threads;
-  const bool isPacked = part.m * part.n >= longPart * (part.m + part.n); // 1 / m + 1 / n <= 1 / 512
+  const bool isPacked = part.m * part.n >= packedPart * (part.m + part.n);
   const GemmPathRow &row = rowOf(isWide ? plan::GemmPath::columns : plan::GemmPath::rows);
   const bool isDivided = longer >= longPart && (isPacked || !gemm.transposeA) && row.applies(gemm, threads);
   return isDivided ? row : kPaths[0];

@@ -86,7 +86,9 @@ TEST(Gemm, ruleDividesTheLongerSideIntoLongParts) {
   EXPECT_EQ(rule(1024, 3072, 768, false, 2), plan::GemmPath::columns);
   EXPECT_EQ(rule(1024, 768, 3072, false, 2), plan::GemmPath::rows);
   EXPECT_EQ(rule(3072, 768, 1024, true, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(768, 768, 1024, true, 2), plan::GemmPath::whole) << "parts of a transposed A are too small";
+  EXPECT_EQ(rule(1024, 384, 1024, true, 2), plan::GemmPath::whole)
+      << "parts of a transposed A are not packed";
+  EXPECT_EQ(rule(1024, 384, 1024, false, 2), plan::GemmPath::rows);
   EXPECT_EQ(rule(768, 768, 1024, false, 2), plan::GemmPath::whole) << "parts are short";
   EXPECT_EQ(rule(1024, 3072, 768, false, 8), plan::GemmPath::whole) << "parts are short";
   EXPECT_EQ(rule(1024, 3072, 768, false, 1), plan::GemmPath::columns) << "for the calls of few k";
