@@ -8,6 +8,19 @@ using namespace mgc::tools;
 
 namespace {
 
+void addTuning(CLI::App &app, CompileFlags &flags) {
+  CLI::Option *tune =
+      app.add_flag("--tune-products{0}", flags.tuneThreads,
+                   "Measure on this machine how to compute each matrix product; =THREADS: with so "
+                   "many of a rank (default: the cores here over the ranks)");
+  tune->check(wholeNumber(0, 4096))->excludes(app.get_option("--compile-to"));
+  app.add_option(
+         "--tune-cache", flags.tuneCache,
+         "File that remembers what was measured (default: mgc/products.json in $XDG_CACHE_HOME or ~/.cache)")
+      ->check(notEmpty())
+      ->needs(tune);
+}
+
 // Flags of `mgc compile`. Megatron-LM's long names are aliases of ours.
 void addCompile(CLI::App &app, CompileFlags &flags) {
   frontend::LayoutOptions &layout = flags.layout;
@@ -77,6 +90,7 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
                    "Stop after this phase and write its IR to -o FILE or standard output")
       ->check(notEmpty());
   phases->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase")->check(notEmpty());
+  addTuning(app, flags);
 }
 
 } // namespace

@@ -12,6 +12,8 @@ struct CompileFlags {
   std::string rules;          // --rules F: a placement table
   std::string cpu;            // --target-cpu; empty: kernels for every level
   bool fusion = true;         // --no-fusion
+  std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
+  std::string tuneCache;      // --tune-cache; empty: the default one
   std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
 };
 

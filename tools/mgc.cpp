@@ -3,6 +3,8 @@
 #include "compiler/Phases.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/schedule/Schedule.h"
+#include "compiler/tune/ProductCache.h"
+#include "compiler/tune/TuneProducts.h"
 #include "frontend/Import.h"
 #include "frontend/Load.h"
 #include "frontend/Placement.h"
@@ -79,6 +81,28 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   return module;
 }
 
+void sayTuning(const tune::TuneReport &report) {
+  for (const std::string &note : report.notes)
+    say(stderr, "mgc: {}\n", note);
+  int64_t measured = 0;
+  for (const tune::TunedProduct &product : report.products) {
+    measured += !product.isRemembered;
+    if (!product.isByRule)
+      say(stderr, "  {}: {}\n", sizesOf(product.gemm), nameOf(product.gemm.path));
+  }
+  say(stderr, "products for {} thread{}: {} measured, {} remembered; those above other than by rule\n",
+      report.threads, report.threads == 1 ? "" : "s", measured, report.products.size() - measured);
+}
+
+Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
+  const std::string cache = flags.tuneCache.empty() ? tune::defaultCachePath() : flags.tuneCache;
+  Result<tune::TuneReport> report = tune::tuneProducts(plan, {std::atoi(flags.tuneThreads.c_str()), cache});
+  if (!report.isOk())
+    return Status(report.status()).at("--tune-products");
+  sayTuning(*report);
+  return Status::ok();
+}
+
 Status compile(const CompileFlags &flags) {
   std::error_code ignored;
   if (std::filesystem::equivalent(flags.model, flags.output, ignored) &&
@@ -97,6 +121,8 @@ Status compile(const CompileFlags &flags) {
   EmitOptions options;
   if (!flags.cpu.empty())
     options.cpus = {flags.cpu};
+  if (!flags.tuneThreads.empty())
+    options.tune = [&](plan::Plan &plan) { return tuneFor(flags, plan); };
   MGC_ASSIGN(plan, emitBundle(*module, flags.output, options));
   sayMemory(plan);
   say(stderr, "plan in {}\n", flags.output);

@@ -132,6 +132,8 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   MGC_TRY(emitter.build());
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();
+  if (options.tune)
+    MGC_TRY(options.tune(plan));
   MGC_TRY(plan::verifyPlan(plan).at("the emitted plan does not verify"));
   MGC_TRY(schedule::verifySchedule(plan).at("the emitted schedule does not verify"));
   return plan;

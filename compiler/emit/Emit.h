@@ -6,14 +6,16 @@
 #include "runtime/plan/Plan.h"
 
 #include <filesystem>
+#include <functional>
 
 namespace mgc {
 
 struct EmitOptions {
   // What row kernels are compiled for, as rowgen::CpuTarget; at most one per level.
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
-  int threads = 0;                   // compiling; 0: all cores
-  std::string *kernelText = nullptr; // if set: the row kernels' MLIR
+  int threads = 0;                                    // compiling; 0: all cores
+  std::string *kernelText = nullptr;                  // if set: the row kernels' MLIR
+  std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before the plan is proved
 };
 
 // Writes the bundle and proves it: the plan reads back equal, its structure verifies, its schedule cannot

@@ -18,6 +18,10 @@ std::vector<int> availableCores() {
   return cores;
 }
 
+int threadsOfRank(size_t cores, int64_t ranks) {
+  return std::max(1, static_cast<int>(static_cast<int64_t>(cores) / ranks));
+}
+
 std::span<const int> shareOf(std::span<const int> cores, int64_t index, int64_t parts) {
   const auto count = static_cast<int64_t>(cores.size());
   const int64_t begin = count * index / parts;

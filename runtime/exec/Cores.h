@@ -1,6 +1,7 @@
 // The cores this process may use, and how the ranks share them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,6 +10,9 @@ namespace mgc {
 
 // Their numbers, ascending, as the affinity of the calling thread says; never empty.
 std::vector<int> availableCores();
+
+// How many threads each of `ranks` ranks has: its share of the cores, at least 1.
+int threadsOfRank(size_t cores, int64_t ranks);
 
 // Part `index` of `parts` of the cores, neighbours together; the parts are disjoint and as equal as can be.
 std::span<const int> shareOf(std::span<const int> cores, int64_t index, int64_t parts);

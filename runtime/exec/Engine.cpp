@@ -90,7 +90,7 @@ private:
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
   threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
-                                         : std::max(1, static_cast<int>(cores_.size() / ranks_.size()));
+                                         : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
     kernels_ = std::move(kernels);

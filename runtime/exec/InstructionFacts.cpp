@@ -16,11 +16,7 @@ WorkKind kindOf(const plan::Attention &) { return WorkKind::attention; }
 WorkKind kindOf(const plan::Collective &) { return WorkKind::collective; }
 WorkKind kindOf(const plan::Move &) { return WorkKind::move; }
 
-// "A [m,k] B [k,n]" as in a BLAS call: 256x768x3072 NT+ is m x n x k, B transposed, C added to.
-std::string sizesOf(const plan::Gemm &gemm) {
-  return fmt::format("{}x{}x{} {}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
-                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "");
-}
+// That of a product stands in Plan.h.
 std::string sizesOf(const plan::Attention &a) {
   return fmt::format("s {} t {} b {} g {} r {} d {}", a.s, a.t, a.b, a.g, a.r, a.d);
 }

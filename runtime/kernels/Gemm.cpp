@@ -1,10 +1,11 @@
 // See Gemm.h. oneDNN does the work; what it is not made for (empty and single-element results) is done here.
 #include "runtime/kernels/Gemm.h"
 
-#include "runtime/kernels/Parallel.h"
+#include "runtime/kernels/GemmPaths.h"
 
 #include <algorithm>
 #include <dnnl.h>
+#include <fmt/format.h>
 
 namespace mgc {
 
@@ -59,9 +60,13 @@ void gemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int 
     c[0] = (gemm.accumulate ? c[0] : 0) + dot(a, b, gemm.k);
     return;
   }
-  setLibraryThreads(threads);
-  stridedGemm(gemm, {a, gemm.transposeA ? gemm.m : gemm.k}, {b, gemm.transposeB ? gemm.k : gemm.n}, c,
-              gemm.n);
+  gemmPathOf(gemm, threads)
+      .run(gemm, {a, gemm.transposeA ? gemm.m : gemm.k}, {b, gemm.transposeB ? gemm.k : gemm.n}, c, threads);
+}
+
+std::string gemmLibrary() {
+  const dnnl_version_t &version = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", version.major, version.minor, version.patch);
 }
 
 } // namespace mgc

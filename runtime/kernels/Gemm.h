@@ -7,8 +7,8 @@
 
 namespace mgc {
 
-// Uses up to `threads` threads. Equal bits for equal thread counts. Any dimension may be 0: with k = 0, C
-// becomes 0 or stays. A and B must not overlap C.
+// Uses up to `threads` threads, on the product's path (GemmPaths.h). Equal bits for equal paths and thread counts. Any
+// dimension may be 0: with k = 0, C becomes 0 or stays. A and B must not overlap C.
 void gemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int threads);
 
 // The same on parts of larger matrices: rows are `stride` elements apart, at least as long as a row. Uses as
@@ -18,5 +18,8 @@ struct Matrix {
   int64_t stride = 0;
 };
 void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
+
+// What computes products, for people and for keys of measurements: "oneDNN 2.6.3".
+std::string gemmLibrary();
 
 } // namespace mgc

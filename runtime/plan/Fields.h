@@ -22,6 +22,9 @@ inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"no
 template <>
 inline constexpr auto enumNames<Scalar::Kind> =
     std::to_array<std::string_view>({"linear", "instance", "seed"});
+template <>
+inline constexpr auto enumNames<GemmPath> =
+    std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
@@ -141,6 +144,7 @@ template <typename V> void fields(V &v, Of<Gemm>) {
   v.optional("transposeA", &Gemm::transposeA);
   v.optional("transposeB", &Gemm::transposeB);
   v.optional("accumulate", &Gemm::accumulate);
+  v.optional("path", &Gemm::path);
 }
 
 template <typename V> void fields(V &v, Of<Attention>) {

@@ -28,12 +28,20 @@ std::string_view nameOf(Collective::Kind kind) { return nameIn(kind); }
 std::string_view nameOf(ReduceKind kind) { return nameIn(kind); }
 std::string_view nameOf(DType type) { return nameIn(type); }
 std::string_view nameOf(CpuLevel level) { return nameIn(level); }
+std::string_view nameOf(GemmPath path) { return nameIn(path); }
 
-std::optional<Task> taskNamed(std::string_view name) {
-  const auto found = std::ranges::find(enumNames<Task>, name);
-  if (found == enumNames<Task>.end())
+template <typename Enum> static std::optional<Enum> valueNamed(std::string_view name) {
+  const auto found = std::ranges::find(enumNames<Enum>, name);
+  if (found == enumNames<Enum>.end())
     return std::nullopt;
-  return static_cast<Task>(found - enumNames<Task>.begin());
+  return static_cast<Enum>(found - enumNames<Enum>.begin());
+}
+std::optional<Task> taskNamed(std::string_view name) { return valueNamed<Task>(name); }
+std::optional<GemmPath> gemmPathNamed(std::string_view name) { return valueNamed<GemmPath>(name); }
+
+std::string sizesOf(const Gemm &gemm) {
+  return fmt::format("{}x{}x{} {}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
+                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "");
 }
 
 } // namespace mgc::plan

@@ -140,10 +140,14 @@ struct RowKernel {
   double flops = 0, bytes = 0; // cost of the whole range
   bool operator==(const RowKernel &) const = default;
 };
+// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
+// same result, to rounding.
+enum class GemmPath { rule, whole, rows, columns };
 struct Gemm { // C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, f32. Operands A, B, C.
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
   bool accumulate = false;
+  GemmPath path = GemmPath::rule;
   bool operator==(const Gemm &) const = default;
 };
 // Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
@@ -328,6 +332,11 @@ std::string_view nameOf(Collective::Kind kind);
 std::string_view nameOf(ReduceKind kind);
 std::string_view nameOf(DType type);
 std::string_view nameOf(CpuLevel level);
+std::string_view nameOf(GemmPath path);
 std::optional<Task> taskNamed(std::string_view name);
+std::optional<GemmPath> gemmPathNamed(std::string_view name);
+
+// m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C.
+std::string sizesOf(const Gemm &gemm);
 
 } // namespace mgc::plan

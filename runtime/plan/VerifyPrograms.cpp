@@ -1,8 +1,10 @@
 // Instructions against the segments of their program.
+#include "runtime/plan/Fields.h"
 #include "runtime/plan/Operands.h"
 #include "runtime/plan/VerifyParts.h"
 
 #include <cmath>
+#include <fmt/ranges.h>
 
 namespace mgc::plan {
 
@@ -23,7 +25,12 @@ public:
     for (const Scalar &scalar : kernel.scalars)
       verify(scalar);
   }
-  void operator()(const Gemm &gemm) { arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}}); }
+  void operator()(const Gemm &gemm) {
+    arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}});
+    const auto path = static_cast<int64_t>(gemm.path);
+    violations_.expect(inRange(path, enumNames<GemmPath>.size()), place_,
+                       "path {} is none; expected one of {}", path, fmt::join(enumNames<GemmPath>, " "));
+  }
   void operator()(const Attention &attention);
   void operator()(const Collective &collective);
   void operator()(const Move &move);

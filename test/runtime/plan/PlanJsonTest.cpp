@@ -211,6 +211,8 @@ TEST(PlanJson, NamesWhatIsMissingOrUnknown) {
             "programs[0].instructions[0]: \"n\" is no field of this object");
   EXPECT_EQ(errorAfter("\"microbatch\":0", "\"microBatch\":0"),
             "stages[0].schedule[0]: \"microBatch\" is no field of this object");
+  EXPECT_EQ(errorAfter("\"k\":2,", "\"k\":2,\"path\":\"diagonals\","),
+            "programs[0].instructions[0].path: found \"diagonals\", expected one of rule whole rows columns");
   EXPECT_EQ(errorAfter("\"kind\":\"send\"", "\"kind\":\"sent\""),
             "stages[0].schedule[1].kind: found \"sent\", expected one of run send recv");
   EXPECT_NE(errorAfter("\"m\":4,", "\"m\":4,\"m\":5,").find("given twice"), std::string::npos);

@@ -259,6 +259,8 @@ const Broken kPrograms[] = {
      "programs[0].instructions[1]: axis 'xp' is not in the mesh"},
     {"GemmSize", [](Plan &plan) { body<Gemm>(plan, kGemm).k = 0; },
      "programs[0].instructions[0]: k = 0 must be positive"},
+    {"GemmPath", [](Plan &plan) { body<Gemm>(plan, kGemm).path = GemmPath(9); },
+     "programs[0].instructions[0]: path 9 is none; expected one of rule whole rows columns"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },

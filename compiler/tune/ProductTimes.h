@@ -1,0 +1,40 @@
+// How long each path of a product takes on this machine, and which of them to use.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/device/Device.h"
+#include "runtime/plan/Plan.h"
+
+#include <array>
+#include <span>
+
+namespace mgc::tune {
+
+// Of the rounds of a measurement, which has every path in turn, every second one belongs to the other half: what the two
+// halves differ in is the machine's noise.
+struct PathTimes {
+  plan::GemmPath path;
+  std::array<double, 2> best; // seconds, of each half
+};
+
+// The path whose worse half is the best, if it beats the better half of `byRule` by more than 1 %; else `byRule`.
+plan::GemmPath fastest(std::span<const PathTimes> times, plan::GemmPath byRule);
+
+class ProductTimer {
+public:
+  // Calls to measure() come from one thread, which has as many cores to itself.
+  static Result<ProductTimer> create(int threads);
+
+  // Of every path that applies, out of cache. A product too long for a few hundred milliseconds is measured with its
+  // longest sides halved: the rest of it is more of the same.
+  std::vector<PathTimes> measure(const plan::Gemm &gemm);
+
+private:
+  ProductTimer(std::unique_ptr<Device> device, Buffer memory, int threads)
+      : device_(std::move(device)), memory_(std::move(memory)), threads_(threads) {}
+  std::unique_ptr<Device> device_;
+  Buffer memory_;
+  int threads_;
+};
+
+} // namespace mgc::tune

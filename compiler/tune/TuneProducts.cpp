@@ -1,0 +1,109 @@
+// See TuneProducts.h.
+#include "compiler/tune/TuneProducts.h"
+
+#include "compiler/tune/ProductCache.h"
+#include "compiler/tune/ProductTimes.h"
+#include "runtime/exec/Cores.h"
+#include "runtime/kernels/GemmPaths.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <thread>
+
+namespace mgc::tune {
+
+namespace {
+
+// "AMD EPYC", as the system calls it.
+std::string processorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (const size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return "unknown processor";
+}
+
+bool hasChoice(const plan::Gemm &gemm, int threads) {
+  return std::ranges::count_if(gemmPaths(),
+                               [&](const GemmPathRow &row) { return row.applies(gemm, threads); }) > 1;
+}
+
+class Tuner {
+public:
+  Tuner(int threads, std::string cache) : cache_(std::move(cache)) {
+    report_.threads = threads;
+    keyBegin_ = fmt::format("{}, {}, {} threads, ", processorName(), gemmLibrary(), threads);
+    if (Status read = cache_.load(); !read.isOk())
+      report_.notes.push_back(fmt::format("{}; measured anew", read.message()));
+  }
+
+  Status run(plan::Plan &plan) {
+    for (plan::Program &program : plan.programs)
+      for (plan::Instruction &instruction : program.instructions)
+        if (auto *gemm = std::get_if<plan::Gemm>(&instruction.body);
+            gemm && hasChoice(*gemm, report_.threads))
+          MGC_TRY(choose(*gemm));
+    if (!timer_)
+      return Status::ok();
+    if (Status written = cache_.save(); !written.isOk())
+      report_.notes.push_back(
+          fmt::format("{}; the plan has the choices, later ones measure again", written.message()));
+    return Status::ok();
+  }
+  TuneReport take() { return std::move(report_); }
+
+private:
+  Status choose(plan::Gemm &gemm) {
+    const std::string key = keyBegin_ + sizesOf(gemm);
+    const plan::GemmPath byRule = gemmRule(gemm, report_.threads).path;
+    std::optional<plan::GemmPath> path = cache_.find(key);
+    const bool isRemembered = path.has_value();
+    if (!path) {
+      MGC_ASSIGN(times, measure(gemm));
+      path = fastest(times, byRule);
+      cache_.add(key, *path);
+    }
+    gemm.path = *path;
+    if (listed_.insert(key).second)
+      report_.products.push_back({gemm, *path == byRule, isRemembered});
+    return Status::ok();
+  }
+
+  Result<std::vector<PathTimes>> measure(const plan::Gemm &gemm) {
+    if (!timer_) {
+      MGC_ASSIGN(timer, ProductTimer::create(report_.threads));
+      timer_ = std::move(timer);
+    }
+    return timer_->measure(gemm);
+  }
+
+  ProductCache cache_;
+  TuneReport report_;
+  std::string keyBegin_;
+  std::optional<ProductTimer> timer_; // with the first product that is measured
+  std::set<std::string> listed_;      // keys in report_.products
+};
+
+} // namespace
+
+Result<TuneReport> tuneProducts(plan::Plan &plan, const TuneOptions &options) {
+  const std::vector<int> cores = availableCores();
+  const int threads =
+      options.threads > 0 ? options.threads : threadsOfRank(cores.size(), plan.mesh.worldSize());
+  if (threads > int(cores.size()))
+    return errorf(
+        "{} threads on the {} cores that this process may use cannot be measured; expected at most {}",
+        threads, cores.size(), cores.size());
+  Tuner tuner(threads, options.cache);
+  Status status;
+  std::thread([&] { // a rank's thread: it has its cores, and its pool ends with it
+    stayOn(std::span(cores).first(threads));
+    status = tuner.run(plan);
+  })
+      .join();
+  MGC_TRY(status);
+  return tuner.take();
+}
+
+} // namespace mgc::tune

@@ -1,0 +1,180 @@
+// Products get the path that is the fastest here; what was measured is remembered, and nothing else is trusted.
+#include "compiler/tune/ProductCache.h"
+#include "compiler/tune/ProductTimes.h"
+#include "compiler/tune/TuneProducts.h"
+#include "runtime/exec/Cores.h"
+#include "runtime/kernels/GemmPaths.h"
+#include "test/runtime/TempDir.h"
+
+using namespace mgc;
+using namespace mgc::tune;
+using plan::GemmPath;
+using test::fails, test::isOk, test::TempDir;
+
+// --- The choice --------------------------------------------------------------------------------------------
+
+TEST(Fastest, beatsTheRuleByMoreThanItsNoise) {
+  const auto of = [](double ruleA, double ruleB, double otherA, double otherB) {
+    const PathTimes times[] = {{GemmPath::whole, {ruleA, ruleB}}, {GemmPath::rows, {otherA, otherB}}};
+    return fastest(times, GemmPath::whole);
+  };
+  EXPECT_EQ(of(1.00, 1.00, 0.90, 0.92), GemmPath::rows);
+  EXPECT_EQ(of(1.00, 1.00, 0.995, 0.995), GemmPath::whole) << "a gain below 1 %";
+  EXPECT_EQ(of(1.00, 0.92, 0.92, 0.92), GemmPath::whole) << "the rule was as fast once";
+  EXPECT_EQ(of(1.00, 1.00, 0.50, 1.01), GemmPath::whole) << "the other was slower once";
+  EXPECT_EQ(of(1.00, 1.00, 1.20, 1.30), GemmPath::whole);
+}
+
+TEST(Fastest, isTheBestOfThoseThatWin) {
+  const PathTimes times[] = {
+      {GemmPath::whole, {1, 1}}, {GemmPath::rows, {0.8, 0.95}}, {GemmPath::columns, {0.9, 0.9}}};
+  EXPECT_EQ(fastest(times, GemmPath::whole), GemmPath::columns);
+}
+
+// --- The cache ---------------------------------------------------------------------------------------------
+
+TEST(ProductCache, remembersByKey) {
+  TempDir folder;
+  const std::string path = folder.path("deep/products.json");
+  ProductCache cache(path);
+  EXPECT_TRUE(isOk(cache.load())) << "there is no file yet";
+  cache.add("a processor, 2 threads, 1x2x3 NN", GemmPath::rows);
+  ASSERT_TRUE(isOk(cache.save()));
+  ProductCache again(path);
+  ASSERT_TRUE(isOk(again.load()));
+  EXPECT_EQ(again.find("a processor, 2 threads, 1x2x3 NN"), GemmPath::rows);
+  EXPECT_EQ(again.find("another processor, 2 threads, 1x2x3 NN"), std::nullopt);
+}
+
+TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
+  TempDir folder;
+  const auto loading = [&](const std::string &text) {
+    ProductCache cache(folder.write("products.json", text));
+    const Status status = cache.load();
+    EXPECT_EQ(cache.find("good"), std::nullopt) << text;
+    return status;
+  };
+  const std::string header = R"({"format": "mgc products 1", "paths": ["whole", "rows", "columns"], )";
+  EXPECT_TRUE(fails(loading("{\"format\""), {"products.json: not JSON"}));
+  EXPECT_TRUE(fails(loading("[1, 2]"), {"\"format\" is null, expected \"mgc products 1\""}));
+  EXPECT_TRUE(fails(loading(R"({"format": "other"})"), {"\"format\" is \"other\", expected"}));
+  EXPECT_TRUE(
+      fails(loading(R"({"format": "mgc products 1", "paths": ["whole"], "fastest": {"good": "whole"}})"),
+            {R"(the paths ["whole"], this program has ["whole","rows","columns"])"}));
+  EXPECT_TRUE(fails(loading(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
+  EXPECT_TRUE(fails(loading(header + R"("fastest": {"good": "rows", "zzz": "diagonals"}})"),
+                    {R"("zzz": found "diagonals", expected one of ["whole","rows","columns"])"}));
+  EXPECT_TRUE(fails(loading(header + R"("fastest": {"good": "rows", "zzz": "rule"}})"), {"found \"rule\""}));
+}
+
+TEST(ProductCache, saysWhyItCannotBeWritten) {
+  TempDir folder;
+  ProductCache cache(folder.write("file", "") + "/products.json");
+  EXPECT_TRUE(fails(cache.save(), {"file/products.json: its folder cannot be made"}));
+}
+
+// --- The plan ----------------------------------------------------------------------------------------------
+
+static plan::Plan planOf(std::vector<plan::Gemm> products) {
+  plan::Plan plan;
+  plan.programs.resize(1);
+  for (const plan::Gemm &gemm : products)
+    plan.programs[0].instructions.push_back({gemm, {}, "product"});
+  return plan;
+}
+static GemmPath pathOf(const plan::Plan &plan, size_t i) {
+  return std::get<plan::Gemm>(plan.programs[0].instructions[i].body).path;
+}
+
+class TuneProducts : public testing::Test {
+protected:
+  void SetUp() override {
+    if (availableCores().size() < 2)
+      GTEST_SKIP() << "one core: a product has one path";
+  }
+  TuneReport tune(plan::Plan &plan) {
+    Result<TuneReport> report = tuneProducts(plan, {2, cache});
+    EXPECT_TRUE(isOk(report));
+    return report.isOk() ? report.take() : TuneReport();
+  }
+  // The cache with `from` replaced.
+  void edit(const std::string &from, const std::string &to) {
+    std::string text = folder.read("products.json");
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    folder.write("products.json", text.replace(text.find(from), from.size(), to));
+  }
+
+  TempDir folder;
+  std::string cache = folder.path("products.json");
+  const plan::Gemm small = {.m = 64, .n = 64, .k = 8}, dot = {.m = 1, .n = 1, .k = 8};
+};
+
+TEST_F(TuneProducts, choosesOncePerDistinctProduct) {
+  plan::Gemm other = small;
+  other.accumulate = true;
+  plan::Plan plan = planOf({small, other, small, dot});
+  const TuneReport report = tune(plan);
+  EXPECT_EQ(report.threads, 2);
+  ASSERT_EQ(report.products.size(), 2u);
+  for (const TunedProduct &product : report.products)
+    EXPECT_FALSE(product.isRemembered);
+  for (size_t i : {0, 1, 2})
+    EXPECT_NE(pathOf(plan, i), GemmPath::rule);
+  EXPECT_EQ(pathOf(plan, 0), pathOf(plan, 2));
+  EXPECT_EQ(pathOf(plan, 3), GemmPath::rule) << "it has one way";
+  EXPECT_TRUE(report.notes.empty());
+}
+
+TEST_F(TuneProducts, takesWhatItRemembersOfThisMachine) {
+  plan::Plan plan = planOf({small});
+  tune(plan);
+  edit("NN\": \"" + std::string(nameOf(pathOf(plan, 0))), "NN\": \"columns");
+  const TuneReport report = tune(plan);
+  ASSERT_EQ(report.products.size(), 1u);
+  EXPECT_TRUE(report.products[0].isRemembered);
+  EXPECT_EQ(pathOf(plan, 0), GemmPath::columns);
+  EXPECT_EQ(report.products[0].isByRule, gemmRule(small, 2).path == GemmPath::columns);
+}
+
+TEST_F(TuneProducts, measuresWhatAnotherMachineKnows) {
+  plan::Plan plan = planOf({small});
+  tune(plan);
+  edit(gemmLibrary(), "oneDNN 0.0.1");
+  EXPECT_FALSE(tune(plan).products[0].isRemembered);
+  EXPECT_NE(folder.read("products.json").find("oneDNN 0.0.1"), std::string::npos)
+      << "the other machine's stays";
+  EXPECT_TRUE(tune(plan).products[0].isRemembered);
+}
+
+TEST_F(TuneProducts, reportsADamagedCacheAndReplacesIt) {
+  folder.write("products.json", "{");
+  plan::Plan plan = planOf({small});
+  const TuneReport report = tune(plan);
+  ASSERT_EQ(report.notes.size(), 1u);
+  EXPECT_NE(report.notes[0].find("products.json: not JSON"), std::string::npos) << report.notes[0];
+  EXPECT_TRUE(report.notes[0].ends_with("; measured anew"));
+  EXPECT_FALSE(report.products[0].isRemembered);
+  EXPECT_TRUE(tune(plan).products[0].isRemembered);
+}
+
+TEST_F(TuneProducts, needsNoCache) {
+  cache.clear();
+  plan::Plan plan = planOf({small});
+  EXPECT_TRUE(tune(plan).notes.empty());
+  EXPECT_FALSE(tune(plan).products[0].isRemembered);
+}
+
+TEST_F(TuneProducts, measuresProductsOfAnySize) {
+  plan::Plan plan = planOf({{.m = int64_t(1) << 40, .n = int64_t(1) << 20, .k = 3}});
+  EXPECT_EQ(tune(plan).products.size(), 1u);
+}
+
+TEST(TuneProductsOptions, threadsAreAtMostTheCores) {
+  plan::Plan plan = planOf({});
+  const int cores = int(availableCores().size());
+  EXPECT_TRUE(fails(tuneProducts(plan, {cores + 1, ""}), {"expected at most " + std::to_string(cores)}));
+  plan.mesh.axes = {{"dp", 1000}};
+  Result<TuneReport> report = tuneProducts(plan, {0, ""});
+  ASSERT_TRUE(isOk(report));
+  EXPECT_EQ(report->threads, std::max(1, cores / 1000)) << "the cores over the ranks";
+}
