@@ -99,6 +99,8 @@ private:
   void visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
              const std::vector<size_t> &stores);
   void storeLanes(Lanes &lanes, const std::vector<size_t> &stores);
+  void findNextPlaces(mlir::Value row);
+  void fetchNextRow(const Lanes &lanes);
   void finishReductions(const std::vector<Node> &reductions, const std::vector<Accumulator> &accumulators,
                         mlir::ValueRange totals);
 
@@ -118,11 +120,13 @@ private:
   std::vector<mlir::Value> operands_; // base pointers
   mlir::Value scalars_;               // pointer
   mlir::Value begin_, end_;
-  std::vector<mlir::Value> coordinates_;          // of the loops, i64; null where not (yet) in that loop
-  llvm::DenseMap<int, mlir::Value> kernelValues_; // constants and scalar arguments
-  llvm::DenseMap<int, mlir::Value> uniforms_;     // node -> value in the current row
-  llvm::DenseMap<int, Place> loadPlaces_;         // varying load -> its place in the current row
-  llvm::DenseMap<size_t, Place> storePlaces_;     // column store -> its place in the current row
+  std::vector<mlir::Value> coordinates_;           // of the loops, i64; null where not (yet) in that loop
+  llvm::DenseMap<int, mlir::Value> kernelValues_;  // constants and scalar arguments
+  llvm::DenseMap<int, mlir::Value> uniforms_;      // node -> value in the current row
+  llvm::DenseMap<int, Place> loadPlaces_;          // varying load -> its place in the current row
+  llvm::DenseMap<size_t, Place> storePlaces_;      // column store -> its place in the current row
+  std::vector<std::pair<Node, Place>> nextPlaces_; // form rows: loads to fetch ahead, in the next row
+  bool fetchesNextRow_ = false;                    // the pass that is being emitted does
   std::string error_;
 };
 

@@ -3,7 +3,7 @@
 //
 //   zero the results of [begin, end) that do not accumulate
 //   for chunk of rows, in order:                  its pages and prefetched lines serve neighbouring blocks
-//     for block of columns in [begin, end):       64 columns, or 32 when there are several sums
+//     for block of columns in [begin, end):
 //       for row in the chunk, in order:
 //         sum[vector] += node[row, vector]        vectors of the block are independent accumulators
 //         table[index[row], vector] += node[row, vector]
@@ -18,8 +18,6 @@ using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
 static constexpr int64_t kWidth = 16;
-static constexpr int64_t kRowChunk =
-    4; // rows whose sum is in registers: as many streams as the prefetcher follows
 
 void KernelEmitter::emitColumns() {
   bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
@@ -27,8 +25,9 @@ void KernelEmitter::emitColumns() {
   });
   if (overwrites)
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { zeroSums(vectors); });
-  loop(i64(0), i64(layout_.rows()), kRowChunk, {}, [&](Value firstRow, ValueRange) {
-    Value endRow = arith::MinSIOp::create(b_, loc_, addI64(firstRow, i64(kRowChunk)), i64(layout_.rows()));
+  loop(i64(0), i64(layout_.rows()), layout_.rowChunk(), {}, [&](Value firstRow, ValueRange) {
+    Value endRow =
+        arith::MinSIOp::create(b_, loc_, addI64(firstRow, i64(layout_.rowChunk())), i64(layout_.rows()));
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { addRows(firstRow, endRow, vectors); });
     return Values();
   });
@@ -99,21 +98,23 @@ KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vect
   Values sums(carried);
   for (const RowGraph::Effect &effect : graph_.effects())
     prepare(effect.node);
-  for (Lanes &lanes : vectors) // all values first: a store may be in place
-    for (const RowGraph::Effect &effect : graph_.effects())
-      vectorOf(effect.node, lanes);
-  size_t next = 0;
-  for (const RowGraph::Effect &effect : graph_.effects()) {
-    Place place = rowPlace(effect.operand, effect.at);
-    bool adds = graph_[effect.operand].access == Access::accumulate;
-    for (Lanes &lanes : vectors) {
-      Value value = vectorOf(effect.node, lanes);
-      if (effect.kind != EffectKind::sumOverRows)
-        storeVectorAt(effect, place, value, lanes, adds);
-      else {
-        sums[next] = combine(Reduction::sum, sums[next], value);
-        ++next;
+  std::vector<Place> places;
+  for (const RowGraph::Effect &effect : graph_.effects())
+    places.push_back(rowPlace(effect.operand, effect.at));
+  for (size_t vector = 0; vector < vectors.size(); ++vector) {
+    for (const RowGraph::Effect &effect : graph_.effects()) // all values first: a store may be in place
+      vectorOf(effect.node, vectors[vector]);
+    size_t sum = vector; // the sums of an effect stand together
+    for (size_t number = 0; number < places.size(); ++number) {
+      const RowGraph::Effect &effect = graph_.effects()[number];
+      bool adds = graph_[effect.operand].access == Access::accumulate;
+      Value value = vectorOf(effect.node, vectors[vector]);
+      if (effect.kind != EffectKind::sumOverRows) {
+        storeVectorAt(effect, places[number], value, vectors[vector], adds);
+        continue;
       }
+      sums[sum] = combine(Reduction::sum, sums[sum], value);
+      sum += vectors.size();
     }
   }
   return sums;

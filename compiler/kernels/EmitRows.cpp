@@ -7,7 +7,9 @@
 //     for columns: accumulate the reductions of level 2
 //     ...
 //     the last pass also stores what has columns; per-row values are stored at the very end
-// Every pass loads or computes anew what it needs of the columns: a row stays in the first-level cache.
+// Every pass loads or computes anew what it needs of the columns: a row stays in the first-level cache. While one pass
+// works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of a
+// table; longer rows than these two would fill the cache.
 #include "compiler/kernels/Emit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,9 +20,10 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-static constexpr int64_t kWidth = 16;         // floats: one AVX-512 register, two of AVX2
-static constexpr int kUnroll = 2;             // independent accumulators per reduction
-static constexpr int64_t kColumnChunk = 4096; // columns that one set of accumulators sums
+static constexpr int64_t kWidth = 16;          // floats: one AVX-512 register, two of AVX2
+static constexpr int kUnroll = 2;              // independent accumulators per reduction
+static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
+static constexpr int64_t kFetchedBytes = 8192; // of a row of one operand, at most, when the next is fetched
 
 KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
     : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()),
@@ -78,14 +81,40 @@ void KernelEmitter::emitRows() {
     if (isColumnStore(layout_, effect))
       passes = std::max(passes, layout_.level(effect.node) + 1);
   loop(begin_, end_, 1, {}, [&](Value row, ValueRange) {
+    findNextPlaces(row);
     setRow(row);
-    for (int pass = 0; pass < passes; ++pass)
+    for (int pass = 0; pass < passes; ++pass) {
+      fetchesNextRow_ = pass == std::min(1, passes - 1); // the first pass has its own row to wait for
       emitPass(pass, passes);
+    }
     for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
       if (!isColumnStore(layout_, graph_.effects()[effect]))
         storeUniform(effect);
     return Values();
   });
+}
+
+void KernelEmitter::findNextPlaces(Value row) {
+  int64_t columns = 1;
+  for (size_t loop = layout_.firstColumn(); loop < layout_.loops().size(); ++loop)
+    columns *= layout_.loops()[loop].size;
+  if (columns * 4 > kFetchedBytes || layout_.firstColumn() == 0)
+    return;
+  setRow(arith::MinSIOp::create(b_, loc_, addI64(row, i64(1)), addI64(end_, i64(-1))));
+  for (int id = 0; id < int(graph_.nodes().size()); ++id) {
+    const RowGraph::NodeInfo &node = graph_[Node{id}];
+    bool isLoad = node.kind == Kind::load && layout_.isUsed({id}) && layout_.varies({id});
+    if (isLoad && layout_.changesWithRow(node.operand, node.at))
+      nextPlaces_.push_back({{id}, rowPlace(node.operand, node.at)});
+  }
+}
+
+void KernelEmitter::fetchNextRow(const Lanes &lanes) {
+  constexpr int kRead = 0, kAllLevels = 3, kData = 1;
+  for (const auto &[node, place] : nextPlaces_) {
+    Value address = pointer(graph_[node].operand, graph_[node].at, place.offset, lanes.position);
+    LLVM::Prefetch::create(b_, loc_, address, kRead, kAllLevels, kData);
+  }
 }
 
 void KernelEmitter::emitPass(int pass, int passes) {
@@ -183,6 +212,8 @@ KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator>
 // One vector of columns: accumulate into the accumulators of `lane`, then store.
 void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators,
                           Values &carried, const std::vector<size_t> &stores) {
+  if (fetchesNextRow_)
+    fetchNextRow(lanes);
   for (size_t number = 0; number < accumulators.size(); ++number) {
     if (accumulators[number].lane != lane)
       continue;

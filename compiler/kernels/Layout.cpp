@@ -44,14 +44,35 @@ Layout::Layout(const RowGraph &graph) : graph_(graph) {
   findNodeFacts();
   if (form_ == Form::blocks)
     blockSize_ = std::min(kFlatBlock, innerSize());
-  if (form_ == Form::columns) {
-    // The accumulators of a block shall fit the registers: 16 of 8 floats.
-    size_t sums =
-        std::count_if(graph.effects().begin(), graph.effects().end(), [](const RowGraph::Effect &effect) {
-          return effect.kind == RowGraph::EffectKind::sumOverRows;
-        });
-    blockSize_ = std::min<int64_t>(sums > 1 ? 32 : 64, innerSize());
-  }
+  if (form_ == Form::columns)
+    chooseColumnBlocks();
+}
+
+bool Layout::changesWithRow(Operand operand, const std::vector<At> &at) const {
+  for (size_t loop = 0; loop < firstColumn_; ++loop)
+    if (stride(operand, at, loop) != 0)
+      return true;
+  return hasNodeIndex(at);
+}
+
+size_t Layout::countStreams() const {
+  size_t count = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (const RowGraph::NodeInfo &node = graph_[Node{id}];
+        used_[id] && node.kind == Kind::load && varies_[id])
+      count += changesWithRow(node.operand, node.at);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    count += changesWithRow(effect.operand, effect.at);
+  return count;
+}
+
+// One stream: wide blocks, whose sums fill the registers, so that the results are seldom read and written. Several:
+// few rows at once, since the hardware follows few streams; the results stay in the cache. One row would be faster
+// still, but sums of thousands of rows one by one lose digits.
+void Layout::chooseColumnBlocks() {
+  bool isAlone = countStreams() <= 1;
+  rowChunk_ = isAlone ? 16 : 2;
+  blockSize_ = std::min<int64_t>(isAlone ? 64 : 16, innerSize());
 }
 
 void Layout::markUsed(Node node) {

@@ -35,6 +35,8 @@ public:
   // blocks, columns: number of inner columns per block; the last block of a row may be shorter.
   int64_t blockSize() const { return blockSize_; }
   int64_t blocksPerRow() const;
+  // columns: number of rows whose sum over a block is in registers.
+  int64_t rowChunk() const { return rowChunk_; }
   KernelInfo info() const;
 
   // Elements from one iteration of the loop to the next; 0 where the access does not depend on it.
@@ -45,6 +47,8 @@ public:
   }
   // Elements from one position of the dim to the next.
   int64_t stride(Operand operand, Dim dim) const;
+  // Does it go on from row to row?
+  bool changesWithRow(Operand operand, const std::vector<At> &at) const;
   // The loop of a dim of size > 1 that an index() node names.
   size_t loopOf(Dim dim) const;
   // Does the node change along the column loops? (Not along those of size 1.)
@@ -55,6 +59,8 @@ public:
 
 private:
   bool isElementwise() const;
+  size_t countStreams() const;
+  void chooseColumnBlocks();
   bool mayMerge(const Loop &outer, const Loop &inner) const;
   void mergeLoops(bool acrossColumns);
   void findNodeFacts();
@@ -66,7 +72,7 @@ private:
   Form form_ = Form::rows;
   std::vector<Loop> loops_;
   size_t firstColumn_ = 0;
-  int64_t blockSize_ = 1;
+  int64_t blockSize_ = 1, rowChunk_ = 1;
   std::vector<bool> varies_, used_;
   std::vector<int> levels_;
 };

@@ -86,11 +86,13 @@ Value emitExp(OpBuilder &b, Location loc, Value x) {
   Value shifted = o.fma(bounded, o.f(0x1.715476p-1), magic);
   Value h = o.sub(shifted, magic);
   Value r = o.fma(h, o.f(-2 * kLn2Low), o.fma(h, o.f(-2 * kLn2High), bounded));
-  Value tail = o.polynomial(r, {5.000003455e-01, 1.666661431e-01, 4.166127845e-02, 8.336097522e-03,
-                                1.410426535e-03, 1.961185553e-04});
-  Value result = o.add(o.fma(o.mul(r, r), tail, r), o.f(1));
+  Value square = o.mul(r, r); // pairs of terms: the chain of dependent operations is what exp costs
+  Value low = o.fma(r, o.f(1.666661431e-01), o.f(5.000003455e-01));
+  Value middle = o.fma(r, o.f(8.336097522e-03), o.f(4.166127845e-02));
+  Value high = o.fma(r, o.f(1.961185553e-04), o.f(1.410426535e-03));
+  Value tail = o.fma(square, o.fma(square, high, middle), low);
   Value half = o.fromBits(o.shiftLeft(o.bits(shifted), 23));
-  return o.mul(o.mul(result, half), half);
+  return o.mul(o.fma(o.fma(square, tail, r), half, half), half);
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(x) = e ln 2 + log(1 + (m - 1)).

@@ -1,6 +1,6 @@
 // Every distinct row kernel that the first rank of a plan runs, against memory bandwidth.
 //
-//   row_kernels [--threads N] PLAN_FOLDER...
+//   row_kernels [--threads N] [--only TEXT] PLAN_FOLDER...        TEXT: a part of the kernels' labels
 //
 // Kernels run with their real sizes on the operands that the plan gives them, out of cache: before each call as much
 // other memory is read as the last-level cache holds twice. GB/s counts each byte that a kernel must read or write once.
@@ -187,12 +187,14 @@ void measure(const Kernel &kernel, Memory &memory, int threads) {
   std::fflush(stdout);
 }
 
-Status measurePlan(const std::string &folder, Memory &memory, int threads) {
+Status measurePlan(const std::string &folder, Memory &memory, int threads, const std::string &only) {
   MGC_ASSIGN(rank, Rank::load(folder));
   fmt::print("{}\n{:>8} {:>8} {:>8} {:>8} {:>8}  kernel\n", folder, "MB", "ms", "GB/s", "stream", "fraction");
   size_t small = 0;
   for (const Kernel &kernel : rank->kernels())
-    if (kernel.row->bytes < kLeastBytes)
+    if (kernel.label.find(only) == std::string::npos)
+      continue;
+    else if (kernel.row->bytes < kLeastBytes)
       ++small;
     else
       measure(kernel, memory, threads);
@@ -205,18 +207,22 @@ Status measurePlan(const std::string &folder, Memory &memory, int threads) {
 int main(int argc, char **argv) {
   std::vector<std::string> folders(argv + 1, argv + argc);
   int threads = int(std::thread::hardware_concurrency());
-  if (folders.size() >= 2 && folders[0] == "--threads") {
-    threads = std::max(1, std::atoi(folders[1].c_str()));
+  std::string only;
+  while (folders.size() >= 2 && (folders[0] == "--threads" || folders[0] == "--only")) {
+    if (folders[0] == "--threads")
+      threads = std::max(1, std::atoi(folders[1].c_str()));
+    else
+      only = folders[1];
     folders.erase(folders.begin(), folders.begin() + 2);
   }
   if (folders.empty()) {
-    fmt::print(stderr, "usage: row_kernels [--threads N] PLAN_FOLDER...\n");
+    fmt::print(stderr, "usage: row_kernels [--threads N] [--only TEXT] PLAN_FOLDER...\n");
     return 2;
   }
   setLibraryThreads(threads);
   Memory memory(threads);
   for (const std::string &folder : folders)
-    if (Status status = measurePlan(folder, memory, threads); !status.isOk()) {
+    if (Status status = measurePlan(folder, memory, threads, only); !status.isOk()) {
       fmt::print(stderr, "row_kernels: {}\n", status.message());
       return 1;
     }
