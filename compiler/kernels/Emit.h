@@ -8,6 +8,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include <optional>
+#include <set>
 
 namespace mgc::rowgen {
 
@@ -86,6 +88,19 @@ private:
   void emitRows();
   void emitBlocks();
   void emitPass(int pass, int passes);
+  void loadUniforms();
+  // A dear value that two passes need: the first stores it where the last will store an effect, the others load it.
+  struct Kept {
+    Node node;
+    size_t effect;
+    int pass; // the first that needs it
+  };
+  std::vector<Node> wantedBy(int pass, int passes) const;
+  void collectVarying(Node node, Node stop, std::set<int> &found) const;
+  bool mayKeep(const Kept &kept, int passes) const;
+  void chooseKept(int passes);
+  void keep(Lanes &lanes);
+  mlir::Value loadKept(const Lanes &lanes);
   struct Accumulator {
     Node reduction;
     int64_t width;
@@ -126,7 +141,9 @@ private:
   llvm::DenseMap<int, Place> loadPlaces_;          // varying load -> its place in the current row
   llvm::DenseMap<size_t, Place> storePlaces_;      // column store -> its place in the current row
   std::vector<std::pair<Node, Place>> nextPlaces_; // form rows: loads to fetch ahead, in the next row
-  bool fetchesNextRow_ = false;                    // the pass that is being emitted does
+  std::optional<Kept> kept_;                       // form rows
+  enum class Keeping { notYet, now, done } keeping_ = Keeping::notYet;
+  bool fetchesNextRow_ = false; // the pass that is being emitted does
   std::string error_;
 };
 

@@ -199,7 +199,9 @@ Value KernelEmitter::varying(Node node, Lanes &lanes) {
     return known;
   const RowGraph::NodeInfo &info = graph_[node];
   Value value;
-  if (info.kind == Kind::load) {
+  if (kept_ && kept_->node.id == node.id && keeping_ == Keeping::done) {
+    value = loadKept(lanes);
+  } else if (info.kind == Kind::load) {
     value = varyingLoad(node, lanes);
   } else if (info.kind == Kind::index) {
     value = varyingIndex(info, lanes);

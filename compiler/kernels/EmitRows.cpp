@@ -7,7 +7,8 @@
 //     for columns: accumulate the reductions of level 2
 //     ...
 //     the last pass also stores what has columns; per-row values are stored at the very end
-// Every pass loads or computes anew what it needs of the columns: a row stays in the first-level cache. While one pass
+// Every pass loads or computes anew what it needs of the columns, but for one dear value that an output can hold until
+// the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass
 // works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of a
 // table; longer rows than these two would fill the cache.
 #include "compiler/kernels/Emit.h"
@@ -23,6 +24,7 @@ using Kind = RowGraph::NodeKind;
 static constexpr int64_t kWidth = 16;          // floats: one AVX-512 register, two of AVX2
 static constexpr int kUnroll = 2;              // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
+static constexpr double kDearFlops = 10;       // more than a store and a load cost
 static constexpr int64_t kFetchedBytes = 8192; // of a row of one operand, at most, when the next is fetched
 
 KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
@@ -80,11 +82,16 @@ void KernelEmitter::emitRows() {
   for (const RowGraph::Effect &effect : graph_.effects())
     if (isColumnStore(layout_, effect))
       passes = std::max(passes, layout_.level(effect.node) + 1);
+  chooseKept(passes);
   loop(begin_, end_, 1, {}, [&](Value row, ValueRange) {
     findNextPlaces(row);
     setRow(row);
+    keeping_ = Keeping::notYet;
+    loadUniforms();
     for (int pass = 0; pass < passes; ++pass) {
       fetchesNextRow_ = pass == std::min(1, passes - 1); // the first pass has its own row to wait for
+      if (kept_ && pass >= kept_->pass)
+        keeping_ = pass == kept_->pass ? Keeping::now : Keeping::done;
       emitPass(pass, passes);
     }
     for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
@@ -93,6 +100,84 @@ void KernelEmitter::emitRows() {
     return Values();
   });
 }
+
+// Before anything is stored, for that may be in place. A place that a reduction gives is known only after it.
+void KernelEmitter::loadUniforms() {
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (Node node{id}; layout_.isUsed(node) && graph_[node].kind == Kind::load && !layout_.varies(node) &&
+                       layout_.level(node) == 0)
+      uniform(node);
+}
+
+// --- What is kept from pass to pass
+
+// What the pass reduces and, in the last one, stores.
+std::vector<Node> KernelEmitter::wantedBy(int pass, int passes) const {
+  std::vector<Node> wanted;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce && layout_.level({id}) == pass + 1)
+      wanted.push_back(graph_[Node{id}].arguments[0]);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (pass + 1 == passes && isColumnStore(layout_, effect))
+      wanted.push_back(effect.node);
+  return wanted;
+}
+
+// The node and what it is computed from, as far as it varies; not what `stop` is computed from.
+void KernelEmitter::collectVarying(Node node, Node stop, std::set<int> &found) const {
+  if (!layout_.varies(node) || !found.insert(node.id).second || node.id == stop.id)
+    return;
+  for (Node input : graph_.inputsOf(node))
+    collectVarying(input, stop, found);
+}
+
+// Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. One
+// must need the value: otherwise there is nothing to gain.
+bool KernelEmitter::mayKeep(const Kept &kept, int passes) const {
+  auto isLost = [&](const RowGraph::NodeInfo &info) {
+    return info.kind == Kind::load && layout_.changesWithRow(info.operand, info.at);
+  };
+  std::set<int> later;
+  for (int pass = kept.pass + 1; pass < passes; ++pass)
+    for (Node node : wantedBy(pass, passes))
+      collectVarying(node, kept.node, later);
+  for (int id = 0; id < int(graph_.nodes().size()); ++id) {
+    bool isLate = layout_.varies({id}) ? later.contains(id) : layout_.isUsed({id}) && layout_.level({id}) > 0;
+    if (isLate && isLost(graph_[Node{id}]))
+      return false;
+  }
+  return later.contains(kept.node.id);
+}
+
+void KernelEmitter::chooseKept(int passes) {
+  std::set<int> needed;
+  for (int pass = 0; pass + 1 < passes && !kept_; ++pass) {
+    for (Node node : wantedBy(pass, passes))
+      collectVarying(node, {}, needed);
+    for (int id : needed)
+      for (size_t number = 0; number < graph_.effects().size() && !kept_; ++number) {
+        const RowGraph::NodeInfo &node = graph_[Node{id}];
+        const RowGraph::Effect &effect = graph_.effects()[number];
+        const RowGraph::OperandInfo &operand = graph_[effect.operand];
+        bool canHold = isColumnStore(layout_, effect) && operand.access == Access::out &&
+                       operand.element == node.element && effect.at.empty();
+        if (canHold && node.kind == Kind::map && node.flops >= kDearFlops &&
+            mayKeep({{id}, number, pass}, passes))
+          kept_ = {{id}, number, pass};
+      }
+  }
+}
+
+void KernelEmitter::keep(Lanes &lanes) { storeVector(kept_->effect, vectorOf(kept_->node, lanes), lanes); }
+
+Value KernelEmitter::loadKept(const Lanes &lanes) {
+  const RowGraph::Effect &effect = graph_.effects()[kept_->effect];
+  Value base = pointer(effect.operand, effect.at, storePlaces_.lookup(kept_->effect).offset, lanes.position);
+  return loadVector(base, graph_[effect.operand].element, layout_.innerStride(effect.operand, effect.at),
+                    lanes);
+}
+
+// --- The next row
 
 void KernelEmitter::findNextPlaces(Value row) {
   int64_t columns = 1;
@@ -130,6 +215,10 @@ void KernelEmitter::emitPass(int pass, int passes) {
     prepare(graph_[reduction].arguments[0]);
   for (size_t effect : stores)
     prepareStore(effect);
+  if (keeping_ == Keeping::now) {
+    const RowGraph::Effect &holder = graph_.effects()[kept_->effect];
+    storePlaces_[kept_->effect] = rowPlace(holder.operand, holder.at);
+  }
   if (!layout_.hasColumns()) { // All column dims have size 1: a sum is its only summand.
     for (Node reduction : reductions)
       uniforms_[reduction.id] = uniform(graph_[reduction].arguments[0]);
@@ -224,6 +313,8 @@ void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator>
                                       identityOf(info.reduction, value.getType()));
     carried[number] = combine(info.reduction, carried[number], value);
   }
+  if (keeping_ == Keeping::now)
+    keep(lanes);
   storeLanes(lanes, stores);
 }
 

@@ -42,6 +42,8 @@ public:
   // The value at the current point: its node when this kernel makes it, else a load.
   Node value(mlir::Value value);
   Node value(mlir::Value value, Place place);
+  // Is it made by this kernel, before the op?
+  bool makes(mlir::Value value) const { return nodes_.contains(value); }
   void define(mlir::Value result, Node node);
   // result[columns] = sum of node over the rows.
   void sumOverRows(mlir::Value result, Node node);

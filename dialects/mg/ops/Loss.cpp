@@ -57,10 +57,21 @@ Node whereValid(RowEmitter &e, Operation *op, Value logits, int64_t valid, Node 
 }
 } // namespace
 
+// exp(logits - lse). A kernel that makes lse = max + log(sum) has exp(logits - max) already.
+static Node probability(RowEmitter &e, Value logits, Value lse) {
+  rowgen::RowGraph &g = e.graph();
+  Node x = e.value(logits);
+  auto made = lse.getDefiningOp<LogSumExpOp>();
+  if (!made || !e.makes(made.getMax()) || !e.makes(made.getSum()))
+    return rowgen::exp(g, rowgen::sub(g, x, e.value(lse)));
+  Node share = rowgen::div(g, g.constant(1), e.value(made.getSum()));
+  return rowgen::mul(g, rowgen::exp(g, rowgen::sub(g, x, e.value(made.getMax()))), share);
+}
+
 bool CrossEntropyGradOp::isDear() { return true; }
 LogicalResult CrossEntropyGradOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
-  Node p = rowgen::exp(g, rowgen::sub(g, e.value(getLogits()), e.value(getLse())));
+  Node p = probability(e, getLogits(), getLse());
   Node isLabel = rowgen::equal(g, e.globalIndex(rowDims(getLogits()).back().name), e.value(getLabels()));
   Node difference = rowgen::sub(g, p, rowgen::select(g, isLabel, g.constant(1), g.constant(0)));
   Node weighted = rowgen::mul(g, difference, e.value(getWeights()));

@@ -193,6 +193,41 @@ TEST(RowKernels, SoftmaxWithMinusInfinity) {
   }
 }
 
+// The powers wait for their sum in the memory that the logits had; what a row's end needs of the logits is read before.
+TEST(RowKernels, SoftmaxInPlace) {
+  const int64_t rows = 5;
+  std::vector<NamedGraph> graphs;
+  const std::vector<int64_t> widths = {1, 9, 32, 77, 9000};
+  for (int64_t v : widths) {
+    RowGraph g;
+    Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::column, v);
+    Operand logits = g.addOperand(Element::f32, Access::in, {R, V});
+    Node x = g.load(logits), label = g.load(g.addOperand(Element::i32, Access::in, {R}));
+    Node power = exp(g, sub(g, x, g.reduce(Reduction::max, x)));
+    g.store(g.addOperand(Element::f32, Access::out, {R, V}), div(g, power, g.reduce(Reduction::sum, power)));
+    g.store(g.addOperand(Element::f32, Access::out, {R}), g.load(logits, {{V, label}}));
+    graphs.push_back({fmt::format("k{}", v), g});
+  }
+  Library library(graphs);
+  for (size_t number = 0; number < widths.size(); ++number) {
+    int64_t v = widths[number];
+    Buffer x(randomFloats(rows * v, 1, -20, 20)), old = x, picked(rows);
+    Buffer labels(randomInts(rows, 2, 0, int32_t(v) - 1));
+    library.run(number, {&x, &labels, &x, &picked});
+    std::vector<double> expected, expectedPick;
+    for (int64_t row = 0; row < rows; ++row) {
+      double sum = 0;
+      for (int64_t k = 0; k < v; ++k)
+        sum += std::exp(double(old[row * v + k]));
+      for (int64_t k = 0; k < v; ++k)
+        expected.push_back(std::exp(double(old[row * v + k])) / sum);
+      expectedPick.push_back(old[row * v + labels.ints()[row]]);
+    }
+    expectClose(x, expected, 1e-6, fmt::format("v = {}", v));
+    expectClose(picked, expectedPick, 0);
+  }
+}
+
 // Columns that do not merge: sum over g and d of x[r,g,d] * w[d] * u[g].
 TEST(RowKernels, ReductionOverTwoColumnDims) {
   std::vector<NamedGraph> graphs;
