@@ -85,7 +85,7 @@ private:
 
 // One call after another for parts of k, each added to the ones before.
 void runInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
-  const int64_t parts = (gemm.k + kDepth - 1) / kDepth;
+  const int64_t parts = std::max<int64_t>(1, (gemm.k + kDepth - 1) / kDepth); // without k, C becomes 0
   for (int64_t index = 0; index < parts; ++index) {
     const auto [begin, count] = partOf(gemm.k, kDepthUnit, index, parts);
     plan::Gemm part = gemm;
@@ -116,11 +116,11 @@ void runColumns(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int thread
   });
 }
 
+// One call, divided by the library; or each thread computes an equal part of C's rows or columns, in calls of some of k.
 constexpr GemmPathRow kPaths[] = {
-    {plan::GemmPath::whole, always, runWhole}, // one call, divided by the library
-    {plan::GemmPath::rows, hasRows,
-     runRows}, // a thread computes an equal part of C's rows, in calls of few k
-    {plan::GemmPath::columns, hasColumns, runColumns}, // the same of its columns
+    {plan::GemmPath::whole, always, runWhole},
+    {plan::GemmPath::rows, hasRows, runRows},
+    {plan::GemmPath::columns, hasColumns, runColumns},
 };
 
 const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths, path, &GemmPathRow::path); }

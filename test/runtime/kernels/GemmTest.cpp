@@ -49,8 +49,8 @@ TEST(Gemm, allShapes) {
 }
 
 TEST(Gemm, everyPathOnRaggedSizes) {
-  const int64_t shapes[][3] = {{7, 9, 11},    {41, 83, 19},  {100, 37, 5},
-                               {17, 161, 64}, {41, 83, 601}, {401, 50, 300}};
+  const int64_t shapes[][3] = {{7, 9, 11},    {41, 83, 19},   {100, 37, 5}, {17, 161, 64},
+                               {41, 83, 601}, {401, 50, 300}, {90, 90, 0}};
   for (const GemmPathRow &row : gemmPaths())
     for (const auto &shape : shapes)
       for (int flags = 0; flags < 8; ++flags)
