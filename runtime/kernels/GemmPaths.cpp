@@ -35,16 +35,65 @@ void runWhole(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads)
   stridedGemm(gemm, a, b, c, gemm.n);
 }
 
+// oneDNN packs the operands of large products only, and is slow with a transposed A that it does not pack: by a fifth at
+// 1 / m + 1 / n = 1 / 256, not at all at 1 / 341.
+bool needsPacking(const plan::Gemm &gemm) {
+  return gemm.transposeA && gemm.m * gemm.n < 300 * (gemm.m + gemm.n);
+}
+
+// A call for some of k. A transposed A that needs it is packed here, some rows at a time.
+class DepthPart {
+public:
+  DepthPart(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC)
+      : gemm_(gemm), a_(a), b_(b), c_(c), strideC_(strideC) {}
+
+  void run() const {
+    if (!needsPacking(gemm_))
+      return stridedGemm(gemm_, a_, b_, c_, strideC_);
+    for (int64_t row = 0; row < gemm_.m; row += kPackedRows)
+      runPacked(row, std::min(kPackedRows, gemm_.m - row));
+  }
+
+private:
+  static constexpr int64_t kPackedRows = 192,
+                           kStride = kDepth + kDepthUnit; // no power of two: lines of all sets
+
+  void runPacked(int64_t begin, int64_t rows) const {
+    alignas(plan::kAlignment) float packed[kPackedRows * kStride];
+    transpose(a_.data + begin, rows, packed);
+    plan::Gemm part = gemm_;
+    part.m = rows;
+    part.transposeA = false;
+    stridedGemm(part, {packed, kStride}, b_, c_ + begin * strideC_, strideC_);
+  }
+
+  // from[k, rows] -> to[rows, k], tile by tile: a tile's lines stay in the first-level cache.
+  void transpose(const float *from, int64_t rows, float *to) const {
+    constexpr int64_t tile = 16;
+    for (int64_t i0 = 0; i0 < rows; i0 += tile)
+      for (int64_t p0 = 0; p0 < gemm_.k; p0 += tile)
+        for (int64_t i = i0; i < std::min(i0 + tile, rows); ++i)
+          for (int64_t p = p0; p < std::min(p0 + tile, gemm_.k); ++p)
+            to[i * kStride + p] = from[p * a_.stride + i];
+  }
+
+  const plan::Gemm &gemm_;
+  Matrix a_, b_;
+  float *c_;
+  int64_t strideC_;
+};
+
 // One call after another for parts of k, each added to the ones before.
 void runInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
-  const int64_t parts = (gemm.k + kDepth - 1) / kDepth;
+  const int64_t parts = std::max<int64_t>(1, (gemm.k + kDepth - 1) / kDepth); // without k, C becomes 0
   for (int64_t index = 0; index < parts; ++index) {
     const auto [begin, count] = partOf(gemm.k, kDepthUnit, index, parts);
     plan::Gemm part = gemm;
     part.k = count;
     part.accumulate |= index > 0;
-    stridedGemm(part, {a.data + begin * (gemm.transposeA ? a.stride : 1), a.stride},
-                {b.data + begin * (gemm.transposeB ? 1 : b.stride), b.stride}, c, strideC);
+    DepthPart(part, {a.data + begin * (gemm.transposeA ? a.stride : 1), a.stride},
+              {b.data + begin * (gemm.transposeB ? 1 : b.stride), b.stride}, c, strideC)
+        .run();
   }
 }
 
@@ -67,11 +116,11 @@ void runColumns(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int thread
   });
 }
 
+// One call, divided by the library; or each thread computes an equal part of C's rows or columns, in calls of some of k.
 constexpr GemmPathRow kPaths[] = {
-    {plan::GemmPath::whole, always, runWhole}, // one call, divided by the library
-    {plan::GemmPath::rows, hasRows,
-     runRows}, // a thread computes an equal part of C's rows, in calls of few k
-    {plan::GemmPath::columns, hasColumns, runColumns}, // the same of its columns
+    {plan::GemmPath::whole, always, runWhole},
+    {plan::GemmPath::rows, hasRows, runRows},
+    {plan::GemmPath::columns, hasColumns, runColumns},
 };
 
 const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths, path, &GemmPathRow::path); }
@@ -80,19 +129,17 @@ const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// What measurements say (docs/performance.md): parts of the longer side are as fast as one call, or up to 6 % faster,
-// while they are long. What oneDNN does not pack is slow with a transposed A: at 1 / m + 1 / n = 1 / 256 by a fifth, at
-// 1 / 341 not at all.
+// What measurements say (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere they are as
+// fast, or up to 6 % faster, while they are long and need no packing here.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
-  constexpr int64_t longPart = 512, packedPart = 300;
-  const bool isWide = gemm.n >= gemm.m;
+  constexpr int64_t longPart = 512;
+  const bool byColumns = threads == 1 || gemm.n >= gemm.m;
   plan::Gemm part = gemm;
-  int64_t &longer = isWide ? part.n : part.m;
-  longer /= threads;
-  const bool isPacked = part.m * part.n >= packedPart * (part.m + part.n);
-  const GemmPathRow &row = rowOf(isWide ? plan::GemmPath::columns : plan::GemmPath::rows);
-  const bool isDivided = longer >= longPart && (isPacked || !gemm.transposeA) && row.applies(gemm, threads);
-  return isDivided ? row : kPaths[0];
+  int64_t &divided = byColumns ? part.n : part.m;
+  divided /= threads;
+  const bool isGood = needsPacking(gemm) || (divided >= longPart && !needsPacking(part));
+  const GemmPathRow &row = rowOf(byColumns ? plan::GemmPath::columns : plan::GemmPath::rows);
+  return isGood && row.applies(gemm, threads) ? row : kPaths[0];
 }
 
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads) {

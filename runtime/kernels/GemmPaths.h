@@ -10,8 +10,8 @@ namespace mgc {
 struct GemmPathRow {
   plan::GemmPath path;
   bool (*applies)(const plan::Gemm &gemm, int threads); // whether it is another way than `whole`
-  void (*run)(const plan::Gemm &gemm, Matrix a, Matrix b, float *c,
-              int threads); // C's rows lie one after another
+  // C's rows lie one after another.
+  void (*run)(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads);
 };
 
 // All but plan::GemmPath::rule. The first applies always.

@@ -2,7 +2,8 @@
 //   mgc_products_bench PLAN    prints the plan's distinct products, one per line, with how often a step calls each:
 //                                m n k transposeA transposeB accumulate calls
 //   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the seconds
-//                              of mgc's product, of oneDNN's sgemm and of its matmul primitive, the best of `repeats`
+//                              of mgc's product by rule, by rows and by columns, of oneDNN's sgemm (mgc's path `whole`)
+//                              and of its matmul primitive, the best of `repeats`
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Parallel.h"
 #include "runtime/plan/PlanJson.h"
@@ -112,18 +113,21 @@ template <typename Body> double bestSeconds(int repeats, Body body) {
   return best;
 }
 
-void answer(const plan::Gemm &gemm, int threads, int repeats) {
+void answer(plan::Gemm gemm, int threads, int repeats) {
   const Floats a = floats(gemm.m * gemm.k), b = floats(gemm.k * gemm.n), c = floats(gemm.m * gemm.n);
   setLibraryThreads(threads);
   Matmul matmul(gemm, a.get(), b.get(), c.get());
-  const double ours = bestSeconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); });
+  for (plan::GemmPath path : {plan::GemmPath::rule, plan::GemmPath::rows, plan::GemmPath::columns}) {
+    gemm.path = path;
+    std::cout << bestSeconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); }) << ' ';
+  }
   setLibraryThreads(threads);
   const double sgemm = bestSeconds(repeats, [&] {
     dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
                a.get(), gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
                gemm.accumulate ? 1.0f : 0.0f, c.get(), gemm.n);
   });
-  std::cout << ours << ' ' << sgemm << ' ' << bestSeconds(repeats, [&] { matmul.run(); }) << std::endl;
+  std::cout << sgemm << ' ' << bestSeconds(repeats, [&] { matmul.run(); }) << std::endl;
 }
 
 } // namespace

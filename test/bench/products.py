@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-# Every matrix product of a plan: mgc's time beside oneDNN's (sgemm and the matmul primitive) and MKL's (PyTorch).
+# Every matrix product of a plan: mgc's time (by rule, by rows, by columns: docs/plan-format.md) beside oneDNN's (sgemm and
+# the matmul primitive) and MKL's (PyTorch).
 #
 #   test/bench/products.py PLAN [--bin build/release/bin] [--peers build/peers] [--rounds 3] [--threads N]
 #
 # Both programs live as long as the run and take turns product by product; a measurement is the best of some calls, a
 # round has one of each. Printed, per product: how often a step calls it, GFLOP/s of each, and the fraction of the
-# fastest's speed that mgc reaches, the median over the rounds.
+# fastest library's speed that mgc reaches, the median over the rounds.
 import argparse
 import collections
 import os
@@ -16,8 +17,9 @@ import subprocess
 from contest import PEERS, ROOT, Side
 
 GOAL = 0.95
-Timed = collections.namedtuple("Timed", "name calls gflops fraction")  # gflops: of mgc, sgemm, matmul, MKL
-COLUMNS = ("mgc", "sgemm", "matmul", "MKL")
+Timed = collections.namedtuple("Timed", "name calls gflops fraction")  # gflops: as COLUMNS
+COLUMNS = ("mgc", "rows", "columns", "sgemm", "matmul", "MKL")
+LIBRARIES = COLUMNS.index("sgemm")  # and those after it
 
 
 def products_of(plan, options):
@@ -38,7 +40,7 @@ def timed(product, calls, ours, theirs, options):
     flops = 2 * m * n * k
     case = [*product, options.threads, max(1, min(20, int(3e10 // flops)))]
     rounds = [ours.measure(*case) + theirs.measure(*case) for _ in range(options.rounds)]
-    fraction = statistics.median(min(others) / mine for mine, *others in rounds)
+    fraction = statistics.median(min(one[LIBRARIES:]) / one[0] for one in rounds)
     rates = [flops / statistics.median(column) / 1e9 for column in zip(*rounds)]
     return Timed(name_of(*product), calls, rates, fraction)
 

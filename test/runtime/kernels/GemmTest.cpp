@@ -49,7 +49,8 @@ TEST(Gemm, allShapes) {
 }
 
 TEST(Gemm, everyPathOnRaggedSizes) {
-  const int64_t shapes[][3] = {{7, 9, 11}, {41, 83, 19}, {100, 37, 5}, {17, 161, 64}, {41, 83, 601}};
+  const int64_t shapes[][3] = {{7, 9, 11},    {41, 83, 19},   {100, 37, 5}, {17, 161, 64},
+                               {41, 83, 601}, {401, 50, 300}, {90, 90, 0}};
   for (const GemmPathRow &row : gemmPaths())
     for (const auto &shape : shapes)
       for (int flags = 0; flags < 8; ++flags)
@@ -86,14 +87,13 @@ TEST(Gemm, ruleDividesTheLongerSideIntoLongParts) {
   EXPECT_EQ(rule(1024, 3072, 768, false, 2), plan::GemmPath::columns);
   EXPECT_EQ(rule(1024, 768, 3072, false, 2), plan::GemmPath::rows);
   EXPECT_EQ(rule(3072, 768, 1024, true, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(1024, 384, 1024, true, 2), plan::GemmPath::whole)
-      << "parts of a transposed A are not packed";
-  EXPECT_EQ(rule(1024, 384, 1024, false, 2), plan::GemmPath::rows);
-  EXPECT_EQ(rule(768, 768, 1024, false, 2), plan::GemmPath::whole) << "parts are short";
+  EXPECT_EQ(rule(1024, 500, 1024, true, 2), plan::GemmPath::whole) << "parts would have to be packed";
+  EXPECT_EQ(rule(1024, 500, 1024, false, 2), plan::GemmPath::rows);
+  EXPECT_EQ(rule(256, 768, 1024, true, 2), plan::GemmPath::columns) << "one call is slow";
   EXPECT_EQ(rule(1024, 3072, 768, false, 8), plan::GemmPath::whole) << "parts are short";
-  EXPECT_EQ(rule(1024, 3072, 768, false, 1), plan::GemmPath::columns) << "for the calls of few k";
-  EXPECT_EQ(rule(1024, 3072, 64, false, 1), plan::GemmPath::whole) << "k is few";
-  EXPECT_EQ(rule(3072, 1024, 768, false, 1), plan::GemmPath::whole);
+  EXPECT_EQ(rule(3072, 1024, 768, false, 1), plan::GemmPath::columns) << "for the calls of few k";
+  EXPECT_EQ(rule(3072, 1024, 64, false, 1), plan::GemmPath::whole) << "k is few";
+  EXPECT_EQ(rule(128, 768, 1024, true, 1), plan::GemmPath::columns);
 }
 
 TEST(Gemm, longDotIsExactToRounding) {
