@@ -76,7 +76,7 @@ private:
   }
 
   void placeResults(Operation *op) {
-    if (isa<RenameOp, PartsOp, JoinOp>(op)) // views and their base have their places
+    if (isView(op) || isa<JoinOp>(op)) // have their places
       return;
     if (op->hasAttr(kInPlaceAttr)) {
       Place place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others

@@ -311,9 +311,35 @@ Result<plan::InitKind> initOf(DictionaryAttr param) {
                 param.getAs<StringAttr>("tensor").str(), init.str());
 }
 
-// A view of the checkpoint that `along`, if any, joins with others from position `begin` on.
-Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, MeshAttr mesh, StringAttr along,
-                                     int64_t begin, int64_t instance) {
+// The dimensions of a view: those of the parameter, but its own in the place of `along`, or none.
+std::vector<plan::ParameterDim> dimsOf(DictionaryAttr view, RankedTensorType type, StringAttr along) {
+  auto valid = view.getAs<DenseI64ArrayAttr>("valid");
+  std::vector<plan::ParameterDim> dims;
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    StringAttr name = layoutOf(type).getNames()[i];
+    int64_t size = type.getDimSize(i), number = int64_t(dims.size());
+    if (name == along) {
+      name = view.getAs<StringAttr>("own");
+      size = positionsOf(view);
+    }
+    if (name)
+      dims.push_back({name.str(), size, valid && number < valid.size() ? valid[number] : size,
+                      axesOf(layoutOf(type).getAxes()[i])});
+  }
+  return dims;
+}
+
+// Where the view's rows lie in the joined matrix: from position `begin` of `along` on.
+plan::Parameter::Rows rowsOf(RankedTensorType type, MeshAttr mesh, StringAttr along, int64_t begin) {
+  if (!along)
+    return {};
+  int64_t place = layoutOf(type).indexOf(along), inner = 1; // elements of a position on a rank
+  for (int64_t i = place + 1; i < type.getRank(); ++i)
+    inner *= type.getDimSize(i) / mesh.sizeOf(layoutOf(type).getAxes()[i]);
+  return {place, begin * inner, type.getDimSize(place) * inner};
+}
+
+Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along, int64_t instance) {
   auto list = [&](StringRef name) {
     auto array = view.getAs<DenseI64ArrayAttr>(name);
     return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
@@ -325,26 +351,7 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   parameter.fileShape = list("file_shape");
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");
-  std::vector<int64_t> valid = list("valid");
-  int64_t inner = 1; // elements of a rank's block behind the dimension `along`
-  for (int64_t i = 0; i < type.getRank(); ++i) {
-    StringAttr name = layoutOf(type).getNames()[i];
-    ArrayAttr axes = layoutOf(type).getAxes()[i];
-    int64_t size = type.getDimSize(i);
-    inner *= size / mesh.sizeOf(axes);
-    if (name == along) {
-      parameter.rows = {i, begin, size};
-      inner = 1;
-      if (!view.contains("own"))
-        continue;
-      name = view.getAs<StringAttr>("own");
-      size = view.getAs<IntegerAttr>("count").getInt();
-    }
-    size_t dim = parameter.dims.size();
-    parameter.dims.push_back({name.str(), size, dim < valid.size() ? valid[dim] : size, axesOf(axes)});
-  }
-  if (along)
-    parameter.rows.offset *= inner, parameter.rows.extent *= inner;
+  parameter.dims = dimsOf(view, type, along);
   MGC_ASSIGN(init, initOf(view));
   parameter.init = init;
   if (auto std = view.getAs<FloatAttr>("std"))
@@ -359,9 +366,9 @@ Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, int64_t i
   RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
   int64_t begin = 0;
   for (DictionaryAttr view : viewsOf(param)) {
-    MGC_ASSIGN(parameter, describeView(view, type, mesh, alongOf(param), begin, instance));
-    if (alongOf(param))
-      begin += view.getAs<IntegerAttr>("count").getInt();
+    MGC_ASSIGN(parameter, describeView(view, type, alongOf(param), instance));
+    parameter.rows = rowsOf(type, mesh, alongOf(param), begin);
+    begin += positionsOf(view);
     auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
     if (isNew)
       parameters.push_back(std::move(parameter));

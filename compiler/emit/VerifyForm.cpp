@@ -18,9 +18,11 @@ namespace {
 LogicalResult verifyYields(TileOp tile);
 
 LogicalResult verifyViews(Operation *op) {
-  if (OpOperand *use = denseUseOfPart(op))
-    return use->getOwner()->emitOpError() << "takes operand " << use->getOperandNumber()
-                                          << ", a part of a value, whose rows lie apart; expected a dense value";
+  if (auto parts = dyn_cast<PartsOp>(op))
+    for (Value part : parts.getParts())
+      for (OpOperand *use : denseUses(part))
+        return use->getOwner()->emitOpError() << "takes operand " << use->getOperandNumber()
+                                              << ", a part in another value's memory; expected a dense copy of it";
   if (auto join = dyn_cast<JoinOp>(op))
     for (size_t part = 0; part < join.getParts().size(); ++part)
       if (!isMadeInPlace(join, part))
@@ -47,7 +49,7 @@ LogicalResult verifyYields(TileOp tile) {
   for (auto [i, value] : llvm::enumerate(tile.getYield().getOperands())) {
     if (!owned.claim(value))
       return tile.emitOpError() << "yields a value " << i << " without memory of its own";
-    if (tile.isSum(i) && (!canAdd(value) || !value.hasOneUse()))
+    if (tile.isSum(i) && !isOnlyAdded(value))
       return tile.emitOpError() << "adds up a value " << i
                                 << " that is made by no mg.einsum or mg.kernel, or used "
                                 << "before it is complete";
@@ -60,10 +62,9 @@ LogicalResult verifyResults(const BlockFunction &block) {
   OwnMemory owned;
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
-    if (result.accumulates() && !canAdd(value))
-      return errorIn(function)
-             << "result " << i
-             << " is added to its place, but is made by no mg.einsum, mg.kernel or sum of mg.tile";
+    if (result.accumulates() && !isOnlyAdded(value))
+      return errorIn(function) << "result " << i << " is added to its place, but is made by no mg.einsum, mg.kernel "
+                               << "or sum of mg.tile, or read besides";
     if (result.activation < 0 && !owned.claim(value))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "
                                << "with memory of its own";

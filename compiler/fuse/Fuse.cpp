@@ -12,6 +12,7 @@
 #include "compiler/fuse/Views.h"
 #include "compiler/stage/Blocks.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <set>
@@ -40,9 +41,6 @@ Value copyOf(OpBuilder &builder, Value value) {
                               builder.getDenseI64ArrayAttr({1}));
 }
 
-// What is only added to its place, and read nowhere, needs no memory of its own.
-bool mayAddOnly(Value value) { return canAdd(value) && value.hasOneUse(); }
-
 void ownResults(const BlockFunction &block) {
   func::FuncOp function = block.function;
   Operation *terminator = function.getBody().front().getTerminator();
@@ -54,7 +52,7 @@ void ownResults(const BlockFunction &block) {
       terminator->setOperand(i, copyOf(builder, value));
   }
   for (auto [i, result] : llvm::enumerate(block.results))
-    if (Value value = terminator->getOperand(i); result.accumulates() && !mayAddOnly(value))
+    if (Value value = terminator->getOperand(i); result.accumulates() && !isOnlyAdded(value))
       terminator->setOperand(i, copyOf(builder, value));
 }
 
@@ -64,20 +62,31 @@ void ownYields(TileOp tile) {
   OpBuilder builder(yield);
   OwnMemory owned;
   for (auto [i, value] : llvm::enumerate(yield.getOperands()))
-    if (!owned.claim(value) || (tile.isSum(i) && !mayAddOnly(value)))
+    if (!owned.claim(value) || (tile.isSum(i) && !isOnlyAdded(value)))
       yield.setOperand(i, copyOf(builder, value));
 }
 
 // --- Parts of values
 
-// A dense use takes a copy; what cannot be made where it lies is made elsewhere and copied there.
-void copyDenseUses(PartsOp parts) {
-  while (OpOperand *use = denseUseOfPart(parts)) {
-    OpBuilder builder(use->getOwner());
-    use->set(copyOf(builder, use->get()));
+// Dense uses take a copy, made before the first of them.
+void copyDenseUses(Value part) {
+  llvm::MapVector<Value, SmallVector<OpOperand *>> byName;
+  for (OpOperand *use : denseUses(part))
+    byName[use->get()].push_back(use);
+  for (auto &[value, uses] : byName) {
+    Operation *first = nullptr;
+    for (OpOperand *use : uses)
+      if (Operation *op = part.getParentBlock()->findAncestorOpInBlock(*use->getOwner());
+          !first || op->isBeforeInBlock(first))
+        first = op;
+    OpBuilder builder(first);
+    Value copy = copyOf(builder, value);
+    for (OpOperand *use : uses)
+      use->set(copy);
   }
 }
 
+// What cannot be made where it lies is made elsewhere and copied there.
 void copyIntoPlace(JoinOp join) {
   OpBuilder builder(join);
   for (size_t part = 0; part < join.getParts().size(); ++part)
@@ -85,9 +94,9 @@ void copyIntoPlace(JoinOp join) {
       join->setOperand(part, copyOf(builder, join.getParts()[part]));
 }
 
-void placeParts(Block &body) {
+void copyViews(Block &body) {
   for (PartsOp parts : llvm::to_vector(body.getOps<PartsOp>()))
-    copyDenseUses(parts);
+    llvm::for_each(parts.getParts(), copyDenseUses);
   for (JoinOp join : llvm::to_vector(body.getOps<JoinOp>()))
     copyIntoPlace(join);
 }
@@ -204,12 +213,12 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
       eraseDead(body);
       if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
         ownResults(*blocks->at(block).functionOf(pass));
+      copyViews(body); // of which a tile's ops may be dense uses
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);
-        placeParts(tile.getBody().front());
+        copyViews(tile.getBody().front());
         buildKernels(tile.getBody().front());
       }
-      placeParts(body);
       buildKernels(body);
     }
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "fuse"));

@@ -4,51 +4,63 @@
 using namespace mlir;
 using namespace mgc;
 
-// Whether rows of `pitched` dimensions may lie apart in a value that the op reads or makes.
-static bool takesPitch(Operation *op, Value value, int64_t dims) {
+// Whether rows apart after `pitch.dims` dimensions are so after `dims` too: those between have one position.
+static bool isSamePitch(Value value, rowgen::Pitch pitch, int64_t dims) {
+  ArrayRef<int64_t> sizes = tensorOf(value).getShape();
+  auto [first, last] = std::minmax(pitch.dims, dims);
+  return dims > 0 && llvm::all_of(sizes.slice(first, last - first), [](int64_t size) { return size == 1; });
+}
+
+static bool rowFits(RowOpInterface row, Value value, rowgen::Pitch pitch) {
+  return pitch.dims + row.getDenseDims() <= tensorOf(value).getRank();
+}
+
+// What is returned or joined has memory of its own.
+static bool reads(OpOperand &use, rowgen::Pitch pitch) {
+  Operation *op = use.getOwner();
+  if (isa<func::ReturnOp, YieldOp, JoinOp>(op))
+    return false;
+  if (pitch.elements == 0)
+    return true;
   if (auto library = dyn_cast<LibraryOpInterface>(op))
-    return library.getPitchedDims(value) == dims;
-  if (auto row = dyn_cast<RowOpInterface>(op)) // what is zeroed first is zeroed as one stretch
-    return value.getDefiningOp() != op || !row.onlyAccumulates();
-  return isa<KernelOp>(op);
+    return isSamePitch(use.get(), pitch, library.getPitchedOperandDims(use.getOperandNumber()));
+  auto row = dyn_cast<RowOpInterface>(op);
+  return row && rowFits(row, use.get(), pitch);
 }
 
-// The first dense use of the value under any of its names; `join` may use it.
-static OpOperand *denseUse(Value value, int64_t dims, Operation *join = nullptr) {
+// What is zeroed before it is added to is zeroed as one stretch.
+static bool makes(OpResult result, rowgen::Pitch pitch) {
+  Operation *op = result.getOwner();
+  if (auto library = dyn_cast<LibraryOpInterface>(op))
+    return pitch.elements == 0 ||
+           isSamePitch(result, pitch, library.getPitchedResultDims(result.getResultNumber()));
+  if (auto kernel = dyn_cast<KernelOp>(op))
+    return makes(cast<OpResult>(kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber())),
+                 pitch);
+  auto row = dyn_cast<RowOpInterface>(op);
+  return row && (pitch.elements == 0 || (!row.onlyAccumulates() && rowFits(row, result, pitch)));
+}
+
+static void addDenseUses(Value value, rowgen::Pitch pitch, SmallVector<OpOperand *> &dense) {
   for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    if (auto rename = dyn_cast<RenameOp>(user)) {
-      if (OpOperand *other = denseUse(rename.getResult(), dims, join))
-        return other;
-    } else if (user != join && !takesPitch(user, value, dims)) {
-      return &use;
-    }
+    if (auto rename = dyn_cast<RenameOp>(use.getOwner()))
+      addDenseUses(rename.getResult(), pitch, dense);
+    else if (!reads(use, pitch))
+      dense.push_back(&use);
   }
-  return nullptr;
 }
 
-OpOperand *mgc::denseUseOfPart(Operation *op) {
-  auto parts = dyn_cast<PartsOp>(op);
-  if (!parts)
-    return nullptr;
-  for (Value part : parts.getParts())
-    if (OpOperand *use = denseUse(part, viewOf(part).pitch.dims))
-      return use;
-  return nullptr;
+SmallVector<OpOperand *> mgc::denseUses(Value part) {
+  SmallVector<OpOperand *> dense;
+  addDenseUses(part, viewOf(part).pitch, dense);
+  return dense;
 }
 
 bool mgc::isMadeInPlace(JoinOp join, size_t part) {
-  Value made = join.getParts()[part];
-  while (auto rename = made.getDefiningOp<RenameOp>())
-    made = rename.getValue();
-  Operation *maker = made.getDefiningOp();
-  JoinedAs joined = joinedAs(made);
-  if (!maker || joined.join != join || joined.part != part || maker->getBlock() != join->getBlock())
+  auto made = dyn_cast<OpResult>(unrenamed(join.getParts()[part]));
+  if (!made || made.getOwner()->getBlock() != join->getBlock() || !makes(made, viewOf(made).pitch))
     return false;
-  int64_t dims = viewOf(made).pitch.dims;
-  bool isOnce = llvm::count_if(made.getUses(), [](OpOperand &use) {
-                  return isa<JoinOp>(use.getOwner()) ||
-                         (isa<RenameOp>(use.getOwner()) && joinedAs(use.getOwner()->getResult(0)).join);
-                }) == 1;
-  return isOnce && takesPitch(maker, made, dims) && !denseUse(made, dims, join);
+  SmallVector<OpOperand *> dense;
+  addDenseUses(made, viewOf(made).pitch, dense); // the join itself is one
+  return dense.size() == 1 && dense.front()->getOwner() == join && dense.front()->getOperandNumber() == part;
 }

@@ -6,12 +6,11 @@
 
 namespace mgc {
 
-// A use of a part of the op's, or of another name of one, that takes only dense values; null: there is none, or the op is
-// no mg.parts.
-mlir::OpOperand *denseUseOfPart(mlir::Operation *op);
+// Uses of a part, or of other names of it, that take only dense values.
+llvm::SmallVector<mlir::OpOperand *> denseUses(mlir::Value part);
 
 // Whether the part of the join is made where it lies: by an op that lets its result's rows lie apart, for no other join
-// and no other dense use.
+// and no dense use.
 bool isMadeInPlace(JoinOp join, size_t part);
 
 } // namespace mgc

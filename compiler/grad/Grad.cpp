@@ -199,20 +199,16 @@ private:
     for (Operation *op : forward) {
       if (!isa<PartsOp>(op))
         continue;
-      SmallVector<Operation *> again; // names of parts
-      bool areNeeded = llvm::all_of(op->getResults(), [&](Value part) {
-        bool isUsed = isNeeded(part);
-        for (Operation *user : part.getUsers())
-          if (isa<RenameOp>(user) && !backward.contains(user) && isNeeded(user->getResult(0))) {
-            again.push_back(user);
-            isUsed = true;
-          }
-        return isUsed;
-      });
-      if (!areNeeded)
+      auto isNeededName = [&](Operation *user) {
+        return isa<RenameOp>(user) && !backward.contains(user) && isNeeded(user->getResult(0));
+      };
+      if (!llvm::all_of(op->getResults(), [&](Value part) {
+            return isNeeded(part) || llvm::any_of(part.getUsers(), isNeededName);
+          }))
         continue;
-      for (Operation *rename : again)
-        makeAgain(rename, backward);
+      for (Operation *user : llvm::to_vector(op->getUsers()))
+        if (isNeededName(user))
+          makeAgain(user, backward);
       makeAgain(op, backward);
     }
   }

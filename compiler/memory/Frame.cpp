@@ -11,9 +11,6 @@ namespace {
 
 bool isYieldOfTile(Operation *op) { return isa<YieldOp>(op) && isa<TileOp>(op->getParentOp()); }
 
-// Ops whose results are in the memory of their operand.
-bool isView(Operation *op) { return isa<RenameOp, PartsOp>(op); }
-
 // From the function, or from a tile into its result. Uses of a value's memory are those of its other names too.
 bool isReturned(Value value) {
   return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -72,9 +69,7 @@ private:
   int64_t addJoined(JoinOp join) {
     int64_t first = begin_.lookup(join), last = lastUse(join.getWhole());
     for (Value part : join.getParts()) {
-      Value made = part;
-      while (auto rename = made.getDefiningOp<RenameOp>())
-        made = rename.getValue();
+      Value made = unrenamed(part);
       first = std::min(first, begin_.lookup(made.getDefiningOp()));
       last = std::max(last, lastUse(made));
     }
@@ -155,7 +150,9 @@ bool mayWorkInPlace(Operation *op) {
   if (!reduce || isReturned(reduce.getResult()))
     return false;
   Value source = reduce.getValue();
-  if (!source.hasOneUse() || source != storageOf(source) || joinedAs(reduce.getResult()).join || source.getParentBlock() != op->getBlock())
+  if (!source.hasOneUse() || source != storageOf(source) ||
+      source.getDefiningOp<JoinOp>() || // whose parts are read besides
+      source.getParentBlock() != op->getBlock())
     return false;
   auto argument = dyn_cast<BlockArgument>(source);
   if (!argument)

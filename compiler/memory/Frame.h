@@ -12,14 +12,14 @@ struct Frame {
   struct Places {
     mlir::Operation *op;
     // One per result, then one for a workspace: an index into `buffers`, or -1 for what has its place already:
-    // it is returned, or has the operand's memory.
+    // it is returned, a part of a joined value, or has the operand's memory.
     std::vector<int64_t> buffers;
   };
   std::vector<memory::Buffer> buffers; // lifetimes in ops, those of a tile between its begin and end
-  std::vector<Places> places;          // of all ops but those that only rename
+  std::vector<Places> places;          // of all ops but views
 };
 
-// Whether the result may have the operand's memory: a rename always has; an all-reduce may where the operand
+// Whether the result may have the operand's memory: a view always has; an all-reduce may where the operand
 // dies in it and is a value of the frame or a gradient bucket, and the result is not returned.
 bool mayWorkInPlace(mlir::Operation *op);
 

@@ -24,7 +24,6 @@ using namespace mgc;
 namespace {
 
 using Dims = RowSpace::Dims;
-constexpr llvm::StringLiteral kAlong = "j";
 
 // A product of a value and a parameter, in the parts that its dimensions have.
 struct Product {
@@ -72,7 +71,9 @@ void findShared(Set &set) {
 class BlockMerger {
 public:
   BlockMerger(func::FuncOp block, const Placement &placement, const llvm::StringMap<int> &uses)
-      : block_(block), placement_(placement), uses_(uses), builder_(block.getContext()) {}
+      : block_(block), placement_(placement), uses_(uses), builder_(block.getContext()) {
+    along_ = freshName();
+  }
 
   void run() {
     Block &body = block_.getBody().front();
@@ -88,6 +89,22 @@ public:
   }
 
 private:
+  // j, unless the block or the placement uses it.
+  StringAttr freshName() {
+    llvm::DenseSet<StringAttr> used;
+    auto use = [&](Value value) {
+      if (LayoutAttr layout = layoutOf(value))
+        used.insert(layout.getNames().begin(), layout.getNames().end());
+    };
+    llvm::for_each(block_.getArguments(), use);
+    block_.walk([&](Operation *op) { llvm::for_each(op->getResults(), use); });
+    for (int64_t number = 0;; ++number) {
+      StringAttr name = builder_.getStringAttr(number == 0 ? "j" : "j" + std::to_string(number));
+      if (!used.contains(name) && !placement_.has(name))
+        return name;
+    }
+  }
+
   // Each product joins the first set that it fits.
   std::vector<Set> setsOf(Value value) {
     std::vector<Set> sets;
@@ -112,6 +129,8 @@ private:
     Product product{op, {}, {}, false};
     for (const RowSpace::NamedDim &dim : rowDims(parameter))
       (layoutOf(op.getResult()).indexOf(dim.name) >= 0 ? product.kept : product.summed).push_back(dim);
+    if (product.kept.empty())
+      return std::nullopt;
     product.summedFirst = layoutOf(op.getResult()).indexOf(rowDims(parameter).front().name) < 0;
     bool endsResult = layoutOf(op.getResult()).getNames().back() == product.kept.back().name;
     return endsResult ? std::optional(product) : std::nullopt;
@@ -126,7 +145,7 @@ private:
   bool tryToAdd(Set &set, const Product &product) {
     const Product &first = set.products.front();
     if (product.summed != first.summed || product.summedFirst != first.summedFirst ||
-        decays(product) != decays(first))
+        decays(paramOf(product)) != decays(paramOf(first)))
       return false;
     Set larger = set;
     larger.products.push_back(product);
@@ -142,11 +161,6 @@ private:
     return true;
   }
 
-  // Whether the optimizer decays it: what is one matrix is decayed as one.
-  bool decays(const Product &product) {
-    auto fileShape = paramOf(product).getAs<DenseI64ArrayAttr>("file_shape");
-    return fileShape && fileShape.size() >= 2;
-  }
   DictionaryAttr paramOf(const Product &product) {
     return block_.getArgAttrOfType<DictionaryAttr>(product.parameter().getArgNumber(), kParamAttr);
   }
@@ -170,7 +184,7 @@ private:
   void merge(const Set &set) {
     const Product &first = set.products.front();
     Dims kept(ArrayRef(first.kept).take_front(set.begin));
-    kept.push_back({builder_.getStringAttr(kAlong), positionsOf(set)});
+    kept.push_back({along_, positionsOf(set)});
     kept.append(first.kept.end() - set.end, first.kept.end());
     Value parameter = joinParameters(set, kept);
     Dims result = rowDims(first.op().getResult());
@@ -181,7 +195,7 @@ private:
     SmallVector<Type> types;
     for (const Product &product : set.products)
       types.push_back(product.op().getType());
-    auto parts = PartsOp::create(builder_, first.op().getLoc(), types, whole, builder_.getStringAttr(kAlong));
+    auto parts = PartsOp::create(builder_, first.op().getLoc(), types, whole, along_);
     SmallVector<unsigned> replaced;
     for (auto [product, part] : llvm::zip(set.products, parts.getParts())) {
       replaced.push_back(product.parameter().getArgNumber());
@@ -212,12 +226,13 @@ private:
     SmallVector<Attribute> parts;
     for (const Product &product : set.products) {
       NamedAttrList part(paramOf(product));
-      part.set("count", builder_.getI64IntegerAttr(countOf(set, product)));
-      if (auto own = set.own(product))
+      if (auto own = set.own(product)) {
         part.set("own", own->name);
+        part.set("count", builder_.getI64IntegerAttr(own->size));
+      }
       parts.push_back(part.getDictionary(builder_.getContext()));
     }
-    auto param = builder_.getDictionaryAttr({builder_.getNamedAttr("along", builder_.getStringAttr(kAlong)),
+    auto param = builder_.getDictionaryAttr({builder_.getNamedAttr("along", along_),
                                              builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
     unsigned place = first.parameter().getArgNumber() + 1;
     (void)block_.insertArgument(place, typeOf(dims),
@@ -230,6 +245,7 @@ private:
   const Placement &placement_;
   const llvm::StringMap<int> &uses_; // of parameters, by name, in all blocks
   OpBuilder builder_;
+  StringAttr along_; // name of the new dimension
 };
 
 struct MergePass : mgc::impl::MergeBase<MergePass> {

@@ -26,6 +26,9 @@ public:
   static mlir::LogicalResult verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                     const Assignment &assignment);
 
+  // Whether the table has a row for the name.
+  bool has(mlir::StringAttr name) const { return rows_.contains(name); }
+
   // Home layout of a value: the table applied to its own names.
   LayoutAttr home(LayoutAttr names) const;
 

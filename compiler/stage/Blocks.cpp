@@ -241,8 +241,10 @@ bool OwnMemory::claim(Value value) {
   return !isa<BlockArgument>(storage) && claimed_.insert(storage).second;
 }
 
-bool mgc::canAdd(Value value) {
+bool mgc::isOnlyAdded(Value value) {
   Operation *op = value.getDefiningOp();
+  if (!value.hasOneUse())
+    return false;
   if (auto tile = dyn_cast_or_null<TileOp>(op))
     return tile.isSum(cast<OpResult>(value).getResultNumber());
   auto library = dyn_cast_or_null<LibraryOpInterface>(op);

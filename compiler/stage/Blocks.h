@@ -100,8 +100,8 @@ public:
 private:
   llvm::DenseSet<mlir::Value> claimed_;
 };
-// Whether what makes the value can add it to what is there.
-bool canAdd(mlir::Value value);
+// Whether the value may be added to what is in its place: what makes it can add, and nothing reads it.
+bool isOnlyAdded(mlir::Value value);
 
 // The types' bytes.
 int64_t bytesOf(mlir::Type type);

@@ -137,8 +137,7 @@ private:
     RankedTensorType gradient = gradientType(block, argument);
     DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
-    auto fileShape = first.getAs<DenseI64ArrayAttr>("file_shape");
-    if (!type || !gradient || !tensor || !fileShape)
+    if (!type || !gradient || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))
       return errorIn(forward)
              << "parameter " << argument
              << " lacks mg.type, a gradient, its tensor or file_shape: run mg-grad to mg-local first";
@@ -154,7 +153,7 @@ private:
     auto isPending = [&](StringAttr axis) { return llvm::is_contained(pending.getPending(), axis); };
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
-    result.key.decay = fileShape.size() >= 2;
+    result.key.decay = decays(first);
     llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }

@@ -32,6 +32,18 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
   return success();
 }
 
+// A view of the checkpoint is a parameter, or part of one, the same wherever it stands.
+LogicalResult verifyViews(func::FuncOp block, std::map<std::string, std::string> &parameterOf) {
+  for (unsigned i = 0; i < block.getNumArguments(); ++i) {
+    auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
+      if (auto known = parameterOf.try_emplace(nameOf(view), nameOf(param)).first; known->second != nameOf(param))
+        return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
+                              << nameOf(param) << " here, of " << known->second << " elsewhere";
+  }
+  return success();
+}
+
 // --- grad
 
 LogicalResult verifyHandedOver(const ModelBlock &block, Res kind, Arg taken,
@@ -225,12 +237,15 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
 } // namespace
 
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
+  std::map<std::string, std::string> parameterOf; // by view
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr))
       continue;
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
+    if (failed(verifyViews(function, parameterOf)))
+      return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";
     for (Operation &op : function.getBody().front())

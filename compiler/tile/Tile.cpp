@@ -46,7 +46,9 @@ private:
   SmallVector<Value> largestValues() {
     SmallVector<Value> largest;
     int64_t most = 0;
-    for (Operation &op : body_.without_terminator())
+    for (Operation &op : body_.without_terminator()) {
+      if (isView(&op)) // in the memory of another
+        continue;
       for (Value value : op.getResults()) {
         int64_t bytes = bytesOf(value.getType());
         if (bytes < most || llvm::is_contained(body_.getTerminator()->getOperands(), value))
@@ -56,6 +58,7 @@ private:
         most = bytes;
         largest.push_back(value);
       }
+    }
     return largest;
   }
 

@@ -59,6 +59,8 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
       "getLookupTable", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Whether it costs many operations per element: not to be computed again in each pass over the "
                     "columns.", "bool", "isDear", (ins), "", [{ return false; }]>,
+    InterfaceMethod<"How many of the last dimensions must lie together in operands and results whose rows lie apart.",
+      "int64_t", "getDenseDims", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Whether its body adds to its result and never overwrites it: the result is zeroed before.", "bool",
       "onlyAccumulates", (ins), "", [{ return false; }]>
   ];
@@ -73,8 +75,10 @@ def Mg_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
       "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Whether it can add its result to what is there.", "bool", "canAccumulate", (ins), "",
       [{ return false; }]>,
-    InterfaceMethod<"After how many dimensions the rows of the operand or result may lie apart (View.h); 0: it must be "
-                    "dense.", "int64_t", "getPitchedDims", (ins "::mlir::Value":$value), "", [{ return 0; }]>
+    InterfaceMethod<"After how many dimensions the rows of an operand may lie apart (View.h); 0: it must be dense.",
+      "int64_t", "getPitchedOperandDims", (ins "unsigned":$operand), "", [{ return 0; }]>,
+    InterfaceMethod<"The same of a result.", "int64_t", "getPitchedResultDims", (ins "unsigned":$result), "",
+      [{ return 0; }]>
   ];
 }
 

@@ -2,6 +2,7 @@
 #include "dialects/mg/Parameter.h"
 
 #include <fmt/format.h>
+#include <set>
 
 using namespace mlir;
 using namespace mgc;
@@ -28,22 +29,47 @@ std::string mgc::nameOf(DictionaryAttr param) {
   return name;
 }
 
-static bool hasTensor(Attribute view) {
-  auto dictionary = dyn_cast_or_null<DictionaryAttr>(view);
-  return dictionary && dictionary.getAs<StringAttr>("tensor");
+int64_t mgc::positionsOf(DictionaryAttr view) {
+  auto count = view.getAs<IntegerAttr>("count");
+  return count ? count.getInt() : 1;
 }
 
-// A whole number of positions each, all of the dimension together.
-static Status verifyCounts(ArrayAttr parts, StringAttr along, LayoutAttr layout, ArrayRef<int64_t> shape) {
+bool mgc::decays(DictionaryAttr view) {
+  auto fileShape = view.getAs<DenseI64ArrayAttr>("file_shape");
+  return fileShape && fileShape.size() >= 2;
+}
+
+static bool isView(Attribute view) {
+  auto dictionary = dyn_cast_or_null<DictionaryAttr>(view);
+  return dictionary && dictionary.getAs<StringAttr>("tensor") && !dictionary.contains("parts") &&
+         !dictionary.contains("along");
+}
+
+// `own` is a new dimension, `count` its size.
+static Status verifyOwn(DictionaryAttr part, LayoutAttr layout) {
+  auto own = part.getAs<StringAttr>("own");
+  auto count = part.getAs<IntegerAttr>("count");
+  bool isWhole = own ? layout.indexOf(own) < 0 && count && count.getInt() >= 1
+                     : !part.contains("own") && !part.contains("count");
+  return isWhole ? Status::ok()
+                 : errorf("{}: part {} has a dimension of its own that is none; expected a new name `own` and its "
+                          "size `count`, or neither",
+                          kParamAttr.str(), nameOfView(part));
+}
+
+static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, ArrayRef<int64_t> shape) {
   int64_t place = layout && along ? layout.indexOf(along) : -1, positions = 0;
   if (place < 0)
     return errorf("{}: along names no dimension of the parameter", kParamAttr.str());
+  std::set<std::string> names;
   for (DictionaryAttr part : parts.getAsRange<DictionaryAttr>()) {
-    auto count = part.getAs<IntegerAttr>("count");
-    if (!count || count.getInt() < 1 || count.getInt() > shape[place] - positions)
-      return errorf("{}: part {} takes {} of the {} positions left along {}", kParamAttr.str(), nameOfView(part),
-                    count ? count.getInt() : 0, shape[place] - positions, along.str());
-    positions += count.getInt();
+    MGC_TRY(verifyOwn(part, layout));
+    if (!names.insert(nameOfView(part)).second)
+      return errorf("{}: part {} stands twice", kParamAttr.str(), nameOfView(part));
+    if (decays(part) != decays(cast<DictionaryAttr>(parts[0])))
+      return errorf("{}: part {} decays or the first one does, not both; one matrix is updated as one",
+                    kParamAttr.str(), nameOfView(part));
+    positions += std::min(positionsOf(part), shape[place] + 1); // no overflow
   }
   return positions == shape[place] ? Status::ok()
                                    : errorf("{}: the parts take {} of the {} positions along {}",
@@ -53,10 +79,9 @@ static Status verifyCounts(ArrayAttr parts, StringAttr along, LayoutAttr layout,
 Status mgc::verifyParameter(Attribute param, Type type) {
   auto dictionary = dyn_cast<DictionaryAttr>(param);
   auto parts = dictionary ? dictionary.getAs<ArrayAttr>("parts") : ArrayAttr();
-  bool named = parts ? !parts.empty() && llvm::all_of(parts, hasTensor) : hasTensor(param);
-  if (!named)
-    return errorf("{} names no tensor", kParamAttr.str());
   if (!parts)
-    return Status::ok();
-  return verifyCounts(parts, alongOf(dictionary), layoutOf(type), cast<RankedTensorType>(type).getShape());
+    return isView(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
+  if (parts.empty() || !llvm::all_of(parts, isView))
+    return errorf("{}: one of its parts names no tensor", kParamAttr.str());
+  return verifyParts(parts, alongOf(dictionary), layoutOf(type), cast<RankedTensorType>(type).getShape());
 }

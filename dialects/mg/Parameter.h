@@ -2,7 +2,9 @@
 // several it joins (docs/architecture.md, import and merge).
 //
 //   {tensor = "h.{}.attn.c_attn.weight", part = "q", file_shape = .., grouping = .., offset = .., ..}
-//   {along = "j", parts = [{count = 1, own = "r", tensor = .., ..}, {count = 1, tensor = .., ..}, ..]}
+//   {along = "j", parts = [{own = "r", count = 2, tensor = .., ..}, {tensor = .., ..}, ..]}
+//
+// A part with a dimension of its own takes as many positions of `along` as that has; one without takes one.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -21,7 +23,13 @@ mlir::StringAttr alongOf(mlir::DictionaryAttr param);
 // Its identity, {} in it standing for the instance's number: "h.{}.attn.c_attn.weight[q]", of several joined by +.
 std::string nameOf(mlir::DictionaryAttr param);
 
-// That it names its tensors, and joined ones fill the dimension of the type along which they are joined.
+// Of a view: how many positions of `along` it takes; whether the optimizer decays it (its tensor has two or more
+// dimensions).
+int64_t positionsOf(mlir::DictionaryAttr view);
+bool decays(mlir::DictionaryAttr view);
+
+// That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of the
+// type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

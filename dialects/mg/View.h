@@ -13,6 +13,12 @@ struct View {
   rowgen::Pitch pitch{};  // of the value's rows; none: it is dense
 };
 
+// Ops whose results are in the memory of their operand.
+inline bool isView(mlir::Operation *op) { return mlir::isa<RenameOp, PartsOp>(op); }
+
+// The value that this is another name of: itself where it is none.
+mlir::Value unrenamed(mlir::Value value);
+
 // One step: the base may be a view itself.
 View viewOf(mlir::Value value);
 
@@ -20,17 +26,11 @@ View viewOf(mlir::Value value);
 mlir::Value storageOf(mlir::Value value);
 
 // The mg.join that this value's memory is a part of, and as which of its operands; null for none. The value may reach it
-// under other names.
+// under other names. One, once mg-fuse has seen to it (compiler/fuse/Views.h); before that the first of them.
 struct JoinedAs {
   JoinOp join;
   size_t part = 0;
 };
 JoinedAs joinedAs(mlir::Value value);
-
-// Where a part begins among the positions of `along`, and how many it has.
-struct PartRange {
-  int64_t begin = 0, count = 0;
-};
-PartRange rangeOf(mlir::ValueRange parts, mlir::Value whole, mlir::StringAttr along, size_t part);
 
 } // namespace mgc

@@ -90,16 +90,17 @@ int64_t beginOf(const Parameter &parameter, const Parameter::Place &place) {
 }
 
 std::vector<Shard> partsOf(const Shard &shard, int64_t elements) {
-  if (shard.count.empty())
+  const size_t dim = std::ranges::find_if(shard.count, [](int64_t count) { return count != 1; }) - shard.count.begin();
+  if (dim == shard.count.size())
     return {shard};
-  const int64_t perIndex = productOf(std::span(shard.count).subspan(1));
+  const int64_t perIndex = productOf(std::span(shard.count).subspan(dim + 1));
   const int64_t step = std::max<int64_t>(elements / std::max<int64_t>(perIndex, 1), 1);
   std::vector<Shard> parts;
-  for (int64_t begin = 0; begin < shard.count[0]; begin += step) {
+  for (int64_t begin = 0; begin < shard.count[dim]; begin += step) {
     Shard &part = parts.emplace_back(shard);
-    part.count[0] = std::min(step, shard.count[0] - begin);
-    part.localBase += begin * shard.localStride[0];
-    part.fileBase += begin * shard.fileStride[0];
+    part.count[dim] = std::min(step, shard.count[dim] - begin);
+    part.localBase += begin * shard.localStride[dim];
+    part.fileBase += begin * shard.fileStride[dim];
   }
   return parts;
 }

@@ -28,7 +28,7 @@ Shard shardOf(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t 
 // The element of the place's bucket with which the parameter's block begins.
 int64_t beginOf(const plan::Parameter &parameter, const plan::Parameter::Place &place);
 
-// The shard in parts of about `elements`, cut along its first dimension.
+// The shard in parts of about `elements`, cut along the first dimension that can be cut.
 std::vector<Shard> partsOf(const Shard &shard, int64_t elements);
 
 // Calls run(local element, file element, count) for each longest stretch contiguous on both sides.

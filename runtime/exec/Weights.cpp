@@ -209,11 +209,14 @@ void Filler::copyOf(int64_t rank) const {
   inParallel(blocks_.size(), [&](int64_t i) {
     const Block &block = blocks_[i];
     const Shard shard = shardOf(block);
-    for (const Holder &holder : block.copiers)
-      for (int64_t row = 0; holder.rank == rank && row < shard.rows; ++row)
+    for (const Holder &holder : block.copiers) {
+      if (holder.rank != rank)
+        continue;
+      for (int64_t row = 0; row < shard.rows; ++row)
         std::memcpy(valuesOf(block, holder) + row * shard.rowStride,
                     valuesOf(block, block.filler) + row * shard.rowStride,
                     size_t(shard.rowElements) * sizeof(float));
+    }
   });
 }
 

@@ -275,12 +275,18 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   }
 }
 
-// What lies in a bucket lies apart: parameters by themselves and matrices, and in a matrix its parts.
+// What lies in a bucket lies apart: parameters by themselves and matrices, and in a matrix its parts, which fill it.
 void verifyContents(Checks &checks, const Place &place, Contents contents) {
   for (auto &[begin, matrix] : contents.joined) {
     std::string names;
-    for (const Interval &part : matrix.parts)
+    Checked filled = 0;
+    for (const Interval &part : matrix.parts) {
       names += (names.empty() ? "" : " + ") + part.owner;
+      filled = checkedAdd(filled, part.end - part.begin);
+    }
+    checks.violations.expect(filled == Checked(matrix.extent), place,
+                             "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
+                             filled.value_or(-1), matrix.extent, names);
     contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
     verifyDisjoint(checks, place, std::move(matrix.parts));
   }

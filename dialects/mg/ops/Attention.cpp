@@ -107,12 +107,11 @@ LibraryCall AttentionGradOp::getCall() {
   return callOf(*this, attention);
 }
 static constexpr int64_t kGroupDims = 3; // positions, sequences and groups may lie apart
-int64_t AttentionOp::getPitchedDims(Value value) {
-  return llvm::is_contained({getQ(), getK(), getV()}, value) ? kGroupDims : 0;
-}
-int64_t AttentionGradOp::getPitchedDims(Value value) {
-  return llvm::is_contained({getQ(), getK(), getV(), getDq(), getDk(), getDv()}, value) ? kGroupDims : 0;
-}
+static int64_t pitchedDims(unsigned number) { return number < 3 ? kGroupDims : 0; } // of q, k, v, or dq, dk, dv
+int64_t AttentionOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }
+int64_t AttentionOp::getPitchedResultDims(unsigned) { return 0; }
+int64_t AttentionGradOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }
+int64_t AttentionGradOp::getPitchedResultDims(unsigned result) { return pitchedDims(result); }
 double AttentionOp::getFlops() { return plan::flopsOf(describe(*this, false)); }
 double AttentionGradOp::getFlops() { return plan::flopsOf(describe(*this, true)); }
 int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }
@@ -120,6 +119,8 @@ int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).work
 
 // --- rope: row body
 // -------------------------------------------------------------------------------------------------
+
+int64_t RopeOp::getDenseDims() { return 1; } // its halves are rows of pairs
 
 // Columns are the pairs: half of the last dimension.
 RowSpace RopeOp::getRowSpace() {

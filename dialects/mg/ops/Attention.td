@@ -1,7 +1,7 @@
 // Rotary positions and attention. Positions are data, by query and by key: packing, zigzag and windows are then data.
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgRowSpace]> {
+def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
   let summary = "Rotates the halves of the last dimension by position * frequency (Hugging Face's rotate_half)";
   let description = [{
     y[i] = x[i] cos - x[i + d/2] sin; y[i + d/2] = x[i + d/2] cos + x[i] sin, with angle = position * frequencies[i].

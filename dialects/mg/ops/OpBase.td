@@ -32,10 +32,12 @@ class Mg_ComputeOp<string mnemonic, list<Trait> traits = []>
 defvar MgRow = DeclareOpInterfaceMethods<Mg_RowOpInterface>;
 defvar MgDearRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["isDear"]>;
 defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule
+defvar MgHalvedRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getDenseDims"]>;
 defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
-defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes", "getPitchedDims"]>;
+defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes", "getPitchedOperandDims",
+                                                                                   "getPitchedResultDims"]>;
 
 // Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.
 class Mg_IndexedOp<string mnemonic, list<Trait> traits = []>

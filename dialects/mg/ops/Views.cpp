@@ -32,7 +32,7 @@ bool fits(Value part, Value whole, StringAttr along) {
   return found == ArrayRef<StringAttr>(names);
 }
 
-LogicalResult verifyParts(Operation *op, ValueRange parts, Value whole, StringAttr along) {
+LogicalResult verifyAlong(Operation *op, ValueRange parts, Value whole, StringAttr along) {
   StringRef name = op->getName().stripDialect();
   if (!layoutOf(whole) || layoutOf(whole).indexOf(along) < 0)
     return op->emitOpError() << "the whole has no dimension " << along << " (" << name << "_c1)";
@@ -72,7 +72,7 @@ AxisRule PartsOp::getAxisRule() {
   return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
 }
 
-LogicalResult PartsOp::verify() { return verifyParts(*this, getParts(), getWhole(), getAlongAttr()); }
+LogicalResult PartsOp::verify() { return verifyAlong(*this, getParts(), getWhole(), getAlongAttr()); }
 
 LogicalResult PartsOp::buildGradient(GradientBuilder &g) {
   SmallVector<Value> parts;
@@ -94,7 +94,7 @@ AxisRule JoinOp::getAxisRule() {
   return ruleOf(*this, getRuleText(), getParts(), getWhole(), getAlongAttr());
 }
 
-LogicalResult JoinOp::verify() { return verifyParts(*this, getParts(), getWhole(), getAlongAttr()); }
+LogicalResult JoinOp::verify() { return verifyAlong(*this, getParts(), getWhole(), getAlongAttr()); }
 
 LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getWhole());
@@ -109,20 +109,21 @@ LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
 
 // --- where they lie
 
-PartRange mgc::rangeOf(ValueRange parts, Value whole, StringAttr along, size_t part) {
-  PartRange range;
-  for (size_t i = 0; i < part; ++i)
-    range.begin += countOf(parts[i], whole, along);
-  range.count = countOf(parts[part], whole, along);
-  return range;
-}
-
+// Of the outermost dimension, a part is one stretch.
 static View partOf(ValueRange parts, Value whole, StringAttr along, size_t part) {
-  int64_t place = layoutOf(whole).indexOf(along), inner = 1;
+  int64_t place = layoutOf(whole).indexOf(along), inner = 1, begin = 0;
   ArrayRef<int64_t> sizes = tensorOf(whole).getShape();
   for (int64_t size : sizes.drop_front(place + 1))
     inner *= size;
-  return {whole, rangeOf(parts, whole, along, part).begin * inner, {place, sizes[place] * inner}};
+  for (Value before : parts.take_front(part))
+    begin += countOf(before, whole, along);
+  return {whole, begin * inner, place == 0 ? rowgen::Pitch{} : rowgen::Pitch{place, sizes[place] * inner}};
+}
+
+Value mgc::unrenamed(Value value) {
+  while (auto rename = value.getDefiningOp<RenameOp>())
+    value = rename.getValue();
+  return value;
 }
 
 JoinedAs mgc::joinedAs(Value value) {
@@ -137,9 +138,7 @@ JoinedAs mgc::joinedAs(Value value) {
 }
 
 View mgc::viewOf(Value value) {
-  Value made = value;
-  while (auto rename = made.getDefiningOp<RenameOp>())
-    made = rename.getValue();
+  Value made = unrenamed(value);
   if (auto parts = made.getDefiningOp<PartsOp>())
     return partOf(parts.getParts(), parts.getWhole(), parts.getAlongAttr(),
                   cast<OpResult>(made).getResultNumber());

@@ -13,7 +13,7 @@ def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
               tensor<.., #mg.layout<s, b, g, d>>, tensor<.., #mg.layout<s, b, g, d>>)
 
     `along`, and what stands for it, is whole here. No data moves: a part lies in the value's memory, its rows as far
-    apart as those of the value.
+    apart as those of the value. Each part has a gradient: something depends on it.
     1. each part has the names of the value with `along` left out or replaced by a name of its own (parts_c1)
     2. the parts take as many positions as `along` has (parts_c2)
   }];

@@ -19,7 +19,7 @@ module attributes {mg.mesh = #mg.mesh<>} {
 // CHECK-NOT:     mg.einsum %[[P]]
 // CHECK:         return
 // CHECK-NOT:     %[[P]]
-func.func @parts.forward(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "a", count = 1}, {tensor = "b", count = 1}]}},
+func.func @parts.forward(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "a"}, {tensor = "b"}]}},
                          %v: !v {mg.param = {tensor = "v"}})
     -> (!f, !x, !f {mg.result = "saved"}) attributes {mg.block = "parts", mg.pass = "forward"} {
   %all = mg.einsum %x, %w : (!x, !w) -> !a

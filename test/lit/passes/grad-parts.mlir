@@ -19,7 +19,7 @@ module attributes {mg.training = {split_backward = false}} {
 // CHECK:         %[[J:.*]] = mg.join {{.*}} along "j"
 // CHECK-DAG:     mg.einsum %[[J]],
 // CHECK-DAG:     mg.einsum {{.*}}, %[[J]]
-func.func @gate(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "gate", count = 1}, {tensor = "up", count = 1}]}}) -> !f attributes {mg.block} {
+func.func @gate(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "gate"}, {tensor = "up"}]}}) -> !f attributes {mg.block} {
   %all = mg.einsum %x, %w : (!x, !w) -> !a
   %g, %u = mg.parts %all along "j" : !a -> (!f, !f)
   %s = mg.silu %g : (!f) -> !f
@@ -39,7 +39,7 @@ func.func @gate(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "gat
 // HALVES-LABEL: func.func @one.input(
 // HALVES:         %[[J:.*]] = mg.join
 // HALVES:         return %{{[^,]*}}, %[[J]] : tensor<4x2x8xf32, {{.*}}, tensor<4x2x2x16xf32
-func.func @one(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "a", count = 1}, {tensor = "b", count = 1}]}},
+func.func @one(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tensor = "a"}, {tensor = "b"}]}},
                %bias: !b {mg.param = {tensor = "bias"}}) -> !f attributes {mg.block} {
   %all = mg.einsum %x, %w : (!x, !w) -> !a
   %g, %u = mg.parts %all along "j" : !a -> (!f, !f)

@@ -20,7 +20,7 @@ module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {g = [], r = [], f
 // CHECK-LABEL: func.func @heads(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x2x32xf32
 // CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<32x4x4x8xf32, #mg.layout<h, g, j, d>>
-// CHECK-SAME:    {mg.param = {along = "j", parts = [{count = 2 : i64, file_shape = array<i64: 32, 96>, own = "r", part = "q", tensor = "qkv"}, {count = 1 : i64, file_shape = array<i64: 32, 96>, part = "k", tensor = "qkv"}, {count = 1 : i64, file_shape = array<i64: 32, 96>, part = "v", tensor = "qkv"}]}}) ->
+// CHECK-SAME:    {mg.param = {along = "j", parts = [{count = 2 : i64, file_shape = array<i64: 32, 96>, own = "r", part = "q", tensor = "qkv"}, {file_shape = array<i64: 32, 96>, part = "k", tensor = "qkv"}, {file_shape = array<i64: 32, 96>, part = "v", tensor = "qkv"}]}}) ->
 // CHECK-NEXT:    %[[ALL:.*]] = mg.einsum %[[X]], %[[W]]
 // CHECK-NEXT:    %[[PARTS:.*]]:3 = mg.parts %[[ALL]] along "j" : tensor<16x2x4x4x8xf32, #mg.layout<s, b, g, j, d>>
 // CHECK-NEXT:    return %[[PARTS]]#0, %[[PARTS]]#1, %[[PARTS]]#2
