@@ -25,9 +25,11 @@ Part partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
 }
 
 bool always(const plan::Gemm &, int) { return true; }
-bool hasRows(const plan::Gemm &gemm, int threads) { return threads > 1 && gemm.m >= threads * kRowUnit; }
+bool hasRows(const plan::Gemm &gemm, int threads) {
+  return gemm.k > 0 && threads > 1 && gemm.m >= threads * kRowUnit;
+}
 bool hasColumns(const plan::Gemm &gemm, int threads) {
-  return gemm.n >= threads * kColumnUnit && (threads > 1 || gemm.k > kDepth);
+  return gemm.k > (threads > 1 ? 0 : kDepth) && gemm.n >= threads * kColumnUnit;
 }
 
 void runWhole(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) {
@@ -85,7 +87,7 @@ private:
 
 // One call after another for parts of k, each added to the ones before.
 void runInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
-  const int64_t parts = std::max<int64_t>(1, (gemm.k + kDepth - 1) / kDepth); // without k, C becomes 0
+  const int64_t parts = (gemm.k + kDepth - 1) / kDepth;
   for (int64_t index = 0; index < parts; ++index) {
     const auto [begin, count] = partOf(gemm.k, kDepthUnit, index, parts);
     plan::Gemm part = gemm;
