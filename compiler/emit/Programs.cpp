@@ -180,7 +180,8 @@ private:
     for (auto [inside, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults())) {
       bool accumulates = accumulated_.contains(result);
       leaving[inside] = result;
-      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out, viewOf(result).pitch);
+      emitter.store(inside, accumulates ? rowgen::Access::accumulate : rowgen::Access::out,
+                    viewOf(result).pitch);
       if (!accumulates && cast<RowOpInterface>(inside.getDefiningOp()).onlyAccumulates())
         addFill(result);
     }

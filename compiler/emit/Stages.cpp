@@ -339,7 +339,8 @@ plan::Parameter::Rows rowsOf(RankedTensorType type, MeshAttr mesh, StringAttr al
   return {place, begin * inner, type.getDimSize(place) * inner};
 }
 
-Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along, int64_t instance) {
+Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along,
+                                     int64_t instance) {
   auto list = [&](StringRef name) {
     auto array = view.getAs<DenseI64ArrayAttr>(name);
     return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
@@ -360,8 +361,9 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
 }
 
 // One place of the parameters that the argument of forward joins, or of the one that it is.
-Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, int64_t instance, plan::Parameter::Place where,
-                std::vector<plan::Parameter> &parameters, std::map<std::string, size_t> &known) {
+Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, int64_t instance,
+                plan::Parameter::Place where, std::vector<plan::Parameter> &parameters,
+                std::map<std::string, size_t> &known) {
   auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
   RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
   int64_t begin = 0;

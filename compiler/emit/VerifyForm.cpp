@@ -21,12 +21,14 @@ LogicalResult verifyViews(Operation *op) {
   if (auto parts = dyn_cast<PartsOp>(op))
     for (Value part : parts.getParts())
       for (OpOperand *use : denseUses(part))
-        return use->getOwner()->emitOpError() << "takes operand " << use->getOperandNumber()
-                                              << ", a part in another value's memory; expected a dense copy of it";
+        return use->getOwner()->emitOpError()
+               << "takes operand " << use->getOperandNumber()
+               << ", a part in another value's memory; expected a dense copy of it";
   if (auto join = dyn_cast<JoinOp>(op))
     for (size_t part = 0; part < join.getParts().size(); ++part)
       if (!isMadeInPlace(join, part))
-        return join.emitOpError() << "part " << part << " is not made where it lies in the value; expected the result "
+        return join.emitOpError() << "part " << part
+                                  << " is not made where it lies in the value; expected the result "
                                   << "of a kernel or attention that is joined once, and not returned";
   return success();
 }
@@ -63,7 +65,8 @@ LogicalResult verifyResults(const BlockFunction &block) {
   for (auto [i, result] : llvm::enumerate(block.results)) {
     Value value = function.getBody().front().getTerminator()->getOperand(i);
     if (result.accumulates() && !isOnlyAdded(value))
-      return errorIn(function) << "result " << i << " is added to its place, but is made by no mg.einsum, mg.kernel "
+      return errorIn(function) << "result " << i
+                               << " is added to its place, but is made by no mg.einsum, mg.kernel "
                                << "or sum of mg.tile, or read besides";
     if (result.activation < 0 && !owned.claim(value))
       return errorIn(function) << "result " << i << " is an argument or another result; expected a value "

@@ -35,8 +35,9 @@ static bool makes(OpResult result, rowgen::Pitch pitch) {
     return pitch.elements == 0 ||
            isSamePitch(result, pitch, library.getPitchedResultDims(result.getResultNumber()));
   if (auto kernel = dyn_cast<KernelOp>(op))
-    return makes(cast<OpResult>(kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber())),
-                 pitch);
+    return makes(
+        cast<OpResult>(kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber())),
+        pitch);
   auto row = dyn_cast<RowOpInterface>(op);
   return row && (pitch.elements == 0 || (!row.onlyAccumulates() && rowFits(row, result, pitch)));
 }

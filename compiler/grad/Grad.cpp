@@ -325,8 +325,8 @@ private:
       if (!join || !llvm::any_of(join->getUsers(), isHanded))
         continue;
       OpBuilder builder(forward_.getBody().front().getTerminator());
-      auto parts =
-          PartsOp::create(builder, join.getLoc(), join.getParts().getTypes(), join.getWhole(), join.getAlongAttr());
+      auto parts = PartsOp::create(builder, join.getLoc(), join.getParts().getTypes(), join.getWhole(),
+                                   join.getAlongAttr());
       for (auto [made, part] : llvm::zip(join.getParts(), parts.getParts()))
         made.replaceUsesWithIf(part, [&](OpOperand &use) { return weight.ops.contains(use.getOwner()); });
       taken.insert(parts);

@@ -52,8 +52,8 @@ private:
     int64_t bytes = 4;
     const Pitch &pitch = info.pitch;
     if (pitch.elements < 0 || pitch.dims < 0 || pitch.dims > int64_t(info.dims.size()))
-      return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements, pitch.dims,
-                  info.dims.size());
+      return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements,
+                  pitch.dims, info.dims.size());
     for (size_t place = info.dims.size(); place-- > 0;) {
       Dim dim = info.dims[place];
       if (size_t(dim.id) >= graph_.dims().size())

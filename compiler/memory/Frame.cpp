@@ -132,8 +132,9 @@ FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
                                << ", expected " << buffers.size() << ": run mg-memory first";
     for (auto [buffer, offset] : llvm::zip(buffers, recorded.asArrayRef())) {
       if ((buffer < 0) != (offset == -1))
-        return op->emitOpError() << kFrameAttr << " is " << recorded
-                                 << "; expected -1 for what is returned, joined or in place, and for nothing else";
+        return op->emitOpError()
+               << kFrameAttr << " is " << recorded
+               << "; expected -1 for what is returned, joined or in place, and for nothing else";
       if (buffer >= 0)
         offsets[buffer] = offset;
     }

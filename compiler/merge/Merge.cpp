@@ -63,9 +63,8 @@ void findShared(Set &set) {
   set.end = agree([](const Dims &dims, int64_t n) {
     return n < int64_t(dims.size()) ? &dims[dims.size() - 1 - n] : nullptr;
   });
-  set.begin = agree([&](const Dims &dims, int64_t n) {
-    return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr;
-  });
+  set.begin = agree(
+      [&](const Dims &dims, int64_t n) { return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr; });
 }
 
 class BlockMerger {
@@ -154,7 +153,8 @@ private:
     for (const Product &each : larger.products) {
       if (int64_t(each.kept.size()) > larger.begin + larger.end + 1 || isSplit(each, larger))
         return false;
-      if (auto own = larger.own(each); own && owned.try_emplace(own->name, own->size).first->second != own->size)
+      if (auto own = larger.own(each);
+          own && owned.try_emplace(own->name, own->size).first->second != own->size)
         return false;
     }
     set = std::move(larger);
@@ -191,7 +191,8 @@ private:
     result.truncate(result.size() - first.kept.size());
     result.append(kept);
     builder_.setInsertionPoint(first.op());
-    Value whole = EinsumOp::create(builder_, first.op().getLoc(), typeOf(result), first.op().getLhs(), parameter);
+    Value whole =
+        EinsumOp::create(builder_, first.op().getLoc(), typeOf(result), first.op().getLhs(), parameter);
     SmallVector<Type> types;
     for (const Product &product : set.products)
       types.push_back(product.op().getType());

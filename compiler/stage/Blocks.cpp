@@ -76,7 +76,8 @@ Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
   Attribute attr = function.getArgAttr(argument, kParamAttr);
   if (!attr)
     return Status::ok();
-  return verifyParameter(attr, function.getArgumentTypes()[argument]).at(fmt::format("argument {}", argument));
+  return verifyParameter(attr, function.getArgumentTypes()[argument])
+      .at(fmt::format("argument {}", argument));
 }
 
 std::vector<Instance> Blocks::instancesOf(Region &body) const {

@@ -37,7 +37,8 @@ LogicalResult verifyViews(func::FuncOp block, std::map<std::string, std::string>
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
     auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
     for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
-      if (auto known = parameterOf.try_emplace(nameOf(view), nameOf(param)).first; known->second != nameOf(param))
+      if (auto known = parameterOf.try_emplace(nameOf(view), nameOf(param)).first;
+          known->second != nameOf(param))
         return errorIn(block) << "argument " << i << ": " << nameOf(view) << " is part of the parameter "
                               << nameOf(param) << " here, of " << known->second << " elsewhere";
   }

@@ -51,10 +51,12 @@ static Status verifyOwn(DictionaryAttr part, LayoutAttr layout) {
   auto count = part.getAs<IntegerAttr>("count");
   bool isWhole = own ? layout.indexOf(own) < 0 && count && count.getInt() >= 1
                      : !part.contains("own") && !part.contains("count");
-  return isWhole ? Status::ok()
-                 : errorf("{}: part {} has a dimension of its own that is none; expected a new name `own` and its "
-                          "size `count`, or neither",
-                          kParamAttr.str(), nameOfView(part));
+  return isWhole
+             ? Status::ok()
+             : errorf(
+                   "{}: part {} has a dimension of its own that is none; expected a new name `own` and its "
+                   "size `count`, or neither",
+                   kParamAttr.str(), nameOfView(part));
 }
 
 static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, ArrayRef<int64_t> shape) {

@@ -284,9 +284,10 @@ void verifyContents(Checks &checks, const Place &place, Contents contents) {
       names += (names.empty() ? "" : " + ") + part.owner;
       filled = checkedAdd(filled, part.end - part.begin);
     }
-    checks.violations.expect(filled == Checked(matrix.extent), place,
-                             "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
-                             filled.value_or(-1), matrix.extent, names);
+    checks.violations.expect(
+        filled == Checked(matrix.extent), place,
+        "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
+        filled.value_or(-1), matrix.extent, names);
     contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
     verifyDisjoint(checks, place, std::move(matrix.parts));
   }

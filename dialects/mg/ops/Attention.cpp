@@ -107,7 +107,9 @@ LibraryCall AttentionGradOp::getCall() {
   return callOf(*this, attention);
 }
 static constexpr int64_t kGroupDims = 3; // positions, sequences and groups may lie apart
-static int64_t pitchedDims(unsigned number) { return number < 3 ? kGroupDims : 0; } // of q, k, v, or dq, dk, dv
+static int64_t pitchedDims(unsigned number) {
+  return number < 3 ? kGroupDims : 0;
+} // of q, k, v, or dq, dk, dv
 int64_t AttentionOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }
 int64_t AttentionOp::getPitchedResultDims(unsigned) { return 0; }
 int64_t AttentionGradOp::getPitchedOperandDims(unsigned operand) { return pitchedDims(operand); }

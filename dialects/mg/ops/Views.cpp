@@ -1,6 +1,6 @@
 // Parts of values: verifiers, rules, gradients, and where they lie.
-#include "dialects/mg/View.h"
 #include "dialects/mg/Gradient.h"
+#include "dialects/mg/View.h"
 
 using namespace mlir;
 using namespace mgc;

@@ -44,7 +44,8 @@ TEST(Indexing, GatherRowsWithOffset) {
 TEST(Indexing, OperandsWithRowsApart) {
   const int64_t s = 5, g = 3, r = 2, d = 20, j = r + 2, pitch = j * d;
   auto base = [&](RowGraph &graph, std::vector<Dim> &dims) {
-    Dim S = graph.addDim(DimKind::row, s), G = graph.addDim(DimKind::row, g), R = graph.addDim(DimKind::row, r);
+    Dim S = graph.addDim(DimKind::row, s), G = graph.addDim(DimKind::row, g),
+        R = graph.addDim(DimKind::row, r);
     dims = {S, G, R, graph.addDim(DimKind::column, d)};
     return graph.load(graph.addOperand(Element::f32, Access::in, dims, {2, pitch}));
   };
@@ -53,13 +54,16 @@ TEST(Indexing, OperandsWithRowsApart) {
   Node x = base(each, dims);
   each.store(each.addOperand(Element::f32, Access::out, dims, {2, pitch}), scale(each, x, 2));
   x = base(rows, dims);
-  rows.store(rows.addOperand(Element::f32, Access::out, dims, {2, pitch}), sub(rows, x, rows.reduce(Reduction::max, x)));
+  rows.store(rows.addOperand(Element::f32, Access::out, dims, {2, pitch}),
+             sub(rows, x, rows.reduce(Reduction::max, x)));
   sums.addDim(DimKind::row, s);
-  dims = {Dim{0}, sums.addDim(DimKind::column, g), sums.addDim(DimKind::column, r), sums.addDim(DimKind::column, d)};
+  dims = {Dim{0}, sums.addDim(DimKind::column, g), sums.addDim(DimKind::column, r),
+          sums.addDim(DimKind::column, d)};
   x = sums.load(sums.addOperand(Element::f32, Access::in, dims, {2, pitch}));
   sums.storeSumOverRows(sums.addOperand(Element::f32, Access::out, {dims[1], dims[2], dims[3]}), x);
 
-  Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7), sum(g * r * d);
+  Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7),
+      sum(g * r * d);
   Library library({{"each", each}, {"rows", rows}, {"sums", sums}});
   library.run(0, {&in, &doubled});
   library.run(1, {&in, &less});
