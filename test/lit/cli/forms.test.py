@@ -54,6 +54,18 @@ edit("unused", "grad", r"(func.func @layer.backward.*?mg.index = )3 ", r"\g<1>2 
 edit("gradient", "grad", r'mg.param = (\{[^}]*"transformer.wpe.weight"[^}]*\}), mg.result = "grad"', r'mg.param = \1, mg.result = "split"')
 edit("type", "grad", r'tensor<16x1x128xf32, #mg.layout<s, b, f>> (\{mg.arg = "saved", mg.index = )0 ', r"tensor<16x1x128xf32, #mg.layout<s, b, f>> \g<1>1 ")
 
+# Joined parameters: the weights of queries, keys and values.
+edit("joined-size", "merge", r"(parts = \[\{)count = 1 : i64, ", r"\1")
+edit("joined-name", "merge", r'own = "r"', 'own = "d"')
+edit("joined-twice", "merge", r'(parts = \[.*?)part = "k"', r'\1part = "v"')
+edit("joined-decay", "merge", r"(parts = \[.*?file_shape.*?file_shape = array<i64: )32, 96>", r"\g<1>96>")
+edit("joined-alone", "merge", r'along = "j", parts = ', "parts = ")
+
+# A part that is read as if its rows lay together; two parts of a joined value that one op makes.
+edit("dense-use", "fuse", r"(%\w+):3 = mg.parts [^\n]*",
+     r"\g<0>\n%99 = mg.demote \1#1 over [] : tensor<16x1x2x8xf32, #mg.layout<s, b, g, d>> -> tensor<16x1x2x8xf32, #mg.layout<s, b, g, d>>")
+edit("joined-value", "fuse", r"mg.join (%\w+), (%\w+), %\w+", r"mg.join \1, \2, \2")
+
 edit("data", "import", 'mg.data = "labels"', 'mg.data = "segment_ids"')
 edit("parameter", "import", r"(func.func @embed.*?)%1 = mg.embed %arg1, %arg3[^\n]*\n(.*?)mg.add %0, %1", r"\1\2mg.add %0, %0")
 edit("split", "import", RESHARD, r"\1%99 = mg.reshard %arg0 : tensor<16x1x32xf32, #mg.layout<s, b, h>> -> tensor<16x1x32xf32, #mg.layout<s [tp], b, h>>\n")

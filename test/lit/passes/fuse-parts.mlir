@@ -4,6 +4,9 @@
 !a = tensor<4x2x2x16xf32, #mg.layout<s, b, j, f>>
 !f = tensor<4x2x16xf32, #mg.layout<s, b, f>>
 !w = tensor<2x16x8xf32, #mg.layout<j, f, h>>
+!dj = tensor<4x2x4x2xf32, #mg.layout<s, b, d, j>>
+!d = tensor<4x2x4xf32, #mg.layout<s, b, d>>
+!p = tensor<4x2xi32, #mg.layout<s, b>>
 !v = tensor<16x8xf32, #mg.layout<f, h>>
 
 module attributes {mg.mesh = #mg.mesh<>} {
@@ -27,6 +30,20 @@ func.func @parts.forward(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tens
   %m = mg.mul %g, %u : (!f, !f) -> !f
   %y = mg.einsum %g, %v : (!f, !v) -> !x
   return %m, %y, %u : !f, !x, !f
+}
+
+// Rope's halves lie together: a part whose single elements lie apart is copied for it. So is one that a tile's product reads.
+// CHECK-LABEL: func.func @rope.forward(
+// CHECK:         %[[P:.*]]:2 = mg.parts
+// CHECK:         mg.accumulate %[[P]]#0
+// CHECK:         mg.rope %
+// CHECK-NOT:     %[[P]]#0
+// CHECK:         return
+func.func @rope.forward(%x: !dj, %p: !p {mg.data = "positions"}) -> !d attributes {mg.block = "rope", mg.pass = "forward"} {
+  %a, %b = mg.parts %x along "j" : !dj -> (!d, !d)
+  %y = mg.rope %a, %p {frequencies = array<f32: 1.0, 0.5>} : (!d, !p) -> !d
+  %z = mg.add %y, %b : (!d, !d) -> !d
+  return %z : !d
 }
 
 // What a kernel makes is made where it lies in the joined value; an argument, and what is joined twice, is copied there.

@@ -88,6 +88,25 @@ func.func @views.forward(%x: !j, %y: !x, %w: !w {mg.param = {tensor = "w"}}) -> 
   return %3, %4 : !y, !x
 }
 
+// A joined value is not reduced in place: its parts are read after that.
+// CHECK-LABEL: func.func @joined.forward(
+// CHECK:         mg.all_reduce %{{.*}} over ["tp"] {mg.frame = array<i64: {{[0-9]+}}>} :
+func.func @joined.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}) -> (!y, !x) attributes {mg.block = "joined", mg.pass = "forward"} {
+  %0:2 = mg.kernel {
+    %k = mg.silu %x : (!x) -> !x
+    %l = mg.scale %x {factor = 2.0} : (!x) -> !x
+    mg.yield %k, %l : !x, !x
+  } : !x, !x
+  %all = mg.join %0#0, %0#1 along "j" : (!x, !x) -> !j
+  %1 = mg.all_reduce %all over ["tp"] : !j -> !j
+  %2 = mg.einsum %1, %w : (!j, !w) -> !y
+  %3 = mg.kernel {
+    %k = mg.silu %0#0 : (!x) -> !x
+    mg.yield %k : !x
+  } : !x
+  return %2, %3 : !y, !x
+}
+
 // A bucket of gradients is reduced where it lies.
 // CHECK-LABEL: func.func @reduce.0(
 // CHECK-SAME:    mg.frame = 0 : i64

@@ -13,6 +13,10 @@
 !wq = tensor<32x4x2x8xf32, #mg.layout<h, g, r, d>>
 !wk = tensor<32x4x8xf32, #mg.layout<h, g, d>>
 !wf = tensor<64x32xf32, #mg.layout<f, h>>
+!wj = tensor<32x7xf32, #mg.layout<h, j>>
+!j = tensor<16x2x7xf32, #mg.layout<s, b, j>>
+!h = tensor<32xf32, #mg.layout<h>>
+!sb = tensor<16x2xf32, #mg.layout<s, b>>
 !wv = tensor<100x32xf32, #mg.layout<v, h>>
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {g = [], r = [], f = ["tp"]}} {
@@ -58,6 +62,19 @@ func.func @gate(%x: !x, %gate: !wf {mg.param = {tensor = "gate"}}, %up: !wf {mg.
   %m = mg.mul %g, %u : (!f, !f) -> !f
   %y = mg.einsum %m, %down : (!f, !wf) -> !x
   return %y : !x
+}
+
+// A product that keeps nothing of its parameter stays; a model that has a dimension j gets another one.
+// CHECK-LABEL: func.func @names(
+// CHECK:         mg.einsum {{.*}} #mg.layout<h, j1, j>>
+// CHECK-NEXT:    mg.parts %{{.*}} along "j1"
+// CHECK:         mg.einsum {{.*}} -> tensor<16x2xf32
+func.func @names(%x: !x, %a: !wj {mg.param = {tensor = "a"}}, %b: !wj {mg.param = {tensor = "b"}}, %c: !h {mg.param = {tensor = "c"}})
+    -> (!j, !j, !sb) attributes {mg.block} {
+  %y = mg.einsum %x, %a : (!x, !wj) -> !j
+  %z = mg.einsum %x, %b : (!x, !wj) -> !j
+  %s = mg.einsum %x, %c : (!x, !h) -> !sb
+  return %y, %z, %s : !j, !j, !sb
 }
 
 // A parameter used in two places, or twice in one, has a place of its own; what shares no dimension but h, and is split,
