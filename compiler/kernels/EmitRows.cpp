@@ -26,6 +26,7 @@ static constexpr int kUnroll = 2;              // independent accumulators per r
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
 static constexpr double kDearFlops = 10;       // more than a store and a load cost
 static constexpr int64_t kFetchedBytes = 8192; // of a row of one operand, at most, when the next is fetched
+static constexpr size_t kMostFetched = 2;      // operands; more keep the memory busy as it is
 
 KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
     : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()),
@@ -192,6 +193,8 @@ void KernelEmitter::findNextPlaces(Value row) {
     if (isLoad && layout_.changesWithRow(node.operand, node.at))
       nextPlaces_.push_back({{id}, rowPlace(node.operand, node.at)});
   }
+  if (nextPlaces_.size() > kMostFetched)
+    nextPlaces_.clear();
 }
 
 void KernelEmitter::fetchNextRow(const Lanes &lanes) {

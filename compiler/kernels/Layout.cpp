@@ -66,13 +66,19 @@ size_t Layout::countStreams() const {
   return count;
 }
 
-// One stream: wide blocks, whose sums fill the registers, so that the results are seldom read and written. Several:
-// few rows at once, since the hardware follows few streams; the results stay in the cache. One row would be faster
-// still, but sums of thousands of rows one by one lose digits.
+// As many columns as the registers hold sums of: 16 of 8 floats. The results are read and written once per rowChunk_
+// rows, and as many rows are read at once, by each operand: the hardware follows few such streams. Beside stores
+// registers are scarce and streams many; one row would be faster still there, but sums of thousands of rows one by one
+// lose digits.
 void Layout::chooseColumnBlocks() {
-  bool isAlone = countStreams() <= 1;
-  rowChunk_ = isAlone ? 16 : 2;
-  blockSize_ = std::min<int64_t>(isAlone ? 64 : 16, innerSize());
+  using EffectKind = RowGraph::EffectKind;
+  auto count = [&](EffectKind kind) {
+    return std::count_if(graph_.effects().begin(), graph_.effects().end(),
+                         [&](const RowGraph::Effect &effect) { return effect.kind == kind; });
+  };
+  bool stores = count(EffectKind::store) > 0;
+  rowChunk_ = stores ? 2 : countStreams() == 1 ? 16 : 4;
+  blockSize_ = std::min<int64_t>(stores ? 16 : count(EffectKind::sumOverRows) > 1 ? 32 : 64, innerSize());
 }
 
 void Layout::markUsed(Node node) {
