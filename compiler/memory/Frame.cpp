@@ -19,6 +19,20 @@ bool isReturned(Value value) {
   });
 }
 
+// Whether the kernel may make the value (yielded inside) where the captured one lies: a row kernel loads what it needs of a
+// row before it stores it, and may be in place (compiler/kernels/RowGraph.h). Other places of a row are read by kernels that
+// work row by row only.
+bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
+  std::optional<RowSpace> space = kernel.getSpace();
+  auto maker = dyn_cast_or_null<RowOpInterface>(made.getDefiningOp());
+  if (!space || !maker || maker.onlyAccumulates() || made.getType() != captured.getType() ||
+      tensorOf(made).getRank() != int64_t(space->rows.size() + space->columns.size()))
+    return false;
+  return space->kind == RowSpace::Kind::rows ||
+         llvm::none_of(kernel.getBody().front().getOps<RowOpInterface>(),
+                       [&](RowOpInterface row) { return row.getLookupTable() == captured; });
+}
+
 class FrameBuilder {
 public:
   explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) { number(body_); }
@@ -84,12 +98,16 @@ private:
       return -1;
     if (auto join = dyn_cast<JoinOp>(op))
       return addJoined(join);
+    if (auto kernel = dyn_cast<KernelOp>(op))
+      if (std::optional<int64_t> buffer = takeOver(kernel, cast<OpResult>(result)))
+        return *buffer;
     return add(bytesOf(result.getType()), begin_.lookup(&op), lastUse(result), result);
   }
 
   std::vector<int64_t> placesOf(Operation &op) {
     std::vector<int64_t> places;
     int64_t here = begin_.lookup(&op);
+    takenOver_.clear();
     for (Value result : op.getResults())
       places.push_back(placeOf(op, result));
     if (int64_t bytes = workspaceBytes(&op))
@@ -107,6 +125,26 @@ private:
     return -1;
   }
 
+  // The buffer of a captured value that nobody reads later, which then is the result's.
+  std::optional<int64_t> takeOver(KernelOp kernel, OpResult result) {
+    mlir::Block &body = kernel.getBody().front();
+    Value made = body.getTerminator()->getOperand(result.getResultNumber());
+    int64_t here = begin_.lookup(kernel);
+    for (Operation &op : body.without_terminator())
+      for (Value captured : op.getOperands()) {
+        auto known = bufferOf_.find(captured);
+        if (known == bufferOf_.end() || frame_.buffers[known->second].end != here + 1 ||
+            llvm::any_of(captured.getUsers(), isView) || !mayOverwrite(kernel, made, captured) ||
+            !takenOver_.insert(known->second).second)
+          continue;
+        int64_t buffer = known->second;
+        frame_.buffers[buffer].end = lastUse(result) + 1;
+        bufferOf_[result] = buffer;
+        return buffer;
+      }
+    return std::nullopt;
+  }
+
   int64_t add(int64_t bytes, int64_t first, int64_t last, Value value) {
     int64_t buffer = int64_t(frame_.buffers.size());
     frame_.buffers.push_back({bytes, first, last + 1});
@@ -119,12 +157,13 @@ private:
   int64_t next_ = 0;
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
   llvm::DenseMap<Value, int64_t> bufferOf_;
+  llvm::DenseSet<int64_t> takenOver_; // by results of the op that is being placed
   Frame frame_;
 };
 
 // Offsets of the frame's buffers as mg.frame has them; an error when it does not fit the frame.
 FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
-  std::vector<int64_t> offsets(frame.buffers.size());
+  std::vector<int64_t> offsets(frame.buffers.size(), -1);
   for (const auto &[op, buffers] : frame.places) {
     auto recorded = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr);
     if (!recorded || recorded.size() != int64_t(buffers.size()))
@@ -135,6 +174,9 @@ FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
         return op->emitOpError()
                << kFrameAttr << " is " << recorded
                << "; expected -1 for what is returned, joined or in place, and for nothing else";
+      if (buffer >= 0 && offsets[buffer] >= 0 && offsets[buffer] != offset)
+        return op->emitOpError() << kFrameAttr << " is " << recorded << "; expected the place "
+                                 << offsets[buffer] << " of the value that a result takes over";
       if (buffer >= 0)
         offsets[buffer] = offset;
     }

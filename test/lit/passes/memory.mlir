@@ -107,6 +107,31 @@ func.func @joined.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}) -> (!y, !x
   return %2, %3 : !y, !x
 }
 
+// A kernel's result takes over the memory of a value of its type that dies there, one result each; not of one that is
+// read later, nor where rows of it are looked up.
+// CHECK-LABEL: func.func @take_over.forward(
+// CHECK-SAME:    mg.frame = 1024 : i64
+// CHECK:         mg.all_gather {{.*}} mg.frame = array<i64: [[A:[0-9]+]]>
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: [[A]], [[B:[0-9]+]]>}
+// CHECK:         mg.kernel
+// CHECK:         {mg.frame = array<i64: [[A]]>}
+// CHECK:         return
+func.func @take_over.forward(%x: !x) -> !x attributes {mg.block = "take_over", mg.pass = "forward"} {
+  %0 = mg.all_gather %x over [] {dim = 0} : !x -> !x
+  %1:2 = mg.kernel {
+    %a = mg.silu %0 : (!x) -> !x
+    %b = mg.scale %0 {factor = 2.0} : (!x) -> !x
+    mg.yield %a, %b : !x, !x
+  } : !x, !x
+  %2 = mg.kernel {
+    %a = mg.add %1#0, %1#1 : (!x, !x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %3 = mg.all_gather %2 over [] {dim = 0} : !x -> !x
+  return %3 : !x
+}
+
 // A bucket of gradients is reduced where it lies.
 // CHECK-LABEL: func.func @reduce.0(
 // CHECK-SAME:    mg.frame = 0 : i64
