@@ -107,25 +107,26 @@ func.func @joined.forward(%x: !x, %w: !w {mg.param = {tensor = "w"}}) -> (!y, !x
   return %2, %3 : !y, !x
 }
 
-// A kernel's result takes over the memory of a value of its type that dies there, one result each; not of one that is
-// read later, nor where rows of it are looked up.
+// A kernel's result takes over the memory of a value of its type that dies there, one result each, be it one that nobody
+// reads; the others, and what dies later, have places of their own.
 // CHECK-LABEL: func.func @take_over.forward(
-// CHECK-SAME:    mg.frame = 1024 : i64
+// CHECK-SAME:    mg.frame = 1536 : i64
 // CHECK:         mg.all_gather {{.*}} mg.frame = array<i64: [[A:[0-9]+]]>
 // CHECK:         mg.kernel
-// CHECK:         {mg.frame = array<i64: [[A]], [[B:[0-9]+]]>}
+// CHECK:         {mg.frame = array<i64: [[A]], [[B:[0-9]+]], {{[0-9]+}}>}
 // CHECK:         mg.kernel
-// CHECK:         {mg.frame = array<i64: [[A]]>}
+// CHECK:         {mg.frame = array<i64: [[B]]>}
 // CHECK:         return
 func.func @take_over.forward(%x: !x) -> !x attributes {mg.block = "take_over", mg.pass = "forward"} {
   %0 = mg.all_gather %x over [] {dim = 0} : !x -> !x
-  %1:2 = mg.kernel {
+  %1:3 = mg.kernel {
     %a = mg.silu %0 : (!x) -> !x
     %b = mg.scale %0 {factor = 2.0} : (!x) -> !x
-    mg.yield %a, %b : !x, !x
-  } : !x, !x
+    %c = mg.scale %0 {factor = 3.0} : (!x) -> !x
+    mg.yield %a, %b, %c : !x, !x, !x
+  } : !x, !x, !x
   %2 = mg.kernel {
-    %a = mg.add %1#0, %1#1 : (!x, !x) -> !x
+    %a = mg.add %1#1, %1#2 : (!x, !x) -> !x
     mg.yield %a : !x
   } : !x
   %3 = mg.all_gather %2 over [] {dim = 0} : !x -> !x
