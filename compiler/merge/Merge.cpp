@@ -3,6 +3,8 @@
 // before:  %q = mg.einsum %x, %wq   %k = mg.einsum %x, %wk   %v = mg.einsum %x, %wv
 // after:   %qkv = mg.einsum %x, %w  %q, %k, %v = mg.parts %qkv along "j"
 //
+// Where each has a bias, these are one too, added to the whole: parts have short rows, wholes have long ones.
+//
 // Logical blocks in, logical blocks out. The joined parameter's dimension j stands before the longest end of dimensions
 // that all have, so that each part's rows are as long as can be; what stands before j must be the same too.
 #include "compiler/Passes.h"
@@ -28,11 +30,13 @@ using Dims = RowSpace::Dims;
 // A product of a value and a parameter, in the parts that its dimensions have.
 struct Product {
   Operation *einsum;
-  Dims kept;        // of the parameter, in the result
-  Dims summed;      // of the parameter
-  bool summedFirst; // as the parameter has them
+  Dims kept;          // of the parameter, in the result
+  Dims summed;        // of the parameter
+  bool summedFirst;   // as the parameter has them
+  Operation *biasAdd; // that alone reads the result, or null
   EinsumOp op() const { return cast<EinsumOp>(einsum); }
   BlockArgument parameter() const { return cast<BlockArgument>(op().getRhs()); }
+  BlockArgument bias() const { return cast<BlockArgument>(cast<AddOp>(biasAdd).getRhs()); }
 };
 
 // Products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
@@ -125,14 +129,23 @@ private:
     auto parameter = op && op.getLhs() == value ? dyn_cast<BlockArgument>(op.getRhs()) : BlockArgument();
     if (!parameter || !parameter.hasOneUse() || !isAlone(parameter))
       return std::nullopt;
-    Product product{op, {}, {}, false};
+    Product product{op, {}, {}, false, nullptr};
     for (const RowSpace::NamedDim &dim : rowDims(parameter))
       (layoutOf(op.getResult()).indexOf(dim.name) >= 0 ? product.kept : product.summed).push_back(dim);
     if (product.kept.empty())
       return std::nullopt;
     product.summedFirst = layoutOf(op.getResult()).indexOf(rowDims(parameter).front().name) < 0;
+    product.biasAdd = biasAddOf(product);
     bool endsResult = layoutOf(op.getResult()).getNames().back() == product.kept.back().name;
     return endsResult ? std::optional(product) : std::nullopt;
+  }
+
+  Operation *biasAddOf(const Product &product) {
+    Value result = product.op().getResult();
+    auto add = result.hasOneUse() ? dyn_cast<AddOp>(*result.user_begin()) : AddOp();
+    auto bias = add && add.getLhs() == result ? dyn_cast<BlockArgument>(add.getRhs()) : BlockArgument();
+    bool fits = bias && bias.hasOneUse() && isAlone(bias) && rowDims(bias) == product.kept;
+    return fits ? add.getOperation() : nullptr;
   }
 
   // One parameter of the checkpoint, used here only.
@@ -144,7 +157,7 @@ private:
   bool tryToAdd(Set &set, const Product &product) {
     const Product &first = set.products.front();
     if (product.summed != first.summed || product.summedFirst != first.summedFirst ||
-        decays(paramOf(product)) != decays(paramOf(first)))
+        decays(paramOf(product.parameter())) != decays(paramOf(first.parameter())))
       return false;
     Set larger = set;
     larger.products.push_back(product);
@@ -161,8 +174,8 @@ private:
     return true;
   }
 
-  DictionaryAttr paramOf(const Product &product) {
-    return block_.getArgAttrOfType<DictionaryAttr>(product.parameter().getArgNumber(), kParamAttr);
+  DictionaryAttr paramOf(BlockArgument parameter) {
+    return block_.getArgAttrOfType<DictionaryAttr>(parameter.getArgNumber(), kParamAttr);
   }
 
   // Whether an axis splits the dimension that would be positions of j.
@@ -181,31 +194,53 @@ private:
     return RankedTensorType::get(shape, builder_.getF32Type(), LayoutAttr::get(builder_.getContext(), names));
   }
 
+  // Whether all have a bias, of which one says what holds for all.
+  bool haveBiases(const Set &set) {
+    const Product &first = set.products.front();
+    return llvm::all_of(set.products, [&](const Product &product) {
+      return product.biasAdd && first.biasAdd &&
+             decays(paramOf(product.bias())) == decays(paramOf(first.bias()));
+    });
+  }
+
   void merge(const Set &set) {
     const Product &first = set.products.front();
+    bool areBiased = haveBiases(set);
     Dims kept(ArrayRef(first.kept).take_front(set.begin));
     kept.push_back({along_, positionsOf(set)});
     kept.append(first.kept.end() - set.end, first.kept.end());
-    Value parameter = joinParameters(set, kept);
+    Dims dims = first.summedFirst ? first.summed : kept;
+    dims.append(first.summedFirst ? kept : first.summed);
     Dims result = rowDims(first.op().getResult());
     result.truncate(result.size() - first.kept.size());
     result.append(kept);
+    Location loc = first.op().getLoc();
     builder_.setInsertionPoint(first.op());
-    Value whole =
-        EinsumOp::create(builder_, first.op().getLoc(), typeOf(result), first.op().getLhs(), parameter);
+    Value whole = EinsumOp::create(builder_, loc, typeOf(result), first.op().getLhs(),
+                                   joinParameters(set, &Product::parameter, dims));
+    if (areBiased)
+      whole = AddOp::create(builder_, loc, whole.getType(), whole, joinParameters(set, &Product::bias, kept));
+    replaceByParts(set, whole, areBiased);
+  }
+
+  void replaceByParts(const Set &set, Value whole, bool areBiased) {
     SmallVector<Type> types;
     for (const Product &product : set.products)
       types.push_back(product.op().getType());
-    auto parts = PartsOp::create(builder_, first.op().getLoc(), types, whole, along_);
-    SmallVector<unsigned> replaced;
+    auto parts = PartsOp::create(builder_, whole.getLoc(), types, whole, along_);
     for (auto [product, part] : llvm::zip(set.products, parts.getParts())) {
-      replaced.push_back(product.parameter().getArgNumber());
-      product.op().getResult().replaceAllUsesWith(part);
+      SmallVector<BlockArgument, 2> unused = {product.parameter()};
+      if (areBiased) {
+        unused.push_back(product.bias());
+        product.biasAdd->getResult(0).replaceAllUsesWith(part);
+        product.biasAdd->erase();
+      } else {
+        product.op().getResult().replaceAllUsesWith(part);
+      }
       product.op().erase();
+      for (BlockArgument argument : unused)
+        (void)block_.eraseArgument(argument.getArgNumber());
     }
-    llvm::sort(replaced);
-    for (unsigned argument : llvm::reverse(replaced))
-      (void)block_.eraseArgument(argument);
   }
 
   int64_t positionsOf(const Set &set) {
@@ -219,14 +254,11 @@ private:
     return own ? own->size : 1;
   }
 
-  // A new argument behind the first of them.
-  Value joinParameters(const Set &set, const Dims &kept) {
-    const Product &first = set.products.front();
-    Dims dims = first.summedFirst ? first.summed : kept;
-    dims.append(first.summedFirst ? kept : first.summed);
+  // A new argument behind the first of those that it joins.
+  Value joinParameters(const Set &set, BlockArgument (Product::*argumentOf)() const, const Dims &dims) {
     SmallVector<Attribute> parts;
     for (const Product &product : set.products) {
-      NamedAttrList part(paramOf(product));
+      NamedAttrList part(paramOf((product.*argumentOf)()));
       if (auto own = set.own(product)) {
         part.set("own", own->name);
         part.set("count", builder_.getI64IntegerAttr(own->size));
@@ -235,10 +267,11 @@ private:
     }
     auto param = builder_.getDictionaryAttr({builder_.getNamedAttr("along", along_),
                                              builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
-    unsigned place = first.parameter().getArgNumber() + 1;
+    BlockArgument first = (set.products.front().*argumentOf)();
+    unsigned place = first.getArgNumber() + 1;
     (void)block_.insertArgument(place, typeOf(dims),
                                 builder_.getDictionaryAttr(builder_.getNamedAttr(kParamAttr, param)),
-                                first.op().getLoc());
+                                first.getLoc());
     return block_.getArgument(place);
   }
 

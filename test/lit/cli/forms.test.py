@@ -50,7 +50,7 @@ edit("sharded", "local", RESHARD, r"\1%99 = mg.reshard %arg0 : tensor<8x1x32xf32
 
 edit("axis", "shard", RESHARD, r"\1%99 = mg.reshard %arg0 : tensor<16x1x32xf32, #mg.layout<s [tp], b, h>> -> tensor<16x1x32xf32, #mg.layout<s [ep], b, h>>\n")
 
-edit("unused", "grad", r"(func.func @layer.backward.*?mg.index = )3 ", r"\g<1>2 ")
+edit("unused", "grad", r"(func.func @layer.backward.*?mg.index = )5 ", r"\g<1>1 ")
 edit("gradient", "grad", r'mg.param = (\{[^}]*"transformer.wpe.weight"[^}]*\}), mg.result = "grad"', r'mg.param = \1, mg.result = "split"')
 edit("type", "grad", r'tensor<16x1x128xf32, #mg.layout<s, b, f>> (\{mg.arg = "saved", mg.index = )0 ', r"tensor<16x1x128xf32, #mg.layout<s, b, f>> \g<1>1 ")
 

@@ -18,6 +18,8 @@
 !h = tensor<32xf32, #mg.layout<h>>
 !sb = tensor<16x2xf32, #mg.layout<s, b>>
 !wv = tensor<100x32xf32, #mg.layout<v, h>>
+!b = tensor<4x8xf32, #mg.layout<g, d>>
+!bd = tensor<8xf32, #mg.layout<d>>
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {g = [], r = [], f = ["tp"]}} {
 
@@ -62,6 +64,65 @@ func.func @gate(%x: !x, %gate: !wf {mg.param = {tensor = "gate"}}, %up: !wf {mg.
   %m = mg.mul %g, %u : (!f, !f) -> !f
   %y = mg.einsum %m, %down : (!f, !wf) -> !x
   return %y : !x
+}
+
+// Their biases are one parameter too, added before the parts are taken: the rows of the sum are whole.
+// CHECK-LABEL: func.func @biases(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x2x32xf32
+// CHECK-SAME:    %[[W:[a-z0-9]+]]: tensor<32x2x4x8xf32, #mg.layout<h, j, g, d>>
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<2x4x8xf32, #mg.layout<j, g, d>>
+// CHECK-SAME:    {mg.param = {along = "j", parts = [{part = "k", tensor = "bias"}, {part = "v", tensor = "bias"}]}}) ->
+// CHECK-NEXT:    %[[ALL:.*]] = mg.einsum %[[X]], %[[W]]
+// CHECK-NEXT:    %[[SUM:.*]] = mg.add %[[ALL]], %[[B]]
+// CHECK-NEXT:    %[[PARTS:.*]]:2 = mg.parts %[[SUM]] along "j"
+// CHECK-NEXT:    return %[[PARTS]]#0, %[[PARTS]]#1
+func.func @biases(%x: !x, %wk: !wk {mg.param = {tensor = "k0"}}, %wv: !wk {mg.param = {tensor = "v0"}},
+                  %bk: !b {mg.param = {tensor = "bias", part = "k"}}, %bv: !b {mg.param = {tensor = "bias", part = "v"}})
+    -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  %vb = mg.add %v, %bv : (!k, !b) -> !k
+  return %kb, %vb : !k, !k
+}
+
+// Biases stay with the parts where one part has none, where a part is read beside it, and where one is broadcast.
+// CHECK-LABEL: func.func @some_biases(
+// CHECK:         mg.parts
+// CHECK-NEXT:    mg.add
+// CHECK-NEXT:    return
+func.func @some_biases(%x: !x, %wk: !wk {mg.param = {tensor = "k1"}}, %wv: !wk {mg.param = {tensor = "v1"}},
+                       %bk: !b {mg.param = {tensor = "b1"}}) -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  return %kb, %v : !k, !k
+}
+// CHECK-LABEL: func.func @read_beside(
+// CHECK:         mg.parts
+// CHECK-NEXT:    mg.add
+// CHECK-NEXT:    mg.add
+func.func @read_beside(%x: !x, %wk: !wk {mg.param = {tensor = "k2"}}, %wv: !wk {mg.param = {tensor = "v2"}},
+                       %bk: !b {mg.param = {tensor = "b2"}}, %bv: !b {mg.param = {tensor = "b3"}})
+    -> (!k, !k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  %vb = mg.add %v, %bv : (!k, !b) -> !k
+  return %kb, %vb, %k : !k, !k, !k
+}
+// CHECK-LABEL: func.func @broadcast(
+// CHECK:         mg.parts
+// CHECK-NEXT:    mg.add
+// CHECK-NEXT:    mg.add
+func.func @broadcast(%x: !x, %wk: !wk {mg.param = {tensor = "k4"}}, %wv: !wk {mg.param = {tensor = "v4"}},
+                     %bk: !b {mg.param = {tensor = "b4"}}, %bv: !bd {mg.param = {tensor = "b5"}})
+    -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  %vb = mg.add %v, %bv : (!k, !bd) -> !k
+  return %kb, %vb : !k, !k
 }
 
 // A product that keeps nothing of its parameter stays; a model that has a dimension j gets another one.
