@@ -173,16 +173,19 @@ Value BlockBuilder::embed(StringRef kind, StringRef role) {
   return EmbedOp::create(builder, result, ids, table, DictionaryAttr());
 }
 
-Value BlockBuilder::heads(Value x, StringRef role, const Attention &attention) {
+Value BlockBuilder::heads(Value x, StringRef role, const Attention &attention, Value cosSin) {
   Value y = linear(x, role);
   if (attention.qkNorm)
     y = norm(y, (role + "_norm").str(), *attention.qkNorm);
-  if (!attention.rope)
-    return y;
-  SmallVector<float> frequencies(attention.rope->inverseFrequencies.begin(),
-                                 attention.rope->inverseFrequencies.end());
-  return RopeOp::create(builder, y.getType(), y, data("positions"),
-                        builder.getDenseF32ArrayAttr(frequencies));
+  return cosSin ? RopeOp::create(builder, y.getType(), y, cosSin, UnitAttr()) : y;
+}
+
+Value BlockBuilder::angles(const Rope &rope) {
+  SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
+  Value positions = data("positions");
+  ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
+  RankedTensorType result = type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"});
+  return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
 }
 
 Value BlockBuilder::asKeys(Value x) {
@@ -195,8 +198,9 @@ Value BlockBuilder::asKeys(Value x) {
 }
 
 Value BlockBuilder::attention(Value x, const Attention &attention) {
-  Value q = heads(x, "attn.q", attention);
-  Value k = asKeys(heads(x, "attn.k", attention));
+  Value cosSin = attention.rope ? angles(*attention.rope) : Value(); // of a token: the same for all heads
+  Value q = heads(x, "attn.q", attention, cosSin);
+  Value k = asKeys(heads(x, "attn.k", attention, cosSin));
   Value v = asKeys(linear(x, "attn.v"));
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(

@@ -38,9 +38,10 @@ public:
   void finish(); // sets the type of the function and returns from it
 
 private:
-  mlir::Value heads(mlir::Value x, llvm::StringRef role,
-                    const Attention &attention); // projection, norm, rope
-  mlir::Value asKeys(mlir::Value x);             // s renamed to t
+  mlir::Value heads(mlir::Value x, llvm::StringRef role, const Attention &attention,
+                    mlir::Value cosSin); // projection, norm, rope where cosSin is given
+  mlir::Value angles(const Rope &rope);  // cosines and sines of each token
+  mlir::Value asKeys(mlir::Value x);     // s renamed to t
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, bool integer = false);
   mlir::RankedTensorType resized(mlir::Value like,

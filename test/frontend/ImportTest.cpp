@@ -125,6 +125,7 @@ TEST(Import, Operations) {
   EXPECT_EQ(qwen3->count<EinsumOp>("layer"), 7);
   EXPECT_EQ(qwen3->count<RmsNormOp>("layer"), 4);
   EXPECT_EQ(qwen3->count<RopeOp>("layer"), 2);
+  EXPECT_EQ(qwen3->count<CosSinOp>("layer"), 1);
   EXPECT_EQ(qwen3->count<AddOp>("layer"), 2);
 }
 

@@ -9,17 +9,28 @@
 using namespace mlir;
 using namespace mgc;
 
-LogicalResult RopeOp::verify() {
-  int64_t size = tensorOf(getX()).getShape().back();
+LogicalResult CosSinOp::verify() {
+  int64_t size = tensorOf(getY()).getShape().back();
   return int64_t(getFrequencies().size()) * 2 == size
              ? success()
              : emitOpError() << getFrequencies().size() << " frequencies for a last dimension of " << size
-                             << "; expected half of it (rope_c1)";
+                             << "; expected half of it (cos_sin_c1)";
+}
+
+LogicalResult RopeOp::verify() {
+  if (int64_t size = tensorOf(getX()).getShape().back(); size % 2 != 0)
+    return emitOpError() << "the last dimension has " << size
+                         << " elements; expected an even number (rope_c1)";
+  for (StringAttr name : layoutOf(getCosSin()).getNames())
+    if (layoutOf(getX()).indexOf(name) < 0)
+      return emitOpError() << "the cosines and sines have a dimension " << name
+                           << ", which x lacks (rope_c1)";
+  return success();
 }
 
 LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<RopeOp>(getX(), dy, getPositions(), getFrequenciesAttr(),
+    g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(),
                                         getInverse() ? UnitAttr() : g.builder().getUnitAttr()));
   return success();
 }
@@ -119,34 +130,72 @@ double AttentionGradOp::getFlops() { return plan::flopsOf(describe(*this, true))
 int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }
 int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).workspaceBytes; }
 
-// --- rope: row body
+// --- rope: row bodies
 // -------------------------------------------------------------------------------------------------
 
-int64_t RopeOp::getDenseDims() { return 1; } // its halves are rows of pairs
+int64_t CosSinOp::getDenseDims() { return 1; } // halves are rows of pairs
+int64_t RopeOp::getDenseDims() { return 1; }
 
 // Columns are the pairs: half of the last dimension.
-RowSpace RopeOp::getRowSpace() {
-  RowSpace space{RowSpace::Kind::alone, rowDims(getX()), {}};
+static RowSpace pairsOf(Value value) {
+  RowSpace space{RowSpace::Kind::alone, rowDims(value), {}};
   RowSpace::NamedDim last = space.rows.pop_back_val();
   space.columns.push_back({last.name, last.size / 2});
   return space;
+}
+RowSpace CosSinOp::getRowSpace() { return pairsOf(getY()); }
+RowSpace RopeOp::getRowSpace() { return pairsOf(getX()); }
+
+namespace {
+
+// Values whose last dimension is two rows of pairs.
+class Halves {
+public:
+  explicit Halves(RowEmitter &e) : e_(e), half_(e.graph().addDim(rowgen::DimKind::indexed, 2)) {}
+
+  rowgen::Node load(Value value, int64_t half) {
+    auto [known, isNew] = inputs_.try_emplace(value);
+    if (isNew)
+      known->second = operand(value, rowgen::Access::in);
+    return e_.graph().load(known->second, {{half_, half}});
+  }
+  void store(Value result, rowgen::Node first, rowgen::Node second) {
+    rowgen::Operand out = operand(result, e_.accessOf(result));
+    e_.graph().store(out, first, {{half_, 0}});
+    e_.graph().store(out, second, {{half_, 1}});
+  }
+
+private:
+  rowgen::Operand operand(Value value, rowgen::Access access) {
+    std::vector<rowgen::Dim> dims = e_.dims(value);
+    dims.insert(dims.end() - 1, half_);
+    return e_.operand(value, access, dims);
+  }
+
+  RowEmitter &e_;
+  rowgen::Dim half_;
+  llvm::DenseMap<Value, rowgen::Operand> inputs_;
+};
+
+} // namespace
+
+LogicalResult CosSinOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  rowgen::Dim pair = e.dims(getY()).back();
+  rowgen::Node position = rowgen::toF32(g, e.value(getPositions()));
+  rowgen::Node angle = rowgen::mul(g, position, lookUp(g, getFrequencies(), g.index(pair)));
+  Halves(e).store(getY(), rowgen::cos(g, angle), rowgen::sin(g, angle));
+  return success();
 }
 
 LogicalResult RopeOp::emitRow(RowEmitter &e) {
   using rowgen::mul, rowgen::sub, rowgen::add;
   rowgen::RowGraph &g = e.graph();
-  std::vector<rowgen::Dim> dims = e.dims(getX());
-  rowgen::Dim pair = dims.back(), half = g.addDim(rowgen::DimKind::indexed, 2);
-  dims.insert(dims.end() - 1, half);
-  rowgen::Operand in = e.operand(getX(), rowgen::Access::in, dims);
-  rowgen::Operand out = e.operand(getY(), e.accessOf(getY()), dims);
-  rowgen::Node a = g.load(in, {{half, 0}}), b = g.load(in, {{half, 1}});
-  rowgen::Node position = rowgen::toF32(g, e.value(getPositions()));
-  rowgen::Node angle = mul(g, position, lookUp(g, getFrequencies(), g.index(pair)));
-  rowgen::Node cos = rowgen::cos(g, angle), sin = rowgen::sin(g, angle);
+  Halves halves(e);
+  rowgen::Node a = halves.load(getX(), 0), b = halves.load(getX(), 1);
+  rowgen::Node cos = halves.load(getCosSin(), 0), sin = halves.load(getCosSin(), 1);
   if (getInverse())
     sin = rowgen::scale(g, sin, -1);
-  g.store(out, sub(g, mul(g, a, cos), mul(g, b, sin)), {{half, 0}});
-  g.store(out, add(g, mul(g, b, cos), mul(g, a, sin)), {{half, 1}});
+  halves.store(getY(), sub(g, mul(g, a, cos), mul(g, b, sin)), add(g, mul(g, b, cos), mul(g, a, sin)));
   return success();
 }

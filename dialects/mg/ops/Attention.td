@@ -1,17 +1,30 @@
 // Rotary positions and attention. Positions are data, by query and by key: packing, zigzag and windows are then data.
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
-  let summary = "Rotates the halves of the last dimension by position * frequency (Hugging Face's rotate_half)";
+def Mg_CosSinOp : Mg_ComputeOp<"cos_sin", [MgHalvedRow]> {
+  let summary = "Cosines, then sines, of position * frequency: what mg.rope rotates all heads of a token by";
   let description = [{
-    y[i] = x[i] cos - x[i + d/2] sin; y[i + d/2] = x[i + d/2] cos + x[i] sin, with angle = position * frequencies[i].
+    y[i] = cos(position * frequencies[i]); y[i + n/2] = sin(position * frequencies[i]), i < n/2.
+
+    1. as many frequencies as half the last dimension (cos_sin_c1)
+  }];
+  let arguments = (ins Mg_I32:$positions, DenseF32ArrayAttr:$frequencies);
+  let results = (outs Mg_F32:$y);
+  let rule = "* -> * n!";
+  let hasVerifier = 1;
+}
+
+def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
+  let summary = "Rotates the halves of the last dimension by the angles of mg.cos_sin (Hugging Face's rotate_half)";
+  let description = [{
+    y[i] = x[i] cosSin[i] - x[i + n/2] cosSin[i + n/2]; y[i + n/2] = x[i + n/2] cosSin[i] + x[i] cosSin[i + n/2].
     `inverse` rotates back: the gradient.
 
-    1. as many frequencies as half the last dimension (rope_c1)
+    1. the last dimension is even, and the names of cosSin are names of x (rope_c1)
   }];
-  let arguments = (ins Mg_F32:$x, Mg_I32:$positions, DenseF32ArrayAttr:$frequencies, UnitAttr:$inverse);
+  let arguments = (ins Mg_F32:$x, Mg_F32:$cosSin, UnitAttr:$inverse);
   let results = (outs Mg_F32:$y);
-  let rule = "~* n!, .. -> * n";
+  let rule = "~* n!, .. n! -> * n";
   let hasVerifier = 1;
 }
 

@@ -9,9 +9,25 @@ func.func @gelu_form(%x: tensor<4xf32, #mg.layout<h>>) {
 
 // -----
 
-func.func @rope_frequencies(%x: tensor<4x2x8xf32, #mg.layout<s, b, d>>, %p: tensor<4x2xi32, #mg.layout<s, b>>) {
-  // expected-error@+1 {{(rope_c1)}}
-  %0 = mg.rope %x, %p {frequencies = array<f32: 1.0, 0.1>} : (tensor<4x2x8xf32, #mg.layout<s, b, d>>, tensor<4x2xi32, #mg.layout<s, b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
+func.func @cos_sin_frequencies(%p: tensor<4x2xi32, #mg.layout<s, b>>) {
+  // expected-error@+1 {{2 frequencies for a last dimension of 8; expected half of it (cos_sin_c1)}}
+  %0 = mg.cos_sin %p {frequencies = array<f32: 1.0, 0.1>} : (tensor<4x2xi32, #mg.layout<s, b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
+func.func @rope_odd(%x: tensor<4x2x7xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x7xf32, #mg.layout<s, b, d>>) {
+  // expected-error@+1 {{the last dimension has 7 elements; expected an even number (rope_c1)}}
+  %0 = mg.rope %x, %t : (tensor<4x2x7xf32, #mg.layout<s, b, d>>, tensor<4x2x7xf32, #mg.layout<s, b, d>>) -> tensor<4x2x7xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
+func.func @rope_of_other_tokens(%x: tensor<4x2x8xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x8xf32, #mg.layout<t, b, d>>) {
+  // expected-error@+1 {{the cosines and sines have a dimension "t", which x lacks (rope_c1)}}
+  %0 = mg.rope %x, %t : (tensor<4x2x8xf32, #mg.layout<s, b, d>>, tensor<4x2x8xf32, #mg.layout<t, b, d>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
   return
 }
 

@@ -6,6 +6,7 @@
 !w = tensor<2x16x8xf32, #mg.layout<j, f, h>>
 !dj = tensor<4x2x4x2xf32, #mg.layout<s, b, d, j>>
 !d = tensor<4x2x4xf32, #mg.layout<s, b, d>>
+!t = tensor<4x2x4xf32, #mg.layout<s, b, d>>
 !p = tensor<4x2xi32, #mg.layout<s, b>>
 !v = tensor<16x8xf32, #mg.layout<f, h>>
 
@@ -41,7 +42,8 @@ func.func @parts.forward(%x: !x, %w: !w {mg.param = {along = "j", parts = [{tens
 // CHECK:         return
 func.func @rope.forward(%x: !dj, %p: !p {mg.data = "positions"}) -> !d attributes {mg.block = "rope", mg.pass = "forward"} {
   %a, %b = mg.parts %x along "j" : !dj -> (!d, !d)
-  %y = mg.rope %a, %p {frequencies = array<f32: 1.0, 0.5>} : (!d, !p) -> !d
+  %t = mg.cos_sin %p {frequencies = array<f32: 1.0, 0.5>} : (!p) -> !t
+  %y = mg.rope %a, %t : (!d, !t) -> !d
   %z = mg.add %y, %b : (!d, !d) -> !d
   return %z : !d
 }
