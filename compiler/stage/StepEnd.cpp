@@ -12,6 +12,43 @@ namespace mgc {
 
 namespace {
 
+constexpr int64_t kLanes = 16;
+constexpr int64_t kPartRows = 2048; // about: 128 KB, many for each thread and few to add up
+
+// A bucket in parts of rows of kLanes: parts are summed independently, and no dimension of a kernel is beyond 32 bits.
+struct BucketParts {
+  int64_t count, rows;
+};
+
+// By size alone, so that a sum does not depend on the number of threads. The divisor nearest to kPartRows by ratio: a
+// bucket is a sum of multiples of the hidden size or so, which has many.
+int64_t partRowsOf(int64_t rows) {
+  auto distance = [](int64_t part) {
+    return double(std::max(part, kPartRows)) / double(std::min(part, kPartRows));
+  };
+  int64_t best = rows;
+  for (int64_t low = 1; low * low <= rows; ++low)
+    if (rows % low == 0)
+      best =
+          std::min({best, low, rows / low}, [&](int64_t a, int64_t b) { return distance(a) < distance(b); });
+  return best;
+}
+
+int64_t shardElements(const plan::Mesh &mesh, const PlannedBucket &bucket) {
+  return bucket.sharded ? bucket.elements / plan::groupSize(mesh, bucket.key.data) : bucket.elements;
+}
+
+BucketParts shardParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
+  int64_t all = shardElements(mesh, bucket) / kLanes, rows = partRowsOf(all);
+  return {all / rows, rows};
+}
+
+// As many rows in each part as the shard has, so that a shard is a run of parts.
+BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
+  int64_t rows = shardParts(mesh, bucket).rows;
+  return {bucket.elements / kLanes / rows, rows};
+}
+
 // Collects arguments and results of one function while its body is built.
 class FunctionBuilder {
 public:
@@ -24,14 +61,13 @@ public:
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
-  // A bucket as rows of 16, so that no dimension of a kernel is beyond 32 bits.
-  RankedTensorType flat(int64_t elements) {
-    return RankedTensorType::get({elements / 16, 16}, builder.getF32Type(),
-                                 LayoutAttr::get(builder.getContext(), {"flat", "lane"}));
+  RankedTensorType bucket(const BucketParts &parts) {
+    return RankedTensorType::get({parts.count, parts.rows, kLanes}, builder.getF32Type(),
+                                 LayoutAttr::get(builder.getContext(), {"part", "flat", "lane"}));
   }
-  RankedTensorType vector(int64_t elements) {
+  RankedTensorType vector(int64_t elements, StringRef name = "scalar") {
     return RankedTensorType::get({elements}, builder.getF32Type(),
-                                 LayoutAttr::get(builder.getContext(), {"scalar"}));
+                                 LayoutAttr::get(builder.getContext(), {name}));
   }
   RankedTensorType scalar() {
     return RankedTensorType::get({}, builder.getF32Type(),
@@ -102,14 +138,11 @@ plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
   return all;
 }
 
-int64_t shardElements(const plan::Mesh &mesh, const PlannedBucket &bucket) {
-  return bucket.sharded ? bucket.elements / plan::groupSize(mesh, bucket.key.data) : bucket.elements;
-}
-
 func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
   FunctionBuilder f(module, "begin", stage);
+  plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    f.result(ZeroOp::create(f.builder, f.loc, f.flat(bucket.elements)), "gradient", i);
+    f.result(ZeroOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket))), "gradient", i);
   f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size())), "result", 0);
   return f.finish();
 }
@@ -128,7 +161,7 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
     value = reduce;
   }
   if (bucket.sharded)
-    return ReduceScatterOp::create(f.builder, f.loc, f.flat(shardElements(mesh, bucket)), value,
+    return ReduceScatterOp::create(f.builder, f.loc, f.bucket(shardParts(mesh, bucket)), value,
                                    f.axes(key.data), 0, "sum");
   return oneCall ? value : f.allReduce(value, key.data);
 }
@@ -141,7 +174,9 @@ Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, cons
     const BucketKey &key = bucket.key;
     if (!key.tied.empty() && key.tied.front() != stage)
       continue;
-    Value sum = SumSquaresOp::create(f.builder, f.loc, f.scalar(), gradient);
+    Type parts = f.vector(shardParts(mesh, bucket).count, "part");
+    Value sums = SumSquaresOp::create(f.builder, f.loc, parts, gradient);
+    Value sum = SumOp::create(f.builder, f.loc, f.scalar(), sums);
     squares.push_back(f.demote(sum, others(mesh, bucket.sharded ? concat(key.split, key.data) : key.split)));
   }
   if (squares.empty())
@@ -155,7 +190,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
-    Value gradient = f.argument(f.flat(bucket.elements), "gradient", i);
+    Value gradient = f.argument(f.bucket(wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
       f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
@@ -189,8 +224,8 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 // ZeRO-1 updates the rank's slice and gathers the values.
 void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index,
                   Value factor, Value scalars) {
-  Type shard = f.flat(shardElements(mesh, bucket));
-  Value value = f.argument(f.flat(bucket.elements), "value", index);
+  Type shard = f.bucket(shardParts(mesh, bucket)), whole = f.bucket(wholeParts(mesh, bucket));
+  Value value = f.argument(whole, "value", index);
   Value gradient = f.argument(shard, bucket.sharded ? "gradient_shard" : "gradient", index);
   Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
   ArrayAttr data = f.axes(bucket.key.data);
@@ -200,7 +235,7 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
                                 scalars, bucket.key.decay);
   Value updated = update.getNewValue();
   if (bucket.sharded)
-    updated = AllGatherOp::create(f.builder, f.loc, f.flat(bucket.elements), updated, data, 0);
+    updated = AllGatherOp::create(f.builder, f.loc, whole, updated, data, 0);
   f.result(updated, "value", index);
   f.result(update.getNewFirstMoment(), "first_moment", index);
   f.result(update.getNewSecondMoment(), "second_moment", index);

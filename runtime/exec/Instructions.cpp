@@ -2,10 +2,10 @@
 #include "runtime/exec/RankExecutor.h"
 
 #include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/Move.h"
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace mgc {
 
@@ -96,12 +96,6 @@ Status RankExecutor::execute(const CollectiveRecord &record) {
   return communicator_.collective(record.group, *record.collective, operands_[0], operands_[1]);
 }
 
-static void copySlice(const plan::Move &move, int64_t index, int64_t parts, const std::byte *from,
-                      std::byte *to) {
-  for (int64_t row = 0; row < move.outer; ++row)
-    std::memcpy(to + row * move.chunkBytes, from + (row * parts + index) * move.chunkBytes, move.chunkBytes);
-}
-
 // The last operand is written; a fill has no other.
 void RankExecutor::execute(const MoveRecord &record, int64_t operandCount) {
   const plan::Move &move = *record.move;
@@ -109,20 +103,21 @@ void RankExecutor::execute(const MoveRecord &record, int64_t operandCount) {
   auto *to = operand<std::byte>(operandCount - 1);
   switch (move.kind) {
   case plan::Move::Kind::slice:
-    copySlice(move, record.coordinate, record.groupSize, from, to);
+    copyRows(options_.threads, to, from + record.coordinate * move.chunkBytes,
+             {move.outer, move.chunkBytes, record.groupSize * move.chunkBytes});
     return;
   case plan::Move::Kind::fill:
-    std::memset(to, 0, move.bytes);
+    fillZero(options_.threads, to, move.bytes);
     return;
   case plan::Move::Kind::demote:
     if (record.coordinate != 0) {
-      std::memset(to, 0, move.bytes);
+      fillZero(options_.threads, to, move.bytes);
       return;
     }
     [[fallthrough]];
   case plan::Move::Kind::copy:
     if (from != to)
-      std::memcpy(to, from, move.bytes);
+      copyRows(options_.threads, to, from, {1, move.bytes, move.bytes});
   }
 }
 

@@ -9,6 +9,14 @@ using rowgen::mul;
 using rowgen::Node;
 using rowgen::sub;
 
+LogicalResult SumSquaresOp::verify() {
+  ArrayRef<StringAttr> names = layoutOf(getValue()).getNames(), kept = layoutOf(getResult()).getNames();
+  return kept.size() < names.size() && kept == names.take_front(kept.size())
+             ? success()
+             : emitOpError(
+                   "names of the result must be the first ones of the operand, not all (sum_squares_c1)");
+}
+
 LogicalResult SumSquaresOp::emitRow(RowEmitter &e) {
   Node value = e.value(getValue());
   e.define(getResult(), e.sumOverColumns(mul(e.graph(), value, value)));

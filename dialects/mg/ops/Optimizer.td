@@ -1,11 +1,13 @@
-// The step's end, on buckets `tensor<Nx16xf32, #mg.layout<flat, lane>>`.
+// The step's end, on buckets `tensor<PxNx16xf32, #mg.layout<part, flat, lane>>`.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_SumSquaresOp : Mg_ComputeOp<"sum_squares", [MgRow]> {
-  let summary = "Sum of the squares of all elements";
+  let summary = "Sum of the squares over the dimensions the result lacks";
+  let description = "1. the names of the result are the first ones of the operand, not all (sum_squares_c1)";
   let arguments = (ins Mg_F32:$value);
   let results = (outs Mg_F32:$result);
-  let rule = "* -> ";
+  let rule = ".. -> ..";
+  let hasVerifier = 1;
 }
 def Mg_ClipFactorOp : Mg_ComputeOp<"clip_factor", [MgRow]> {
   let summary = "Gradient norm and the factor of the update";

@@ -16,6 +16,16 @@ TEST(Optimizer, SumSquares) {
   expectClose(y[0], {sum}, 1e-6);
 }
 
+TEST(Optimizer, SumSquaresOfParts) {
+  constexpr int parts = 5, elements = 7 * 16;
+  Buffer x(randomFloats(parts * elements, 1, -3, 3));
+  std::vector<double> sums(parts);
+  for (int i = 0; i < parts * elements; ++i)
+    sums[i / elements] += double(x[i]) * x[i];
+  auto y = runRowOps(oneOp("sum_squares", {f32("part:5 flat:7 lane:16")}, {f32("part:5")}), {x});
+  expectClose(y[0], sums, 1e-6);
+}
+
 TEST(Optimizer, ClipFactor) {
   struct Case {
     float squares, tokens, clip;

@@ -72,6 +72,22 @@ func.func @sum_order(%x: tensor<4x8x2xf32, #mg.layout<s, h, b>>) {
 
 // -----
 
+func.func @sum_squares_over_the_first(%x: tensor<4x8xf32, #mg.layout<part, lane>>) {
+  // expected-error@+1 {{names of the result must be the first ones of the operand, not all (sum_squares_c1)}}
+  %0 = mg.sum_squares %x : (tensor<4x8xf32, #mg.layout<part, lane>>) -> tensor<8xf32, #mg.layout<lane>>
+  return
+}
+
+// -----
+
+func.func @sum_squares_of_each(%x: tensor<4x8xf32, #mg.layout<part, lane>>) {
+  // expected-error@+1 {{names of the result must be the first ones of the operand, not all (sum_squares_c1)}}
+  %0 = mg.sum_squares %x : (tensor<4x8xf32, #mg.layout<part, lane>>) -> tensor<4x8xf32, #mg.layout<part, lane>>
+  return
+}
+
+// -----
+
 func.func @rename_keeps_others(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
   // expected-error@+1 {{(rename_c1)}}
   %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4x8xf32, #mg.layout<s, h>>

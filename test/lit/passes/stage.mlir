@@ -62,19 +62,21 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 
 // The step begins with zeros.
 // CHECK-LABEL: func.func @begin.0()
-// CHECK-SAME:    tensor<8x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}}
-// CHECK:         mg.zero : tensor<8x16xf32
+// CHECK-SAME:    tensor<2x4x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "gradient"}}
+// CHECK:         mg.zero : tensor<2x4x16xf32
 
 // First the other axes, then the data axes, divided over them by ZeRO-1. The norm counts each element once: the slice
 // of the split table on every rank, that of the scale where the coordinate along tp is 0.
 // CHECK-LABEL: func.func @reduce.0(
-// CHECK-SAME:    %[[TABLE:arg0]]: tensor<8x16xf32, {{.*}} %[[SCALE:arg1]]: tensor<2x16xf32
-// CHECK:         %[[T:.*]] = mg.reduce_scatter %[[TABLE]] over ["dp"] {{.*}} -> tensor<4x16xf32
-// CHECK:         %[[S:.*]] = mg.all_reduce %[[SCALE]] over ["tp"] : tensor<2x16xf32
-// CHECK:         %[[S2:.*]] = mg.reduce_scatter %[[S]] over ["dp"] {{.*}} -> tensor<1x16xf32
+// CHECK-SAME:    %[[TABLE:arg0]]: tensor<2x4x16xf32, {{.*}} %[[SCALE:arg1]]: tensor<2x1x16xf32
+// CHECK:         %[[T:.*]] = mg.reduce_scatter %[[TABLE]] over ["dp"] {{.*}} -> tensor<1x4x16xf32
+// CHECK:         %[[S:.*]] = mg.all_reduce %[[SCALE]] over ["tp"] : tensor<2x1x16xf32
+// CHECK:         %[[S2:.*]] = mg.reduce_scatter %[[S]] over ["dp"] {{.*}} -> tensor<1x1x16xf32
 // CHECK:         %[[TOKENS:.*]] = mg.demote %{{.*}} over ["tp"]
-// CHECK:         %[[TT:.*]] = mg.sum_squares %[[T]]
-// CHECK:         %[[SS:.*]] = mg.sum_squares %[[S2]]
+// CHECK:         %[[TP:.*]] = mg.sum_squares %[[T]]
+// CHECK:         %[[TT:.*]] = mg.sum %[[TP]]
+// CHECK:         %[[SP:.*]] = mg.sum_squares %[[S2]]
+// CHECK:         %[[SS:.*]] = mg.sum %[[SP]]
 // CHECK:         %[[SD:.*]] = mg.demote %[[SS]] over ["tp"]
 // CHECK:         %[[ALL:.*]] = mg.accumulate %[[TT]], %[[SD]]
 // CHECK:         %[[PACKED:.*]] = mg.pack %{{.*}}, %[[TOKENS]], %[[ALL]]
@@ -83,9 +85,9 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 
 // Each rank updates its slice and gathers the rest.
 // CHECK-LABEL: func.func @update.0(
-// CHECK:         %[[SLICE:.*]] = mg.slice %{{.*}} over ["dp"] {{.*}} -> tensor<4x16xf32
+// CHECK:         %[[SLICE:.*]] = mg.slice %{{.*}} over ["dp"] {{.*}} -> tensor<1x4x16xf32
 // CHECK:         %[[NEW:.*]], %{{.*}}, %{{.*}} = mg.adamw %[[SLICE]], {{.*}} {decay = true}
-// CHECK:         mg.all_gather %[[NEW]] over ["dp"] {{.*}} -> tensor<8x16xf32
+// CHECK:         mg.all_gather %[[NEW]] over ["dp"] {{.*}} -> tensor<2x4x16xf32
 
 // CHECK-LABEL: mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
 // CHECK-NEXT:    mg.bucket 128 {data = ["dp"], decay, reduce = [], sharded, split = ["tp"], tied = array<i64>}
