@@ -13,7 +13,15 @@ namespace mgc {
 
 static constexpr int64_t kUnit = plan::kAlignment / 4; // elements
 
+static constexpr int64_t kManyParts = 64; // so many that what is added to the last of them is little
+
 static int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// Of a bucket that is divided over so many ranks. What they divide badly would have no good parts.
+static int64_t slicedElements(int64_t elements, int64_t ranks) {
+  bool isLarge = elements >= kManyParts * kPartElements * ranks;
+  return roundUp(elements, (isLarge ? kPartElements : kUnit) * ranks);
+}
 
 std::string parameterTensor(const std::string &tensor, int64_t instance) {
   size_t hole = tensor.find("{}");
@@ -128,7 +136,7 @@ private:
     }
     for (PlannedBucket &bucket : stage.buckets)
       if (bucket.sharded)
-        bucket.elements = roundUp(bucket.elements, kUnit * plan::groupSize(problem_.mesh, bucket.key.data));
+        bucket.elements = slicedElements(bucket.elements, plan::groupSize(problem_.mesh, bucket.key.data));
   }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {

@@ -9,6 +9,9 @@
 
 namespace mgc {
 
+// About, of a part of a bucket: the step's end sums squares of parts. 128 KB, many for each thread and few to add up.
+inline constexpr int64_t kPartElements = 32768;
+
 // All parameters of one bucket agree in this.
 struct BucketKey {
   plan::Axes split;          // that split the parameters
@@ -52,7 +55,7 @@ struct BucketProblem {
   bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
 };
 
-// Elements start at multiples of 16 (64 bytes). In each bucket equal instances follow each other at one
+// Elements start at multiples of 16 (64 bytes). Slices of ZeRO-1 are such multiples too, large ones whole parts. In each bucket equal instances follow each other at one
 // stride. A bucket tied over stages is the same on each of them, in content, offsets and order among such
 // buckets: their gradients are added element by element. Error: a tied parameter whose uses differ in size,
 // view, split or pending axes.

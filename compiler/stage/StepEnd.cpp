@@ -13,7 +13,7 @@ namespace mgc {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kPartRows = 2048; // about: 128 KB, many for each thread and few to add up
+constexpr int64_t kPartRows = kPartElements / kLanes;
 
 // A bucket in parts of rows of kLanes: parts are summed independently, and no dimension of a kernel is beyond 32 bits.
 struct BucketParts {
@@ -21,7 +21,7 @@ struct BucketParts {
 };
 
 // By size alone, so that a sum does not depend on the number of threads. The divisor nearest to kPartRows by ratio: a
-// bucket is a sum of multiples of the hidden size or so, which has many.
+// bucket is a sum of multiples of the hidden size or so, which has many; a large slice of it is a multiple of kPartRows.
 int64_t partRowsOf(int64_t rows) {
   auto distance = [](int64_t part) {
     return double(std::max(part, kPartRows)) / double(std::min(part, kPartRows));

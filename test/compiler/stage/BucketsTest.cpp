@@ -105,6 +105,20 @@ TEST(Buckets, LayersHaveOneStride) {
     }
 }
 
+TEST(Buckets, LargeSlicesAreWholeParts) {
+  BucketProblem p = problem(1, 1, false, true);
+  BlockParameter &table = p.blocks[0][0];
+  auto elementsWith = [&](int64_t elements) {
+    table.elements = elements;
+    auto planned = planBuckets(p);
+    return planned.isOk() ? (*planned)[0].buckets[0].elements : -1;
+  };
+  const int64_t others = elementsWith(16) - 16; // of the bucket, rounded up to 48 for 3 ranks
+  const int64_t large = 3 * 64 * kPartElements;
+  EXPECT_LT(elementsWith(large - others - 480), large);
+  EXPECT_EQ(elementsWith(large + 16), large + 3 * kPartElements);
+}
+
 TEST(Buckets, TiedOverStagesHasABucketOfItsOwn) {
   auto planned = planBuckets(problem(4, 2, true, false));
   ASSERT_TRUE(planned.isOk());
