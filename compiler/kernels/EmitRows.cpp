@@ -132,11 +132,11 @@ void KernelEmitter::collectVarying(Node node, Node stop, std::set<int> &found) c
     collectVarying(input, stop, found);
 }
 
-// Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. One
-// must need the value: otherwise there is nothing to gain.
+// Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. Of a
+// single row no operand tells whether it has rows. A later pass must need the value: otherwise there is nothing to gain.
 bool KernelEmitter::mayKeep(const Kept &kept, int passes) const {
   auto isLost = [&](const RowGraph::NodeInfo &info) {
-    return info.kind == Kind::load && layout_.changesWithRow(info.operand, info.at);
+    return info.kind == Kind::load && (layout_.rows() == 1 || layout_.changesWithRow(info.operand, info.at));
   };
   std::set<int> later;
   for (int pass = kept.pass + 1; pass < passes; ++pass)

@@ -17,9 +17,9 @@
 //   graph.store(y, result);
 //
 // The kernel's operands are the pointers in order of addOperand, its scalars the i64 numbers of scalar(i).
-// Two operands may be one buffer where the use is element by element: an iteration loads all it needs before
-// it stores, and all stores of a row follow all passes that read it. `accumulate` operands are read and
-// written.
+// Two operands of the same dims may be one buffer: all that an element's store needs of that place is loaded
+// before. Until its store an output may hold another value of the same element (EmitRows.cpp). `accumulate`
+// operands are read and written.
 #pragma once
 
 #include "mlir/IR/Builders.h"

@@ -12,7 +12,7 @@
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowSpace.h"
 
-#include "llvm/ADT/StringMap.h"
+#include <map>
 
 using namespace mlir;
 
@@ -71,9 +71,53 @@ void findShared(Set &set) {
       [&](const Dims &dims, int64_t n) { return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr; });
 }
 
+// How often the instances of the chain use each parameter. One whose name has no {} is the same in all of them.
+class ParameterUses {
+public:
+  explicit ParameterUses(ModuleOp module) {
+    module.walk([&](InstanceOp instance) {
+      for (int64_t i = 0; i < int64_t(instance.getCount()); ++i)
+        instances_[instance.getBlockAttr().getAttr()].push_back(int64_t(instance.getFirst()) + i);
+    });
+    for (auto block : module.getOps<func::FuncOp>())
+      if (block->hasAttr(kBlockAttr))
+        count(block);
+  }
+
+  // Used by each instance of the block once, by each another one, and by no other block.
+  bool isUsedOnce(func::FuncOp block, DictionaryAttr view) const {
+    return llvm::all_of(instancesOf(block),
+                        [&](int64_t number) { return uses_.at(identityOf(view, number)) == 1; });
+  }
+
+private:
+  using Identity = std::pair<std::string, int64_t>;
+  static Identity identityOf(DictionaryAttr view, int64_t number) {
+    std::string name = nameOf(view);
+    return {name, name.find("{}") == std::string::npos ? -1 : number};
+  }
+
+  ArrayRef<int64_t> instancesOf(func::FuncOp block) const {
+    static constexpr int64_t kOutsideChain[] = {0};
+    auto known = instances_.find(block.getNameAttr());
+    return known == instances_.end() ? ArrayRef(kOutsideChain) : ArrayRef(known->second);
+  }
+
+  void count(func::FuncOp block) {
+    for (unsigned i = 0; i < block.getNumArguments(); ++i)
+      if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))
+        for (DictionaryAttr view : viewsOf(param))
+          for (int64_t number : instancesOf(block))
+            ++uses_[identityOf(view, number)];
+  }
+
+  llvm::DenseMap<StringAttr, SmallVector<int64_t>> instances_; // by block
+  std::map<Identity, int> uses_;
+};
+
 class BlockMerger {
 public:
-  BlockMerger(func::FuncOp block, const Placement &placement, const llvm::StringMap<int> &uses)
+  BlockMerger(func::FuncOp block, const Placement &placement, const ParameterUses &uses)
       : block_(block), placement_(placement), uses_(uses), builder_(block.getContext()) {
     along_ = freshName();
   }
@@ -151,7 +195,7 @@ private:
   // One parameter of the checkpoint, used here only.
   bool isAlone(BlockArgument argument) {
     auto param = block_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
-    return param && !alongOf(param) && uses_.lookup(nameOf(param)) == 1;
+    return param && !alongOf(param) && uses_.isUsedOnce(block_, param);
   }
 
   bool tryToAdd(Set &set, const Product &product) {
@@ -277,7 +321,7 @@ private:
 
   func::FuncOp block_;
   const Placement &placement_;
-  const llvm::StringMap<int> &uses_; // of parameters, by name, in all blocks
+  const ParameterUses &uses_;
   OpBuilder builder_;
   StringAttr along_; // name of the new dimension
 };
@@ -293,12 +337,7 @@ struct MergePass : mgc::impl::MergeBase<MergePass> {
       return signalPassFailure();
     auto blocks = llvm::to_vector(llvm::make_filter_range(
         module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(kBlockAttr); }));
-    llvm::StringMap<int> uses;
-    for (func::FuncOp block : blocks)
-      for (unsigned i = 0; i < block.getNumArguments(); ++i)
-        if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))
-          for (DictionaryAttr view : viewsOf(param))
-            ++uses[nameOf(view)];
+    ParameterUses uses(module); // before blocks change
     for (func::FuncOp block : blocks)
       BlockMerger(block, *placement, uses).run();
   }

@@ -16,13 +16,21 @@ constexpr int64_t kArrayElements = 16 << 20; // of all ranks together: three arr
 constexpr int kProductRounds = 3, kMemoryRounds = 5;
 constexpr plan::Gemm kProducts[] = {{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}};
 
+// Of one array of one rank: its part of the memory, and no less than any operand of the products.
+constexpr int64_t elementsOf(int64_t ranks) {
+  int64_t elements = kArrayElements / ranks;
+  for (const plan::Gemm &product : kProducts)
+    elements = std::max({elements, product.m * product.k, product.k * product.n, product.m * product.n});
+  return elements;
+}
+
 class RateMeter {
 public:
   explicit RateMeter(Engine &engine)
       : engine_(engine), threads_(engine.threadsPerRank()),
         ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1,
                                    engine.plan().mesh.worldSize())),
-        elements_(kArrayElements / ranks_), arrays_(ranks_) {}
+        elements_(elementsOf(ranks_)), arrays_(ranks_) {}
   MachineRates measure();
 
 private:
@@ -103,8 +111,10 @@ Result<MachineRates> measureRates(Engine &engine) {
   try {
     return RateMeter(engine).measure();
   } catch (const std::bad_alloc &) {
-    return errorf("the machine's rates cannot be measured: no memory for three arrays of {} MiB",
-                  kArrayElements * sizeof(float) >> 20);
+    return errorf(
+        "the machine's rates cannot be measured: no memory for three arrays of {} MiB, or of {} MiB for "
+        "each rank where there are many",
+        kArrayElements * sizeof(float) >> 20, elementsOf(kArrayElements) * sizeof(float) >> 20);
   }
 }
 

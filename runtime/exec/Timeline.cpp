@@ -1,6 +1,5 @@
 #include "runtime/exec/Timeline.h"
 
-#include <cassert>
 #include <chrono>
 
 namespace mgc {
@@ -13,10 +12,11 @@ int64_t now() {
       .count();
 }
 
+// Room for as many waits as communicators need today. One that waits more often loses spans of the trace, no memory.
 constexpr int64_t kWaitsPerCollective = 2;
 constexpr int64_t kWaitsBeforeUpdate = 4;
 
-// The most spans of one step.
+// The spans of one step that there is room for.
 int64_t spansPerStep(const RankRecord &record) {
   int64_t spans = 1 + kWaitsBeforeUpdate;
   for (const StepRecord &step : record.schedule) {
@@ -52,12 +52,11 @@ bool Timeline::beginStep(int64_t step) {
 }
 
 void Timeline::open(Kind kind, int64_t schedule, int64_t instruction) {
-  assert(depth_ < open_.size());
   Open &span = open_[depth_++];
   span = {kind, static_cast<int32_t>(schedule), static_cast<int32_t>(instruction), now()};
-  if (!tracing_)
+  span.isTraced = tracing_ && recorded_ < records_.size();
+  if (!span.isTraced)
     return;
-  assert(recorded_ < records_.size());
   span.record = recorded_++;
   records_[span.record] = {
       kind, static_cast<int32_t>(step_), span.schedule, span.instruction, span.begin, span.begin};
@@ -66,7 +65,7 @@ void Timeline::open(Kind kind, int64_t schedule, int64_t instruction) {
 void Timeline::close() {
   const Open &span = open_[--depth_];
   const int64_t end = now(), duration = end - span.begin;
-  if (tracing_)
+  if (span.isTraced)
     records_[span.record].end = end;
   if (measuring_)
     add(span, duration);

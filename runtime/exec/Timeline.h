@@ -87,6 +87,7 @@ private:
     Kind kind{};
     int32_t schedule = -1, instruction = -1;
     int64_t begin = 0, inside = 0, waits = 0; // ns; of the spans that have closed in it
+    bool isTraced = false;
     size_t record = 0;
   };
   const Open &top() const { return open_[depth_ > 0 ? depth_ - 1 : 0]; }
@@ -96,7 +97,7 @@ private:
   const TimelineOptions options_;
   int64_t step_ = 0;
   bool tracing_ = false, measuring_ = false; // this step
-  std::array<Open, 8> open_;                 // deeper than spans nest
+  std::array<Open, kKinds> open_;            // none is inside one of its kind
   size_t depth_ = 0;
   std::vector<Record> records_;
   size_t recorded_ = 0;

@@ -29,6 +29,9 @@ LogicalResult RopeOp::verify() {
 }
 
 LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
+  if (g.wants(getCosSin()))
+    return emitOpError(
+        "has no gradient of its cosines and sines, but they depend on a parameter or an activation");
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
     g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(),
                                         getInverse() ? UnitAttr() : g.builder().getUnitAttr()));

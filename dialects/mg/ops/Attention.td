@@ -35,7 +35,7 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgLibrary]> {
     o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
     Philox keyed by seed, site, instance, sample, head and positions.
 
-    1. samples and instance are given exactly when dropout > 0 (attention_c1)
+    1. samples are given exactly when dropout > 0 (attention_c1)
   }];
   let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
                        Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,

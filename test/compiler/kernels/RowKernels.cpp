@@ -193,6 +193,30 @@ TEST(RowKernels, SoftmaxWithMinusInfinity) {
   }
 }
 
+// y = z exp(x) / sum, in the memory of z: there the powers cannot wait for their sum, of one row as of several.
+TEST(RowKernels, WhatTheLastPassReadsIsNotOverwrittenBefore) {
+  const int64_t v = 77;
+  for (int64_t rows : {1, 5}) {
+    RowGraph g;
+    Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::column, v);
+    Node power = exp(g, g.load(g.addOperand(Element::f32, Access::in, {R, V})));
+    Node z = g.load(g.addOperand(Element::f32, Access::in, {R, V}));
+    Node share = div(g, power, g.reduce(Reduction::sum, power));
+    g.store(g.addOperand(Element::f32, Access::out, {R, V}), mul(g, z, share));
+    Buffer x(randomFloats(rows * v, 1)), y(randomFloats(rows * v, 2)), old = y;
+    runOne(g, {&x, &y, &y});
+    std::vector<double> expected;
+    for (int64_t row = 0; row < rows; ++row) {
+      double sum = 0;
+      for (int64_t k = 0; k < v; ++k)
+        sum += std::exp(double(x[row * v + k]));
+      for (int64_t k = 0; k < v; ++k)
+        expected.push_back(old[row * v + k] * std::exp(double(x[row * v + k])) / sum);
+    }
+    expectClose(y, expected, 1e-6, fmt::format("{} rows", rows));
+  }
+}
+
 // The powers wait for their sum in the memory that the logits had; what a row's end needs of the logits is read before.
 TEST(RowKernels, SoftmaxInPlace) {
   const int64_t rows = 5;

@@ -125,6 +125,53 @@ func.func @broadcast(%x: !x, %wk: !wk {mg.param = {tensor = "k4"}}, %wv: !wk {mg
   return %kb, %vb : !k, !k
 }
 
+// A bias that another block uses too stays, and so do those beside it.
+// CHECK-LABEL: func.func @tied_bias(
+// CHECK:         mg.parts
+// CHECK-NEXT:    mg.add
+// CHECK-NEXT:    mg.add
+func.func @tied_bias(%x: !x, %wk: !wk {mg.param = {tensor = "k6"}}, %wv: !wk {mg.param = {tensor = "v6"}},
+                     %bk: !b {mg.param = {tensor = "b6"}}, %bv: !b {mg.param = {tensor = "tied_bias"}})
+    -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  %vb = mg.add %v, %bv : (!k, !b) -> !k
+  return %kb, %vb : !k, !k
+}
+// CHECK-LABEL: func.func @tied_bias_again(
+func.func @tied_bias_again(%x: !k, %bv: !b {mg.param = {tensor = "tied_bias"}}) -> !k attributes {mg.block} {
+  %y = mg.add %x, %bv : (!k, !b) -> !k
+  return %y : !k
+}
+
+// The optimizer decays a joined parameter or does not: parts agree in that. Weights that it treats otherwise stay apart,
+// biases stay with the parts.
+// CHECK-LABEL: func.func @decay(
+// CHECK-COUNT-2: mg.einsum
+// CHECK-NOT:     mg.parts
+// CHECK:         return
+func.func @decay(%x: !x, %wk: !wk {mg.param = {tensor = "k7", file_shape = array<i64: 32, 32>}},
+                 %wv: !wk {mg.param = {tensor = "v7", file_shape = array<i64: 1024>}}) -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  return %k, %v : !k, !k
+}
+// CHECK-LABEL: func.func @decay_of_biases(
+// CHECK:         mg.parts
+// CHECK-NEXT:    mg.add
+// CHECK-NEXT:    mg.add
+func.func @decay_of_biases(%x: !x, %wk: !wk {mg.param = {tensor = "k8"}}, %wv: !wk {mg.param = {tensor = "v8"}},
+                           %bk: !b {mg.param = {tensor = "b8", file_shape = array<i64: 32>}},
+                           %bv: !b {mg.param = {tensor = "b9", file_shape = array<i64: 4, 8>}})
+    -> (!k, !k) attributes {mg.block} {
+  %k = mg.einsum %x, %wk : (!x, !wk) -> !k
+  %v = mg.einsum %x, %wv : (!x, !wk) -> !k
+  %kb = mg.add %k, %bk : (!k, !b) -> !k
+  %vb = mg.add %v, %bv : (!k, !b) -> !k
+  return %kb, %vb : !k, !k
+}
+
 // A product that keeps nothing of its parameter stays; a model that has a dimension j gets another one.
 // CHECK-LABEL: func.func @names(
 // CHECK:         mg.einsum {{.*}} #mg.layout<h, j1, j>>
@@ -151,6 +198,7 @@ func.func @tied(%x: !x, %a: !wf {mg.param = {tensor = "tied"}}, %b: !wf {mg.para
   return %y, %z, %v : !f, !f, !v
 }
 // CHECK-LABEL: func.func @again(
+// CHECK-NEXT:    mg.einsum
 func.func @again(%x: !x, %a: !wf {mg.param = {tensor = "tied"}}) -> !f attributes {mg.block} {
   %y = mg.einsum %x, %a : (!x, !wf) -> !f
   return %y : !f
