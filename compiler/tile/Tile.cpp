@@ -29,6 +29,8 @@ namespace {
 
 using State = TileFlow::State;
 
+constexpr int64_t kMostParts = 1024; // about: each has its own instructions in the plan
+
 class LossTiler {
 public:
   LossTiler(func::FuncOp function, int64_t tokens) : body_(function.getBody().front()), tokens_(tokens) {}
@@ -63,8 +65,8 @@ private:
   }
 
   // The fewest equal parts of the first dimension with at most tokens_ tokens each; all dimensions but the last are
-  // tokens. Where that makes parts of less than a quarter, in which products are slow, the next larger ones. False: one
-  // part does.
+  // tokens, or kMostParts. Where that makes parts of less than a quarter, in which products are slow, the next larger
+  // ones. False: one part does.
   bool chooseParts(Value value) {
     ArrayRef<int64_t> shape = tensorOf(value).getShape();
     if (shape.size() < 2)
@@ -72,7 +74,8 @@ private:
     int64_t perPosition = 1;
     for (int64_t size : shape.drop_front().drop_back())
       perPosition *= size;
-    int64_t most = std::clamp<int64_t>(tokens_ / perPosition, 1, shape.front()), extent = most;
+    int64_t least = (shape.front() + kMostParts - 1) / kMostParts;
+    int64_t most = std::clamp(tokens_ / perPosition, least, shape.front()), extent = most;
     while (shape.front() % extent != 0)
       --extent;
     if (extent < most / 4)

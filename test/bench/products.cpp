@@ -3,7 +3,7 @@
 //                                m n k transposeA transposeB accumulate calls
 //   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the seconds
 //                              of mgc's product by rule, by rows and by columns, of oneDNN's sgemm (mgc's path `whole`)
-//                              and of its matmul primitive, the best of `repeats`
+//                              and of its matmul primitive, the best of `repeats`, in turns
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Parallel.h"
 #include "runtime/plan/PlanJson.h"
@@ -13,11 +13,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <dnnl.hpp>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <map>
 #include <memory>
 #include <sys/mman.h>
+#include <vector>
 
 using namespace mgc;
 
@@ -102,32 +104,47 @@ private:
   dnnl::matmul matmul_;
 };
 
-template <typename Body> double bestSeconds(int repeats, Body body) {
-  body(); // warms up
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < repeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    body();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
+using Way = std::function<void()>;
+
+double secondsOf(const Way &way) {
+  const auto begin = std::chrono::steady_clock::now();
+  way();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Of each way the best of `repeats`, in turns, so that all meet the same disturbances.
+std::vector<double> bestSeconds(int repeats, const std::vector<Way> &ways) {
+  std::vector<double> best(ways.size(), std::numeric_limits<double>::infinity());
+  for (int repeat = 0; repeat <= repeats; ++repeat)
+    for (size_t way = 0; way < ways.size(); ++way)
+      if (const double seconds = secondsOf(ways[way]); repeat > 0) // the first warms up
+        best[way] = std::min(best[way], seconds);
   return best;
 }
 
-void answer(plan::Gemm gemm, int threads, int repeats) {
+void answer(const plan::Gemm &gemm, int threads, int repeats) {
   const Floats a = floats(gemm.m * gemm.k), b = floats(gemm.k * gemm.n), c = floats(gemm.m * gemm.n);
   setLibraryThreads(threads);
   Matmul matmul(gemm, a.get(), b.get(), c.get());
+  std::vector<Way> ways;
   for (plan::GemmPath path : {plan::GemmPath::rule, plan::GemmPath::rows, plan::GemmPath::columns}) {
-    gemm.path = path;
-    std::cout << bestSeconds(repeats, [&] { mgc::gemm(gemm, a.get(), b.get(), c.get(), threads); }) << ' ';
+    plan::Gemm product = gemm;
+    product.path = path;
+    ways.push_back([&, product] { mgc::gemm(product, a.get(), b.get(), c.get(), threads); });
   }
-  setLibraryThreads(threads);
-  const double sgemm = bestSeconds(repeats, [&] {
+  ways.push_back([&] {
+    setLibraryThreads(threads);
     dnnl_sgemm(gemm.transposeA ? 'T' : 'N', gemm.transposeB ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
                a.get(), gemm.transposeA ? gemm.m : gemm.k, b.get(), gemm.transposeB ? gemm.k : gemm.n,
                gemm.accumulate ? 1.0f : 0.0f, c.get(), gemm.n);
   });
-  std::cout << sgemm << ' ' << bestSeconds(repeats, [&] { matmul.run(); }) << std::endl;
+  ways.push_back([&] {
+    setLibraryThreads(threads);
+    matmul.run();
+  });
+  for (const double seconds : bestSeconds(repeats, ways))
+    std::cout << seconds << ' ';
+  std::cout << std::endl;
 }
 
 } // namespace

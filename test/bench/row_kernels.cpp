@@ -5,7 +5,9 @@
 // Kernels run with their real sizes on the operands that the plan gives them, out of cache: before each call as much
 // other memory is read as the last-level cache holds twice. GB/s counts each byte that a kernel must read or write once.
 // The bandwidth beside it is that of the STREAM benchmark's a[i] = s * b[i] over as many bytes, out of cache as well, on
-// the same threads, timed in turn with the kernel; the fraction is of the best times. Kernels of less than 1 MB are left out.
+// the same threads, timed in turn with the kernel; the fraction is of the best times. Processors read a line before they
+// write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i]. Kernels of less than
+// 1 MB are left out.
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Inputs.h"
@@ -19,6 +21,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -55,8 +58,8 @@ public:
     });
   }
 
-  // Of a[i] = s * b[i] that reads and writes `bytes` bytes together.
-  double streamSeconds(double bytes) {
+  // Of a[i] = s * b[i] that reads and writes `bytes` bytes together; in place b is a.
+  double streamSeconds(double bytes, bool inPlace) {
     const auto count = int64_t(bytes / 8);
     if (operands_.bytes() < count * 8) {
       operands_ = device_->allocate(count * 8).take();
@@ -66,7 +69,7 @@ public:
     const double start = seconds();
     onThreads(threads_, count, [&](int64_t begin, int64_t end) {
       auto *a = reinterpret_cast<float *>(operands_.data());
-      const float *b = a + count;
+      const float *b = inPlace ? a : a + count;
       for (int64_t i = begin; i < end; ++i)
         a[i] = 3.0f * b[i];
     });
@@ -87,6 +90,9 @@ struct Kernel {
   std::string label;
   std::vector<void *> operands;
   const int64_t *scalars = nullptr;
+  bool isInPlace() const { // some result where an operand is
+    return std::set<void *>(operands.begin(), operands.end()).size() < operands.size();
+  }
 };
 
 // A plan, the allocation of its first rank filled with numbers, and the kernels that the rank runs.
@@ -179,11 +185,12 @@ void measure(const Kernel &kernel, Memory &memory, int threads) {
       kernel.function(kernel.operands.data(), kernel.scalars, begin, end);
     });
     best = std::min(best, seconds() - start);
-    bestStream = std::min(bestStream, memory.streamSeconds(kernel.row->bytes));
+    bestStream = std::min(bestStream, memory.streamSeconds(kernel.row->bytes, kernel.isInPlace()));
   }
   const double bytes = kernel.row->bytes;
-  fmt::print("{:8.2f} {:8.3f} {:8.2f} {:8.2f} {:8.2f}  {}\n", bytes * 1e-6, best * 1e3, bytes / best * 1e-9,
-             bytes / bestStream * 1e-9, bestStream / best, kernel.label);
+  fmt::print("{:8.2f} {:8.3f} {:8.2f} {:8.2f} {:8.2f}  {}{}\n", bytes * 1e-6, best * 1e3, bytes / best * 1e-9,
+             bytes / bestStream * 1e-9, bestStream / best, kernel.label,
+             kernel.isInPlace() ? " (in place)" : "");
   std::fflush(stdout);
 }
 
