@@ -4,8 +4,9 @@ include "mlir/Pass/PassBase.td"
 def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
   let summary = "One product where several multiply the same value";
   let description = [{
-    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts. Not where a
-    parameter is tied, nor where an axis splits a dimension along which they would be joined.
+    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts;
+    so are their biases. Not where a parameter is tied, nor where an axis splits a dimension along which they would be
+    joined.
   }];
   let constructor = "::mgc::createMergePass()";
   let dependentDialects = ["::mgc::MgDialect"];
@@ -86,7 +87,7 @@ def Memory : Pass<"mg-memory", "::mlir::ModuleOp"> {
   let summary = "An offset for every buffer";
   let description = [{
     Values of a function that live within a call get a place in its frame (mg.frame); buckets, inputs, activations and
-    the frame get their places in the rank's one allocation.
+    the frame get their places in the rank's one allocation. A kernel's result lies where a value that dies in it lay.
   }];
   let constructor = "::mgc::createMemoryPass()";
   let dependentDialects = ["::mgc::MgDialect"];

@@ -7,8 +7,8 @@
 namespace mgc {
 
 // Functions hold library calls, row kernels, moves and collectives. Each result of a block has memory of its
-// own (saved activations aside), and what is added to its place is made by what can add. Parts of values are read, and joined
-// ones made, by ops that let rows lie apart.
+// own (saved activations aside), and what is added to its place is made by what can add. Parts of values are read, and
+// joined ones made, by ops that let rows lie apart.
 mlir::LogicalResult verifyFuseForm(mlir::ModuleOp module);
 
 // Each stage has one mg.schedule, and together they are a solution of the problem that the chunks pose:

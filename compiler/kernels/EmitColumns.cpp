@@ -17,8 +17,6 @@ namespace mgc::rowgen {
 using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
-static constexpr int64_t kWidth = 16;
-
 void KernelEmitter::emitColumns() {
   bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
     return effect.kind == EffectKind::sumOverRows && graph_[effect.operand].access != Access::accumulate;

@@ -9,8 +9,8 @@
 //     the last pass also stores what has columns; per-row values are stored at the very end
 // Every pass loads or computes anew what it needs of the columns, but for one dear value that an output can hold until
 // the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass
-// works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of a
-// table; longer rows than these two would fill the cache.
+// works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of
+// a table; longer rows than these two would fill the cache.
 #include "compiler/kernels/Emit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -21,7 +21,6 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-static constexpr int64_t kWidth = 16;          // floats: one AVX-512 register, two of AVX2
 static constexpr int kUnroll = 2;              // independent accumulators per reduction
 static constexpr int64_t kColumnChunk = 4096;  // columns that one set of accumulators sums
 static constexpr double kDearFlops = 10;       // more than a store and a load cost
@@ -133,7 +132,8 @@ void KernelEmitter::collectVarying(Node node, Node stop, std::set<int> &found) c
 }
 
 // Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. Of a
-// single row no operand tells whether it has rows. A later pass must need the value: otherwise there is nothing to gain.
+// single row no operand tells whether it has rows. A later pass must need the value: otherwise there is nothing to
+// gain.
 bool KernelEmitter::mayKeep(const Kept &kept, int passes) const {
   auto isLost = [&](const RowGraph::NodeInfo &info) {
     return info.kind == Kind::load && (layout_.rows() == 1 || layout_.changesWithRow(info.operand, info.at));

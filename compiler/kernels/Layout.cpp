@@ -78,7 +78,7 @@ void Layout::chooseColumnBlocks() {
   };
   bool stores = count(EffectKind::store) > 0;
   rowChunk_ = stores ? 2 : countStreams() == 1 ? 16 : 4;
-  blockSize_ = std::min<int64_t>(stores ? 16 : count(EffectKind::sumOverRows) > 1 ? 32 : 64, innerSize());
+  blockSize_ = std::min(kWidth * (stores ? 1 : count(EffectKind::sumOverRows) > 1 ? 2 : 4), innerSize());
 }
 
 void Layout::markUsed(Node node) {

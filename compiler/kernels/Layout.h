@@ -13,6 +13,8 @@
 
 namespace mgc::rowgen {
 
+inline constexpr int64_t kWidth = 16; // floats of a vector: one AVX-512 register, two of AVX2
+
 class Layout {
 public:
   enum class Form { rows, blocks, columns };

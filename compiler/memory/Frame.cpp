@@ -19,9 +19,9 @@ bool isReturned(Value value) {
   });
 }
 
-// Whether the kernel may make the value (yielded inside) where the captured one lies: a row kernel loads what it needs of a
-// row before it stores it, and may be in place (compiler/kernels/RowGraph.h). Other places of a row are read by kernels that
-// work row by row only.
+// Whether the kernel may make the value (yielded inside) where the captured one lies: a row kernel loads what it needs
+// of a row before it stores it, and may be in place (compiler/kernels/RowGraph.h). Other places of a row are read by
+// kernels that work row by row only.
 bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
   std::optional<RowSpace> space = kernel.getSpace();
   auto maker = dyn_cast_or_null<RowOpInterface>(made.getDefiningOp());

@@ -7,8 +7,8 @@
 //
 // Within a function: a value that is no result lives in the function's frame from its definition to its last
 // use; one entry of mg.frame per result, -1 for what is returned or joined (it has a place already), then one for a
-// workspace. An all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions
-// one after another.
+// workspace. A kernel's result takes over the place of a value of its type that dies in it (Frame.cpp); an
+// all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions one after another.
 #include "compiler/Passes.h"
 #include "compiler/memory/Frame.h"
 #include "compiler/stage/ChunkLayout.h"

@@ -55,10 +55,10 @@ struct BucketProblem {
   bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
 };
 
-// Elements start at multiples of 16 (64 bytes). Slices of ZeRO-1 are such multiples too, large ones whole parts. In each bucket equal instances follow each other at one
-// stride. A bucket tied over stages is the same on each of them, in content, offsets and order among such
-// buckets: their gradients are added element by element. Error: a tied parameter whose uses differ in size,
-// view, split or pending axes.
+// Elements start at multiples of 16 (64 bytes). Slices of ZeRO-1 are such multiples too, large ones whole parts. In
+// each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
+// in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied
+// parameter whose uses differ in size, view, split or pending axes.
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem);
 
 // The tensor's name for an instance.

@@ -21,7 +21,8 @@ struct BucketParts {
 };
 
 // By size alone, so that a sum does not depend on the number of threads. The divisor nearest to kPartRows by ratio: a
-// bucket is a sum of multiples of the hidden size or so, which has many; a large slice of it is a multiple of kPartRows.
+// bucket is a sum of multiples of the hidden size or so, which has many; a large slice of it is a multiple of
+// kPartRows.
 int64_t partRowsOf(int64_t rows) {
   auto distance = [](int64_t part) {
     return double(std::max(part, kPartRows)) / double(std::min(part, kPartRows));

@@ -10,8 +10,8 @@
 
 namespace mgc::tune {
 
-// Of the rounds of a measurement, which has every path in turn, every second one belongs to the other half: what the two
-// halves differ in is the machine's noise.
+// Of the rounds of a measurement, which has every path in turn, every second one belongs to the other half: what the
+// two halves differ in is the machine's noise.
 struct PathTimes {
   plan::GemmPath path;
   std::array<double, 2> best; // seconds, of each half

@@ -39,7 +39,7 @@ bool mgc::decays(DictionaryAttr view) {
   return fileShape && fileShape.size() >= 2;
 }
 
-static bool isView(Attribute view) {
+static bool namesTensor(Attribute view) {
   auto dictionary = dyn_cast_or_null<DictionaryAttr>(view);
   return dictionary && dictionary.getAs<StringAttr>("tensor") && !dictionary.contains("parts") &&
          !dictionary.contains("along");
@@ -82,8 +82,8 @@ Status mgc::verifyParameter(Attribute param, Type type) {
   auto dictionary = dyn_cast<DictionaryAttr>(param);
   auto parts = dictionary ? dictionary.getAs<ArrayAttr>("parts") : ArrayAttr();
   if (!parts)
-    return isView(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
-  if (parts.empty() || !llvm::all_of(parts, isView))
+    return namesTensor(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
+  if (parts.empty() || !llvm::all_of(parts, namesTensor))
     return errorf("{}: one of its parts names no tensor", kParamAttr.str());
   return verifyParts(parts, alongOf(dictionary), layoutOf(type), cast<RankedTensorType>(type).getShape());
 }

@@ -28,8 +28,8 @@ std::string nameOf(mlir::DictionaryAttr param);
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 
-// That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of the
-// type along which they are joined.
+// That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of
+// the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);
 
 } // namespace mgc

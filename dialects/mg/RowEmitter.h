@@ -28,7 +28,8 @@ public:
   explicit RowEmitter(const RowSpace &space);
 
   // --- For the driver
-  // Says that a result leaves the kernel: overwritten, or added to what is there, with rows as far apart as `pitch` says.
+  // Says that a result leaves the kernel: overwritten, or added to what is there, with rows as far apart as `pitch`
+  // says.
   void store(mlir::Value result, rowgen::Access access, rowgen::Pitch pitch = {}) {
     stored_[result] = {access, pitch};
   }

@@ -25,8 +25,8 @@ View viewOf(mlir::Value value);
 // The value whose memory this one is in: the base of the base, and so on.
 mlir::Value storageOf(mlir::Value value);
 
-// The mg.join that this value's memory is a part of, and as which of its operands; null for none. The value may reach it
-// under other names. One, once mg-fuse has seen to it (compiler/fuse/Views.h); before that the first of them.
+// The mg.join that this value's memory is a part of, and as which of its operands; null for none. The value may reach
+// it under other names. One, once mg-fuse has seen to it (compiler/fuse/Views.h); before that the first of them.
 struct JoinedAs {
   JoinOp join;
   size_t part = 0;

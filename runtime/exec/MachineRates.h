@@ -11,7 +11,8 @@ struct MachineRates {
 };
 
 // All ranks at once, each with its threads; of ranks that have no cores of their own, as many as there are cores.
-// Takes a second or two, and for as long 192 MiB, or 36 MiB for each of more than five ranks. An error when there is no such memory.
+// Takes a second or two, and for as long 192 MiB, or 36 MiB for each of more than five ranks. An error when there is no
+// such memory.
 Result<MachineRates> measureRates(Engine &engine);
 
 } // namespace mgc

@@ -2,7 +2,8 @@
 // slicing and saves one back.
 //
 // The plan is one that verifyPlan accepts. `arenas` has one allocation (StagePlan::bytes of the rank's stage) per
-// rank of the mesh. All functions work on the bucket buffers in them: value of element e of a bucket at valueOffset + 4 * e.
+// rank of the mesh. All functions work on the bucket buffers in them: the value of element e
+// of a bucket lies at valueOffset + 4 * e.
 #pragma once
 
 #include "runtime/base/Safetensors.h"
@@ -45,8 +46,8 @@ struct SaveOptions {
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
 // config.json = plan.modelConfig. Ranks that hold the same block must hold the same bits, and all values be
-// finite, else it is an error and nothing is written. A checkpoint that was in the directory stays whole until the new one is complete on
-// disk.
+// finite, else it is an error and nothing is written. A checkpoint that was in the directory stays whole until the new
+// one is complete on disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
 

@@ -1,7 +1,8 @@
 // Blocked attention, the library call behind plan::Attention: the scores never exist as a whole.
 //   in:  q[s,b,g,r,d], k,v[t,b,g,d], positions; backward: also o, lse and do
 //   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
-// All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query that sees no key has o = 0, lse = -infinity and no gradient.
+// All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
+// that sees no key has o = 0, lse = -infinity and no gradient.
 #pragma once
 
 #include "runtime/plan/Plan.h"

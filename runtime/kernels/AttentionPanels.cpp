@@ -104,14 +104,14 @@ void mixKeys(const float *rows, const float *weights, const Vector (&factors)[kV
 }
 
 // What of a key block one panel sees.
-struct View {
+struct VisibleKeys {
   const AttentionQueries &queries;
   const AttentionKeys &keys;
   int64_t panel, lane; // the panel's first
   int64_t first = 0, last = 0;
   int32_t least, greatest; // positions in between are visible to the whole panel
 
-  View(const AttentionQueries &queries, const AttentionKeys &keys, int64_t panel)
+  VisibleKeys(const AttentionQueries &queries, const AttentionKeys &keys, int64_t panel)
       : queries(queries), keys(keys), panel(panel), lane(panel * kWidth) {
     int32_t leastFirst = least = queries.first[lane], mostLast = greatest = queries.last[lane];
     for (int64_t i = lane + 1; i < lane + kWidth && i < queries.count; ++i) {
@@ -146,7 +146,7 @@ private:
 };
 
 // Sets scores of hidden keys to -infinity.
-void hideKeys(const View &view, float *scores) {
+void hideKeys(const VisibleKeys &view, float *scores) {
   for (int64_t key = view.first; key < view.last; ++key) {
     const int32_t at = view.keys.positions[key];
     if (view.least <= at && at <= view.greatest)
@@ -162,7 +162,7 @@ void hideKeys(const View &view, float *scores) {
 }
 
 // Dropout's factors for one key and vector n of the panel.
-MGC_INLINE Vector keepFactors(const View &view, int64_t key, int64_t n) {
+MGC_INLINE Vector keepFactors(const VisibleKeys &view, int64_t key, int64_t n) {
   const AttentionDropout &dropout = *view.queries.dropout;
   const Bits heads = load<Bits>(view.queries.heads + view.lane + n * kLanes);
   const Bits queries = load<Bits>(view.queries.last + view.lane + n * kLanes);
@@ -174,7 +174,7 @@ MGC_INLINE Vector keepFactors(const View &view, int64_t key, int64_t n) {
   return word >= threshold ? broadcast(none ? 0.0f : dropout.keep) : Vector{};
 }
 
-void dropKeys(const View &view, float *scores) {
+void dropKeys(const VisibleKeys &view, float *scores) {
   for (int64_t key = view.first; key < view.last; ++key)
     for (int64_t n = 0; n < kVectors; ++n) {
       float *place = scores + key * kWidth + n * kLanes;
@@ -199,7 +199,8 @@ MGC_INLINE void exponentiate(float *scores, const Vector (&shift)[kVectors], Vec
 
 // scores <- 2^(scores - new maximum), added to the running sum. Gives the factor for all that was summed up
 // before.
-void softmaxStep(const View &view, AttentionQueries &queries, float *scores, Vector (&factors)[kVectors]) {
+void softmaxStep(const VisibleKeys &view, AttentionQueries &queries, float *scores,
+                 Vector (&factors)[kVectors]) {
   float *shifts = queries.shift + view.lane, *sums = queries.sum + view.lane;
   Vector maxima[kVectors], shift[kVectors], sum[kVectors];
   for (int n = 0; n < kVectors; ++n)
@@ -228,7 +229,7 @@ void softmaxStep(const View &view, AttentionQueries &queries, float *scores, Vec
 
 void forward(AttentionQueries &queries, const AttentionKeys &keys) {
   for (int64_t panel = 0; panel * kWidth < queries.count; ++panel) {
-    const View view(queries, keys, panel);
+    const VisibleKeys view(queries, keys, panel);
     if (view.isEmpty())
       continue;
     scoreKeys(keys.k, view.column(queries.q), queries.d, view.first, view.last, keys.scores);
@@ -244,7 +245,7 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
 
 // For scores s and probability gradients dp, with the factors f of dropout (1 without):
 //   p = 2^(s - shift);  s <- p f;  dp <- p (dp f - delta)
-template <bool kDropout> void softmaxGradient(const View &view, float *scores, float *gradients) {
+template <bool kDropout> void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
   Vector shift[kVectors], delta[kVectors];
   for (int n = 0; n < kVectors; ++n) {
     shift[n] = load(view.queries.shift + view.lane + n * kLanes);
@@ -270,7 +271,7 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
   const int64_t d = queries.d;
   const Vector ones[kVectors] = {broadcast(1), broadcast(1)};
   for (int64_t panel = 0; panel * kWidth < queries.count; ++panel) {
-    const View view(queries, keys, panel);
+    const VisibleKeys view(queries, keys, panel);
     ranges.first[panel] = view.first, ranges.last[panel] = view.last;
     if (view.isEmpty())
       continue;

@@ -18,9 +18,9 @@ constexpr int64_t kBlockElements = 16384, kFewestRows = 64;
 template <typename T> T roundUp(T value, T unit) { return (value + unit - 1) / unit * unit; }
 
 // Sums up the parts of a workspace, or hands them out when there is a base.
-class Layout {
+class WorkspaceLayout {
 public:
-  explicit Layout(char *base) : base_(base) {}
+  explicit WorkspaceLayout(char *base) : base_(base) {}
   void add(float *&pointer, __int128 count) {
     pointer = base_ ? reinterpret_cast<float *>(base_ + static_cast<int64_t>(bytes_)) : nullptr;
     bytes_ += roundUp<__int128>(count * static_cast<int64_t>(sizeof(float)), plan::kAlignment);
@@ -52,7 +52,7 @@ __int128 AttentionWorkspace::tasks(int64_t most) const {
 int64_t AttentionWorkspace::lanes() const { return static_cast<int64_t>(tasks(kAttentionLanes)); }
 
 __int128 AttentionWorkspace::layOut(char *base, AttentionLane &lane) const {
-  Layout layout(base);
+  WorkspaceLayout layout(base);
   const __int128 block = static_cast<__int128>(rows_) * a_.d,
                  keys = static_cast<__int128>(kAttentionKeys) * a_.d;
   const __int128 paddedBlock = rows_ * roundUp<__int128>(a_.d, kAttentionPadding);

@@ -37,8 +37,8 @@ void runWhole(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads)
   stridedGemm(gemm, a, b, c, gemm.n);
 }
 
-// oneDNN packs the operands of large products only, and is slow with a transposed A that it does not pack: by a fifth at
-// 1 / m + 1 / n = 1 / 256, not at all at 1 / 341.
+// oneDNN packs the operands of large products only, and is slow with a transposed A that it does not pack: by a fifth
+// at 1 / m + 1 / n = 1 / 256, not at all at 1 / 341.
 bool needsPacking(const plan::Gemm &gemm) {
   return gemm.transposeA && gemm.m * gemm.n < 300 * (gemm.m + gemm.n);
 }
@@ -118,7 +118,8 @@ void runColumns(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int thread
   });
 }
 
-// One call, divided by the library; or each thread computes an equal part of C's rows or columns, in calls of some of k.
+// One call, divided by the library; or each thread computes an equal part of C's rows or columns, in calls of some of
+// k.
 constexpr GemmPathRow kPaths[] = {
     {plan::GemmPath::whole, always, runWhole},
     {plan::GemmPath::rows, hasRows, runRows},
@@ -131,8 +132,8 @@ const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// What measurements say (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere they are as
-// fast, or up to 6 % faster, while they are long and need no packing here.
+// What measurements say (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere they are
+// as fast, or up to 6 % faster, while they are long and need no packing here.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
   constexpr int64_t longPart = 512;
   const bool byColumns = threads == 1 || gemm.n >= gemm.m;

@@ -3,11 +3,11 @@
 //   row_kernels [--threads N] [--only TEXT] PLAN_FOLDER...        TEXT: a part of the kernels' labels
 //
 // Kernels run with their real sizes on the operands that the plan gives them, out of cache: before each call as much
-// other memory is read as the last-level cache holds twice. GB/s counts each byte that a kernel must read or write once.
-// The bandwidth beside it is that of the STREAM benchmark's a[i] = s * b[i] over as many bytes, out of cache as well, on
-// the same threads, timed in turn with the kernel; the fraction is of the best times. Processors read a line before they
-// write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i]. Kernels of less than
-// 1 MB are left out.
+// other memory is read as the last-level cache holds twice. GB/s counts each byte that a kernel must read or write
+// once. The bandwidth beside it is that of the STREAM benchmark's a[i] = s * b[i] over as many bytes, out of cache as
+// well, on the same threads, timed in turn with the kernel; the fraction is of the best times. Processors read a line
+// before they write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i]. Kernels
+// of less than 1 MB are left out.
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Inputs.h"

@@ -39,8 +39,8 @@ TEST(Indexing, GatherRowsWithOffset) {
   }
 }
 
-// Queries within [s, b, g, j, d]: rows of (g, j, d) are read and written where they lie, what stands between is left alone;
-// element by element, by rows, and summed over rows.
+// Queries within [s, b, g, j, d]: rows of (g, j, d) are read and written where they lie, what stands between is left
+// alone; element by element, by rows, and summed over rows.
 TEST(Indexing, OperandsWithRowsApart) {
   const int64_t s = 5, g = 3, r = 2, d = 20, j = r + 2, pitch = j * d;
   auto base = [&](RowGraph &graph, std::vector<Dim> &dims) {
