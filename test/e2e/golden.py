@@ -65,19 +65,26 @@ def execute(command, folder, name, timeout):
         return f"{name}: exit code {code}: {output.read()[-1500:].strip()}"
 
 
-def run_training(options, golden, plan, folder, extra):
+def training_command(options, golden, plan, folder):
+    """mgrun with the reference's data, weights and optimizer; results in the folder."""
     optimizer = golden.expect["optimizer"]
-    with open(os.path.join(folder, "lr.json"), "w", encoding="utf-8") as file:
+    rates = os.path.join(folder, "lr.json")
+    with open(rates, "w", encoding="utf-8") as file:
         json.dump(golden.expect["lr"], file)
     beta1, beta2 = optimizer["betas"]
     command = [os.path.join(options.bin, "mgrun"), plan, "--data", golden.path("batch.safetensors"),
                "--weights", golden.path("model.safetensors"), "--train-iters", golden.expect["steps"],
-               "--lr-list", os.path.join(folder, "lr.json"), "--adam-beta1", beta1, "--adam-beta2", beta2,
+               "--lr-list", rates, "--adam-beta1", beta1, "--adam-beta2", beta2,
                "--adam-eps", optimizer["eps"], "--weight-decay", optimizer["weight_decay"],
                "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
                "--save", os.path.join(folder, "weights"), "--save-gradients",
                os.path.join(folder, "gradients.safetensors"), "--timeout", options.timeout / 2]
-    return execute([str(word) for word in command + extra], folder, "mgrun", options.timeout)
+    return [str(word) for word in command]
+
+
+def run_training(options, golden, plan, folder, extra):
+    command = training_command(options, golden, plan, folder)
+    return execute(command + [str(word) for word in extra], folder, "mgrun", options.timeout)
 
 
 RESULTS = ("gradients.safetensors", "weights/model.safetensors")
