@@ -132,6 +132,16 @@ Result<std::vector<double>> readRates(const std::string &path) {
   return rates;
 }
 
+// A request may come as several signals: timeout(1) sends its child one and then the whole process group.
+constexpr auto kOneRequest = std::chrono::seconds(1);
+
+void waitForAnother(const sigset_t &signals, int &signal) {
+  const auto requested = std::chrono::steady_clock::now();
+  do
+    sigwait(&signals, &signal);
+  while (std::chrono::steady_clock::now() - requested < kOneRequest);
+}
+
 // SIGINT and SIGTERM are blocked in all threads and taken by this one, so that it may lock and wake what it
 // likes.
 void watchSignals(Interrupt &interrupt) {
@@ -144,8 +154,8 @@ void watchSignals(Interrupt &interrupt) {
     int signal = 0;
     sigwait(&signals, &signal);
     interrupt.request();
-    say(stderr, "\nending after this step; once more to end at once\n");
-    sigwait(&signals, &signal);
+    say(stderr, "\nending after this step; once more, a second from now or later, to end at once\n");
+    waitForAnother(signals, signal);
     if (interrupt.abort())
       sigwait(&signals, &signal);
     std::signal(signal, SIG_DFL);

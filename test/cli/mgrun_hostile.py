@@ -3,6 +3,7 @@
 
 Every error must say what is wrong and end with code 1 (2 for usage), and no checkpoint may be lost.
 """
+import contextlib
 import json
 import os
 import resource
@@ -193,6 +194,37 @@ class Hostile(unittest.TestCase):
     def test_interrupt_saves(self):
         self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
         self.expect(0, "", "plan", *MOCK, "--weights", "interrupted")
+
+    @contextlib.contextmanager
+    def in_a_long_step(self, samples, save):
+        """A run that is some time into its first step, of so many samples."""
+        subprocess.run([BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "slow",
+                        *f"--seq 64 --mbs 2 --gbs {samples}".split()], check=True, capture_output=True)
+        with subprocess.Popen([MGRUN, "slow", "--mock-data", "--threads", "1", "--save", save],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+            for line in run.stderr:
+                if "steps of" in line:
+                    break
+            time.sleep(0.1)
+            yield run
+
+    def test_one_request_may_be_several_signals(self):
+        with self.in_a_long_step(256, "requested") as run:
+            run.send_signal(signal.SIGTERM)
+            run.send_signal(signal.SIGINT)
+            output, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertIn("1 step (interrupted)", output, errors)
+        self.expect(0, "", "plan", *MOCK, "--weights", "requested")
+
+    def test_a_second_request_ends_at_once(self):
+        with self.in_a_long_step(16384, "unsaved") as run:
+            run.send_signal(signal.SIGINT)
+            time.sleep(1.1)
+            run.send_signal(signal.SIGINT)
+            _, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertIn("interrupted in the middle of a step; nothing is saved", errors)
 
     def test_closed_streams(self):
         self.expect(0, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))
