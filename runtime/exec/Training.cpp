@@ -204,7 +204,8 @@ Status Training::loadEngine() {
   engine.seed = options_.seed;
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
-  engine.timeline = {first, options_.trace ? options_.traceSteps : 0, first, isProfiled()};
+  const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
+  engine.timeline = {first, options_.trace ? traced : 0, first, isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
   MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));
