@@ -61,7 +61,8 @@ void addProfileFlags(CLI::App &app, Arguments &arguments) {
       app.add_option("--trace", training.trace,
                      "File (.json) for a trace of every instruction of every rank, as Perfetto reads it")
           ->check(notEmpty());
-  app.add_option("--trace-steps", training.traceSteps, "Steps to trace, after the first")
+  app.add_option("--trace-steps", training.traceSteps,
+                 "Steps to trace, after the first; of a run of one step, that one")
       ->check(wholeNumber(1, 10'000))
       ->needs(trace);
   app.add_flag("--profile", training.profile,
@@ -216,7 +217,7 @@ int main(int argc, char **argv) {
     if (!rates.isOk())
       return fail(rates.status());
     arguments.training.optimizer.lrList = rates.take();
-    arguments.training.inputs.push_back(arguments.lrList);
+    arguments.training.inputs.push_back({"--lr-list", arguments.lrList});
   }
   return run(arguments);
 }

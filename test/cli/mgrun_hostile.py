@@ -76,10 +76,21 @@ class Hostile(unittest.TestCase):
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 
+    def test_no_output_is_a_pipe(self):
+        os.mkfifo("pipe")
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+            with self.subTest(flag=flag):
+                self.expect(1, flag + ": pipe: is a ", "plan", "--mock-data", "--train-iters", "2", flag, "pipe")
+
+    def test_an_output_is_named_as_it_was_given(self):
+        self.expect(1, "--trace: absent/t.json: cannot create: ", "plan", "--mock-data", "--trace", "absent/t.json")
+
     def test_no_output_is_an_input(self):
         write("c.txt", read(CORPUS))
         write("w.safetensors", read("good/model.safetensors"))
         write("rates.json", b"[0.1]")
+        (kernels,) = os.listdir("plan/kernels")
+        library = read("plan/kernels/" + kernels)
         for arguments in [["--data", "c.txt", "--log", "c.txt"], ["--data", "c.txt", "--save-gradients", "./c.txt"],
                           ["--mock-data", "--weights", "w.safetensors", "--log", "w.safetensors"],
                           ["--mock-data", "--weights", "good", "--save-gradients", "good/model.safetensors"],
@@ -88,6 +99,13 @@ class Hostile(unittest.TestCase):
                           ["--mock-data", "--save", "new", "--log", "new/config.json"]]:
             with self.subTest(arguments=arguments):
                 self.expect(1, "expected another", "plan", "--train-iters", "1", *arguments)
+        self.expect(1, "--log rates.json: is a file of --lr-list", "plan", *MOCK, "--lr-list", "rates.json", "--log", "rates.json")
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+            with self.subTest(flag=flag):
+                path = "plan/kernels/" + kernels
+                self.expect(1, f"{flag} {path}: is a file of the plan, expected another", "plan", "--mock-data",
+                            "--train-iters", "2", flag, path)
+        self.assertEqual(read("plan/kernels/" + kernels), library)
         self.assertEqual(read("c.txt"), read(CORPUS))
         self.assertEqual(read("w.safetensors"), read("good/model.safetensors"))
 
