@@ -61,7 +61,8 @@ void addProfileFlags(CLI::App &app, Arguments &arguments) {
       app.add_option("--trace", training.trace,
                      "File (.json) for a trace of every instruction of every rank, as Perfetto reads it")
           ->check(notEmpty());
-  app.add_option("--trace-steps", training.traceSteps, "Steps to trace, after the first")
+  app.add_option("--trace-steps", training.traceSteps,
+                 "Steps to trace, after the first; of a run of one step, that one")
       ->check(wholeNumber(1, 10'000))
       ->needs(trace);
   app.add_flag("--profile", training.profile,
@@ -132,6 +133,16 @@ Result<std::vector<double>> readRates(const std::string &path) {
   return rates;
 }
 
+// A request may come as several signals: timeout(1) sends its child one and then the whole process group.
+constexpr auto kOneRequest = std::chrono::seconds(1);
+
+void waitForAnother(const sigset_t &signals, int &signal) {
+  const auto requested = std::chrono::steady_clock::now();
+  do
+    sigwait(&signals, &signal);
+  while (std::chrono::steady_clock::now() - requested < kOneRequest);
+}
+
 // SIGINT and SIGTERM are blocked in all threads and taken by this one, so that it may lock and wake what it
 // likes.
 void watchSignals(Interrupt &interrupt) {
@@ -144,8 +155,8 @@ void watchSignals(Interrupt &interrupt) {
     int signal = 0;
     sigwait(&signals, &signal);
     interrupt.request();
-    say(stderr, "\nending after this step; once more to end at once\n");
-    sigwait(&signals, &signal);
+    say(stderr, "\nending after this step; once more, a second from now or later, to end at once\n");
+    waitForAnother(signals, signal);
     if (interrupt.abort())
       sigwait(&signals, &signal);
     std::signal(signal, SIG_DFL);
@@ -206,7 +217,7 @@ int main(int argc, char **argv) {
     if (!rates.isOk())
       return fail(rates.status());
     arguments.training.optimizer.lrList = rates.take();
-    arguments.training.inputs.push_back(arguments.lrList);
+    arguments.training.inputs.push_back({"--lr-list", arguments.lrList});
   }
   return run(arguments);
 }

@@ -196,7 +196,7 @@ void AtomicFile::discard() {
 }
 
 Status AtomicFile::fail(std::string_view what) const {
-  return errorf("{}: cannot {}: {}", temporary_.empty() ? path_ : temporary_, what, reason(errno));
+  return errorf("{}: cannot {}: {}", path_, what, reason(errno));
 }
 
 Status AtomicFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
@@ -241,7 +241,7 @@ Status AtomicFile::finish() {
 Status AtomicFile::place() {
   MGC_TRY(finish());
   if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-    return fail(fmt::format("rename to {}", path_));
+    return fail("rename a temporary file to it");
   temporary_.clear();
   return Status::ok();
 }

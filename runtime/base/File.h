@@ -77,7 +77,7 @@ public:
 
 private:
   AtomicFile() = default;
-  Status fail(std::string_view what) const;
+  Status fail(std::string_view what) const; // names path(): nobody asked for the temporary file
   Status flush();
   Status writeThrough(const std::byte *data, size_t size);
   void discard();

@@ -117,7 +117,8 @@ Status ThreadEngine::loadRank(int64_t index, Device &device) {
   rank.inputs = resolveInputs(plan_, index);
   rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
   if (options_.timeline.trace() || options_.timeline.measure) {
-    rank.timeline = std::make_unique<Timeline>(rank.record, options_.timeline);
+    MGC_ASSIGN(timeline, Timeline::create(rank.record, options_.timeline));
+    rank.timeline = std::move(timeline);
     recording_.ranks.push_back({&rank.record, rank.timeline.get()});
   }
   rank.executor =

@@ -1,6 +1,7 @@
 #include "runtime/exec/Timeline.h"
 
 #include <chrono>
+#include <new>
 
 namespace mgc {
 
@@ -41,6 +42,17 @@ Timeline::Timeline(const RankRecord &record, const TimelineOptions &options)
     instructions += static_cast<int64_t>(chunk.instructions.size());
   }
   instructionSums_.resize(instructions);
+}
+
+Result<std::unique_ptr<Timeline>> Timeline::create(const RankRecord &record, const TimelineOptions &options) {
+  try {
+    return std::unique_ptr<Timeline>(new Timeline(record, options));
+  } catch (const std::bad_alloc &) {
+    const int64_t bytes = options.traceSteps * spansPerStep(record) * int64_t(sizeof(Record));
+    return errorf("no memory for a trace of {} steps: {} bytes ({:.1f} GiB), {} for each step; a smaller "
+                  "--trace-steps would fit",
+                  options.traceSteps, bytes, double(bytes) / 1073741824.0, bytes / options.traceSteps);
+  }
 }
 
 bool Timeline::beginStep(int64_t step) {

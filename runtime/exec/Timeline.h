@@ -14,6 +14,7 @@
 #include "runtime/exec/Records.h"
 
 #include <array>
+#include <memory>
 #include <span>
 
 namespace mgc {
@@ -48,7 +49,8 @@ public:
     int64_t count = 0, own = 0, waits = 0; // ns
   };
 
-  Timeline(const RankRecord &record, const TimelineOptions &options);
+  // An error when there is no memory for the spans.
+  static Result<std::unique_ptr<Timeline>> create(const RankRecord &record, const TimelineOptions &options);
 
   // Whether anything of this step is kept.
   bool beginStep(int64_t step);
@@ -83,6 +85,7 @@ public:
   };
 
 private:
+  Timeline(const RankRecord &record, const TimelineOptions &options);
   struct Open {
     Kind kind{};
     int32_t schedule = -1, instruction = -1;

@@ -88,9 +88,10 @@ public:
   const TrainingSummary &summary() const { return summary_; }
 
 private:
-  Status verifyOutputs() const;
+  Status verifyIterations() const;
+  Status verifyOutputs(const plan::Plan &plan) const;
   bool isProfiled() const { return options_.profile || options_.profileJson; }
-  Status loadEngine();
+  Status loadEngine(plan::Plan plan);
   Status loadData(const plan::Plan &plan);
   Status loadParameters();
   Status runStep(int64_t step, GlobalBatch &batch);
@@ -110,15 +111,24 @@ private:
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
 
-Status Training::load() {
+Status Training::verifyIterations() const {
   if (options_.trainIters < 0)
     return errorf("--train-iters = {}: must not be negative", options_.trainIters);
-  MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   if (isProfiled() && options_.trainIters < 2)
     return errorf("--train-iters = {}: a profile leaves out the first step, expected at least 2",
                   options_.trainIters);
-  MGC_TRY(verifyOutputs());
-  MGC_TRY(loadEngine());
+  if (options_.trace && options_.trainIters < 1)
+    return errorf("--train-iters = {}: there is no step to trace, expected at least 1", options_.trainIters);
+  return Status::ok();
+}
+
+Status Training::load() {
+  MGC_TRY(verifyIterations());
+  MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  MGC_ASSIGN(plan, plan::readPlan(options_.plan));
+  MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  MGC_TRY(verifyOutputs(plan));
+  MGC_TRY(loadEngine(std::move(plan)));
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
   if (options_.log)
@@ -131,49 +141,67 @@ Status Training::load() {
   return Status::ok();
 }
 
-// A file of the run and the flag that names it.
-using NamedFile = std::pair<std::string_view, std::filesystem::path>;
-
 bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
   std::error_code ignored;
   return std::filesystem::equivalent(a, b, ignored) ||
          std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
 }
 
+using NamedFiles = std::vector<NamedFile>;
+
+void add(NamedFiles &files, std::string_view flag, const std::optional<std::string> &path) {
+  if (path)
+    files.push_back({std::string(flag), *path});
+}
+
+void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
+  if (folder)
+    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+      files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
+}
+
+// What no output may replace; of --save too, which is written beside the outputs.
+NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
+  NamedFiles files = options.inputs;
+  add(files, "--data", options.data);
+  add(files, "--weights", options.weights);
+  addCheckpoint(files, "--weights", options.weights);
+  addCheckpoint(files, "--save", options.save);
+  add(files, "the plan", options.plan + "/" + plan::kPlanFile);
+  for (const plan::KernelFile &kernels : plan.kernels)
+    add(files, "the plan", options.plan + "/" + kernels.path);
+  return files;
+}
+
+NamedFiles outputsOf(const TrainingOptions &options) {
+  NamedFiles files;
+  add(files, "--log", options.log);
+  add(files, "--save-gradients", options.saveGradients);
+  add(files, "--trace", options.trace);
+  add(files, "--profile-json", options.profileJson);
+  return files;
+}
+
+// Two outputs may go to one device.
+bool areOneFile(const NamedFile &a, const NamedFile &b) {
+  return isSameFile(a.path, b.path) &&
+         (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
+}
+
 // What a run writes must not be what it reads, nor two of its outputs one file. Only the checkpoint may be replaced
 // by its successor.
-Status verifyApart(const TrainingOptions &options) {
-  std::vector<NamedFile> inputs, outputs;
-  const auto add = [](std::vector<NamedFile> &files, std::string_view flag,
-                      const std::optional<std::string> &path) {
-    if (path)
-      files.push_back({flag, *path});
+Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
+  const auto refuse = [](const NamedFile &output, const NamedFile &other) {
+    return errorf("{} {}: is a file of {}, expected another", output.flag, output.path.string(), other.flag);
   };
-  add(inputs, "--data", options.data);
-  add(inputs, "--weights", options.weights);
-  for (const std::string &file : options.inputs)
-    inputs.push_back({"an input", file});
-  inputs.push_back({"the plan", options.plan + "/" + plan::kPlanFile});
-  add(outputs, "--log", options.log);
-  add(outputs, "--save-gradients", options.saveGradients);
-  add(outputs, "--trace", options.trace);
-  add(outputs, "--profile-json", options.profileJson);
-  for (const std::optional<std::string> &folder : {options.weights, options.save})
-    if (folder)
-      for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
-        inputs.push_back(
-            {folder == options.save ? "--save" : "--weights", std::filesystem::path(*folder) / name});
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    for (const auto &[flag, file] : inputs)
-      if (isSameFile(outputs[i].second, file))
-        return errorf("{} {}: is the file of {}, expected another", outputs[i].first,
-                      outputs[i].second.string(), flag);
-    for (size_t j = 0; j < i; ++j)
-      if (isSameFile(outputs[i].second, outputs[j].second) &&
-          (std::filesystem::is_regular_file(outputs[i].second) ||
-           !std::filesystem::exists(outputs[i].second)))
-        return errorf("{} {}: is the file of {}, expected another", outputs[i].first,
-                      outputs[i].second.string(), outputs[j].first);
+  const NamedFiles kept = keptFiles(options, plan), outputs = outputsOf(options);
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    for (const NamedFile &file : kept)
+      if (isSameFile(output->path, file.path))
+        return refuse(*output, file);
+    for (auto before = outputs.begin(); before != output; ++before)
+      if (areOneFile(*output, *before))
+        return refuse(*output, *before);
   }
   return Status::ok();
 }
@@ -185,9 +213,18 @@ Status verifyCreatable(const char *flag, const std::optional<std::string> &path)
   return probe.isOk() ? Status::ok() : Status(probe.status()).at(flag);
 }
 
+// It is written as the training goes, so a device will do; a pipe would hang the run until someone reads it.
+Status verifyLoggable(const std::optional<std::string> &path) {
+  std::error_code ignored;
+  if (!path || !std::filesystem::is_fifo(*path, ignored))
+    return Status::ok();
+  return errorf("--log: {}: is a pipe, expected a regular file, a device or a new name", *path);
+}
+
 // What is written at the end must be found unwritable before the training, not after it.
-Status Training::verifyOutputs() const {
-  MGC_TRY(verifyApart(options_));
+Status Training::verifyOutputs(const plan::Plan &plan) const {
+  MGC_TRY(verifyApart(options_, plan));
+  MGC_TRY(verifyLoggable(options_.log));
   if (options_.save)
     MGC_TRY(verifySavable(*options_.save).at("--save"));
   MGC_TRY(verifyCreatable("--save-gradients", options_.saveGradients));
@@ -195,16 +232,15 @@ Status Training::verifyOutputs() const {
   return verifyCreatable("--profile-json", options_.profileJson);
 }
 
-Status Training::loadEngine() {
-  MGC_ASSIGN(plan, plan::readPlan(options_.plan));
-  MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+Status Training::loadEngine(plan::Plan plan) {
   EngineOptions engine;
   engine.threadsPerRank = options_.threads;
   engine.timeout = options_.timeout;
   engine.seed = options_.seed;
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
-  engine.timeline = {first, options_.trace ? options_.traceSteps : 0, first, isProfiled()};
+  const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
+  engine.timeline = {first, options_.trace ? traced : 0, first, isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
   MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));

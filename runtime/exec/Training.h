@@ -4,10 +4,17 @@
 #include "runtime/exec/Profile.h"
 
 #include <atomic>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 
 namespace mgc {
+
+// A file of the run and the flag that names it.
+struct NamedFile {
+  std::string flag;
+  std::filesystem::path path;
+};
 
 struct TrainingOptions {
   std::string plan;                   // folder
@@ -17,10 +24,9 @@ struct TrainingOptions {
   bool ignoreExtraWeights = false;    // see loadWeights
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
-  int64_t traceSteps = 3;                        // after the first
+  int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
-  std::vector<std::string>
-      inputs; // other files that the run's numbers come from: no output may be one of them
+  std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
   int64_t saveInterval = 0; // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;

@@ -66,7 +66,9 @@ Status report(const Checkpoint &checkpoint, const std::vector<std::string> &prob
     text += fmt::format("\n  and {} more", problems.size() - kMaxProblems);
   std::vector<std::string> names = checkpoint.names();
   names.resize(std::min<size_t>(names.size(), 3));
-  if (allMissing)
+  if (names.empty())
+    text += "\n  it has no tensors at all";
+  else if (allMissing)
     text += fmt::format("\n  it has tensors such as {}: is it another model?", fmt::join(names, ", "));
   return Status::error(std::move(text));
 }

@@ -3,6 +3,7 @@
 
 Every error must say what is wrong and end with code 1 (2 for usage), and no checkpoint may be lost.
 """
+import contextlib
 import json
 import os
 import resource
@@ -75,10 +76,21 @@ class Hostile(unittest.TestCase):
             with self.subTest(flag=flag, path=path):
                 self.expect(1, path, "plan", "--mock-data", "--train-iters", "1000000", flag, path)
 
+    def test_no_output_is_a_pipe(self):
+        os.mkfifo("pipe")
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+            with self.subTest(flag=flag):
+                self.expect(1, flag + ": pipe: is a ", "plan", "--mock-data", "--train-iters", "2", flag, "pipe")
+
+    def test_an_output_is_named_as_it_was_given(self):
+        self.expect(1, "--trace: absent/t.json: cannot create: ", "plan", "--mock-data", "--trace", "absent/t.json")
+
     def test_no_output_is_an_input(self):
         write("c.txt", read(CORPUS))
         write("w.safetensors", read("good/model.safetensors"))
         write("rates.json", b"[0.1]")
+        (kernels,) = os.listdir("plan/kernels")
+        library = read("plan/kernels/" + kernels)
         for arguments in [["--data", "c.txt", "--log", "c.txt"], ["--data", "c.txt", "--save-gradients", "./c.txt"],
                           ["--mock-data", "--weights", "w.safetensors", "--log", "w.safetensors"],
                           ["--mock-data", "--weights", "good", "--save-gradients", "good/model.safetensors"],
@@ -87,6 +99,13 @@ class Hostile(unittest.TestCase):
                           ["--mock-data", "--save", "new", "--log", "new/config.json"]]:
             with self.subTest(arguments=arguments):
                 self.expect(1, "expected another", "plan", "--train-iters", "1", *arguments)
+        self.expect(1, "--log rates.json: is a file of --lr-list", "plan", *MOCK, "--lr-list", "rates.json", "--log", "rates.json")
+        for flag in "--log", "--save-gradients", "--trace", "--profile-json":
+            with self.subTest(flag=flag):
+                path = "plan/kernels/" + kernels
+                self.expect(1, f"{flag} {path}: is a file of the plan, expected another", "plan", "--mock-data",
+                            "--train-iters", "2", flag, path)
+        self.assertEqual(read("plan/kernels/" + kernels), library)
         self.assertEqual(read("c.txt"), read(CORPUS))
         self.assertEqual(read("w.safetensors"), read("good/model.safetensors"))
 
@@ -193,6 +212,37 @@ class Hostile(unittest.TestCase):
     def test_interrupt_saves(self):
         self.assertIn("(interrupted)", self.interrupted("step 1:", "interrupted"))
         self.expect(0, "", "plan", *MOCK, "--weights", "interrupted")
+
+    @contextlib.contextmanager
+    def in_a_long_step(self, samples, save):
+        """A run that is some time into its first step, of so many samples."""
+        subprocess.run([BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "slow",
+                        *f"--seq 64 --mbs 2 --gbs {samples}".split()], check=True, capture_output=True)
+        with subprocess.Popen([MGRUN, "slow", "--mock-data", "--threads", "1", "--save", save],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+            for line in run.stderr:
+                if "steps of" in line:
+                    break
+            time.sleep(0.1)
+            yield run
+
+    def test_one_request_may_be_several_signals(self):
+        with self.in_a_long_step(256, "requested") as run:
+            run.send_signal(signal.SIGTERM)
+            run.send_signal(signal.SIGINT)
+            output, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertIn("1 step (interrupted)", output, errors)
+        self.expect(0, "", "plan", *MOCK, "--weights", "requested")
+
+    def test_a_second_request_ends_at_once(self):
+        with self.in_a_long_step(16384, "unsaved") as run:
+            run.send_signal(signal.SIGINT)
+            time.sleep(1.1)
+            run.send_signal(signal.SIGINT)
+            _, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130)
+            self.assertIn("interrupted in the middle of a step; nothing is saved", errors)
 
     def test_closed_streams(self):
         self.expect(0, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))

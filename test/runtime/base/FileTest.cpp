@@ -46,8 +46,8 @@ TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
   dir.write("f", "old");
   for (size_t size : {size_t(1'000), size_t(5'000'000)}) {
     FileSizeLimit limit(500);
-    EXPECT_TRUE(
-        fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')), {dir.path("f"), "cannot write"}));
+    EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), std::string(size, 'x')),
+                      {dir.path("f") + ": cannot write"}));
   }
   EXPECT_EQ(dir.read("f"), "old");
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
@@ -55,7 +55,7 @@ TEST(File, aFullDiskLeavesTheOldFileAndNoOther) {
 
 TEST(File, cannotWriteWhereNoDirectoryIs) {
   TempDir dir;
-  EXPECT_TRUE(fails(writeFileAtomically(dir.path("none/f"), "x"), {"cannot create"}));
+  EXPECT_TRUE(fails(writeFileAtomically(dir.path("none/f"), "x"), {dir.path("none/f") + ": cannot create"}));
   std::filesystem::create_directory(dir.path("d"));
   EXPECT_TRUE(fails(writeFileAtomically(dir.path("d"), "x"), {"is a directory"}));
   EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
@@ -67,7 +67,7 @@ TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
     Result<AtomicFile> file = AtomicFile::create(dir.path("f"));
     ASSERT_TRUE(isOk(file));
     std::filesystem::create_directory(dir.path("f"));
-    EXPECT_TRUE(fails(file->commit(), {"cannot rename to " + dir.path("f")}));
+    EXPECT_TRUE(fails(file->commit(), {dir.path("f") + ": cannot rename a temporary file to it"}));
   }
   EXPECT_EQ(dir.list(), (std::set<std::string>{"f"}));
 }

@@ -134,6 +134,40 @@ TEST(Trace, namesTheRanks) {
                                                    {3, "rank 3: pp 1 dp 1"}}));
 }
 
+// Far more steps than any memory holds the spans of.
+constexpr int64_t kTooManySteps = 1'000'000'000'000;
+
+TEST(Trace, takesMemoryForTheStepsThereAreOnly) {
+  TracedRun run;
+  run.options.traceSteps = kTooManySteps;
+  ASSERT_TRUE(isOk(run.train()));
+  EXPECT_EQ(eventsOf(run.trace(), "X").at(0).back()["args"]["step"], run.options.trainIters - 1);
+}
+
+TEST(Trace, isRefusedWithoutMemoryForIt) {
+  if (MGC_TEST_SANITIZED)
+    GTEST_SKIP() << "a sanitizer ends the process where operator new would throw";
+  TracedRun run;
+  run.options.traceSteps = kTooManySteps;
+  run.options.trainIters = kTooManySteps + 1;
+  EXPECT_TRUE(fails(run.train(), {"rank 0", "no memory for a trace of 1000000000000 steps", " bytes",
+                                  "a smaller --trace-steps would fit"}));
+  EXPECT_EQ(run.observer.steps, 0);
+}
+
+TEST(Trace, ofARunOfOneStepHasThatOne) {
+  TracedRun run;
+  run.options.trainIters = 1;
+  ASSERT_TRUE(isOk(run.train()));
+  EXPECT_EQ(eventsOf(run.trace(), "X").at(0).back()["args"]["step"], 0);
+}
+
+TEST(Trace, ofARunWithoutStepsIsRefused) {
+  TracedRun run;
+  run.options.trainIters = 0;
+  EXPECT_TRUE(fails(run.train(), {"--train-iters = 0", "no step to trace, expected at least 1"}));
+}
+
 TEST(Trace, isWrittenAfterAnError) {
   TracedRun run;
   run.options.optimizer.lrList = {0.01, 0.01, 1e38, 0.01, 0.01, 0.01};
@@ -245,7 +279,7 @@ TEST(Profile, whatCannotBeIsRefusedBeforeTraining) {
   run.options.profileJson = "/dev/full";
   EXPECT_TRUE(fails(run.train(), {"--profile-json", "/dev/full"}));
   run.options.profileJson = run.options.log = run.bundle.path("same");
-  EXPECT_TRUE(fails(run.train(), {"--profile-json", "is the file of --log"}));
+  EXPECT_TRUE(fails(run.train(), {"--profile-json", "is a file of --log"}));
   run.options.profileJson = run.bundle.path("profile.json");
   run.options.log.reset();
   run.options.trainIters = 1;

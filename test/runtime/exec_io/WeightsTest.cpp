@@ -201,6 +201,16 @@ TEST(LoadWeights, limitsTheReportAndHintsAtAnotherModel) {
   EXPECT_EQ(std::ranges::count(status.message(), '\n'), 22);
 }
 
+TEST(LoadWeights, saysThatACheckpointIsEmpty) {
+  TempDir dir;
+  const Plan plan = makePlan({});
+  writeCheckpoint(dir.path("model.safetensors"), {});
+  Memory memory(plan);
+  const Status status = loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas());
+  EXPECT_TRUE(fails(status, {"missing, expected shape", "\n  it has no tensors at all"}));
+  EXPECT_EQ(status.message().find("such as"), std::string::npos) << status.message();
+}
+
 TEST(LoadWeights, convertsHalfAndRefusesIntegers) {
   TempDir dir;
   Plan plan = makePlan({});
