@@ -5,6 +5,8 @@
 
 #include "frontend/Description.h"
 
+#include <functional>
+
 namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
@@ -20,6 +22,10 @@ struct ScheduleInfo {
   bool splitBackward = false;
   int64_t minVirtualStages = 1, maxVirtualStages = 1; // inclusive
   bool byDefault = false; // for these numbers of virtual stages, where no schedule is asked for
+  // With so many stages of so many chunks; 0: no microbatch.
+  std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) {
+    return INT64_MAX;
+  };
   bool takes(int64_t virtualStages) const {
     return minVirtualStages <= virtualStages && virtualStages <= maxVirtualStages;
   }

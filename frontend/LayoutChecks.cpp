@@ -99,15 +99,40 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
   problems.hint("possible --seq: 1 to {}", model.maxPositions);
 }
 
-static void checkBatch(const Layout &layout, Problems &problems) {
+static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
+  const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
+  return row == supported.schedules.end() ? INT64_MAX : row->maxMicrobatches(layout.pp, layout.vpp);
+}
+
+// More microbatches than the schedule takes: the batch is too large for them.
+static void addTooMany(const Layout &layout, int64_t most, Problems &problems) {
+  const int64_t unit = layout.microBatchSize * layout.dp;
+  problems.add("--gbs {} with mbs = {}, dp = {} is {} microbatches: --schedule {} with pp = {}, vpp = {} "
+               "takes at most {}",
+               layout.globalBatchSize, layout.microBatchSize, layout.dp, layout.microbatches, layout.schedule,
+               layout.pp, layout.vpp, most);
+  if (most == 0) {
+    problems.hint("possible --gbs: none with so many stages and chunks");
+    return;
+  }
+  problems.hint("possible --gbs: {}{} to {}", unit > 1 ? fmt::format("multiples of {}: ", unit) : "", unit,
+                unit * most);
+}
+
+static void checkBatch(const Layout &layout, const Supported &supported, Problems &problems) {
   int64_t unit = layout.microBatchSize * layout.dp, gbs = layout.globalBatchSize;
+  int64_t most = mostMicrobatches(supported, layout);
+  if (layout.microbatches > most)
+    return addTooMany(layout, most, problems);
   if (gbs % unit == 0)
     return;
-  int64_t below = gbs / unit * unit;
+  std::vector<int64_t> possible;
+  for (int64_t microbatches : {gbs / unit, gbs / unit + 1})
+    if (microbatches >= 1 && microbatches <= most)
+      possible.push_back(microbatches * unit);
   problems.add("--gbs {} is not mbs * dp * microbatches with mbs = {}, dp = {}", gbs, layout.microBatchSize,
                layout.dp);
-  problems.hint("possible --gbs: multiples of {}: {}", unit,
-                below ? fmt::format("{}, {}", below, below + unit) : fmt::format("{}", unit));
+  problems.hint("possible --gbs: multiples of {}: {}", unit, listOf(possible));
   if (gbs % layout.dp == 0)
     problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
 }
@@ -190,7 +215,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
                  Problems &problems) {
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
-  checkBatch(layout, problems);
+  checkBatch(layout, supported, problems);
   checkBytes(model, layout, problems);
   checkPipeline(model, layout, problems);
   checkSchedule(layout, supported, problems);
@@ -221,25 +246,27 @@ static std::string scheduleFor(const Supported &supported, const Layout &layout)
 
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
   Layout near = layout;
+  near.pp = std::min(near.pp, model.layerCount());
+  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
+  near.schedule = scheduleFor(supported, near);
+  const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
+  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(near.globalBatchSize / unit, most));
   if (model.learnedPositions)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
   near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
   near.tp = largestTensorSize(model, near);
-  near.pp = std::min(near.pp, model.layerCount());
-  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
-  const int64_t unit = near.microBatchSize * near.dp;
   return {.tp = near.tp,
           .pp = near.pp,
           .dp = near.dp,
           .vpp = near.vpp,
           .seq = near.sequenceLength,
           .mbs = near.microBatchSize,
-          .gbs = std::max(unit, near.globalBatchSize / unit * unit),
+          .gbs = near.globalBatchSize,
           .zero = near.zero,
           .sp = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0,
-          .schedule = scheduleFor(supported, near)};
+          .schedule = near.schedule};
 }
 
 } // namespace mgc::frontend

@@ -26,7 +26,8 @@ frontend::Supported supportedByCompiler() {
   frontend::Supported supported;
   for (const schedule::Row &row : schedule::schedules())
     supported.schedules.push_back(
-        {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault});
+        {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
+         [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});
   return supported;
 }
 
@@ -85,13 +86,16 @@ void sayTuning(const tune::TuneReport &report) {
   for (const std::string &note : report.notes)
     say(stderr, "mgc: {}\n", note);
   int64_t measured = 0;
+  bool allByRule = true;
   for (const tune::TunedProduct &product : report.products) {
     measured += !product.isRemembered;
+    allByRule &= product.isByRule;
     if (!product.isByRule)
       say(stderr, "  {}: {}\n", sizesOf(product.gemm), nameOf(product.gemm.path));
   }
-  say(stderr, "products for {} thread{}: {} measured, {} remembered; those above other than by rule\n",
-      report.threads, report.threads == 1 ? "" : "s", measured, report.products.size() - measured);
+  say(stderr, "products for {} thread{}: {} measured, {} remembered; {}\n", report.threads,
+      report.threads == 1 ? "" : "s", measured, report.products.size() - measured,
+      allByRule ? "all by rule" : "those above other than by rule");
 }
 
 Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {

@@ -27,9 +27,7 @@ struct Arguments {
 
 void addDataFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
-  app.add_option("plan", training.plan, "Folder that mgc compile wrote")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  app.add_option("plan", training.plan, "Folder that mgc compile wrote")->required()->check(notEmpty());
   CLI::Option *data =
       app.add_option("--data", training.data, "Text, .npy, .bin or .safetensors")->check(CLI::ExistingFile);
   app.add_flag("--mock-data", arguments.mockData, "Made-up tokens a model can learn")->excludes(data);

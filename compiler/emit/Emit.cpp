@@ -60,16 +60,16 @@ public:
       plan_.stages.push_back(std::move(emitted));
       MGC_TRY(addParameters(stage, context, plan_.parameters, known));
     }
+    for (EmittedProgram &program : programs_)
+      plan_.programs.push_back(std::move(program.program));
     return Status::ok();
   }
+
+  Status tune(const EmitOptions &options) { return options.tune ? options.tune(plan_) : Status::ok(); }
 
   // Compiles the row kernels into the bundle, under newLibrary, and names
   // them in the programs.
   Status compile(const std::filesystem::path &directory, const EmitOptions &options) {
-    std::error_code error;
-    std::filesystem::create_directories(directory / "kernels", error);
-    if (error)
-      return errorf("{}: cannot be made: {}", (directory / "kernels").string(), error.message());
     std::vector<rowgen::SharedObject> outputs;
     for (const std::string &cpu : options.cpus) {
       MGC_ASSIGN(target, rowgen::CpuTarget::find(cpu));
@@ -91,15 +91,13 @@ private:
   void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel =
-          std::get<plan::RowKernel>(programs_[use.program].program.instructions[use.instruction].body);
+          std::get<plan::RowKernel>(plan_.programs[use.program].instructions[use.instruction].body);
       const rowgen::CompiledKernel &found = compiled[use.graph];
       kernel.symbol = found.symbol;
       kernel.range = found.info.range;
       kernel.flops = found.info.flops;
       kernel.bytes = found.info.bytes;
     }
-    for (EmittedProgram &program : programs_)
-      plan_.programs.push_back(std::move(program.program));
   }
 
   Status addPrograms(const Blocks &blocks) {
@@ -125,15 +123,22 @@ private:
   KernelGraphs kernels_;
 };
 
+Status makeFolders(const std::filesystem::path &directory) {
+  const std::filesystem::path kernels = directory / "kernels";
+  std::error_code error;
+  std::filesystem::create_directories(kernels, error);
+  return error ? errorf("{}: cannot be made: {}", kernels.string(), error.message()) : Status::ok();
+}
+
 // Until the new plan is proven, one that was in the folder stays as it is.
 Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
   Emitter emitter(module);
   MGC_TRY(emitter.build());
+  MGC_TRY(makeFolders(directory));
+  MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();
-  if (options.tune)
-    MGC_TRY(options.tune(plan));
   MGC_TRY(plan::verifyPlan(plan).at("the emitted plan does not verify"));
   MGC_TRY(schedule::verifySchedule(plan).at("the emitted schedule does not verify"));
   return plan;

@@ -15,7 +15,7 @@ struct EmitOptions {
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
   int threads = 0;                                    // compiling; 0: all cores
   std::string *kernelText = nullptr;                  // if set: the row kernels' MLIR
-  std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before the plan is proved
+  std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before kernels are compiled
 };
 
 // Writes the bundle and proves it: the plan reads back equal, its structure verifies, its schedule cannot

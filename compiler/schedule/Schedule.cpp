@@ -2,8 +2,6 @@
 // themselves.
 #include "compiler/schedule/Schedule.h"
 
-#include "runtime/base/Checked.h"
-
 #include <algorithm>
 
 namespace mgc::schedule {
@@ -65,16 +63,20 @@ int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind
 
 // A stage runs each chunk forward and back per microbatch, and receives and sends at both of its ends. A row
 // may pad the microbatches to a multiple of the stages.
-static Status checkSteps(const Row &row, const Shape &shape) {
-  int64_t each = (row.splitBackward ? 3 : 2) + (shape.stages > 1 ? 4 : 0);
-  Checked steps = checkedProduct({each, shape.virtualStages, checkedAdd(shape.microbatches, shape.stages)});
-  if (steps && *steps <= kMaxSteps)
+int64_t mostMicrobatches(const Row &row, int64_t stages, int64_t virtualStages) {
+  const int64_t stepsEach = (row.splitBackward ? 3 : 2) + (stages > 1 ? 4 : 0);
+  const int64_t ofSteps = kMaxSteps / stepsEach / virtualStages, ofTasks = kMaxTasks / stages / virtualStages;
+  return std::max<int64_t>(std::min(ofSteps, ofTasks) - stages, 0);
+}
+
+static Status checkMicrobatches(const Row &row, const Shape &shape) {
+  const int64_t most = mostMicrobatches(row, shape.stages, shape.virtualStages);
+  if (shape.microbatches <= most)
     return Status::ok();
-  int64_t most = kMaxSteps / each / shape.virtualStages - shape.stages;
-  return errorf(
-      "{} microbatches make more than {} steps on a stage; at most {} with {} stages and {} virtual "
-      "stages: larger microbatches make fewer",
-      shape.microbatches, kMaxSteps, std::max<int64_t>(most, 0), shape.stages, shape.virtualStages);
+  return errorf("{} microbatches make more than {} steps on a stage, or {} tasks in all; at most {} with {} "
+                "stages and {} "
+                "virtual stages: larger microbatches make fewer",
+                shape.microbatches, kMaxSteps, kMaxTasks, most, shape.stages, shape.virtualStages);
 }
 
 Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
@@ -86,14 +88,9 @@ Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
       names += (names.empty() ? "" : ", ") + std::string(each.name);
     return errorf("there is no schedule \"{}\"; possible: {}", name, names);
   }
-  constexpr int64_t most = int64_t(1) << 24; // a row may pad the microbatches to a multiple of the stages
-  Checked tasks =
-      checkedProduct({shape.stages, shape.virtualStages, checkedAdd(shape.microbatches, shape.stages)});
-  if (shape.stages < 1 || shape.virtualStages < 1 || shape.microbatches < 1 || !tasks || *tasks > most)
-    return errorf(
-        "{} stages, {} virtual stages, {} microbatches: each is at least 1, and stages x virtual stages x "
-        "(microbatches + stages) at most {}",
-        shape.stages, shape.virtualStages, shape.microbatches, most);
+  if (shape.stages < 1 || shape.virtualStages < 1 || shape.microbatches < 1)
+    return errorf("{} stages, {} virtual stages, {} microbatches: each is at least 1", shape.stages,
+                  shape.virtualStages, shape.microbatches);
   if (shape.virtualStages < row->minVirtualStages)
     return errorf("schedule \"{}\" takes at least {} virtual stages, not {}", name, row->minVirtualStages,
                   shape.virtualStages);
@@ -101,7 +98,7 @@ Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
     return errorf(
         "schedule \"{}\" takes at most {} virtual stage(s), not {}; possible with more: gpipe, interleaved",
         name, row->maxVirtualStages, shape.virtualStages);
-  MGC_TRY(checkSteps(*row, shape));
+  MGC_TRY(checkMicrobatches(*row, shape));
   return &*row;
 }
 

@@ -113,6 +113,8 @@ struct Buffer {
 
 // Steps of a stage at most: the proofs keep a bit for each pair of them.
 inline constexpr int64_t kMaxSteps = int64_t(1) << 16;
+// Microbatches in chunks of all stages at most.
+inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
 
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
@@ -141,8 +143,9 @@ struct Row {
   std::vector<Order> (*orders)(const Shape &shape); // one per stage
 };
 const std::vector<Row> &schedules();
-// The row, or an error that lists the names; and an error when the row does not take the shape, or a stage
-// would have more than kMaxSteps steps.
+// How many microbatches a row takes at most with so many stages (>= 1) of so many chunks (>= 1); 0: none.
+int64_t mostMicrobatches(const Row &row, int64_t stages, int64_t virtualStages);
+// The row, or an error that lists the names; and an error when the row does not take the shape.
 Result<const Row *> findSchedule(const std::string &name, const Shape &shape);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.

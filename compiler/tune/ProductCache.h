@@ -1,5 +1,5 @@
 // Which path was the fastest for a product, kept from one compilation to the next.
-//   in:  a JSON file that anyone may have written
+//   in:  a JSON file that anyone may have written, and that others may be writing
 //   out: the path of a key, and the file with what was added
 //
 //   {"format": "mgc products 1", "paths": ["whole", ...],
@@ -13,6 +13,9 @@
 #include "runtime/plan/Plan.h"
 
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace mgc::tune {
 
@@ -24,15 +27,23 @@ public:
   // Without a path nothing is read and save() does nothing.
   explicit ProductCache(std::string path = {}) : path_(std::move(path)) {}
 
-  // Reads the file; one that does not exist is empty. An error says why nothing of it is used.
-  Status load();
-  // Replaces the file, making its folder if it is missing.
+  // Reads the file; one that does not exist, or is empty, knows nothing. `notes` gets why nothing of a cache is used;
+  // one of another version stays as it is, without any save(). An error: the file is no cache, and not to be replaced.
+  Status load(std::vector<std::string> &notes);
+  // Adds what this one knows to the file, which has what others added meanwhile; makes its folder if it is missing.
   Status save() const;
 
   std::optional<plan::GemmPath> find(const std::string &key) const;
   void add(const std::string &key, plan::GemmPath path) { fastest_[key] = path; }
 
 private:
+  struct Contents {
+    std::map<std::string, plan::GemmPath> fastest;
+    std::string unused; // why `fastest` is empty, else empty
+    bool isOtherVersion = false;
+  };
+  Result<Contents> read() const;
+
   std::string path_;
   std::map<std::string, plan::GemmPath> fastest_;
 };

@@ -34,21 +34,15 @@ public:
   Tuner(int threads, std::string cache) : cache_(std::move(cache)) {
     report_.threads = threads;
     keyBegin_ = fmt::format("{}, {}, {} threads, ", processorName(), gemmLibrary(), threads);
-    if (Status read = cache_.load(); !read.isOk())
-      report_.notes.push_back(fmt::format("{}; measured anew", read.message()));
   }
 
   Status run(plan::Plan &plan) {
+    MGC_TRY(cache_.load(report_.notes));
     for (plan::Program &program : plan.programs)
       for (plan::Instruction &instruction : program.instructions)
         if (auto *gemm = std::get_if<plan::Gemm>(&instruction.body);
             gemm && hasChoice(*gemm, report_.threads))
           MGC_TRY(choose(*gemm));
-    if (!timer_)
-      return Status::ok();
-    if (Status written = cache_.save(); !written.isOk())
-      report_.notes.push_back(
-          fmt::format("{}; the plan has the choices, later ones measure again", written.message()));
     return Status::ok();
   }
   TuneReport take() { return std::move(report_); }
@@ -62,12 +56,22 @@ private:
     if (!path) {
       MGC_ASSIGN(times, measure(gemm));
       path = fastest(times, byRule);
-      cache_.add(key, *path);
+      remember(key, *path);
     }
     gemm.path = *path;
     if (listed_.insert(key).second)
       report_.products.push_back({gemm, *path == byRule, isRemembered});
     return Status::ok();
+  }
+
+  // At once: measuring all products takes minutes, and the program may be stopped.
+  void remember(const std::string &key, plan::GemmPath path) {
+    cache_.add(key, path);
+    if (Status written = isWritable_ ? cache_.save() : Status::ok(); !written.isOk()) {
+      isWritable_ = false;
+      report_.notes.push_back(
+          fmt::format("{}; the plan has the choices, later ones measure again", written.message()));
+    }
   }
 
   Result<std::vector<PathTimes>> measure(const plan::Gemm &gemm) {
@@ -79,6 +83,7 @@ private:
   }
 
   ProductCache cache_;
+  bool isWritable_ = true;
   TuneReport report_;
   std::string keyBegin_;
   std::optional<ProductTimer> timer_; // with the first product that is measured

@@ -2,11 +2,10 @@
 // after it. C is the FNV-1a hash of BODY's text, so that the check needs no parser.
 #include "runtime/plan/PlanJson.h"
 
+#include "runtime/base/Json.h"
 #include "runtime/base/Philox.h"
 #include "runtime/plan/JsonReader.h"
 #include "runtime/plan/JsonWriter.h"
-
-#include <charconv>
 
 namespace mgc::plan {
 
@@ -68,22 +67,18 @@ static bool consume(std::string_view &text, std::string_view prefix) {
   return found;
 }
 
-static bool consumeNumber(std::string_view &text, int64_t &value) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  text.remove_prefix(end - text.data());
-  return error == std::errc();
-}
-
 // The text of the plan behind a header that holds.
 static Result<std::string_view> unseal(std::string_view text) {
+  constexpr int64_t version = kVersion;
   std::string_view rest = text;
-  int64_t version = 0;
-  if (!consume(rest, kBeforeVersion) || !consumeNumber(rest, version))
-    return errorf("does not begin like a plan; expected {{, a line end and \"version\": {}", kVersion);
-  if (version != kVersion)
+  const bool hasVersion = consume(rest, kBeforeVersion);
+  const std::string_view found = rest.substr(0, rest.find_first_of(",\n"));
+  if (!hasVersion || found.empty())
+    return errorf("does not begin like a plan; expected {{, a line end and \"version\": {}", version);
+  if (found != std::to_string(version))
     return errorf(
         "is of version {}, this program reads version {}; recompile the plan with the mgc of this version",
-        version, kVersion);
+        printable(found), version);
   size_t bodyBegin = headerOf(version, 0).size();
   if (text.size() >= bodyBegin + kAfterBody.size() && text.ends_with(kAfterBody)) {
     std::string_view body = text.substr(bodyBegin, text.size() - bodyBegin - kAfterBody.size());
@@ -106,6 +101,10 @@ Result<Plan> parsePlan(std::string_view text) {
 }
 
 Result<Plan> readPlan(const std::filesystem::path &directory) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(directory, ignored))
+    return errorf("{}: is a file, expected the folder of a plan, which has {} in it", directory.string(),
+                  kPlanFile);
   std::string path = (directory / kPlanFile).string();
   MGC_ASSIGN(text, readFile(path, kMaxFileBytes));
   Result<Plan> plan = parsePlan(text);

@@ -204,6 +204,43 @@ TEST(LayoutViolation, Batch) {
             "  possible --gbs: multiples of 4: 4");
 }
 
+// A schedule that takes 12 microbatches over its stages and their chunks.
+Status limited(const LayoutOptions &flags) {
+  const Supported few = {
+      {{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}}};
+  return resolveLayout(model(tinyGpt2()), flags, {}, few).status();
+}
+
+TEST(LayoutViolation, MoreMicrobatchesThanTheScheduleTakes) {
+  EXPECT_TRUE(limited({.gbs = 12}).isOk());
+  EXPECT_EQ(limited({.gbs = 1000000000}).message(),
+            "config.json: --gbs 1000000000 with mbs = 1, dp = 1 is 1000000000 microbatches: --schedule few "
+            "with pp = 1, "
+            "vpp = 1 takes at most 12\n"
+            "  possible --gbs: 1 to 12\n"
+            "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 12 --zero 0 "
+            "--schedule few");
+  EXPECT_EQ(limited({.pp = 2, .dp = 2, .mbs = 3, .gbs = 43}).message(),
+            "config.json: --gbs 43 with mbs = 3, dp = 2 is 7 microbatches: --schedule few with pp = 2, vpp = "
+            "1 takes at "
+            "most 6\n"
+            "  possible --gbs: multiples of 6: 6 to 36\n"
+            "  a layout that works: --tp 1 --pp 2 --dp 2 --vpp 1 --no-sp --seq 64 --mbs 3 --gbs 36 --zero 0 "
+            "--schedule few");
+}
+
+TEST(LayoutViolation, ProposalsKeepToTheMicrobatchesOfTheSchedule) {
+  EXPECT_NE(limited({.dp = 2, .gbs = 25}).message().find("possible --gbs: multiples of 2: 24\n"),
+            std::string::npos);
+  EXPECT_NE(limited({.dp = 1000000, .gbs = 1000000})
+                .message()
+                .find("works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 "
+                      "--mbs 1 --gbs 12 "),
+            std::string::npos);
+  const std::string none = limited({.pp = 4, .vpp = 4}).message();
+  EXPECT_NE(none.find("possible --gbs: none with so many stages and chunks"), std::string::npos) << none;
+}
+
 TEST(LayoutViolation, Pipeline) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 4, .vpp = 2}),
             "config.json: n_layer = 4 is fewer than the pp * vpp = 4 * 2 = 8 chunks\n"

@@ -166,6 +166,17 @@ TEST(Schedule, LargeProblemsAreFast) {
   }
 }
 
+TEST(Schedule, TakesTheMostMicrobatchesAndNoMore) {
+  for (const Row &row : schedules())
+    for (const auto &[stages, chunks] :
+         {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 5}, {2000, 1}, {INT64_MAX, 2}}) {
+      const int64_t virtualStages = std::clamp(chunks, row.minVirtualStages, row.maxVirtualStages);
+      const int64_t most = mostMicrobatches(row, stages, virtualStages);
+      EXPECT_EQ(findSchedule(row.name, {stages, virtualStages, most}).isOk(), most > 0) << row.name << stages;
+      EXPECT_FALSE(findSchedule(row.name, {stages, virtualStages, most + 1}).isOk()) << row.name << stages;
+    }
+}
+
 TEST(Schedule, RefusesBadProblems) {
   auto message = [](const Problem &problem) {
     Result<Solution> solution = generate(problem);
@@ -181,12 +192,13 @@ TEST(Schedule, RefusesBadProblems) {
   EXPECT_NE(message(huge).find("at most"), std::string::npos);
   // The proofs keep a bit per pair of steps: 32767 microbatches are 65536 steps of one device, 1000000 too many.
   EXPECT_TRUE(findSchedule("1f1b", {1, 1, 32767}).isOk());
-  EXPECT_NE(
-      findSchedule("1f1b", {1, 1, 1000000})
-          .status()
-          .message()
-          .find("1000000 microbatches make more than 65536 steps on a stage; at most 32767 with 1 stages"),
-      std::string::npos);
+  EXPECT_NE(findSchedule("1f1b", {1, 1, 1000000})
+                .status()
+                .message()
+                .find("1000000 microbatches make more than 65536 steps on a stage, or 16777216 tasks in all; "
+                      "at most 32767 with "
+                      "1 stages"),
+            std::string::npos);
   EXPECT_FALSE(findSchedule("interleaved", {4, 1000000, 8}).isOk());
   Problem problem = uniformProblem("gpipe", {2, 1, 2}, kSizes);
   problem.bytes[0][0][int(BufferKind::output)] = 128;

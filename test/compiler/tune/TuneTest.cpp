@@ -6,6 +6,8 @@
 #include "runtime/kernels/GemmPaths.h"
 #include "test/runtime/TempDir.h"
 
+#include <thread>
+
 using namespace mgc;
 using namespace mgc::tune;
 using plan::GemmPath;
@@ -33,38 +35,103 @@ TEST(Fastest, isTheBestOfThoseThatWin) {
 
 // --- The cache ---------------------------------------------------------------------------------------------
 
+static testing::AssertionResult loads(ProductCache &cache) {
+  std::vector<std::string> notes;
+  const Status status = cache.load(notes);
+  return notes.empty() ? isOk(status) : testing::AssertionFailure() << notes[0];
+}
+
 TEST(ProductCache, remembersByKey) {
   TempDir folder;
   const std::string path = folder.path("deep/products.json");
   ProductCache cache(path);
-  EXPECT_TRUE(isOk(cache.load())) << "there is no file yet";
+  EXPECT_TRUE(loads(cache)) << "there is no file yet";
   cache.add("a processor, 2 threads, 1x2x3 NN", GemmPath::rows);
   ASSERT_TRUE(isOk(cache.save()));
   ProductCache again(path);
-  ASSERT_TRUE(isOk(again.load()));
+  ASSERT_TRUE(loads(again));
   EXPECT_EQ(again.find("a processor, 2 threads, 1x2x3 NN"), GemmPath::rows);
   EXPECT_EQ(again.find("another processor, 2 threads, 1x2x3 NN"), std::nullopt);
 }
 
-TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
+TEST(ProductCache, refusesAFileThatIsNone) {
   TempDir folder;
   const auto loading = [&](const std::string &text) {
+    std::vector<std::string> notes;
+    return ProductCache(folder.write("products.json", text)).load(notes);
+  };
+  EXPECT_TRUE(fails(loading("{\"format\""), {"products.json: not JSON", "; expected a cache of products"}));
+  EXPECT_TRUE(fails(loading("[1, 2]"),
+                    {"\"format\" is null; expected a cache of products (\"mgc products 1\") or a new name"}));
+  EXPECT_TRUE(fails(loading(R"({"format": "other"})"), {"\"format\" is \"other\"; expected"}));
+  std::vector<std::string> notes;
+  EXPECT_TRUE(fails(ProductCache(folder.path()).load(notes), {"is a directory, expected a regular file"}));
+}
+
+TEST(ProductCache, usesNothingOfAFileThatIsNotAsWritten) {
+  TempDir folder;
+  const auto noteOf = [&](const std::string &text) {
     ProductCache cache(folder.write("products.json", text));
-    const Status status = cache.load();
+    std::vector<std::string> notes;
+    EXPECT_TRUE(isOk(cache.load(notes))) << text;
     EXPECT_EQ(cache.find("good"), std::nullopt) << text;
-    return status;
+    EXPECT_EQ(notes.size(), 1u) << text;
+    return notes.empty() ? Status::ok() : Status::error(notes[0]);
   };
   const std::string header = R"({"format": "mgc products 1", "paths": ["whole", "rows", "columns"], )";
-  EXPECT_TRUE(fails(loading("{\"format\""), {"products.json: not JSON"}));
-  EXPECT_TRUE(fails(loading("[1, 2]"), {"\"format\" is null, expected \"mgc products 1\""}));
-  EXPECT_TRUE(fails(loading(R"({"format": "other"})"), {"\"format\" is \"other\", expected"}));
   EXPECT_TRUE(
-      fails(loading(R"({"format": "mgc products 1", "paths": ["whole"], "fastest": {"good": "whole"}})"),
-            {R"(the paths ["whole"], this program has ["whole","rows","columns"])"}));
-  EXPECT_TRUE(fails(loading(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
-  EXPECT_TRUE(fails(loading(header + R"("fastest": {"good": "rows", "zzz": "diagonals"}})"),
+      fails(noteOf(R"({"format": "mgc products 1", "paths": ["whole"], "fastest": {"good": "whole"}})"),
+            {R"(the paths ["whole"], this program has ["whole","rows","columns"])", "; measured anew"}));
+  EXPECT_TRUE(fails(noteOf(header + R"("fastest": 3})"), {"\"fastest\" is number, expected an object"}));
+  EXPECT_TRUE(fails(noteOf(header + R"("fastest": {"good": "rows", "zzz": "diagonals"}})"),
                     {R"("zzz": found "diagonals", expected one of ["whole","rows","columns"])"}));
-  EXPECT_TRUE(fails(loading(header + R"("fastest": {"good": "rows", "zzz": "rule"}})"), {"found \"rule\""}));
+  EXPECT_TRUE(fails(noteOf(header + R"("fastest": {"good": "rows", "zzz": "rule"}})"), {"found \"rule\""}));
+}
+
+TEST(ProductCache, leavesAnotherVersionAsItIs) {
+  TempDir folder;
+  const std::string newer = R"({"format": "mgc products 2", "fastest": {"good": "rows"}})";
+  ProductCache cache(folder.write("products.json", newer));
+  std::vector<std::string> notes;
+  ASSERT_TRUE(isOk(cache.load(notes)));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("products.json: is of version 2, this program has version 1; it stays as it is"),
+            std::string::npos)
+      << notes[0];
+  cache.add("mine", GemmPath::rows);
+  EXPECT_TRUE(isOk(cache.save()));
+  EXPECT_EQ(folder.read("products.json"), newer);
+}
+
+TEST(ProductCache, keepsWhatOthersAddMeanwhile) {
+  TempDir folder;
+  constexpr int count = 8;
+  std::vector<std::thread> others;
+  for (int i = 0; i < count; ++i)
+    others.emplace_back([&, i] {
+      ProductCache cache(folder.path("products.json"));
+      EXPECT_TRUE(loads(cache));
+      cache.add(std::to_string(i), GemmPath::rows);
+      EXPECT_TRUE(isOk(cache.save()));
+    });
+  for (std::thread &other : others)
+    other.join();
+  ProductCache cache(folder.path("products.json"));
+  ASSERT_TRUE(loads(cache));
+  for (int i = 0; i < count; ++i)
+    EXPECT_EQ(cache.find(std::to_string(i)), GemmPath::rows) << i;
+  EXPECT_EQ(folder.list(), std::set<std::string>{"products.json"});
+}
+
+TEST(ProductCache, replacesNothingThatCameMeanwhile) {
+  TempDir folder;
+  ProductCache cache(folder.path("products.json"));
+  ASSERT_TRUE(loads(cache));
+  for (const std::string text : {"a letter", R"({"format": "mgc products 2"})"}) {
+    folder.write("products.json", text);
+    EXPECT_TRUE(fails(cache.save(), {"products.json"}));
+    EXPECT_EQ(folder.read("products.json"), text);
+  }
 }
 
 TEST(ProductCache, saysWhyItCannotBeWritten) {
@@ -147,14 +214,31 @@ TEST_F(TuneProducts, measuresWhatAnotherMachineKnows) {
 }
 
 TEST_F(TuneProducts, reportsADamagedCacheAndReplacesIt) {
-  folder.write("products.json", "{");
+  folder.write("products.json", R"({"format": "mgc products 1"})");
   plan::Plan plan = planOf({small});
   const TuneReport report = tune(plan);
   ASSERT_EQ(report.notes.size(), 1u);
-  EXPECT_NE(report.notes[0].find("products.json: not JSON"), std::string::npos) << report.notes[0];
+  EXPECT_NE(report.notes[0].find("products.json: it compares the paths null"), std::string::npos)
+      << report.notes[0];
   EXPECT_TRUE(report.notes[0].ends_with("; measured anew"));
   EXPECT_FALSE(report.products[0].isRemembered);
   EXPECT_TRUE(tune(plan).products[0].isRemembered);
+}
+
+TEST_F(TuneProducts, leavesAFileThatIsNoCache) {
+  folder.write("products.json", R"({"model_type": "gpt2"})");
+  plan::Plan plan = planOf({small});
+  EXPECT_TRUE(fails(tuneProducts(plan, {2, cache}), {"products.json: \"format\" is null; expected a cache"}));
+  EXPECT_EQ(pathOf(plan, 0), GemmPath::rule) << "refused before anything is measured";
+  EXPECT_EQ(folder.read("products.json"), R"({"model_type": "gpt2"})");
+}
+
+TEST_F(TuneProducts, saysOnceThatItCannotRemember) {
+  cache = folder.write("file", "") + "/products.json";
+  plan::Gemm other = small;
+  other.accumulate = true;
+  plan::Plan plan = planOf({small, other});
+  EXPECT_EQ(tune(plan).notes.size(), 1u);
 }
 
 TEST_F(TuneProducts, needsNoCache) {

@@ -71,6 +71,8 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
   std::filesystem::create_directories(directory);
   std::ofstream(path) << "{}";
   EXPECT_EQ(readPlan(directory).status().message().find(path + ": does not begin like a plan"), 0u);
+  EXPECT_EQ(readPlan(directory / "plan.json").status().message(),
+            path + ": is a file, expected the folder of a plan, which has plan.json in it");
   std::ofstream(directory / "file") << "x";
   EXPECT_NE(writePlan(makeSmallPlan(), directory / "file").message().find("file"), std::string::npos);
 }
@@ -115,6 +117,11 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
             "is of version 1, this program reads version 4; recompile the plan with the mgc of this version");
+  for (const std::string version : {"99999999999999999999", "\"4\"", "04", "4.5", "-1"})
+    EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"")
+                  .find("is of version " + version + ", this"),
+              0u);
+  EXPECT_EQ(errorOf("{\n\"version\": ,\n").find("does not begin like a plan"), 0u);
 }
 
 TEST(PlanJson, EveryTruncationIsRefused) {
