@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,6 +13,13 @@ void mgc::tools::prepareProcess() {
     if (::fcntl(number, F_GETFD) < 0)
       (void)::open("/dev/null", O_RDWR); // takes the lowest number that is free: this one
   std::signal(SIGXFSZ, SIG_IGN);
+}
+
+void mgc::tools::limitSpinning(char **argv) {
+  constexpr const char *kSpins = "GOMP_SPINCOUNT", *kPolicy = "OMP_WAIT_POLICY";
+  if (std::getenv(kSpins) || std::getenv(kPolicy) || ::setenv(kSpins, "1000", 0) != 0)
+    return;
+  ::execv("/proc/self/exe", argv); // where that is not possible, the run is as good without
 }
 
 void mgc::tools::ignoreClosedPipes() { std::signal(SIGPIPE, SIG_IGN); }

@@ -12,6 +12,11 @@ namespace mgc::tools {
 // number, and messages go into it. A file over the limit of its size is an error of the write, not a signal.
 void prepareProcess();
 
+// Begins the program anew, once, with a limit to how long OpenMP's threads spin before they sleep, which libgomp reads
+// from the environment when it is loaded. Its own limit is milliseconds: on a machine with other work, a thread that waits
+// for one that was put aside then takes its core for as long. OMP_WAIT_POLICY and GOMP_SPINCOUNT of the user's stay.
+void limitSpinning(char **argv);
+
 // A screen that went away (`| head -1`) must not end a run: the error of the write comes, not the signal.
 void ignoreClosedPipes();
 

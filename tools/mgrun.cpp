@@ -191,6 +191,7 @@ int run(const Arguments &arguments) {
 
 int main(int argc, char **argv) {
   prepareProcess();
+  limitSpinning(argv);
   ignoreClosedPipes();
   CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
   app.name("mgrun");

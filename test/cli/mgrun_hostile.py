@@ -235,6 +235,19 @@ class Hostile(unittest.TestCase):
             self.assertIn("1 step (interrupted)", output, errors)
         self.expect(0, "", "plan", *MOCK, "--weights", "requested")
 
+    def test_threads_of_a_rank_spin_briefly(self):
+        """Unless the user says how they wait."""
+        def environment(**given):
+            with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000"], stderr=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL, text=True, env={"PATH": os.environ["PATH"], **given}) as run:
+                run.stderr.readline()
+                words = read(f"/proc/{run.pid}/environ").split(b"\0")
+                run.kill()
+            return [word for word in words if word.startswith((b"GOMP", b"OMP"))]
+        self.assertEqual(environment(), [b"GOMP_SPINCOUNT=1000"])
+        self.assertEqual(environment(OMP_WAIT_POLICY="active"), [b"OMP_WAIT_POLICY=active"])
+        self.assertEqual(environment(GOMP_SPINCOUNT="7"), [b"GOMP_SPINCOUNT=7"])
+
     def test_a_second_request_ends_at_once(self):
         with self.in_a_long_step(16384, "unsaved") as run:
             run.send_signal(signal.SIGINT)
