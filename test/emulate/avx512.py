@@ -95,7 +95,7 @@ def script(cases):
         lines += [f"if {' '.join(case.command)} > /tmp/out 2>&1; then echo RESULT {case.golden.model}",
                   f"tar cf - {case.folder}/log.jsonl {case.folder}/gradients.safetensors 2> /dev/null | gzip | base64; echo '<end>'",
                   f"else echo FAILED {case.golden.model}; cat /tmp/out; fi"]
-    return "\n".join(lines + ["echo END", "poweroff -f", ""])
+    return "\n".join(lines + ["echo '<done>'", "poweroff -f", ""])
 
 
 def build_disc(options, cases, work):
@@ -130,7 +130,7 @@ def emulate(work, seconds):
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True) as bochs:
         end = time.monotonic() + seconds
         text = ""
-        while time.monotonic() < end and bochs.poll() is None and "\nEND" not in text:
+        while time.monotonic() < end and bochs.poll() is None and "<done>" not in text:
             time.sleep(2)
             text = serial.read_text(encoding="utf-8", errors="replace").replace("\r", "") if serial.exists() else ""
         subprocess.run(["pkill", "-9", "-s", str(bochs.pid)], check=False)
