@@ -89,8 +89,8 @@ class Case:
 
 
 def script(cases):
-    lines = ["#!/bin/busybox sh", "/bin/busybox --install -s /bin", "mount -t proc proc /proc", "mount -t devtmpfs dev /dev",
-             "exec > /dev/ttyS0 2>&1", "echo; echo BEGIN", "grep -m1 '^flags' /proc/cpuinfo"]
+    lines = ["#!/bin/busybox sh", "/bin/busybox --install -s /bin", "mount -t proc proc /proc",
+             "mount -t devtmpfs dev /dev", "dmesg -n 1", "exec > /dev/ttyS0 2>&1", "echo; echo BEGIN", "grep -m1 '^flags' /proc/cpuinfo"]
     for case in cases:
         lines += [f"if {' '.join(case.command)} > /tmp/out 2>&1; then echo RESULT {case.golden.model}",
                   f"tar cf - {case.folder}/log.jsonl {case.folder}/gradients.safetensors 2> /dev/null | gzip | base64; echo '<end>'",
@@ -120,6 +120,10 @@ def build_disc(options, cases, work):
                    capture_output=True)
 
 
+def received(serial):
+    return serial.read_text(encoding="utf-8", errors="replace").replace("\r", "") if serial.exists() else ""
+
+
 def emulate(work, seconds):
     """What came over the serial line."""
     (work / "machine").write_text(MACHINE, encoding="utf-8")
@@ -129,12 +133,10 @@ def emulate(work, seconds):
     with subprocess.Popen(["script", "-qc", command, "/dev/null"], cwd=work, env=os.environ | {"TERM": "xterm"},
                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True) as bochs:
         end = time.monotonic() + seconds
-        text = ""
-        while time.monotonic() < end and bochs.poll() is None and "<done>" not in text:
+        while time.monotonic() < end and bochs.poll() is None and "<done>" not in received(serial):
             time.sleep(2)
-            text = serial.read_text(encoding="utf-8", errors="replace").replace("\r", "") if serial.exists() else ""
         subprocess.run(["pkill", "-9", "-s", str(bochs.pid)], check=False)
-    return text
+    return received(serial)
 
 
 def main():
