@@ -95,7 +95,7 @@ def script(cases):
         lines += [f"if {' '.join(case.command)} > /tmp/out 2>&1; then echo RESULT {case.golden.model}",
                   f"tar cf - {case.folder}/log.jsonl {case.folder}/gradients.safetensors 2> /dev/null | gzip | base64; echo '<end>'",
                   f"else echo FAILED {case.golden.model}; cat /tmp/out; fi"]
-    return "\n".join(lines + ["echo '<done>'", "poweroff -f", ""])
+    return "\n".join(lines + ["echo '<done>'", "sleep 60", "poweroff -f", ""])  # the line is slower than the machine
 
 
 def build_disc(options, cases, work):
