@@ -209,8 +209,27 @@ double Layout::accessBytes(Operand operand, const std::vector<At> &at) const {
   return bytes;
 }
 
+// From its address to the end of its last element.
+int64_t Layout::extentBytes(Operand operand) const {
+  int64_t last = 0;
+  for (Dim dim : graph_[operand].dims)
+    last += (graph_[dim].size - 1) * stride(operand, dim);
+  return (last + 1) * 4;
+}
+
+int64_t Layout::countScalars() const {
+  int64_t count = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id])
+      count = std::max(count, int64_t(graph_[Node{id}].scalar) + 1);
+  return count;
+}
+
 KernelInfo Layout::info() const {
   KernelInfo info;
+  info.scalars = countScalars();
+  for (int id = 0; id < int(graph_.operands().size()); ++id)
+    info.operandBytes.push_back(extentBytes(Operand{id}));
   double all = elements(loops_.data(), loops_.data() + loops_.size()), perRow = double(rows());
   for (int id = 0; id < int(graph_.nodes().size()); ++id) {
     const RowGraph::NodeInfo &node = graph_[Node{id}];

@@ -69,6 +69,8 @@ private:
   void markUsed(Node node);
   double elements(const Loop *begin, const Loop *end) const;
   double accessBytes(Operand operand, const std::vector<At> &at) const;
+  int64_t extentBytes(Operand operand) const;
+  int64_t countScalars() const;
 
   const RowGraph &graph_;
   Form form_ = Form::rows;

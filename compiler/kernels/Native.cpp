@@ -170,6 +170,17 @@ static bool emitObject(llvm::Module &module, const CpuTarget &target, std::strin
   return true;
 }
 
+// plan::RowKernel.
+static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const KernelInfo &info) {
+  llvm::SmallVector<int64_t> needs = {info.range, info.scalars, int64_t(info.operandBytes.size())};
+  llvm::append_range(needs, info.operandBytes);
+  auto builder = mlir::OpBuilder::atBlockEnd(module.getBody());
+  auto type = mlir::LLVM::LLVMArrayType::get(builder.getI64Type(), needs.size());
+  mlir::LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
+                               mlir::LLVM::Linkage::External, symbol + std::string(plan::kNeedsSuffix),
+                               builder.getI64TensorAttr(needs));
+}
+
 Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
                      std::vector<std::string> &objects, std::string *printed) {
   initializeTarget();
@@ -179,6 +190,7 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::
   for (const NamedGraph *kernel : kernels) {
     Layout layout(kernel->graph);
     MGC_TRY(emitKernel(*module, kernel->symbol, layout));
+    addNeeds(*module, kernel->symbol, layout.info());
   }
   std::string diagnostics;
   mlir::ScopedDiagnosticHandler collect(&context, [&](mlir::Diagnostic &diagnostic) {

@@ -73,6 +73,8 @@ using Body = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::
 struct KernelInfo {
   int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
   double flops = 0, bytes = 0; // of the whole range
+  int64_t scalars = 0;         // it reads the first so many
+  std::vector<int64_t> operandBytes; // from each operand's address on, as far as it may go
 };
 
 class RowGraph {

@@ -7,12 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace mgc {
 
 // void kernel(operands, scalars, begin, end): the rows [begin, end) of a plan::RowKernel.
 using RowFunction = void (*)(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end);
+
+// What a kernel must be given, as its library knows it from the compilation.
+struct KernelNeeds {
+  int64_t range = 0, scalars = 0;        // exactly; at least
+  std::span<const int64_t> operandBytes; // from each operand's address on
+};
 
 class Device;
 
@@ -46,6 +54,8 @@ class KernelLibrary {
 public:
   virtual ~KernelLibrary() = default;
   virtual Result<RowFunction> find(const std::string &symbol) const = 0;
+  // Nothing where the library does not say: kernels written by hand. What is given lives as long as the library.
+  virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
 };
 
 class Device {

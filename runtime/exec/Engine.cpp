@@ -5,6 +5,7 @@
 #include "runtime/exec/Cores.h"
 #include "runtime/exec/Inputs.h"
 #include "runtime/exec/Resolve.h"
+#include "runtime/exec/VerifyKernels.h"
 
 #include <cmath>
 #include <condition_variable>
@@ -93,6 +94,7 @@ Status ThreadEngine::load(const std::string &bundle, Device &device) {
                                          : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
+    MGC_TRY(verifyKernels(plan_, *kernels));
     kernels_ = std::move(kernels);
   }
   for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)

@@ -132,7 +132,10 @@ struct Scalar {
 
 enum class ReduceKind { sum, max };
 
-// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end).
+// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
+// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, bytes of operand
+// 0, .., n - 1}.
+inline constexpr std::string_view kNeedsSuffix = "_needs";
 struct RowKernel {
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent

@@ -42,6 +42,13 @@ def write(path, content):
         file.write(content)
 
 
+def fnv1a(text):
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
 class Hostile(unittest.TestCase):
     def expect(self, code, message, *arguments, **keywords):
         run = subprocess.run([MGRUN, *arguments], capture_output=True, text=True, errors="replace", timeout=120,
@@ -172,6 +179,26 @@ class Hostile(unittest.TestCase):
                 self.expect(1, message, "edited", *MOCK)
         os.remove("edited/kernels/" + name)
         self.expect(1, name + ": cannot open", "edited", *MOCK)
+
+    def test_row_kernels_are_called_as_they_were_compiled(self):
+        """By a plan that was edited, its checksum too: it would reach beyond its memory."""
+        (name,) = os.listdir("plan/kernels")
+        write("beyond/kernels/" + name, read("plan/kernels/" + name))
+        for edit, message in [
+                (lambda kernel, _: kernel.update(range=1 << 40), "range = 1099511627776, but the kernel was compiled for"),
+                (lambda kernel, _: kernel.update(range=0), "range = 0, but the kernel was compiled for"),
+                (lambda kernel, _: kernel.update(scalars=[]), "scalars = 0, but the kernel was compiled for"),
+                (lambda kernel, _: kernel["operands"].pop(), "but the kernel was compiled for"),
+                (lambda kernel, bytes: kernel["operands"][0].update(offset=bytes[kernel["operands"][0]["segment"]] - 4),
+                 "not inside segment")]:
+            with self.subTest(message=message):
+                document = json.loads(read("plan/plan.json"))
+                edit(*next((instruction, program["segmentBytes"]) for program in document["plan"]["programs"]
+                           for instruction in program["instructions"] if instruction.get("scalars")))
+                body = json.dumps(document["plan"])
+                write("beyond/plan.json", f'{{\n"version": {document["version"]},\n"checksum": "{fnv1a(body):016x}",\n"plan": '
+                      f'{body}\n}}\n'.encode())
+                self.expect(1, message, "beyond", *MOCK)
 
     def test_a_full_disk_keeps_the_old_checkpoint(self):
         subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept"], check=True, capture_output=True)

@@ -61,6 +61,14 @@ public:
                   symbol);
   }
 
+  std::optional<KernelNeeds> needsOf(const std::string &symbol) const override {
+    const std::string name = symbol + std::string(plan::kNeedsSuffix);
+    const auto *needs = static_cast<const int64_t *>(dlsym(handle_, name.c_str()));
+    if (!needs)
+      return std::nullopt;
+    return KernelNeeds{needs[0], needs[1], {needs + 3, static_cast<size_t>(needs[2])}};
+  }
+
 private:
   std::string path_;
   void *handle_;

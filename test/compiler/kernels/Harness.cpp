@@ -63,6 +63,19 @@ Kernel Library::symbol(size_t kernel) const {
   return function;
 }
 
+void Library::expectNeeds(size_t kernel, const std::vector<Buffer *> &buffers, size_t scalars) const {
+  const auto &[symbol, info] = kernels_[kernel];
+  const auto *needs =
+      static_cast<const int64_t *>(dlsym(handle_, (symbol + std::string(plan::kNeedsSuffix)).c_str()));
+  ASSERT_NE(needs, nullptr) << symbol;
+  std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
+  expected.insert(expected.end(), info.operandBytes.begin(), info.operandBytes.end());
+  EXPECT_EQ(std::vector(needs, needs + 3 + needs[2]), expected) << symbol;
+  EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
+  for (size_t i = 0; i < std::min(buffers.size(), info.operandBytes.size()); ++i)
+    EXPECT_LE(info.operandBytes[i], int64_t(buffers[i]->size() * 4)) << symbol << ", operand " << i;
+}
+
 static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
   static std::mt19937 random(7);
   std::vector<int64_t> cuts = {0, range};
@@ -79,6 +92,7 @@ static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
 void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
   if (!handle_)
     return;
+  expectNeeds(number, buffers, scalars.size());
   Kernel kernel = symbol(number);
   std::vector<Buffer> copies;
   for (Buffer *buffer : buffers)

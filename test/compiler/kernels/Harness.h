@@ -40,6 +40,8 @@ public:
   ~Library();
   bool ok() const { return handle_ != nullptr; }
   const CompiledKernel &info(size_t kernel) const { return kernels_[kernel]; }
+  // What the shared object says of the kernel is what the compiler says, and the buffers are as large.
+  void expectNeeds(size_t kernel, const std::vector<Buffer *> &buffers, size_t scalars) const;
   // Runs the whole range at once; then again in random parts, in random order, on copies of the buffers:
   // results must be equal to the bit. Then checks the guards. Failures are gtest failures.
   void run(size_t kernel, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});

@@ -65,6 +65,7 @@ TEST(Indexing, OperandsWithRowsApart) {
   Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7),
       sum(g * r * d);
   Library library({{"each", each}, {"rows", rows}, {"sums", sums}});
+  EXPECT_EQ(library.info(0).info.operandBytes, std::vector<int64_t>(2, 4 * ((s * g - 1) * pitch + r * d)));
   library.run(0, {&in, &doubled});
   library.run(1, {&in, &less});
   library.run(2, {&in, &sum});

@@ -72,6 +72,12 @@ TEST(Device, kernelsAreFoundByName) {
   const int64_t scalars[] = {3, 5, 8};
   (*show)(operands, scalars, 0, 1);
   EXPECT_EQ(out[2], 8);
+  const std::optional<KernelNeeds> needs = (*library)->needsOf("showScalars");
+  ASSERT_TRUE(needs);
+  EXPECT_EQ(needs->range, 1);
+  EXPECT_EQ(needs->scalars, 1);
+  EXPECT_EQ(std::vector(needs->operandBytes.begin(), needs->operandBytes.end()), std::vector<int64_t>{4});
+  EXPECT_FALSE((*library)->needsOf("norm"));
   const Result<RowFunction> missing = (*library)->find("nowhere");
   ASSERT_FALSE(missing.isOk());
   EXPECT_NE(missing.status().message().find("no kernel 'nowhere'"), std::string::npos);

@@ -1,0 +1,13 @@
+// What only the kernel library knows of a plan: how far its row kernels go. With verifyPlan (runtime/plan/Verify.h) no
+// plan, however it was edited, reaches beyond its memory.
+#pragma once
+
+#include "runtime/device/Device.h"
+
+namespace mgc {
+
+// Precondition: verifyPlan is ok. Errors name the instruction whose range, scalars or operands are not those for which
+// its kernel was compiled.
+Status verifyKernels(const plan::Plan &plan, const KernelLibrary &library);
+
+} // namespace mgc
