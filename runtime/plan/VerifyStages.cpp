@@ -45,22 +45,21 @@ static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &s
       "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
 }
 
-static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place) {
+// Adds what is sound to `written`.
+static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place,
+                          std::vector<Interval> &written) {
   int64_t width = sizeInBytes(DType::f32);
   int64_t stepBytes = static_cast<int64_t>(kStepScalars.size()) * width;
   int64_t resultBytes = static_cast<int64_t>(kResults.size()) * width;
-  auto inside = [&](std::string_view name, int64_t offset, int64_t bytes) {
-    return checks.violations.expect(
-        offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
-        "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
-        width, stage.bytes);
+  auto verify = [&](std::string_view name, int64_t offset, int64_t bytes, const char *owner) {
+    if (checks.violations.expect(
+            offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
+            "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
+            width, stage.bytes))
+      written.push_back({offset, offset + bytes, owner});
   };
-  bool step = inside("stepScalarsOffset", stage.stepScalarsOffset, stepBytes);
-  bool results = inside("resultsOffset", stage.resultsOffset, resultBytes);
-  if (step && results)
-    verifyDisjoint(checks, place,
-                   {{stage.stepScalarsOffset, stage.stepScalarsOffset + stepBytes, "stepScalars"},
-                    {stage.resultsOffset, stage.resultsOffset + resultBytes, "results"}});
+  verify("stepScalarsOffset", stage.stepScalarsOffset, stepBytes, "stepScalars");
+  verify("resultsOffset", stage.resultsOffset, resultBytes, "results");
 }
 
 // --- Inputs ------------------------------------------------------------------------------------------------
@@ -96,19 +95,20 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
   return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
 }
 
-static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
+// The bytes from its offset on that all microbatches take; nothing after a violation of them.
+static Checked verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
   DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
   checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
   Checked bytes = verifyInputDims(checks, input, place);
   if (!bytes)
-    return;
+    return std::nullopt;
   int64_t stride = input.microbatchStride, microbatches = checks.plan.microbatches;
   bool positions = input.kind == Input::Kind::positions || input.kind == Input::Kind::keyPositions;
   checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
                            "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
                            *bytes);
   Checked total = checkedAdd(checkedMultiply(stride, checkedAdd(microbatches, -1)), bytes);
-  checks.violations.expect(
+  bool inside = checks.violations.expect(
       fitsInside(input.offset, total, stage.bytes), place,
       "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
       microbatches, *bytes, stride, input.offset, stage.bytes);
@@ -116,6 +116,7 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
   checks.violations.expect(input.offset % width == 0 && stride % width == 0, place,
                            "offset {} and microbatchStride {} must be multiples of {}", input.offset, stride,
                            width);
+  return inside ? total : std::nullopt;
 }
 
 // --- Chunks ------------------------------------------------------------------------------------------------
@@ -216,12 +217,16 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   checks.violations.expect(stage.layersBegin >= 0 && stage.layersBegin <= stage.layersEnd, place,
                            "layers [{}, {}) are no range", stage.layersBegin, stage.layersEnd);
   verifyRegions(checks, stage, place);
-  verifyScalars(checks, stage, place);
+  std::vector<Interval> written; // by the runtime, each step
+  verifyScalars(checks, stage, place, written);
   Place inputs = place.field("inputs"), chunks = place.field("chunks");
   for (size_t i = 0; i < stage.inputs.size(); ++i) {
     Place here = inputs.element(i);
-    verifyInput(checks, stage, stage.inputs[i], here);
+    if (Checked bytes = verifyInput(checks, stage, stage.inputs[i], here))
+      written.push_back(
+          {stage.inputs[i].offset, stage.inputs[i].offset + *bytes, fmt::format("inputs[{}]", i)});
   }
+  verifyDisjoint(checks, place, std::move(written));
   for (size_t i = 0; i < stage.chunks.size(); ++i)
     verifyChunk(checks, index, stage.chunks[i], chunks.element(i));
   verifyTasks(checks, stage, chunks);
