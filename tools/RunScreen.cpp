@@ -79,6 +79,8 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
   addPath("trace", options.trace);
   if (summary.profile)
     addPath("profile", options.profileJson);
+  else if (options.profile || options.profileJson)
+    text += "no profile: interrupted before the second step\n";
   return text;
 }
 

@@ -49,11 +49,16 @@ Status openRegular(const std::string &path, const Descriptor &file, size_t &size
   return Status::ok();
 }
 
-// The rename at the end would replace a device, and fail on a directory after all the work.
+// The rename at the end would replace a device or a file that was made read-only to keep it, and fail on a directory
+// after all the work.
 Status verifyReplaceable(const std::string &path) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode))
+  if (::stat(path.c_str(), &info) != 0)
     return Status::ok();
+  if (S_ISREG(info.st_mode))
+    return (info.st_mode & 0222) != 0
+               ? Status::ok()
+               : errorf("{}: is read-only, expected a file that may be replaced or a new name", path);
   return errorf("{}: is {}, expected a regular file or a new name", path,
                 S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
 }

@@ -59,7 +59,8 @@ Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
 // Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one
 // step; an object destroyed before that removes its temporary file, and what was under `path` stays as it
-// was.
+// was. A link is replaced, not what it leads to: checkpoints may be links into a store that others share, as in Hugging
+// Face's cache. Refused: a read-only file, a directory, a device.
 class AtomicFile {
 public:
   static Result<AtomicFile> create(const std::string &path);

@@ -61,6 +61,23 @@ TEST(File, cannotWriteWhereNoDirectoryIs) {
   EXPECT_EQ(dir.list(), (std::set<std::string>{"d"}));
 }
 
+TEST(File, aReadOnlyFileIsNotReplaced) {
+  TempDir dir;
+  ASSERT_TRUE(isOk(writeFileAtomically(dir.path("f"), "kept")));
+  std::filesystem::permissions(dir.path("f"), std::filesystem::perms::owner_read);
+  EXPECT_TRUE(fails(writeFileAtomically(dir.path("f"), "x"), {dir.path("f") + ": is read-only"}));
+  EXPECT_EQ(dir.read("f"), "kept");
+}
+
+TEST(File, aLinkIsReplacedAndNotWhatItLeadsTo) {
+  TempDir dir;
+  ASSERT_TRUE(isOk(writeFileAtomically(dir.path("store"), "shared")));
+  std::filesystem::create_symlink("store", dir.path("link"));
+  ASSERT_TRUE(isOk(writeFileAtomically(dir.path("link"), "own")));
+  EXPECT_EQ(dir.read("store"), "shared");
+  EXPECT_EQ(dir.read("link"), "own");
+}
+
 TEST(File, aRenameThatFailsTakesTheTemporaryAway) {
   TempDir dir;
   {
