@@ -13,8 +13,9 @@ namespace mgc::tools {
 void prepareProcess();
 
 // Begins the program anew, once, with a limit to how long OpenMP's threads spin before they sleep, which libgomp reads
-// from the environment when it is loaded. Its own limit is milliseconds: on a machine with other work, a thread that waits
-// for one that was put aside then takes its core for as long. OMP_WAIT_POLICY and GOMP_SPINCOUNT of the user's stay.
+// from the environment when it is loaded. Its own limit is milliseconds: on a machine with other work, a thread that
+// waits for one that was put aside then takes its core for as long. The user's own OMP_WAIT_POLICY or GOMP_SPINCOUNT
+// stays.
 void limitSpinning(char **argv);
 
 // A screen that went away (`| head -1`) must not end a run: the error of the write comes, not the signal.

@@ -347,8 +347,8 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
                  : std::vector<int64_t>();
   };
   plan::Parameter parameter;
-  parameter.name = parameterTensor(nameOf(view), instance);
-  parameter.tensor = parameterTensor(view.getAs<StringAttr>("tensor").str(), instance);
+  parameter.name = nameForInstance(nameOf(view), instance);
+  parameter.tensor = nameForInstance(view.getAs<StringAttr>("tensor").str(), instance);
   parameter.fileShape = list("file_shape");
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");

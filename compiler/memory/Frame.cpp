@@ -25,12 +25,8 @@ bool isReturned(Value value) {
 bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
   std::optional<RowSpace> space = kernel.getSpace();
   auto maker = dyn_cast_or_null<RowOpInterface>(made.getDefiningOp());
-  if (!space || !maker || maker.onlyAccumulates() || made.getType() != captured.getType() ||
-      tensorOf(made).getRank() != int64_t(space->rows.size() + space->columns.size()))
-    return false;
-  return space->kind == RowSpace::Kind::rows ||
-         llvm::none_of(kernel.getBody().front().getOps<RowOpInterface>(),
-                       [&](RowOpInterface row) { return row.getLookupTable() == captured; });
+  return space && maker && !maker.onlyAccumulates() && made.getType() == captured.getType() &&
+         tensorOf(made).getRank() == int64_t(space->rows.size() + space->columns.size());
 }
 
 class FrameBuilder {

@@ -12,8 +12,6 @@
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowSpace.h"
 
-#include <map>
-
 using namespace mlir;
 
 namespace mgc {
@@ -71,7 +69,7 @@ void findShared(Set &set) {
       [&](const Dims &dims, int64_t n) { return n + set.end < int64_t(dims.size()) ? &dims[n] : nullptr; });
 }
 
-// How often the instances of the chain use each parameter. One whose name has no {} is the same in all of them.
+// How often the instances of the chain use each parameter.
 class ParameterUses {
 public:
   explicit ParameterUses(ModuleOp module) {
@@ -87,16 +85,10 @@ public:
   // Used by each instance of the block once, by each another one, and by no other block.
   bool isUsedOnce(func::FuncOp block, DictionaryAttr view) const {
     return llvm::all_of(instancesOf(block),
-                        [&](int64_t number) { return uses_.at(identityOf(view, number)) == 1; });
+                        [&](int64_t number) { return uses_.at(nameForInstance(nameOf(view), number)) == 1; });
   }
 
 private:
-  using Identity = std::pair<std::string, int64_t>;
-  static Identity identityOf(DictionaryAttr view, int64_t number) {
-    std::string name = nameOf(view);
-    return {name, name.find("{}") == std::string::npos ? -1 : number};
-  }
-
   ArrayRef<int64_t> instancesOf(func::FuncOp block) const {
     static constexpr int64_t kOutsideChain[] = {0};
     auto known = instances_.find(block.getNameAttr());
@@ -108,11 +100,11 @@ private:
       if (auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr))
         for (DictionaryAttr view : viewsOf(param))
           for (int64_t number : instancesOf(block))
-            ++uses_[identityOf(view, number)];
+            ++uses_[nameForInstance(nameOf(view), number)];
   }
 
   llvm::DenseMap<StringAttr, SmallVector<int64_t>> instances_; // by block
-  std::map<Identity, int> uses_;
+  llvm::StringMap<int> uses_;
 };
 
 class BlockMerger {

@@ -23,11 +23,6 @@ static int64_t slicedElements(int64_t elements, int64_t ranks) {
   return roundUp(elements, (isLarge ? kPartElements : kUnit) * ranks);
 }
 
-std::string parameterTensor(const std::string &tensor, int64_t instance) {
-  size_t hole = tensor.find("{}");
-  return hole == std::string::npos ? tensor : std::string(tensor).replace(hole, 2, std::to_string(instance));
-}
-
 namespace {
 
 // Tensor, part, and the instance where the name has one.

@@ -61,7 +61,4 @@ struct BucketProblem {
 // parameter whose uses differ in size, view, split or pending axes.
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem);
 
-// The tensor's name for an instance.
-std::string parameterTensor(const std::string &tensor, int64_t instance);
-
 } // namespace mgc

@@ -23,6 +23,9 @@ mlir::StringAttr alongOf(mlir::DictionaryAttr param);
 // Its identity, {} in it standing for the instance's number: "h.{}.attn.c_attn.weight[q]", of several joined by +.
 std::string nameOf(mlir::DictionaryAttr param);
 
+// A name, of a tensor or an identity, for an instance.
+std::string nameForInstance(std::string name, int64_t instance);
+
 // Of a view: how many positions of `along` it takes; whether the optimizer decays it (its tensor has two or more
 // dimensions).
 int64_t positionsOf(mlir::DictionaryAttr view);

@@ -13,13 +13,11 @@ int64_t now() {
       .count();
 }
 
-// Room for as many waits as communicators need today. One that waits more often loses spans of the trace, no memory.
-constexpr int64_t kWaitsPerCollective = 2;
-constexpr int64_t kWaitsBeforeUpdate = 4;
+constexpr int64_t kBarriersBeforeUpdate = 2; // of the engine
 
 // The spans of one step that there is room for.
 int64_t spansPerStep(const RankRecord &record) {
-  int64_t spans = 1 + kWaitsBeforeUpdate;
+  int64_t spans = 1 + kBarriersBeforeUpdate * WaitObserver::kMost;
   for (const StepRecord &step : record.schedule) {
     if (step.step->kind != plan::ScheduleStep::Kind::run) {
       spans += 3; // transfer, arrival and a wait
@@ -27,7 +25,7 @@ int64_t spansPerStep(const RankRecord &record) {
     }
     ++spans;
     for (const InstructionRecord &instruction : record.chunks[step.step->chunk].instructions)
-      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + kWaitsPerCollective : 1;
+      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + WaitObserver::kMost : 1;
   }
   return spans;
 }

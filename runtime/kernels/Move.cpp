@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kLeastBytes = 256 << 10; // of a part: less takes no longer than waking a thread
-constexpr int64_t kStreamedBytes = 16
-                                   << 20; // of a whole move, from which on no cache holds it until it is used
+// Of a whole move, from which on no cache holds it until it is used.
+constexpr int64_t kStreamedBytes = 16 << 20;
 
 // body(begin, end) for parts of [0, bytes), which begin at whole lines of it.
 template <typename Body> void forParts(int threads, int64_t bytes, const Body &body) {

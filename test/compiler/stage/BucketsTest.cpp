@@ -2,6 +2,8 @@
 // aligned.
 #include "compiler/stage/Buckets.h"
 
+#include "dialects/mg/Parameter.h"
+
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -48,7 +50,7 @@ std::map<std::string, std::pair<int64_t, int64_t>> placesOf(const BucketProblem 
   for (const PlannedPlace &place : stage.places)
     for (int64_t i = 0; i < place.count; ++i) {
       std::string name =
-          parameterTensor(problem.blocks[place.block][place.parameter].tensor, place.first + i);
+          nameForInstance(problem.blocks[place.block][place.parameter].tensor, place.first + i);
       std::pair where{place.bucket, place.offset + i * place.stride};
       auto [it, isNew] = places.try_emplace(name, where);
       EXPECT_EQ(it->second, where) << name << " has two places";
@@ -63,7 +65,7 @@ void checkStage(const BucketProblem &problem, int64_t index, const StageBuckets 
   for (const InstanceRange &range : problem.stages[index])
     for (const BlockParameter &p : problem.blocks[range.block])
       for (int64_t i = range.first; i < range.first + range.count; ++i)
-        sizes[*expected.insert(parameterTensor(p.tensor, i)).first] = p.elements;
+        sizes[*expected.insert(nameForInstance(p.tensor, i)).first] = p.elements;
   EXPECT_EQ(places.size(), expected.size());
   std::map<std::pair<int64_t, int64_t>, int64_t> ends; // by bucket and offset
   for (const auto &[name, where] : places) {

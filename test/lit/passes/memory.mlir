@@ -7,6 +7,8 @@
 !part = tensor<2x32xf32, #mg.layout<s, h>>
 !t = tensor<4x32xf32, #mg.layout<t, h>>
 !g = tensor<128xf32, #mg.layout<flat>>
+!c = tensor<32xf32, #mg.layout<h>>
+!tokens = tensor<4xi32, #mg.layout<s>>
 
 module attributes {mg.mesh = #mg.mesh<tp = 2>} {
 
@@ -131,6 +133,49 @@ func.func @take_over.forward(%x: !x) -> !x attributes {mg.block = "take_over", m
   } : !x
   %3 = mg.all_gather %2 over [] {dim = 0} : !x -> !x
   return %3 : !x
+}
+
+// No result takes over the memory of a value that its kernel reads in other places or more often than it writes: of one
+// row where it sums all rows, of ones that it adds to rows of its own choice, of a value that has other names.
+// CHECK-LABEL: func.func @summed.forward(
+// CHECK-SAME:    mg.frame = 256 : i64
+func.func @summed.forward(%x: !x, %v: !c) -> !c attributes {mg.block = "summed", mg.pass = "forward"} {
+  %0 = mg.all_gather %v over [] {dim = 0} : !c -> !c
+  %1 = mg.kernel {
+    %a = mg.mul %x, %0 : (!x, !c) -> !x
+    %b = mg.sum %a : (!x) -> !c
+    mg.yield %b : !c
+  } : !c
+  %2 = mg.all_gather %1 over [] {dim = 0} : !c -> !c
+  return %2 : !c
+}
+// CHECK-LABEL: func.func @added.forward(
+// CHECK-SAME:    mg.frame = 1024 : i64
+func.func @added.forward(%tokens: !tokens, %x: !x) -> !x attributes {mg.block = "added", mg.pass = "forward"} {
+  %0 = mg.all_gather %x over [] {dim = 0} : !x -> !x
+  %1 = mg.kernel {
+    %a = mg.embed_grad %tokens, %0 : (!tokens, !x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %2 = mg.all_gather %1 over [] {dim = 0} : !x -> !x
+  return %2 : !x
+}
+// CHECK-LABEL: func.func @viewed.forward(
+// CHECK-SAME:    mg.frame = 2560 : i64
+func.func @viewed.forward(%x: !j) -> !j attributes {mg.block = "viewed", mg.pass = "forward"} {
+  %0 = mg.all_gather %x over [] {dim = 0} : !j -> !j
+  %a, %b = mg.parts %0 along "j" : !j -> (!x, !x)
+  %1 = mg.kernel {
+    %k = mg.add %a, %b : (!x, !x) -> !x
+    mg.yield %k : !x
+  } : !x
+  %2 = mg.kernel {
+    %k = mg.silu %0 : (!j) -> !j
+    mg.yield %k : !j
+  } : !j
+  %3 = mg.all_gather %2 over [] {dim = 0} : !j -> !j
+  %4 = mg.all_gather %1 over [] {dim = 0} : !x -> !x
+  return %3 : !j
 }
 
 // A bucket of gradients is reduced where it lies.
