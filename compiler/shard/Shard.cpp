@@ -151,17 +151,68 @@ private:
     return factors.takeVector();
   }
 
-  // Pending axes that pass through operand i: those of its defined copy, minus what the op's assignment uses.
-  SmallVector<Attribute> carriedThrough(OpOperand &operand, Linear linear,
-                                        const Placement::Assignment &assignment) {
+  // Pending axes that may pass through the operand: those of its defined copy, minus what the op's assignment uses.
+  SmallVector<Attribute> carriable(OpOperand &operand, const Placement::Assignment &assignment) {
     Value value = operand.get();
-    if (linear != Linear::alone || !isPending(value) || !mayCarry(value, operand))
+    if (!isPending(value) || !mayCarry(value, operand))
       return {};
-    SmallVector<Attribute> carried;
-    for (Attribute axis : pendingSum(value))
-      if (llvm::none_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); }))
-        carried.push_back(axis);
-    return carried;
+    SmallVector<Attribute> axes;
+    llvm::copy_if(pendingSum(value), std::back_inserter(axes),
+                  [&](Attribute axis) { return isFree(axis, assignment); });
+    return axes;
+  }
+  static bool isFree(Attribute axis, const Placement::Assignment &assignment) {
+    return llvm::none_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); });
+  }
+
+  // Pending axes that the op's result takes over, and from which operands.
+  struct Carried {
+    SmallVector<Attribute> axes = {};
+    SmallVector<bool> through = {}; // per operand; empty: none
+    bool isThrough(OpOperand &operand) const { return !axes.empty() && through[operand.getOperandNumber()]; }
+  };
+
+  Carried carriedThrough(Operation *op, const AxisRule &rule, const Placement::Assignment &assignment) {
+    for (OpOperand &operand : op->getOpOperands()) {
+      const unsigned number = operand.getOperandNumber();
+      SmallVector<Attribute> axes;
+      if (rule.linear[number] != Linear::none)
+        axes = carriable(operand, assignment);
+      if (axes.empty())
+        continue;
+      Carried carried{axes, SmallVector<bool>(op->getNumOperands(), false)};
+      carried.through[number] = true;
+      if (rule.linear[number] == Linear::alone)
+        return carried;
+      for (unsigned i = 0; i < op->getNumOperands(); ++i)
+        carried.through[i] = rule.linear[i] == Linear::joint;
+      if (passesOn(op, axes) || allArePending(op, carried, assignment))
+        return carried;
+    }
+    return {};
+  }
+
+  // Whether what is pending in the result would go through its next use too, so that the op's complete operands, demoted
+  // to it, cost nothing.
+  bool passesOn(Operation *op, ArrayRef<Attribute> axes) {
+    Value result = op->getResult(0);
+    return op->getNumResults() == 1 && llvm::any_of(result.getUses(), [&](OpOperand &use) {
+             auto user = dyn_cast<ComputeOpInterface>(use.getOwner());
+             if (!user || !mayCarry(result, use))
+               return false;
+             AxisRule rule = user.getAxisRule();
+             Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole);
+             return rule.linear[use.getOperandNumber()] == Linear::alone &&
+                    llvm::all_of(axes, [&](Attribute axis) { return isFree(axis, assignment); });
+           });
+  }
+
+  // One reduction, of the result, then takes the place of one for each operand.
+  bool allArePending(Operation *op, const Carried &carried, const Placement::Assignment &assignment) {
+    return llvm::count(carried.through, true) > 1 &&
+           llvm::all_of(op->getOpOperands(), [&](OpOperand &operand) {
+             return !carried.isThrough(operand) || carriable(operand, assignment) == carried.axes;
+           });
   }
 
   LogicalResult shardOp(Operation *op) {
@@ -176,14 +227,11 @@ private:
     if (failed(Placement::verify(emitError, assignment)))
       return failure();
     SmallVector<Value> operands;
-    llvm::SmallSetVector<Attribute, 4> carried;
+    const Carried carried = carriedThrough(op, rule, assignment);
     for (OpOperand &operand : op->getOpOperands()) {
       LayoutAttr wanted = placement_.restrict(layoutOf(operand.get()), assignment);
-      auto axes = carriedThrough(operand, rule.linear[operand.getOperandNumber()], assignment);
-      if (!axes.empty() && carried.empty()) {
-        carried.insert(axes.begin(), axes.end());
-        wanted = wanted.withPending(placement_.inMeshOrder(axes));
-      }
+      if (carried.isThrough(operand))
+        wanted = wanted.withPending(placement_.inMeshOrder(carried.axes));
       if (failed(verifyType(emitError, operand.get(), wanted)))
         return failure();
       operands.push_back(use(operand.get(), wanted));
@@ -191,7 +239,7 @@ private:
     Operation *typed = builder_.clone(*op);
     typed->setOperands(operands);
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      LayoutAttr layout = resultLayout(rule, i, layoutOf(result), assignment, carried.getArrayRef());
+      LayoutAttr layout = resultLayout(rule, i, layoutOf(result), assignment, carried.axes);
       if (failed(verifyType(emitError, result, layout)))
         return failure();
       typed->getResult(i).setType(withLayout(result.getType(), layout));

@@ -23,7 +23,7 @@ def test_10_rank_without_tokens(session):
 
 def constants(session, config, layout):
     """All numbers in the ops of the local program, by block and direction: sizes are not among them."""
-    text = session.optimize(session.compile(config, layout, to="import"), "--mg-grad", "--mg-shard", "--mg-local")
+    text = session.optimize(session.compile(config, layout, to="import"), "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
     found = {}
     for function in text.split("func.func @")[1:]:
         numbers = re.findall(r"(\w+) = (-?[\d.]+(?:[eE][+-]?\d+)?) : (?:f64|f32|i64)", function.split("attributes", 1)[1])

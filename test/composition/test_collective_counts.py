@@ -24,7 +24,7 @@ def elements(shape):
 def count(session, config, layout):
     """{"layer.forward": {"AR": [elements of each, ascending], ...}, ...}"""
     text = session.compile(config, f"{layout} --mbs {B}", 8, to="import")
-    local = session.optimize(text, "--mg-grad", "--mg-shard", "--mg-local")
+    local = session.optimize(text, "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
     found = {}
     for function in local.split("func.func @")[1:]:
         lists = found.setdefault(function.split("(")[0], {})

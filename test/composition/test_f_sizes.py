@@ -52,10 +52,10 @@ def test_22_many_steps(session):
 def test_23_head_not_split(session):
     rules = {"b": ["dp"], "g": ["tpg"], "r": ["tpr"], "f": ["tp"], "s": []}
     text = session.compile(LLAMA, "--tp 2 --no-sp", to="import", rules=rules)
-    local = session.optimize(text, "--mg-grad", "--mg-shard", "--mg-local")
+    local = session.optimize(text, "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
     head = next(f for f in local.split("func.func @") if f.startswith("head.backward"))
     assert "mg.all_" not in head and "mg.max" in head, head
-    split = session.optimize(session.compile(LLAMA, "--tp 2 --no-sp", to="import"), "--mg-grad", "--mg-shard", "--mg-local")
+    split = session.optimize(session.compile(LLAMA, "--tp 2 --no-sp", to="import"), "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
     assert "mg.all_reduce" in next(f for f in split.split("func.func @") if f.startswith("head.backward"))
     one, other = session.train(LLAMA, "--tp 1"), session.train(LLAMA, "--tp 2 --no-sp", rules=rules)
     assert_equal(one, other, "head not split")
@@ -64,7 +64,7 @@ def test_23_head_not_split(session):
 def test_24_sizes_in_formulas_are_logical(session):
     for layout in ("--tp 1", "--tp 2 --sp", "--tp 4 --no-sp"):
         text = session.compile(GPT2 | ODD, layout, to="import")
-        local = session.optimize(text, "--mg-grad", "--mg-shard", "--mg-local")
+        local = session.optimize(text, "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
         assert set(re.findall(r"valid = (\d+)", local)) == {"37"}, layout
         scales = {i["scale"] for i in instructions(session.plan(GPT2 | ODD, layout)) if i["op"] == "attention"}
         assert scales == {0.5}, f"{layout}: {scales} is not 1/sqrt(head_dim)"

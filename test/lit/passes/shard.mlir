@@ -2,6 +2,11 @@
 
 !sbh = tensor<16x4x8xf32, #mg.layout<s, b, h>>
 !sbf = tensor<16x4x32xf32, #mg.layout<s, b, f>>
+!sbd = tensor<16x4x8xf32, #mg.layout<s, b, d>>
+!sbjd = tensor<16x4x2x8xf32, #mg.layout<s, b, j, d>>
+!wd = tensor<32x8xf32, #mg.layout<f, d>>
+!we = tensor<2x8x8xf32, #mg.layout<j, d, e>>
+!sbe = tensor<16x4x8xf32, #mg.layout<s, b, e>>
 
 module attributes {mg.mesh = #mg.mesh<dp = 2, tp = 2>, mg.training = {split_backward = false},
   mg.placement = {b = ["dp"], f = ["tp"], v = ["tp"], s = {axes = [], with = "h", extra = ["tp"]}}} {
@@ -85,5 +90,51 @@ func.func @accumulated_maximum(%x: tensor<16x4x128xf32, #mg.layout<s, b, v>>)
   %m = mg.max %x {valid = 100} : (tensor<16x4x128xf32, #mg.layout<s, b, v>>) -> tensor<16x4xf32, #mg.layout<s, b>>
   %y = mg.accumulate %m, %m {signs = array<i64: 1, 1>} : (tensor<16x4xf32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>) -> tensor<16x4xf32, #mg.layout<s, b>>
   return %y, %m : tensor<16x4xf32, #mg.layout<s, b>>, tensor<16x4xf32, #mg.layout<s, b>>
+}
+
+// A sum passes all operands of a join together where what they make goes on through a linear use: one reduction, at the end.
+// CHECK-LABEL: func.func @joined(
+// CHECK:         %[[K:.*]] = mg.einsum
+// CHECK-NEXT:    %[[V:.*]] = mg.einsum
+// CHECK-NEXT:    %[[J:.*]] = mg.join %[[K]], %[[V]] {{.*}} -> tensor<16x4x2x8xf32, #mg.layout<s, b [dp], j, d, sum [tp]>>
+// CHECK-NEXT:    mg.einsum %[[J]]
+// CHECK-NEXT:    mg.reshard
+// CHECK-NEXT:    return
+func.func @joined(%dy: !sbf, %wk: !wd {mg.param = {tensor = "k"}}, %wv: !wd {mg.param = {tensor = "v"}}, %w: !we {mg.param = {tensor = "w"}}) -> !sbe
+    attributes {mg.block = "joined", mg.pass = "forward"} {
+  %k = mg.einsum %dy, %wk : (!sbf, !wd) -> !sbd
+  %v = mg.einsum %dy, %wv : (!sbf, !wd) -> !sbd
+  %j = mg.join %k, %v along "j" : (!sbd, !sbd) -> !sbjd
+  %x = mg.einsum %j, %w : (!sbjd, !we) -> !sbe
+  return %x : !sbe
+}
+
+// The operand that is complete is demoted.
+// CHECK-LABEL: func.func @joined_with_complete(
+// CHECK:         %[[K:.*]] = mg.einsum
+// CHECK-NEXT:    %[[V:.*]] = mg.reshard %{{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], d, sum [tp]>>
+// CHECK-NEXT:    mg.join %[[K]], %[[V]]
+// CHECK-NEXT:    mg.einsum
+// CHECK-NEXT:    mg.reshard
+// CHECK-NEXT:    return
+func.func @joined_with_complete(%dy: !sbf, %v: !sbd, %wk: !wd {mg.param = {tensor = "k"}}, %w: !we {mg.param = {tensor = "w"}}) -> !sbe
+    attributes {mg.block = "complete", mg.pass = "forward"} {
+  %k = mg.einsum %dy, %wk : (!sbf, !wd) -> !sbd
+  %j = mg.join %k, %v along "j" : (!sbd, !sbd) -> !sbjd
+  %x = mg.einsum %j, %w : (!sbjd, !we) -> !sbe
+  return %x : !sbe
+}
+
+// Where it goes no further and one is complete, the other is reduced by itself.
+// CHECK-LABEL: func.func @joined_and_used(
+// CHECK:         %[[K:.*]] = mg.einsum
+// CHECK-NEXT:    %[[R:.*]] = mg.reshard %[[K]] : {{.*}} -> tensor<16x4x8xf32, #mg.layout<s, b [dp], d>>
+// CHECK-NEXT:    mg.join %[[R]], %{{.*}}
+func.func @joined_and_used(%dy: !sbf, %v: !sbd, %wk: !wd {mg.param = {tensor = "k"}}) -> !sbjd
+    attributes {mg.block = "used", mg.pass = "forward"} {
+  %k = mg.einsum %dy, %wk : (!sbf, !wd) -> !sbd
+  %j = mg.join %k, %v along "j" : (!sbd, !sbd) -> !sbjd
+  %a = mg.silu %j : (!sbjd) -> !sbjd
+  return %a : !sbjd
 }
 }
