@@ -57,15 +57,9 @@ private:
     return double(bytesOf(isTable ? op->getResult(0).getType() : operand.getType()));
   }
 
-  // Sums over rows are known, and tables whole, only after the kernel.
   bool readsWhatIsNotDone(Operation *op) const {
-    Value table = cast<RowOpInterface>(op).getLookupTable();
-    return llvm::any_of(op->getOperands(), [&](Value operand) {
-      if (!isMade(operand))
-        return false;
-      auto maker = cast<RowOpInterface>(operand.getDefiningOp());
-      return operand == table || maker.getRowSpace().kind == RowSpace::Kind::columns;
-    });
+    return llvm::any_of(op->getOperands(),
+                        [&](Value operand) { return isMade(operand) && isDoneAfterKernel(op, operand); });
   }
 
   // How many passes over the columns need the op's result, besides the one that makes it.

@@ -21,11 +21,15 @@ bool isReturned(Value value) {
 
 // Whether the kernel may make the value (yielded inside) where the captured one lies: a row kernel loads what it needs
 // of a row before it stores it, and may be in place (compiler/kernels/RowGraph.h). Other places of a row are read by
-// kernels that work row by row only.
+// kernels that work row by row only; other rows may be overwritten already.
 bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
   std::optional<RowSpace> space = kernel.getSpace();
   auto maker = dyn_cast_or_null<RowOpInterface>(made.getDefiningOp());
-  return space && maker && !maker.onlyAccumulates() && made.getType() == captured.getType() &&
+  bool readsOtherRows =
+      llvm::any_of(kernel.getBody().front().getOps<RowOpInterface>(),
+                   [&](RowOpInterface op) { return op.getLookupTable() == captured && !op.looksUpInRow(); });
+  return space && maker && !readsOtherRows && !maker.onlyAccumulates() &&
+         made.getType() == captured.getType() &&
          tensorOf(made).getRank() == int64_t(space->rows.size() + space->columns.size());
 }
 

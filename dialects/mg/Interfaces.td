@@ -57,6 +57,8 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
       [{ return ::mgc::rowSpaceOf($_op.getOperation()); }]>,
     InterfaceMethod<"The operand that is read at places that depend on data; null for none.", "::mlir::Value",
       "getLookupTable", (ins), "", [{ return {}; }]>,
+    InterfaceMethod<"Whether those places are in the row at hand, so that the result may lie where the table does.", "bool",
+      "looksUpInRow", (ins), "", [{ return true; }]>,
     InterfaceMethod<"Whether it costs many operations per element: not to be computed again in each pass over the "
                     "columns.", "bool", "isDear", (ins), "", [{ return false; }]>,
     InterfaceMethod<"How many of the last dimensions must lie together in operands and results whose rows lie apart.",

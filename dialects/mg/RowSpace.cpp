@@ -60,6 +60,12 @@ static std::optional<RowSpace> fit(const RowSpace &fixed, const RowSpace &elemen
   return merged;
 }
 
+bool mgc::isDoneAfterKernel(Operation *op, Value operand) {
+  auto maker = operand.getDefiningOp<RowOpInterface>();
+  return cast<RowOpInterface>(op).getLookupTable() == operand ||
+         (maker && maker.getRowSpace().kind == Kind::columns);
+}
+
 std::optional<RowSpace> mgc::mergeSpaces(const RowSpace &a, const RowSpace &b) {
   if (a.kind == Kind::alone || b.kind == Kind::alone)
     return std::nullopt;

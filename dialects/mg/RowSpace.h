@@ -32,6 +32,10 @@ RowSpace rowSpaceOf(mlir::Operation *op);
 // The dims of the named dimensions of a value.
 RowSpace::Dims rowDims(mlir::Value value);
 
+// Whether the row op's operand, made by another in the same kernel, would be known only after the kernel: a table that it
+// reads places of, a sum over rows.
+bool isDoneAfterKernel(mlir::Operation *op, mlir::Value operand);
+
 // The space in which both can be done, or nothing.
 std::optional<RowSpace> mergeSpaces(const RowSpace &a, const RowSpace &b);
 

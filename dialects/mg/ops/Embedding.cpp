@@ -31,6 +31,7 @@ static RowEmitter::Place rowOf(RowEmitter &e, Value table, Value ids) {
 }
 
 Value EmbedOp::getLookupTable() { return getTable(); }
+bool EmbedOp::looksUpInRow() { return false; }
 LogicalResult EmbedOp::emitRow(RowEmitter &e) {
   e.define(getResult(), e.value(getTable(), rowOf(e, getTable(), getIds())));
   return success();

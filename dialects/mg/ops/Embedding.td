@@ -1,7 +1,7 @@
 // Rows of a table, selected by ids.
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_EmbedOp : Mg_IndexedOp<"embed", [MgGradient, MgTableRow]> {
+def Mg_EmbedOp : Mg_IndexedOp<"embed", [MgGradient, MgGatheringRow]> {
   let summary = "Row ids[...] of the table; 0 where the id is outside the rank's block";
   let arguments = (ins Mg_I32:$ids, Mg_F32:$table, OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_F32:$result);

@@ -34,6 +34,7 @@ defvar MgDearRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["isDear"]>;
 defvar MgRowSpace = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace"]>; // iterates by another rule
 defvar MgHalvedRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getDenseDims"]>;
 defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable"]>;
+defvar MgGatheringRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
 defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes", "getPitchedOperandDims",

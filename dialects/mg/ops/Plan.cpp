@@ -124,11 +124,14 @@ LogicalResult TileOp::verifyRegions() {
   for (Operation &op : getBody().front().without_terminator())
     if (!flow.add(&op))
       return op.emitOpError("cannot be done on a part of the tiled dimension (tile_c4)");
-  for (auto [i, value] : llvm::enumerate(getYield().getOperands()))
+  for (auto [i, value] : llvm::enumerate(getYield().getOperands())) {
+    if (value.getParentBlock() != &getBody().front())
+      return emitOpError() << "yields for result " << i << " a value of outside its body (tile_c3)";
     if ((flow.stateOf(value) == TileFlow::State::part) == isSum(i))
       return emitOpError() << "result " << i
                            << (isSum(i) ? " adds up what is no summand" : " is a part that is summed")
                            << " (tile_c3)";
+  }
   return success();
 }
 
@@ -152,11 +155,16 @@ LogicalResult KernelOp::verifyRegions() {
   if (!getSpace())
     return emitOpError("the ops inside are not row ops over one space (kernel_c1)");
   for (auto op : body.getOps<RowOpInterface>())
-    if (Value table = op.getLookupTable(); table && table.getParentBlock() == &body)
-      return op->emitOpError("reads places of a value of its own kernel (kernel_c2)");
-  for (Value value : body.getTerminator()->getOperands())
+    for (Value operand : op->getOperands())
+      if (operand.getParentBlock() == &body && isDoneAfterKernel(op, operand))
+        return op->emitOpError("reads a table or a sum over rows of its own kernel (kernel_c2)");
+  llvm::SmallPtrSet<void *, 4> yielded;
+  for (Value value : body.getTerminator()->getOperands()) {
     if (value.getParentBlock() != &body)
       return emitOpError("yields a value that it does not make (kernel_c1)");
+    if (!yielded.insert(value.getAsOpaquePointer()).second)
+      return emitOpError("yields a value twice (kernel_c3)");
+  }
   if (body.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("results do not fit what is yielded (kernel_c1)");
   return success();

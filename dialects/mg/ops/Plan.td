@@ -79,7 +79,8 @@ def Mg_TileOp : Mg_Op<"tile", [RecursiveMemoryEffects, SingleBlock]> {
     2. the body has one argument per operand: the operand's type, its first dimension divided by count; that dimension
        has one name in all operands (tile_c2)
     3. a result has the type of what is yielded: then the parts' values are added up, in order; or that type with the
-       first dimension, of the same name, times count: then they stand one after another (tile_c3)
+       first dimension, of the same name, times count: then they stand one after another; the body makes what it yields
+       (tile_c3)
     4. each op inside gives, on a part, that part of what has the dimension and a summand of what has not (tile_c4)
   }];
   let arguments = (ins I64Attr:$count, Variadic<Mg_Tensor>:$values);
@@ -101,7 +102,9 @@ def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
   let summary = "One row kernel: row ops over one iteration space; other values are captured";
   let description = [{
     1. holds row ops whose spaces merge into one, and yields what they make (kernel_c1)
-    2. a value read at places that depend on data is not made in the same kernel (kernel_c2)
+    2. a value read at places that depend on data, and a sum over rows, is not read in the kernel that makes it
+       (kernel_c2)
+    3. a value is yielded once (kernel_c3)
   }];
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Mg_Tensor>:$results);

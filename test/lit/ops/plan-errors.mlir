@@ -100,7 +100,7 @@ func.func @spaces(%x: !x, %y: !y) {
 func.func @pick(%x: !x, %ids: tensor<4xi32, #mg.layout<s>>) {
   %0 = mg.kernel {
     %1 = mg.silu %x : (!x) -> !x
-    // expected-error@+1 {{reads places of a value of its own kernel (kernel_c2)}}
+    // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
     %2 = mg.pick %1, %ids : (!x, tensor<4xi32, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<s>>
     mg.yield %2 : tensor<4xf32, #mg.layout<s>>
   } : tensor<4xf32, #mg.layout<s>>
@@ -153,6 +153,32 @@ func.func @captured(%x: !x) {
   %0 = mg.kernel {
     %1 = mg.silu %x : (!x) -> !x
     mg.yield %x : !x
+  } : !x
+  return
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+func.func @twice(%x: !x) {
+  // expected-error@+1 {{yields a value twice (kernel_c3)}}
+  %0:2 = mg.kernel {
+    %1 = mg.silu %x : (!x) -> !x
+    mg.yield %1, %1 : !x, !x
+  } : !x, !x
+  return
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+!h = tensor<8xf32, #mg.layout<h>>
+func.func @sum(%x: !x) {
+  %0 = mg.kernel {
+    %1 = mg.sum %x : (!x) -> !h
+    // expected-error@+1 {{reads a table or a sum over rows of its own kernel (kernel_c2)}}
+    %2 = mg.mul %x, %1 : (!x, !h) -> !x
+    mg.yield %2 : !x
   } : !x
   return
 }

@@ -72,6 +72,19 @@ func.func @f(%x: !x) {
 
 // -----
 
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+!p = tensor<2x8xf32, #mg.layout<s, h>>
+func.func @f(%x: !x, %y: !p) {
+  // expected-error@+1 {{yields for result 0 a value of outside its body (tile_c3)}}
+  %0 = mg.tile 2 of %x : (!x) -> !x {
+  ^bb0(%a: !p):
+    mg.yield %y : !p
+  }
+  return
+}
+
+// -----
+
 // A value without the dimension that does not depend on the part would be added once per part.
 !x = tensor<4x8xf32, #mg.layout<s, h>>
 !p = tensor<2x8xf32, #mg.layout<s, h>>

@@ -136,7 +136,8 @@ func.func @take_over.forward(%x: !x) -> !x attributes {mg.block = "take_over", m
 }
 
 // No result takes over the memory of a value that its kernel reads in other places or more often than it writes: of one
-// row where it sums all rows, of ones that it adds to rows of its own choice, of a value that has other names.
+// row where it sums all rows, of one whose rows it adds to rows of its choice or takes in an order of its choice, of one
+// that has other names.
 // CHECK-LABEL: func.func @summed.forward(
 // CHECK-SAME:    mg.frame = 256 : i64
 func.func @summed.forward(%x: !x, %v: !c) -> !c attributes {mg.block = "summed", mg.pass = "forward"} {
@@ -155,6 +156,17 @@ func.func @added.forward(%tokens: !tokens, %x: !x) -> !x attributes {mg.block = 
   %0 = mg.all_gather %x over [] {dim = 0} : !x -> !x
   %1 = mg.kernel {
     %a = mg.embed_grad %tokens, %0 : (!tokens, !x) -> !x
+    mg.yield %a : !x
+  } : !x
+  %2 = mg.all_gather %1 over [] {dim = 0} : !x -> !x
+  return %2 : !x
+}
+// CHECK-LABEL: func.func @gathered.forward(
+// CHECK-SAME:    mg.frame = 1024 : i64
+func.func @gathered.forward(%ids: !tokens, %x: !x) -> !x attributes {mg.block = "gathered", mg.pass = "forward"} {
+  %0 = mg.all_gather %x over [] {dim = 0} : !x -> !x
+  %1 = mg.kernel {
+    %a = mg.embed %ids, %0 : (!tokens, !x) -> !x
     mg.yield %a : !x
   } : !x
   %2 = mg.all_gather %1 over [] {dim = 0} : !x -> !x
