@@ -29,7 +29,7 @@ namespace {
 
 using State = TileFlow::State;
 
-constexpr int64_t kMostParts = 1024; // about: each has its own instructions in the plan
+constexpr int64_t kMostParts = 1024; // each has its own instructions in the plan
 
 class LossTiler {
 public:
@@ -78,7 +78,7 @@ private:
     int64_t most = std::clamp(tokens_ / perPosition, least, shape.front()), extent = most;
     while (shape.front() % extent != 0)
       --extent;
-    if (extent < most / 4)
+    if (extent < least || 4 * extent < most)
       for (extent = most; shape.front() % extent != 0;)
         ++extent;
     count_ = shape.front() / extent;

@@ -4,6 +4,7 @@
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace mgc {
 
@@ -52,16 +53,20 @@ public:
   void run() const {
     if (!needsPacking(gemm_))
       return stridedGemm(gemm_, a_, b_, c_, strideC_);
+    static thread_local const auto packed = std::make_unique<Packed>(); // more than a small stack holds
     for (int64_t row = 0; row < gemm_.m; row += kPackedRows)
-      runPacked(row, std::min(kPackedRows, gemm_.m - row));
+      runPacked(row, std::min(kPackedRows, gemm_.m - row), packed->values);
   }
 
 private:
   static constexpr int64_t kPackedRows = 192,
                            kStride = kDepth + kDepthUnit; // no power of two: lines of all sets
 
-  void runPacked(int64_t begin, int64_t rows) const {
-    alignas(plan::kAlignment) float packed[kPackedRows * kStride];
+  struct alignas(plan::kAlignment) Packed {
+    float values[kPackedRows * kStride];
+  };
+
+  void runPacked(int64_t begin, int64_t rows, float *packed) const {
     transpose(a_.data + begin, rows, packed);
     plan::Gemm part = gemm_;
     part.m = rows;

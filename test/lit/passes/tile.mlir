@@ -1,9 +1,14 @@
 // RUN: %mg-opt %s --mg-tile | FileCheck %s --enable-var-scope --check-prefixes=CHECK,PARTS
 // RUN: sed s/loss_tile\ =\ 4/loss_tile\ =\ 8/ %s | %mg-opt --mg-tile | FileCheck %s --enable-var-scope --check-prefixes=CHECK,WHOLE
 // RUN: sed s/loss_tile\ =\ 4/loss_tile\ =\ 1/\;s/\<4x2/\<8192x2/ %s | %mg-opt --mg-tile | FileCheck %s --check-prefix=MANY
+// RUN: sed s/loss_tile\ =\ 4/loss_tile\ =\ 6/\;s/\<4x2/\<127x1/ %s | %mg-opt --mg-tile | FileCheck %s --check-prefix=PRIME
+// RUN: sed s/loss_tile\ =\ 4/loss_tile\ =\ 1/\;s/\<4x2/\<10006x1/ %s | %mg-opt --mg-tile | FileCheck %s --check-prefix=LEAST
 // The loss of 4 x 2 tokens. With loss_tile = 4 there are two parts; with 8, one: no tile. Of 8192 x 2 tokens there are no
 // more parts than 1024.
 // MANY: mg.tile 1024 of
+// A part of a sixth of loss_tile would be too small, and 5003 parts too many.
+// PRIME-NOT: mg.tile
+// LEAST: mg.tile 2 of
 
 !x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
 !y = tensor<4x2x128xf32, #mg.layout<s, b, v>>
