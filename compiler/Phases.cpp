@@ -18,11 +18,13 @@ ArrayRef<Phase> mgc::phases() {
       {"import", "the logical program: one function per distinct block, and the chain of instances",
        [](OpPassManager &) {}, verifyImportForm, /*holdsLater=*/false},
       {"merge", "one product where several multiply the same value",
-       [](OpPassManager &pm) { pm.addPass(createMergePass()); }, verifyImportForm, /*holdsLater=*/false},
+       [](OpPassManager &pm) { pm.addPass(createMergePass()); }, verifyImportForm, /*holdsLater=*/false,
+       /*reads=*/{kPlacementAttr, kNoFusionAttr}},
       {"grad", "forward functions return what is saved; backward functions",
        [](OpPassManager &pm) { pm.addPass(createGradPass()); }, verifyGradForm},
       {"shard", "every value has its layout; mg.reshard at uses",
-       [](OpPassManager &pm) { pm.addPass(createShardPass()); }, verifyShardForm},
+       [](OpPassManager &pm) { pm.addPass(createShardPass()); }, verifyShardForm, /*holdsLater=*/true,
+       /*reads=*/{kPlacementAttr}},
       {"local", "local shapes, explicit collectives",
        [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
@@ -31,7 +33,8 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) { pm.addPass(createTilePass()); },
        [](ModuleOp) { return success(); }}, // mg.tile's own verifier proves all that there is
       {"fuse", "library calls, row kernels, moves and collectives",
-       [](OpPassManager &pm) { pm.addPass(createFusePass()); }, verifyFuseForm},
+       [](OpPassManager &pm) { pm.addPass(createFusePass()); }, verifyFuseForm, /*holdsLater=*/true,
+       /*reads=*/{kNoFusionAttr}},
       {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); },
        verifyScheduleForm},
       {"memory", "an offset for every buffer", [](OpPassManager &pm) { pm.addPass(createMemoryPass()); },
@@ -106,9 +109,26 @@ static LogicalResult verifyForm(ModuleOp module, size_t index) {
   return success();
 }
 
+static std::string phaseOf(ModuleOp module, const std::string &from) {
+  auto recorded = module->getAttrOfType<StringAttr>(kPhaseAttr);
+  return !from.empty() ? from : recorded ? recorded.str() : phases().front().name.str();
+}
+
+Status mgc::verifyUnread(ModuleOp module, const std::string &from, StringRef attribute, StringRef flag) {
+  const std::string phase = phaseOf(module, from);
+  MGC_ASSIGN(last, indexOf(phase, "--compile-from"));
+  for (size_t i = 1; i <= last; ++i)
+    if (llvm::is_contained(phases()[i].reads, attribute))
+      return errorf(
+          "{}: the module is in phase {}, and {} has decided by it already; start from the model, or from "
+          "phase {} or earlier",
+          flag.str(), phase, phases()[i].name.str(), phases()[i - 1].name.str());
+  return Status::ok();
+}
+
 Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   auto recorded = module->getAttrOfType<StringAttr>(kPhaseAttr);
-  std::string from = !options.from.empty() ? options.from : recorded ? recorded.str() : "import";
+  const std::string from = phaseOf(module, options.from);
   MGC_ASSIGN(first, indexOf(from, "--compile-from"));
   if (recorded && recorded != from)
     return errorf(

@@ -16,6 +16,7 @@ struct Phase {
   // Proves what the phase adds to the form.
   mlir::LogicalResult (*verify)(mlir::ModuleOp);
   bool holdsLater = true; // what it proves, after all later phases too; grad replaces the logical blocks
+  llvm::SmallVector<llvm::StringRef, 2> reads = {}; // attributes of the module that it decides by
 };
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
@@ -27,6 +28,11 @@ struct PhaseOptions {
   std::string to;                      // empty: the last
   std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
 };
+
+// That no phase that reads the attribute is done, so that the flag, which sets it, has its whole effect. `from` as in
+// PhaseOptions.
+Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,
+                    llvm::StringRef flag);
 
 // Prints the IR into a file; an empty path is standard output.
 Status writeModule(mlir::ModuleOp module, const std::string &path);

@@ -106,12 +106,6 @@ Status setPlacement(ModuleOp module, const std::string &path) {
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
   if (!mesh)
     return errorf("the module has no {}", kMeshAttr.str());
-  auto phase = module->getAttrOfType<StringAttr>(kPhaseAttr);
-  if (phase && phase != "import" && phase != "grad")
-    return errorf(
-        "--rules {}: the module is in phase {}, in which the placement is decided already; start from "
-        "the model, or from phase import or grad",
-        path, phase.str());
   MGC_ASSIGN(text, readFile(path, kMaxRulesBytes));
   Result<nlohmann::json> table = parseJson(text);
   if (!table.isOk())

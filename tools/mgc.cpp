@@ -33,7 +33,8 @@ frontend::Supported supportedByCompiler() {
 
 bool isGiven(const frontend::LayoutOptions &layout) {
   return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
-         layout.gbs || layout.zero || layout.sp || layout.schedule || layout.dtype || layout.target;
+         layout.gbs || layout.zero || layout.lossTile || layout.sp || layout.schedule || layout.dtype ||
+         layout.target;
 }
 
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
@@ -98,8 +99,18 @@ void sayTuning(const tune::TuneReport &report) {
       allByRule ? "all by rule" : "those above other than by rule");
 }
 
+bool isInside(const std::string &path, const std::string &folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path inside =
+      fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
   const std::string cache = flags.tuneCache.empty() ? tune::defaultCachePath() : flags.tuneCache;
+  if (isInside(cache, flags.output))
+    return errorf("--tune-cache {}: lies in the plan's folder, expected another place", cache);
   Result<tune::TuneReport> report = tune::tuneProducts(plan, {std::atoi(flags.tuneThreads.c_str()), cache});
   if (!report.isOk())
     return Status(report.status()).at("--tune-products");
@@ -115,10 +126,14 @@ Status compile(const CompileFlags &flags) {
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(module, importAny(context, flags));
-  if (!flags.rules.empty())
+  if (!flags.rules.empty()) {
+    MGC_TRY(verifyUnread(*module, flags.from, kPlacementAttr, "--rules"));
     MGC_TRY(frontend::setPlacement(*module, flags.rules));
-  if (!flags.fusion)
+  }
+  if (!flags.fusion) {
+    MGC_TRY(verifyUnread(*module, flags.from, kNoFusionAttr, "--no-fusion"));
     (*module)->setAttr(kNoFusionAttr, mlir::UnitAttr::get(&context));
+  }
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
