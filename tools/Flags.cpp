@@ -13,7 +13,7 @@ void addTuning(CLI::App &app, CompileFlags &flags) {
       app.add_flag("--tune-products{0}", flags.tuneThreads,
                    "Measure on this machine how to compute each matrix product; =THREADS: with so "
                    "many of a rank (0, the default: the cores here over the ranks)");
-  tune->check(wholeNumber(0, 4096))->excludes(app.get_option("--compile-to"));
+  tune->check(wholeNumber(0, 1024))->excludes(app.get_option("--compile-to"));
   app.add_option(
          "--tune-cache", flags.tuneCache,
          "File that remembers what was measured (default: mgc/products.json in $XDG_CACHE_HOME or ~/.cache)")

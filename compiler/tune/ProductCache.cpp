@@ -66,15 +66,19 @@ Result<plan::GemmPath> parsePath(const nlohmann::json &value) {
   return *path;
 }
 
-Result<Fastest> parseFastest(const nlohmann::json &file) {
-  MGC_TRY(checkHeader(file));
+// Entries that are not as written are left out; `problem` says so.
+Fastest parseFastest(const nlohmann::json &file, std::string &problem) {
   Fastest fastest;
+  int64_t bad = 0;
   for (const auto &[key, value] : file["fastest"].items()) {
-    Result<plan::GemmPath> path = parsePath(value);
-    if (!path.isOk())
-      return Status(path.status()).at(fmt::format("\"{}\"", printable(key)));
-    fastest[key] = *path;
+    const Result<plan::GemmPath> path = parsePath(value);
+    if (path.isOk())
+      fastest[key] = *path;
+    else if (++bad == 1)
+      problem = fmt::format("\"{}\": {}", printable(key), path.status().message());
   }
+  if (bad > 1)
+    problem += fmt::format(" (and {} more)", bad - 1);
   return fastest;
 }
 
@@ -139,14 +143,18 @@ Result<ProductCache::Contents> ProductCache::read() const {
                   cache.status().message(), kFormat, kVersion);
   const std::string version = versionOf(*cache);
   contents.isOtherVersion = version != kVersion;
-  Result<Fastest> fastest = contents.isOtherVersion ? Fastest() : parseFastest(*cache);
-  if (contents.isOtherVersion)
+  if (contents.isOtherVersion) {
     contents.unused = fmt::format("{}: is of version {}, this program has version {}; it stays as it is",
                                   path_, printable(version), kVersion);
-  else if (!fastest.isOk())
-    contents.unused = fmt::format("{}: {}; measured anew", path_, fastest.status().message());
+    return contents;
+  }
+  std::string problem;
+  if (const Status header = checkHeader(*cache); !header.isOk())
+    problem = header.message();
   else
-    contents.fastest = fastest.take();
+    contents.fastest = parseFastest(*cache, problem);
+  if (!problem.empty())
+    contents.unused = fmt::format("{}: {}; measured anew", path_, problem);
   return contents;
 }
 
