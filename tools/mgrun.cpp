@@ -182,6 +182,8 @@ int run(const Arguments &arguments) {
   say(stdout, "{}", describeSummary(arguments.training, *summary));
   if (arguments.training.profile && summary->profile)
     say(stdout, "\n{}", describeProfile(*summary->profile));
+  if (!summary->outputs.isOk())
+    return fail(summary->outputs);
   if (Status written = checkOutput(); !written.isOk())
     return fail(written);
   return summary->interrupted ? 130 : 0;

@@ -18,6 +18,7 @@ public:
       llvm::sys::fs::remove_directories(path_);
   }
   bool exists() const { return !error_; }
+  std::string path() const { return std::string(path_); }
   std::string message() const { return error_.message(); }
   std::string file(const std::string &name) const { return std::string(path_) + "/" + name; }
 
@@ -41,6 +42,13 @@ static Status writeFile(const std::string &path, const std::string &bytes) {
   return errorf("{}: {}", path, message);
 }
 
+// The linker maps what it writes: of a disk that is full it would learn by a signal.
+static Status copyFile(const std::string &from, const std::string &to) {
+  auto buffer = llvm::MemoryBuffer::getFile(from, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return buffer ? writeFile(to, (*buffer)->getBuffer().str())
+                : errorf("{}: {}", from, buffer.getError().message());
+}
+
 static std::string readText(const std::string &path) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   return buffer ? (*buffer)->getBuffer().trim().str() : "";
@@ -59,8 +67,10 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
     return errorf("kernels: no linker; expected ld.lld-22 or ld.lld in PATH (package lld-22)");
   TemporaryFolder folder;
   if (!folder.exists())
-    return errorf("kernels: cannot make a temporary folder: {}", folder.message());
-  std::vector<std::string> arguments = {linker, "-shared", "-z", "defs", "--build-id=none", "-s", "-o", path};
+    return errorf("kernels: cannot make a temporary folder {}: {}", folder.path(), folder.message());
+  const std::string linked = folder.file("linked.so");
+  std::vector<std::string> arguments = {linker, "-shared", "-z",  "defs", "--build-id=none",
+                                        "-s",   "-o",      linked};
   for (size_t number = 0; number < objects.size(); ++number) {
     arguments.push_back(folder.file(fmt::format("{}.o", number)));
     MGC_TRY(writeFile(arguments.back(), objects[number]));
@@ -74,7 +84,7 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
   std::string message;
   int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &message);
   if (code == 0)
-    return Status::ok();
+    return copyFile(linked, path);
   return errorf("kernels: {} failed with code {}: {}{}", linker, code, message, readText(log));
 }
 

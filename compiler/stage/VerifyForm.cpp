@@ -33,7 +33,7 @@ LogicalResult verifyBlockArgument(func::FuncOp block, unsigned i) {
 }
 
 // A view of the checkpoint is a parameter, or part of one, the same wherever it stands.
-LogicalResult verifyViews(func::FuncOp block, std::map<std::string, std::string> &parameterOf) {
+LogicalResult verifyParameterViews(func::FuncOp block, std::map<std::string, std::string> &parameterOf) {
   for (unsigned i = 0; i < block.getNumArguments(); ++i) {
     auto param = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
     for (DictionaryAttr view : param ? viewsOf(param) : SmallVector<DictionaryAttr, 3>())
@@ -245,7 +245,7 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
-    if (failed(verifyViews(function, parameterOf)))
+    if (failed(verifyParameterViews(function, parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";

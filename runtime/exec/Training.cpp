@@ -85,7 +85,10 @@ public:
   Status saveAfter(const Status &failure) const;
   Status trace() const;
   Status profile();
-  const TrainingSummary &summary() const { return summary_; }
+  TrainingSummary summary(const Status &outputs) {
+    summary_.outputs = outputs;
+    return summary_;
+  }
 
 private:
   Status verifyIterations() const;
@@ -379,9 +382,8 @@ Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &
   if (!ran.isOk())
     return training.saveAfter(ran);
   MGC_TRY(training.save());
-  MGC_TRY(Status(traced));
-  MGC_TRY(training.profile());
-  return training.summary();
+  const Status profiled = training.profile();
+  return training.summary(traced.isOk() ? profiled : traced);
 }
 
 } // namespace mgc

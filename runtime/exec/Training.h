@@ -49,6 +49,7 @@ struct TrainingSummary {
   double firstLoss = 0, lastLoss = 0;
   double tokens = 0, seconds = 0; // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile; // if asked for, and a step after the first ran
+  Status outputs;                 // whether the trace and the profile could be written
 };
 
 class TrainingObserver {

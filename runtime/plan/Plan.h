@@ -83,7 +83,7 @@ struct Parameter {
   // A parameter may be part of a larger matrix in the rank's memory: its local block is rows over its first `dims`
   // dimensions, each the product of the others; they begin `extent` elements apart, each `offset` into its own row
   // of the matrix. Place::elementOffset is where the matrix begins, so the parts of one have equal places.
-  //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; gate [f, h] in W [2, f, h]: {0, 0, 2 f h}
+  //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; up [f, h] in W [2, f, h]: {0, 0, 2 f h}
   // extent 0: rows follow each other, the parameter is by itself.
   struct Rows {
     int64_t dims = 0, offset = 0, extent = 0;
@@ -280,7 +280,7 @@ struct Input {
 };
 
 struct Region {     // of the rank's allocation; together they cover it exactly
-  std::string kind; // parameters gradients optimizer activations frame inputs communication scalars
+  std::string kind; // parameters gradients optimizer activations frame inputs scalars
   int64_t offset = 0, bytes = 0;
   bool operator==(const Region &) const = default;
 };

@@ -207,6 +207,15 @@ class Hostile(unittest.TestCase):
         self.expect(1, "cannot write: File too large", "plan", *MOCK, "--seed", "5", "--save", "kept", preexec_fn=limit)
         self.assertEqual(old, {name: read("kept/" + name) for name in os.listdir("kept")})
 
+    def test_a_full_disk_leaves_what_is_printed(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, 1 << 12))
+        run = subprocess.run([MGRUN, "plan", "--mock-data", "--train-iters", "3", "--profile", "--trace", "t.json"],
+                             capture_output=True, text=True, timeout=120, preexec_fn=limit)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("t.json: cannot write: File too large", run.stderr)
+        self.assertIn("3 steps: loss", run.stdout)
+        self.assertIn("of the bound", run.stdout)
+
     def test_killed_while_saving(self):
         command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed"]
         subprocess.run(command, check=True, capture_output=True)

@@ -179,7 +179,7 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
     StageLayout layout;
     to.stepScalarsOffset = layout.place("scalars", 64);
     to.resultsOffset = layout.place("scalars", 64);
-    buffers[stage] = layout.place("communication", 3 * 64);
+    buffers[stage] = layout.place("activations", 3 * 64);
     layout.finish(to);
     plan::Collective collective;
     collective.chunk = 16;

@@ -209,7 +209,7 @@ void PipelineBuilder::buildFirstStage() {
   const int64_t firstMoment = layout.place("optimizer", wBytes),
                 secondMoment = layout.place("optimizer", wBytes);
   const int64_t tokens = layout.place("inputs", activationBytes * plan.microbatches);
-  const int64_t buffers = layout.place("communication", activationBytes * plan.microbatches);
+  const int64_t buffers = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
   stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, activationBytes)};
   addParameter(firstMoment, secondMoment);
@@ -260,8 +260,8 @@ void PipelineBuilder::buildLastStage() {
   StageLayout layout;
   placeScalars(stage, layout);
   const int64_t weights = layout.place("inputs", activationBytes * plan.microbatches);
-  const int64_t received = layout.place("communication", activationBytes * plan.microbatches);
-  const int64_t gradients = layout.place("communication", activationBytes * plan.microbatches);
+  const int64_t received = layout.place("activations", activationBytes * plan.microbatches);
+  const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
 

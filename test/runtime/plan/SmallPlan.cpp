@@ -104,11 +104,11 @@ Program makeTiedSum() {
 }
 
 // Layout of both stages: parameters [0, 256), gradients [256, 576), optimizer [576, 896), activations [896,
-// 1920), frame [1920, 2944), inputs [2944, 3072), communication [3072, 3136), scalars [3136, 3200).
+// 1920), frame [1920, 2944), inputs [2944, 3072), activations [3072, 3136), scalars [3136, 3200).
 std::vector<Region> makeRegions() {
-  return {{"parameters", 0, 256},      {"gradients", 256, 320}, {"optimizer", 576, 320},
-          {"activations", 896, 1024},  {"frame", 1920, 1024},   {"inputs", 2944, 128},
-          {"communication", 3072, 64}, {"scalars", 3136, 64}};
+  return {{"parameters", 0, 256},     {"gradients", 256, 320}, {"optimizer", 576, 320},
+          {"activations", 896, 1024}, {"frame", 1920, 1024},   {"inputs", 2944, 128},
+          {"activations", 3072, 64},  {"scalars", 3136, 64}};
 }
 
 std::vector<Bucket> makeBuckets(int64_t stage) {
