@@ -26,7 +26,8 @@ def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
   let summary = "Give every value its layout and put mg.reshard at uses";
   let description = [{
     One pure function of (axis rule, placement table) gives every type; nothing is propagated. Reshards stand at uses
-    by the rules P1 to P7 of the sharding calculus, P3 for ops that are linear in several operands too; each collective stands alone (its P8 would merge equal ones).
+    by the rules P1 to P7 of the sharding calculus, P3 for ops that are linear in several operands too; each
+    collective stands alone (its P8 would merge equal ones).
   }];
   let constructor = "::mgc::createShardPass()";
   let dependentDialects = ["::mgc::MgDialect"];

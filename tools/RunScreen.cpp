@@ -76,10 +76,11 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
     addPath("weights", options.save);
   if (summary.steps > 0)
     addPath("gradients", options.saveGradients);
-  addPath("trace", options.trace);
-  if (summary.profile)
-    addPath("profile", options.profileJson);
-  else if (options.profile || options.profileJson)
+  if (summary.outputs.isOk()) {
+    addPath("trace", options.trace);
+    addPath("profile", summary.profile ? options.profileJson : std::nullopt);
+  }
+  if (!summary.profile && (options.profile || options.profileJson))
     text += "no profile: interrupted before the second step\n";
   return text;
 }

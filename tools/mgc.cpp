@@ -99,18 +99,19 @@ void sayTuning(const tune::TuneReport &report) {
       allByRule ? "all by rule" : "those above other than by rule");
 }
 
-bool isInside(const std::string &path, const std::string &folder) {
+// plan.json or a library of the bundle that -o names.
+bool isOfPlan(const std::string &path, const std::string &folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::path inside =
       fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(folder, ignored));
-  return !inside.empty() && *inside.begin() != "..";
+  return !inside.empty() && (inside == "plan.json" || *inside.begin() == "kernels");
 }
 
 Status tuneFor(const CompileFlags &flags, plan::Plan &plan) {
   const std::string cache = flags.tuneCache.empty() ? tune::defaultCachePath() : flags.tuneCache;
-  if (isInside(cache, flags.output))
-    return errorf("--tune-cache {}: lies in the plan's folder, expected another place", cache);
+  if (isOfPlan(cache, flags.output))
+    return errorf("--tune-cache {}: is a file of the plan, expected another", cache);
   Result<tune::TuneReport> report = tune::tuneProducts(plan, {std::atoi(flags.tuneThreads.c_str()), cache});
   if (!report.isOk())
     return Status(report.status()).at("--tune-products");

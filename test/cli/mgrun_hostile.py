@@ -214,7 +214,21 @@ class Hostile(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("t.json: cannot write: File too large", run.stderr)
         self.assertIn("3 steps: loss", run.stdout)
+        self.assertNotIn("t.json", run.stdout)
         self.assertIn("of the bound", run.stdout)
+
+    def test_small_stacks(self):
+        self.expect(0, "", "plan", *MOCK, "--threads", "2", env=os.environ | {"OMP_STACKSIZE": "192K"})
+
+    def test_a_profile_that_was_interrupted(self):
+        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--profile"],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+            for line in run.stderr:
+                if "steps of" in line:
+                    break
+            run.send_signal(signal.SIGINT)
+            output, _ = run.communicate(timeout=60)
+        self.assertIn("no profile: interrupted before the second step", output)
 
     def test_killed_while_saving(self):
         command = [MGRUN, "plan", "--mock-data", "--train-iters", "0", "--save", "killed"]
