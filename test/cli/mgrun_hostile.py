@@ -6,6 +6,7 @@ Every error must say what is wrong and end with code 1 (2 for usage), and no che
 import contextlib
 import json
 import os
+import pathlib
 import resource
 import signal
 import struct
@@ -16,6 +17,8 @@ import time
 import unittest
 
 BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+sys.path.insert(0, ROOT + "/test/mutation")
+import mutate
 CORPUS = ROOT + "/examples/tiny-gpt/corpus.txt"
 MGRUN = BIN + "/mgrun"
 MOCK = ["--mock-data", "--train-iters", "1"]
@@ -40,13 +43,6 @@ def write(path, content):
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "wb") as file:
         file.write(content)
-
-
-def fnv1a(text):
-    value = 0xCBF29CE484222325
-    for byte in text.encode():
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
 
 
 class Hostile(unittest.TestCase):
@@ -195,9 +191,7 @@ class Hostile(unittest.TestCase):
                 document = json.loads(read("plan/plan.json"))
                 edit(*next((instruction, program["segmentBytes"]) for program in document["plan"]["programs"]
                            for instruction in program["instructions"] if instruction.get("scalars")))
-                body = json.dumps(document["plan"])
-                write("beyond/plan.json", f'{{\n"version": {document["version"]},\n"checksum": "{fnv1a(body):016x}",\n"plan": '
-                      f'{body}\n}}\n'.encode())
+                mutate.write(document, pathlib.Path("beyond"))
                 self.expect(1, message, "beyond", *MOCK)
 
     def test_a_full_disk_keeps_the_old_checkpoint(self):
