@@ -170,7 +170,7 @@ static bool emitObject(llvm::Module &module, const CpuTarget &target, std::strin
   return true;
 }
 
-// plan::RowKernel.
+// What a plan must give the kernel, as plan::RowKernel lays it out.
 static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const KernelInfo &info) {
   llvm::SmallVector<int64_t> needs = {info.range, info.scalars, int64_t(info.operandBytes.size())};
   llvm::append_range(needs, info.operandBytes);

@@ -37,8 +37,8 @@ public:
 // Told when a rank begins and ends to wait for another, on the rank's thread.
 class WaitObserver {
 public:
-  static constexpr int64_t kMost =
-      2; // waits of one collective or barrier, for which an observer must have room
+  // Waits of one collective or barrier, for which an observer must have room.
+  static constexpr int64_t kMost = 2;
   virtual ~WaitObserver() = default;
   virtual void waitBegins() = 0;
   virtual void waitEnds() = 0;

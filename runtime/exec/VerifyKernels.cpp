@@ -38,8 +38,7 @@ private:
     return fitsInside(offset, needs_.operandBytes[i], limit)
                ? Status::ok()
                : errorf("operand {}: the kernel uses {} bytes, from {} on not inside segment '{}' of {} "
-                        "bytes; compile "
-                        "the plan again",
+                        "bytes; compile the plan again",
                         i, needs_.operandBytes[i], offset, program_.segments[segment], limit);
   }
 
