@@ -76,8 +76,8 @@ std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
 void checkForm(const Plan &plan, Violations &violations) {
   for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage) {
     int64_t steps = int64_t(plan.stages[stage].schedule.size());
-    if (steps > kMaxSteps)
-      violations.add(fmt::format("stage {} has {} steps; at most {}", stage, steps, kMaxSteps));
+    if (constexpr int64_t most = kMaxSteps + 2 * kMaxParts; steps > most)
+      violations.add(fmt::format("stage {} has {} steps; at most {}", stage, steps, most));
     for (int64_t i = 0; i < steps; ++i)
       if (std::string fault = checkStep(plan, stage, i); !fault.empty())
         violations.add(fmt::format("stage {} step {} {}", stage, i, fault));

@@ -37,7 +37,8 @@ inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
 template <>
 inline constexpr auto enumNames<Task> =
-    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "reduce", "update"});
+    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "gradients", "reduce",
+                                    "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});
