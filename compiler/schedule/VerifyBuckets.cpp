@@ -48,6 +48,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   };
   using enum plan::Task;
   check(begin, "gradient", bucket.gradientOffset, all);
+  bound[reduce].insert(bound[gradients].begin(), bound[gradients].end()); // either completes it
   check(reduce, "gradient", bucket.gradientOffset, all);
   check(reduce, "gradientShard", bucket.gradientShardOffset, shard);
   check(update, "gradientShard", bucket.gradientShardOffset, shard);

@@ -22,7 +22,7 @@ private:
   Status addCall(const plan::Call &call, ChunkRecord &to);
   Status addInstruction(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
   void addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
-  StepRecord resolveStep(const plan::ScheduleStep &step) const;
+  StepRecord resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
   Result<GroupId> openGroup(const plan::Collective &collective);
 
@@ -55,7 +55,7 @@ Result<RankRecord> Resolver::resolve() {
     record.chunks.push_back(std::move(resolved));
   }
   for (const plan::ScheduleStep &step : record.stage->schedule) {
-    record.schedule.push_back(resolveStep(step));
+    record.schedule.push_back(resolveStep(step, record.chunks));
     record.transfers += step.kind != plan::ScheduleStep::Kind::run;
   }
   const auto isUpdate = [&](const StepRecord &step) {
@@ -71,8 +71,11 @@ Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
   ChunkRecord record;
   record.chunk = &chunk;
   record.name = chunk.name();
-  for (const plan::Call &call : chunk.calls)
+  for (const plan::Call &call : chunk.calls) {
+    record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
     MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
+  }
+  record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
   return record;
 }
 
@@ -179,9 +182,11 @@ Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
   return group;
 }
 
-StepRecord Resolver::resolveStep(const plan::ScheduleStep &step) const {
-  if (step.kind == plan::ScheduleStep::Kind::run)
-    return {&step, -1};
+StepRecord Resolver::resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const {
+  if (step.kind == plan::ScheduleStep::Kind::run) {
+    const ChunkRecord &chunk = chunks[step.chunk];
+    return {&step, -1, chunk.callBegins[step.firstCall], chunk.callBegins[step.endCall(chunk.chunk->calls.size())]};
+  }
   return {&step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
 }
 

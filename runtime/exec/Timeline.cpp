@@ -24,8 +24,9 @@ int64_t spansPerStep(const RankRecord &record) {
       continue;
     }
     ++spans;
-    for (const InstructionRecord &instruction : record.chunks[step.step->chunk].instructions)
-      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + WaitObserver::kMost : 1;
+    const std::vector<InstructionRecord> &instructions = record.chunks[step.step->chunk].instructions;
+    for (int64_t i = step.firstInstruction; i < step.endInstruction; ++i)
+      spans += std::holds_alternative<CollectiveRecord>(instructions[i].body) ? 1 + WaitObserver::kMost : 1;
   }
   return spans;
 }

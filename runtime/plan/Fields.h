@@ -240,6 +240,8 @@ template <typename V> void fields(V &v, Of<ScheduleStep>) {
   v.optional("chunk", &ScheduleStep::chunk);
   v.optional("microbatch", &ScheduleStep::microbatch);
   v.optional("slots", &ScheduleStep::slots);
+  v.optional("firstCall", &ScheduleStep::firstCall);
+  v.optional("callCount", &ScheduleStep::callCount);
   v.optional("peer", &ScheduleStep::peer);
   v.optional("value", &ScheduleStep::value);
   v.optional("offset", &ScheduleStep::offset);

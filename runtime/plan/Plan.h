@@ -293,6 +293,8 @@ struct ScheduleStep {
   int64_t value = -1;            // send, recv: identity of what travels; both ends must agree, microbatch too
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps of this list
+  // Of a chunk with so many calls: the end of those that the step runs.
+  int64_t endCall(size_t calls) const { return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount; }
   bool operator==(const ScheduleStep &) const = default;
 };
 
