@@ -19,6 +19,7 @@ public:
     resolveBatch();
     resolveSchedule();
     resolveTarget();
+    resolveOverlap();
     return std::move(layout);
   }
 
@@ -68,6 +69,7 @@ private:
   void resolveBatch();
   void resolveSchedule();
   void resolveTarget();
+  void resolveOverlap();
 
   const ModelDescription &model;
   const LayoutOptions &flags, &defaults;
@@ -154,6 +156,23 @@ void Resolver::resolveTarget() {
                       "the first supported");
   layout.target = word("--target", &LayoutOptions::target, supported.targets, supported.targets.front(),
                        "the first supported");
+}
+
+// CPU ranks compute with all their cores: nothing is idle while gradients travel.
+void Resolver::resolveOverlap() {
+  constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
+  if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
+    return; // no gradient travels
+  const bool isCpu = layout.target == "cpu";
+  std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
+  if (!overlap)
+    record("--overlap-grad-reduce", isCpu ? "false" : "true",
+           isCpu ? "CPU ranks compute with all their cores" : "transfers leave the device's cores to the backward");
+  if (overlap.value_or(!isCpu))
+    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40, kBucketElements,
+                                 "as Megatron-LM: elements reduced together");
+  else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))
+    problems.add("--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
 }
 
 } // namespace

@@ -11,8 +11,8 @@ namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {}, lossTile = {};
-  std::optional<bool> sp = {};
+                         zero = {}, lossTile = {}, bucketSize = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {};
   std::optional<std::string> schedule = {}, dtype = {}, target = {};
 };
 
@@ -49,6 +49,7 @@ struct Layout {
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
+  int64_t bucketElements = 0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   std::string schedule, dtype, target;
   bool splitBackward = false;
   std::vector<Choice> choices;

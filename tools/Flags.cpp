@@ -68,6 +68,14 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->add_option("--loss-tile", layout.lossTile,
                    "Tokens whose logits exist at once; 0: all of a microbatch")
       ->check(wholeNumber(0));
+  group
+      ->add_flag("--overlap-grad-reduce,!--no-overlap-grad-reduce", layout.overlapGradReduce,
+                 "Reduce gradients over data ranks while the backward goes on (default: on GPUs)")
+      ->disable_flag_override();
+  group
+      ->add_option("--ddp-bucket-size", layout.bucketSize,
+                   "With --overlap-grad-reduce: elements of gradients that are reduced together, at least")
+      ->check(wholeNumber());
   group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
   group->add_option("--target", layout.target, "cpu")->check(notEmpty());
   app.add_option(

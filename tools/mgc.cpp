@@ -33,7 +33,7 @@ frontend::Supported supportedByCompiler() {
 
 bool isGiven(const frontend::LayoutOptions &layout) {
   return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
-         layout.gbs || layout.zero || layout.lossTile || layout.sp || layout.schedule || layout.dtype ||
+         layout.gbs || layout.zero || layout.lossTile || layout.bucketSize || layout.overlapGradReduce || layout.sp || layout.schedule || layout.dtype ||
          layout.target;
 }
 

@@ -32,9 +32,11 @@ public:
     MGC_TRY(addInputs());
     addRegions();
     addStepChunk("begin", stage_.getBegin());
-    for (size_t k = 0; k < layouts_.size(); ++k)
+    for (size_t k = 0; k < layouts_.size(); ++k) {
       for (const std::string &pass : passesOf(context_.module))
         addChunk(pass, k);
+      addGradients(int64_t(k));
+    }
     addStepChunk("reduce", stage_.getReduce());
     addStepChunk("update", stage_.getUpdate());
     addSchedule();
@@ -117,7 +119,7 @@ private:
     return {-1, offsetOf(index.getInt(), kind)};
   }
 
-  void addStepChunk(StringRef name, StringRef functionName) {
+  plan::Call stepCall(StringRef functionName) {
     auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
     plan::Call call;
     call.program = context_.programOf.at(functionName.str());
@@ -130,10 +132,26 @@ private:
       else
         call.segments.push_back(
             bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+    return call;
+  }
+
+  void addStepChunk(StringRef name, StringRef functionName) {
     plan::Chunk chunk;
     chunk.task = *plan::taskNamed(name);
-    chunk.calls.push_back(std::move(call));
+    chunk.calls.push_back(stepCall(functionName));
     addChunk(name, -1, std::move(chunk), {});
+  }
+
+  // A call for each part of chunk k, if it has any.
+  void addGradients(int64_t k) {
+    plan::Chunk chunk;
+    chunk.task = plan::Task::gradients;
+    chunk.virtualStage = k;
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (int64_t(reduction.getChunk()) == k)
+        chunk.calls.push_back(stepCall(reduction.getFunction()));
+    if (!chunk.calls.empty())
+      addChunk(plan::nameOf(chunk.task), k, std::move(chunk), {});
   }
 
   // --- Chunks
@@ -157,12 +175,15 @@ private:
     chunk.virtualStage = int64_t(k);
     std::vector<Slot> slots;
     size_t count = layout.instances().size();
+    std::vector<int64_t> &begins = callsBefore_[{pass, int64_t(k)}];
     for (size_t n = 0; n < count; ++n) {
+      begins.push_back(int64_t(chunk.calls.size()));
       size_t i = pass == "forward" ? n : count - 1 - n;
       const BlockFunction *function = layout.instances()[i].block->functionOf(pass);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
         chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
     }
+    begins.push_back(int64_t(chunk.calls.size()));
     addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));
   }
 
@@ -261,6 +282,7 @@ private:
         step.chunk = chunkOf_.at({run.getPass().str(), int64_t(run.getChunk())});
         step.microbatch = run.getMicrobatch();
         step.waits.assign(run.getWaits().begin(), run.getWaits().end());
+        setCalls(run, step);
         for (const Slot &slot : slots_[step.chunk])
           if (slot.buffer >= 0) {
             step.slots.push_back(area + run.getBuffers()[slot.buffer]);
@@ -275,6 +297,26 @@ private:
       }
       out_.schedule.push_back(std::move(step));
     }
+  }
+
+  // Of a run of a part: the calls for its instances, or the one that completes their gradients.
+  void setCalls(RunOp run, plan::ScheduleStep &step) {
+    if (!run.getPart())
+      return;
+    const int64_t part = *run.getPart();
+    step.firstCall = part;
+    step.callCount = 1;
+    auto calls = callsBefore_.find({run.getPass().str(), int64_t(run.getChunk())});
+    if (calls == callsBefore_.end())
+      return;
+    int64_t begin = 0, end = 0, number = 0; // instances
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (reduction.getChunk() == run.getChunk() && number++ <= part) {
+        begin = end;
+        end += int64_t(reduction.getInstances());
+      }
+    step.firstCall = calls->second[begin];
+    step.callCount = calls->second[end] - step.firstCall;
   }
 
   template <typename Op> plan::ScheduleStep transfer(Op op, plan::ScheduleStep::Kind kind, int64_t area) {
@@ -297,6 +339,8 @@ private:
   std::vector<ChunkLayout> layouts_;
   std::vector<std::vector<Slot>> slots_;                       // by chunk of the plan
   std::map<std::pair<std::string, int64_t>, int64_t> chunkOf_; // by pass and chunk of the stage
+  // Of what runs per microbatch: the calls before each instance, in the order of the pass, and all of them.
+  std::map<std::pair<std::string, int64_t>, std::vector<int64_t>> callsBefore_;
   int64_t factorOffset_ = 0;
   plan::StagePlan out_;
 };

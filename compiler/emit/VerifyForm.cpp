@@ -174,6 +174,8 @@ private:
     };
     for (StringRef name : {stage_.getBegin(), stage_.getReduce(), stage_.getUpdate()})
       take(module_.lookupSymbol<func::FuncOp>(name));
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      take(module_.lookupSymbol<func::FuncOp>(reduction.getFunction()));
     std::map<StringRef, int64_t> inputs; // bytes of one microbatch
     for (ChunkOp chunk : stage_.all<ChunkOp>()) {
       ChunkLayout layout(blocks.instancesOf(chunk.getBody()));

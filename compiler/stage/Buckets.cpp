@@ -174,7 +174,9 @@ private:
     for (size_t p = 0; p < parameters.size(); ++p) {
       if (isShared(parameters[p], range))
         continue;
-      int64_t bucket = bucketOf(stage, keyOf(uses_.at(identityOf(parameters[p], range.first))));
+      BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)));
+      key.part = range.part;
+      int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
       stage.places.push_back({range.block, int64_t(p), range.first, range.count, bucket,
                               stage.buckets[bucket].elements + stride, 0});

@@ -18,6 +18,7 @@ struct BucketKey {
   plan::Axes reduce, data;   // pending on the gradient: others, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
+  int64_t part = -1; // of the stage, whose gradients are completed together; -1: with all others, at the end
   auto operator<=>(const BucketKey &) const = default;
 };
 
@@ -25,13 +26,14 @@ struct BlockParameter {
   int64_t argument = 0;     // of the block's forward function
   std::string tensor, part; // identity; {} in tensor stands for the instance's number
   int64_t elements = 0;     // per rank
-  BucketKey key;            // tied is filled in here
+  BucketKey key;            // tied and part are filled in here
   std::string view = {};    // its sharded type and what it is of its file, as text: equal for all its uses
 };
 
 struct InstanceRange {
   int64_t block = 0; // index
   int64_t first = 0, count = 0;
+  int64_t part = -1; // of the stage: parameters that these instances alone use get buckets of their own
 };
 
 struct PlannedBucket {

@@ -53,10 +53,10 @@ BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
 // Collects arguments and results of one function while its body is built.
 class FunctionBuilder {
 public:
-  FunctionBuilder(ModuleOp module, StringRef pass, int64_t stage)
+  FunctionBuilder(ModuleOp module, StringRef pass, const Twine &number)
       : builder(module.getContext()), loc(module.getLoc()) {
     builder.setInsertionPointToEnd(module.getBody());
-    function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(),
+    function = func::FuncOp::create(builder, loc, (pass + "." + number).str(),
                                     builder.getFunctionType({}, {}));
     function->setAttr(kPassAttr, builder.getStringAttr(pass));
     builder.setInsertionPointToStart(function.addEntryBlock());
@@ -140,7 +140,7 @@ plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
 }
 
 func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "begin", stage);
+  FunctionBuilder f(module, "begin", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
     f.result(ZeroOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket))), "gradient", i);
@@ -167,6 +167,21 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
   return oneCall ? value : f.allReduce(value, key.data);
 }
 
+// Of the buckets of one part of the stage.
+func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const StageBuckets &buckets) {
+  FunctionBuilder f(module, "gradients", Twine(stage) + "." + Twine(part));
+  plan::Mesh mesh = meshOf(module);
+  for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
+    if (bucket.key.part != part)
+      continue;
+    Value gradient = f.argument(f.bucket(wholeParts(mesh, bucket)), "gradient", i);
+    Value reduced = reduceBucket(f, gradient, mesh, bucket);
+    if (reduced != gradient)
+      f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
+  }
+  return f.finish();
+}
+
 // Sum of squares of all gradients, each element counted on one rank: pending over all axes.
 Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
                  ArrayRef<Value> gradients) {
@@ -187,10 +202,15 @@ Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, cons
 }
 
 func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
-  FunctionBuilder f(module, "reduce", stage);
+  FunctionBuilder f(module, "reduce", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
+    if (bucket.key.part >= 0) { // complete
+      gradients.push_back(
+          f.argument(f.bucket(shardParts(mesh, bucket)), bucket.sharded ? "gradient_shard" : "gradient", i));
+      continue;
+    }
     Value gradient = f.argument(f.bucket(wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
@@ -243,7 +263,7 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
 }
 
 func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "update", stage);
+  FunctionBuilder f(module, "update", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");
@@ -256,9 +276,12 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
-StepEnd buildStepEnd(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
-  return {buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
-          buildUpdate(module, stage, buckets)};
+StepEnd buildStepEnd(ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets, const LossAxes &loss) {
+  StepEnd end{buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
+              buildUpdate(module, stage, buckets), {}};
+  for (int64_t part = 0; part < parts; ++part)
+    end.gradients.push_back(buildGradients(module, stage, part, buckets));
+  return end;
 }
 
 } // namespace mgc

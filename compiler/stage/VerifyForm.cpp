@@ -177,6 +177,9 @@ LogicalResult verifyStage(StageOp stage, MeshAttr mesh) {
     if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
       return bucket.emitOpError("split, reduce and data are lists of axes' names");
   StepFunctions functions(stage, mesh);
+  for (ReductionOp reduction : stage.all<ReductionOp>())
+    if (failed(functions.verify(reduction.getFunction(), "gradients")))
+      return failure();
   return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
                  succeeded(functions.verify(stage.getReduce(), "reduce")) &&
                  succeeded(functions.verify(stage.getUpdate(), "update")));
