@@ -140,7 +140,8 @@ typedef struct {
   int (*combine)(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources, int64_t count,
                  int64_t elements, mgc_error *error);
 
-  /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. */
+  /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. Meanwhile
+   * the thread that began allocates nothing, makes nothing, and asks and waits for nothing on the device; others may. */
   int (*begin_capture)(mgc_stream *stream, mgc_error *error);
   int (*end_capture)(mgc_stream *stream, mgc_graph **graph, mgc_error *error);
   void (*drop_graph)(mgc_graph *graph);

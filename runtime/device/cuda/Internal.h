@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace mgc::cuda {
 
@@ -38,12 +39,15 @@ struct mgc_device {
   bool deterministic = true;
   CUstream stream = nullptr; // for the device's own questions; never captured
 
-  std::mutex mutex; // of what follows
+  std::mutex failureMutex; // of `failure`
   std::string failure;
   std::atomic<bool> hasFailed = false;
+
+  std::mutex mutex; // of what is loaded and opened when it is first needed:
   std::map<const mgc::cuda::OwnModule *, CUmodule> ownModules;
-  std::shared_ptr<mgc::cuda::CublasLt> cublasLt; // null until it is needed
-  std::shared_ptr<mgc::cuda::Cudnn> cudnn;       // null until it is needed
+  std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
+  std::shared_ptr<mgc::cuda::Cudnn> cudnn;
+  std::vector<CUfunction> combineKernels; // by Combine.cpp
 
   // Before every use of the driver on this device: the error that made the device fail, if one has; makes the context the
   // thread's.
@@ -165,6 +169,7 @@ void dropAttention(mgc_attention *attention);
 Status runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands);
 
 // --- Combine.cpp
+Status prepareCombine(mgc_device &device);
 Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to,
                const mgc_address *sources, int64_t count, int64_t elements);
 
@@ -194,6 +199,7 @@ Status endGroup(mgc_device *device);
 
 // --- Versions of the libraries, for people; what is missing is said too.
 std::string cublasLtVersion();
+std::string cudnnVersion();
 std::string ncclVersion();
 
 } // namespace mgc::cuda
