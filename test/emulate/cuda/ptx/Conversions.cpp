@@ -18,10 +18,14 @@ template <typename T> using Value = std::conditional_t<std::is_same_v<T, double>
 
 template <typename F> F wholeNumber(F value, uint32_t how) {
   switch (how & kWholeMask) {
-  case kNearest: return std::nearbyint(value);
-  case kToZero: return std::trunc(value);
-  case kDown: return std::floor(value);
-  case kUp: return std::ceil(value);
+  case kNearest:
+    return std::nearbyint(value);
+  case kToZero:
+    return std::trunc(value);
+  case kDown:
+    return std::floor(value);
+  case kUp:
+    return std::ceil(value);
   }
   return value;
 }
@@ -41,7 +45,8 @@ template <typename D, typename S> D toInteger(S from, uint32_t how) {
 
 template <typename D, typename S> D saturated(S value) {
   __int128 wide = value;
-  return static_cast<D>(std::clamp<__int128>(wide, std::numeric_limits<D>::min(), std::numeric_limits<D>::max()));
+  return static_cast<D>(
+      std::clamp<__int128>(wide, std::numeric_limits<D>::min(), std::numeric_limits<D>::max()));
 }
 
 template <typename D, typename S> D toFloat(S from, uint32_t how) {
@@ -88,8 +93,9 @@ void addFrom(Forms &forms, const std::string &name, std::initializer_list<const 
 }
 
 template <typename D> void addTo(Forms &forms, const std::string &name) {
-  addFrom<D, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, Half, BFloat, float, double>(
-      forms, name, {"s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"});
+  addFrom<D, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t, Half, BFloat, float,
+          double>(forms, name,
+                  {"s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f64"});
 }
 
 template <typename T, typename Register> void addWidths(Forms &forms, const std::string &name) {

@@ -8,7 +8,8 @@ namespace mgc::ptx {
 namespace {
 
 // Of the host's SSE control register.
-constexpr uint16_t kDefaultMode = 0x1F80, kFlush = 0x8040, kRoundDown = 0x2000, kRoundUp = 0x4000, kRoundToZero = 0x6000;
+constexpr uint16_t kDefaultMode = 0x1F80, kFlush = 0x8040, kRoundDown = 0x2000, kRoundUp = 0x4000,
+                   kRoundToZero = 0x6000;
 
 bool isFloat(std::string_view type) { return type == "f32" || type == "f64" || type == "f32x2"; }
 bool isSmallFloat(std::string_view type) { return type.ends_with("f16") || type.ends_with("f16x2"); }
@@ -16,7 +17,9 @@ unsigned bitsOf(const std::string &type) { return bitsOfType("." + type); }
 
 } // namespace
 
-bool Instruction::has(std::string_view part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
+bool Instruction::has(std::string_view part) const {
+  return std::find(parts.begin(), parts.end(), part) != parts.end();
+}
 
 bool Instruction::take(std::string_view part) {
   auto found = std::find(parts.begin() + 1, parts.end(), part);
@@ -26,26 +29,44 @@ bool Instruction::take(std::string_view part) {
   return true;
 }
 
-std::string Instruction::joined(size_t from) const { return fmt::format("{}", fmt::join(parts.begin() + from, parts.end(), ".")); }
+std::string Instruction::joined(size_t from) const {
+  return fmt::format("{}", fmt::join(parts.begin() + from, parts.end(), "."));
+}
 
 const std::map<std::string_view, Encoder::Member> &Encoder::members() {
   static const std::map<std::string_view, Member> members = {
-      {"mov", &Encoder::encodeMov},           {"mad", &Encoder::encodeMad},
-      {"madc", &Encoder::encodeMad},          {"setp", &Encoder::encodeSetp},
-      {"set", &Encoder::encodeSet},           {"slct", &Encoder::encodeSlct},
-      {"cvt", &Encoder::encodeCvt},           {"cvta", &Encoder::encodeCvta},
-      {"bra", &Encoder::encodeBranch},        {"brx", &Encoder::encodeTableBranch},
-      {"call", &Encoder::encodeCall},         {"ret", &Encoder::encodeReturn},
-      {"exit", &Encoder::encodeExit},         {"trap", &Encoder::encodeTrap},
-      {"bar", &Encoder::encodeBarrier},       {"barrier", &Encoder::encodeBarrier},
-      {"shfl", &Encoder::encodeWarpWide},     {"vote", &Encoder::encodeWarpWide},
-      {"match", &Encoder::encodeWarpWide},    {"redux", &Encoder::encodeWarpWide},
-      {"activemask", &Encoder::encodeWarpWide}, {"ld", &Encoder::encodeLoad},
-      {"ldu", &Encoder::encodeLoad},          {"st", &Encoder::encodeStore},
-      {"atom", &Encoder::encodeAtomic},       {"red", &Encoder::encodeAtomic},
-      {"membar", &Encoder::encodeNothing},    {"fence", &Encoder::encodeNothing},
-      {"nanosleep", &Encoder::encodeNothing}, {"prefetch", &Encoder::encodeNothing},
-      {"prefetchu", &Encoder::encodeNothing}, {"discard", &Encoder::encodeNothing},
+      {"mov", &Encoder::encodeMov},
+      {"mad", &Encoder::encodeMad},
+      {"madc", &Encoder::encodeMad},
+      {"setp", &Encoder::encodeSetp},
+      {"set", &Encoder::encodeSet},
+      {"slct", &Encoder::encodeSlct},
+      {"cvt", &Encoder::encodeCvt},
+      {"cvta", &Encoder::encodeCvta},
+      {"bra", &Encoder::encodeBranch},
+      {"brx", &Encoder::encodeTableBranch},
+      {"call", &Encoder::encodeCall},
+      {"ret", &Encoder::encodeReturn},
+      {"exit", &Encoder::encodeExit},
+      {"trap", &Encoder::encodeTrap},
+      {"bar", &Encoder::encodeBarrier},
+      {"barrier", &Encoder::encodeBarrier},
+      {"shfl", &Encoder::encodeWarpWide},
+      {"vote", &Encoder::encodeWarpWide},
+      {"match", &Encoder::encodeWarpWide},
+      {"redux", &Encoder::encodeWarpWide},
+      {"activemask", &Encoder::encodeWarpWide},
+      {"ld", &Encoder::encodeLoad},
+      {"ldu", &Encoder::encodeLoad},
+      {"st", &Encoder::encodeStore},
+      {"atom", &Encoder::encodeAtomic},
+      {"red", &Encoder::encodeAtomic},
+      {"membar", &Encoder::encodeNothing},
+      {"fence", &Encoder::encodeNothing},
+      {"nanosleep", &Encoder::encodeNothing},
+      {"prefetch", &Encoder::encodeNothing},
+      {"prefetchu", &Encoder::encodeNothing},
+      {"discard", &Encoder::encodeNothing},
   };
   return members;
 }
@@ -164,7 +185,8 @@ Status Encoder::encodeMad(Instruction &instruction) {
   }
   if (instruction.operands.size() != 4)
     return error("mad takes four operands");
-  bool carries = instruction.take("cc"), wide = instruction.has("wide"), takesCarry = instruction.parts[0] == "madc";
+  bool carries = instruction.take("cc"), wide = instruction.has("wide"),
+       takesCarry = instruction.parts[0] == "madc";
   instruction.take("lo");
   instruction.parts[0] = "mul";
   MGC_ASSIGN(product, find(instruction.joined()));

@@ -11,11 +11,12 @@ uint64_t roundUp(uint64_t value, uint64_t align) { return (value + align - 1) / 
 // Width of a special register; 0: there is none of that name.
 unsigned specialBits(std::string_view name) {
   for (const char *vector : {"%tid.", "%ntid.", "%ctaid.", "%nctaid."})
-    if (name.size() == std::string_view(vector).size() + 1 && name.starts_with(vector) && name.back() >= 'x' &&
-        name.back() <= 'z')
+    if (name.size() == std::string_view(vector).size() + 1 && name.starts_with(vector) &&
+        name.back() >= 'x' && name.back() <= 'z')
       return 32;
-  for (const char *scalar : {"%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%lanemask_eq", "%lanemask_lt",
-                             "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size", "%total_smem_size"})
+  for (const char *scalar :
+       {"%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%lanemask_eq", "%lanemask_lt", "%lanemask_le",
+        "%lanemask_gt", "%lanemask_ge", "%dynamic_smem_size", "%total_smem_size"})
     if (name == scalar)
       return 32;
   return 0;
@@ -52,7 +53,8 @@ Status Encoder::encodeCallees(const Function &function) {
     Token token = reader.next();
     depth += token.is("{") - token.is("}");
     auto callee = text_.functions.find(token.text);
-    if (token.kind != Token::word || callee == text_.functions.end() || !callee->second.body || callee->second.isEntry)
+    if (token.kind != Token::word || callee == text_.functions.end() || !callee->second.body ||
+        callee->second.isEntry)
       continue;
     line_ = token.line;
     if (open_.count(token.text))
@@ -219,7 +221,7 @@ Result<Operand> Encoder::readOperand(Reader &reader) {
   operand.token = reader.next();
   if (operand.token.kind != Token::word && operand.token.kind != Token::number)
     return error(fmt::format("found \"{}\" where an operand should be", operand.token.text));
-  operand.kind = isMemory                               ? Operand::memory
+  operand.kind = isMemory                              ? Operand::memory
                  : operand.token.kind == Token::number ? Operand::literal
                  : operand.token.is("_")               ? Operand::sink
                                                        : Operand::name;

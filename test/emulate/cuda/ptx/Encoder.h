@@ -11,10 +11,10 @@ namespace mgc::ptx {
 
 struct Operand {
   enum Kind : uint8_t { name, literal, memory, list, sink } kind = sink;
-  Token token;              // of a name or literal, or of what stands in a memory operand
-  bool negated = false;     // !p, or a minus before a literal
-  int64_t offset = 0;       // added to a symbol or address
-  std::string_view second;  // p|q
+  Token token;             // of a name or literal, or of what stands in a memory operand
+  bool negated = false;    // !p, or a minus before a literal
+  int64_t offset = 0;      // added to a symbol or address
+  std::string_view second; // p|q
   std::vector<Operand> elements;
 };
 

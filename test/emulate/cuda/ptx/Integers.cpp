@@ -9,7 +9,8 @@
 namespace mgc::ptx {
 namespace {
 
-template <typename T> using Wide = std::conditional_t<
+template <typename T>
+using Wide = std::conditional_t<
     sizeof(T) == 8, std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>,
     std::conditional_t<sizeof(T) == 4, std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>,
                        std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>>>;
@@ -46,7 +47,9 @@ constexpr auto kXor = [](auto a, auto b) { return a ^ b; };
 constexpr auto kNot = [](auto a) { return ~a; };
 constexpr auto kLogicalNot = [](auto a) { return a == 0; };
 constexpr auto kNegate = [](auto a) { return decltype(a)(0) - a; };
-constexpr auto kAbsolute = [](auto a) { return a < 0 ? decltype(a)(0 - std::make_unsigned_t<decltype(a)>(a)) : a; };
+constexpr auto kAbsolute = [](auto a) {
+  return a < 0 ? decltype(a)(0 - std::make_unsigned_t<decltype(a)>(a)) : a;
+};
 // Shifts by the width or more give what shifting bit by bit would.
 constexpr auto kShiftLeft = [](auto a, uint32_t by) { return by < kBits<decltype(a)> ? a << by : 0; };
 constexpr auto kShiftRight = [](auto a, uint32_t by) {
@@ -55,15 +58,21 @@ constexpr auto kShiftRight = [](auto a, uint32_t by) {
 constexpr auto kFunnelLeft = [](uint32_t low, uint32_t high, uint32_t by) {
   return (uint64_t(high) << 32 | low) << by >> 32;
 };
-constexpr auto kFunnelRight = [](uint32_t low, uint32_t high, uint32_t by) { return (uint64_t(high) << 32 | low) >> by; };
+constexpr auto kFunnelRight = [](uint32_t low, uint32_t high, uint32_t by) {
+  return (uint64_t(high) << 32 | low) >> by;
+};
 constexpr auto kFunnelLeftClamp = [](uint32_t low, uint32_t high, uint32_t by) {
   return kFunnelLeft(low, high, std::min(by, 32u));
 };
-constexpr auto kFunnelLeftWrap = [](uint32_t low, uint32_t high, uint32_t by) { return kFunnelLeft(low, high, by & 31); };
+constexpr auto kFunnelLeftWrap = [](uint32_t low, uint32_t high, uint32_t by) {
+  return kFunnelLeft(low, high, by & 31);
+};
 constexpr auto kFunnelRightClamp = [](uint32_t low, uint32_t high, uint32_t by) {
   return kFunnelRight(low, high, std::min(by, 32u));
 };
-constexpr auto kFunnelRightWrap = [](uint32_t low, uint32_t high, uint32_t by) { return kFunnelRight(low, high, by & 31); };
+constexpr auto kFunnelRightWrap = [](uint32_t low, uint32_t high, uint32_t by) {
+  return kFunnelRight(low, high, by & 31);
+};
 
 // Bits [from, from + count) of a; those beyond the width are copies of the sign bit, and so are those beyond the field.
 constexpr auto kExtract = [](auto a, uint32_t from, uint32_t count) {
@@ -138,7 +147,8 @@ Form logicOfThree() {
       uint32_t result = 0;
       for (unsigned row = 0; row < 8; ++row)
         if (table[lane] >> row & 1)
-          result |= (row & 4 ? a[lane] : ~a[lane]) & (row & 2 ? b[lane] : ~b[lane]) & (row & 1 ? c[lane] : ~c[lane]);
+          result |= (row & 4 ? a[lane] : ~a[lane]) & (row & 2 ? b[lane] : ~b[lane]) &
+                    (row & 1 ? c[lane] : ~c[lane]);
       d[lane] = result;
     });
   };

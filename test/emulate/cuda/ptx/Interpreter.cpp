@@ -28,9 +28,10 @@ void Warp::fault(const Op &op, unsigned lane, std::string what) {
     return;
   uint32_t index = thread(lane);
   const Dim3 &size = block.launch.block;
-  block.fault = fmt::format("kernel {}, line {} ({}), thread ({}, {}, {}) of block ({}, {}, {}): {}", block.program.name,
-                            op.line, block.program.text->line(op.line), index % size.x, index / size.x % size.y,
-                            index / size.x / size.y, block.index[0], block.index[1], block.index[2], what);
+  block.fault = fmt::format("kernel {}, line {} ({}), thread ({}, {}, {}) of block ({}, {}, {}): {}",
+                            block.program.name, op.line, block.program.text->line(op.line), index % size.x,
+                            index / size.x % size.y, index / size.x / size.y, block.index[0], block.index[1],
+                            block.index[2], what);
 }
 
 Interpreter::Interpreter(const Program &program, const Launch &launch, const AddressSpace &space)
@@ -72,7 +73,11 @@ uint64_t Interpreter::special(const SpecialRegister &special, const WarpState &s
   if (name.starts_with("%lanemask_")) {
     uint64_t self = uint64_t(1) << lane, below = self - 1;
     std::string_view which = name.substr(10);
-    return which == "eq" ? self : which == "lt" ? below : which == "le" ? below | self : which == "ge" ? ~below : ~(below | self);
+    return which == "eq"   ? self
+           : which == "lt" ? below
+           : which == "le" ? below | self
+           : which == "ge" ? ~below
+                           : ~(below | self);
   }
   return name == "%nsmid" ? 1 : 0;
 }
@@ -115,7 +120,8 @@ Status Interpreter::runBlock(uint64_t number) {
 void Interpreter::merge(std::vector<Group> &groups) {
   for (size_t i = 0; i < groups.size(); ++i)
     for (size_t j = i + 1; j < groups.size();)
-      if (groups[i].at == groups[j].at && groups[i].state == State::ready && groups[j].state == State::ready) {
+      if (groups[i].at == groups[j].at && groups[i].state == State::ready &&
+          groups[j].state == State::ready) {
         groups[i].mask |= groups[j].mask;
         groups.erase(groups.begin() + j);
       } else {
@@ -182,15 +188,23 @@ void Interpreter::runGroup(WarpState &state, Group group) {
     case Control::call:
       eachLane(active, [&](unsigned lane) { warp.at<uint32_t>(op.d)[lane] = group.at + 1; });
       [[fallthrough]];
-    case Control::branch: group.at = op.target; break;
-    case Control::returns: return returnTo(state, op, active);
-    case Control::exit: return leave(state, active);
-    case Control::barrier: group.state = State::atBarrier; state.groups.push_back(group); return;
+    case Control::branch:
+      group.at = op.target;
+      break;
+    case Control::returns:
+      return returnTo(state, op, active);
+    case Control::exit:
+      return leave(state, active);
+    case Control::barrier:
+      group.state = State::atBarrier;
+      state.groups.push_back(group);
+      return;
     case Control::converge:
       if (!gather(state, group, op, active))
         return;
       break;
-    case Control::none: break;
+    case Control::none:
+      break;
     }
     limit = limitOf(state);
   } while (group.at < limit);
@@ -204,9 +218,11 @@ bool Interpreter::gather(WarpState &state, Group &group, const Op &op, uint32_t 
     group.mask |= joins ? other.mask : 0;
     return joins;
   });
-  uint32_t named = op.target == kNone ? group.mask : state.warp.at<uint32_t>(op.target)[std::countr_zero(active)];
+  uint32_t named =
+      op.target == kNone ? group.mask : state.warp.at<uint32_t>(op.target)[std::countr_zero(active)];
   if (!(named >> std::countr_zero(active) & 1)) {
-    state.warp.fault(op, std::countr_zero(active), fmt::format("the lane is not among those of its mask {:#x}", named));
+    state.warp.fault(op, std::countr_zero(active),
+                     fmt::format("the lane is not among those of its mask {:#x}", named));
     return false;
   }
   if (named & state.live & ~group.mask) {
@@ -275,11 +291,11 @@ Status Interpreter::deadlock() const {
   for (const WarpState &state : warps_)
     for (const Group &group : state.groups) {
       uint32_t line = program_.ops[group.at].line;
-      places += fmt::format("\n  warp {}, lanes {:#010x} at line {} ({})", state.warp.number, group.mask, line,
-                            program_.text->line(line));
+      places += fmt::format("\n  warp {}, lanes {:#010x} at line {} ({})", state.warp.number, group.mask,
+                            line, program_.text->line(line));
     }
-  return errorf("kernel {}, block ({}, {}, {}): threads wait for others that do not come:{}", program_.name, block_.index[0],
-                block_.index[1], block_.index[2], places);
+  return errorf("kernel {}, block ({}, {}, {}): threads wait for others that do not come:{}", program_.name,
+                block_.index[0], block_.index[1], block_.index[2], places);
 }
 
 } // namespace mgc::ptx

@@ -42,8 +42,9 @@ std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, uns
     Span memory = memoryOf(warp, space, lane, offset);
     if (memory.at < memory.size && bytes <= memory.size - memory.at)
       return memory.begin + memory.at;
-    warp.fault(op, lane, fmt::format("{} bytes at {:#x} of .{} memory, which has {}", bytes, offset, kSpaceNames[space],
-                                     memory.size));
+    warp.fault(op, lane,
+               fmt::format("{} bytes at {:#x} of .{} memory, which has {}", bytes, offset, kSpaceNames[space],
+                           memory.size));
     return nullptr;
   }
   Region &seen = warp.block.seen[op.target];
@@ -52,7 +53,8 @@ std::byte *locate(Warp &warp, const Op &op, unsigned lane, uint64_t address, uns
       seen = *found;
   if (address - seen.begin < seen.size && bytes <= seen.size - (address - seen.begin))
     return seen.host + (address - seen.begin);
-  warp.fault(op, lane, fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
+  warp.fault(op, lane,
+             fmt::format("{} bytes at {:#x}, {}", bytes, address, warp.block.space.describe(address)));
   return nullptr;
 }
 
@@ -99,8 +101,7 @@ template <typename T, typename Register> Form store() {
   return {run, 0, {64, kBits<Register>}};
 }
 
-template <typename T, typename... Registers>
-void addLoads(Forms &forms, const std::string &type) {
+template <typename T, typename... Registers> void addLoads(Forms &forms, const std::string &type) {
   ((forms[fmt::format("ld.{}.{}", type, kBits<Registers>)] = load<T, Registers>()), ...);
 }
 
@@ -167,14 +168,16 @@ void addMemory(Forms &forms) {
   addInteger<uint64_t>(forms, "u64");
   addBits<uint32_t>(forms, "b32");
   addBits<uint64_t>(forms, "b64");
-  forms["atom.inc.u32"] = atomic<[](uint32_t a, uint32_t b, uint32_t) { return a >= b ? 0 : a + 1; }, uint32_t, uint32_t>();
-  forms["atom.dec.u32"] =
-      atomic<[](uint32_t a, uint32_t b, uint32_t) { return a == 0 || b < a ? b : a - 1; }, uint32_t, uint32_t>();
+  forms["atom.inc.u32"] =
+      atomic<[](uint32_t a, uint32_t b, uint32_t) { return a >= b ? 0 : a + 1; }, uint32_t, uint32_t>();
+  forms["atom.dec.u32"] = atomic<[](uint32_t a, uint32_t b, uint32_t) { return a == 0 || b < a ? b : a - 1; },
+                                 uint32_t, uint32_t>();
   forms["atom.add.f32"] = atomic<[](float a, float b, float) { return canonical(a + b); }, float, uint32_t>();
   forms["atom.add.f64"] = atomic<[](double a, double b, double) { return a + b; }, double, uint64_t>();
-  forms["atom.add.bf16x2"] = atomic<
-      [](BFloatPair a, BFloatPair b, BFloatPair) { return BFloatPair{BFloat(a.low + b.low), BFloat(a.high + b.high)}; },
-      BFloatPair, uint32_t>();
+  forms["atom.add.bf16x2"] = atomic<[](BFloatPair a, BFloatPair b, BFloatPair) {
+    return BFloatPair{BFloat(a.low + b.low), BFloat(a.high + b.high)};
+  },
+                                    BFloatPair, uint32_t>();
 }
 
 } // namespace mgc::ptx

@@ -25,9 +25,9 @@ using Handler = void (*)(Warp &warp, const Op &op, uint32_t mask);
 
 enum class Control : uint8_t {
   none,
-  branch,   // to `target`
-  call,     // to `target`; the lanes' return addresses go to register d
-  returns,  // to the addresses in register a
+  branch,  // to `target`
+  call,    // to `target`; the lanes' return addresses go to register d
+  returns, // to the addresses in register a
   exit,
   barrier,  // a: its number, b: how many threads, or kNone for all
   converge, // the handler runs when all lanes of the mask in register a are here

@@ -56,11 +56,11 @@ struct Dim3 {
 };
 
 struct Launch {
-  Dim3 grid;
-  Dim3 block;
-  uint32_t sharedBytes = 0;             // dynamic
-  std::span<const std::byte> parameters; // as in the kernel's .param space: each at its offset
-  unsigned workers = 1;                 // threads of the host that share the blocks
+  Dim3 grid = {};
+  Dim3 block = {};
+  uint32_t sharedBytes = 0;                   // dynamic
+  std::span<const std::byte> parameters = {}; // as in the kernel's .param space: each at its offset
+  unsigned workers = 1;                       // threads of the host that share the blocks
 };
 
 struct Parameter {
