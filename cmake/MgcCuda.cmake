@@ -65,7 +65,7 @@ function(mgc_ptx target name)
   set(ptx "${CMAKE_CURRENT_BINARY_DIR}/${name}.ptx")
   set(embed "${PROJECT_SOURCE_DIR}/cmake/EmbedPtx.cmake")
   add_custom_command(OUTPUT "${ptx}"
-    COMMAND "${MGC_NVCC}" -ptx -std=c++17 -O3 -arch=compute_80 -I "${PROJECT_SOURCE_DIR}" -MD -MF "${ptx}.d" -MT "${ptx}"
+    COMMAND "${MGC_NVCC}" -ptx -std=c++17 -O3 -arch=compute_80 --expt-relaxed-constexpr -I "${PROJECT_SOURCE_DIR}" -MD -MF "${ptx}.d" -MT "${ptx}"
       -o "${ptx}" "${source}"
     DEPENDS "${source}" DEPFILE "${ptx}.d" COMMENT "PTX of ${name}.cu" VERBATIM)
   add_custom_command(OUTPUT "${ptx}.cpp"

@@ -48,6 +48,7 @@ struct mgc_device {
   std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
   std::shared_ptr<mgc::cuda::Cudnn> cudnn;
   std::vector<CUfunction> combineKernels; // by Combine.cpp
+  std::map<std::string, int64_t> attentionChoices; // how often each was made, by Attention.cpp
 
   // Before every use of the driver on this device: the error that made the device fail, if one has; makes the context the
   // thread's.
@@ -200,6 +201,7 @@ Status endGroup(mgc_device *device);
 // --- Versions of the libraries, for people; what is missing is said too.
 std::string cublasLtVersion();
 std::string cudnnVersion();
+std::string attentionChoices(mgc_device &device); // "; 32 attentions by cuDNN", empty before the first
 std::string ncclVersion();
 
 } // namespace mgc::cuda
