@@ -22,7 +22,8 @@ constexpr Explanation kExplanations[] = {
     {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
     {CUDA_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
-    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed in the present state"},
+    {CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE",
+     "the operation cannot be performed in the present state"},
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
@@ -55,30 +56,48 @@ CUresult explain(CUresult result, const char **text, const char *Explanation::*p
 int attributeOf(CUdevice_attribute attribute) {
   const int capability = settings().capability;
   switch (attribute) {
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return capability / 10;
-  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return capability % 10;
-  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return 4;
-  case CU_DEVICE_ATTRIBUTE_WARP_SIZE: return 32;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    return capability / 10;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    return capability % 10;
+  case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    return 4;
+  case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
+    return 32;
   case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
   case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y: return 1024;
-  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z: return 64;
-  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: return 0x7FFFFFFF;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
+    return 1024;
+  case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
+    return 64;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
+    return 0x7FFFFFFF;
   case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: return 65535;
-  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return 2048;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: return 48 << 10;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return (capability >= 90 ? 227 : 163) << 10;
-  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: return (capability >= 90 ? 228 : 164) << 10;
-  case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: return 32 << 20;
-  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: return 1000000;
+  case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
+    return 65535;
+  case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+    return 2048;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+    return 48 << 10;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    return (capability >= 90 ? 227 : 163) << 10;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+    return (capability >= 90 ? 228 : 164) << 10;
+  case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+    return 32 << 20;
+  case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+    return 1000000;
   case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
   case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
   case CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS:
-  case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED: return 1;
-  case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT: return 2;
-  case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID: return 1;
-  default: return 0;
+  case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
+    return 1;
+  case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:
+    return 2;
+  case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+    return 1;
+  default:
+    return 0;
   }
 }
 
@@ -106,8 +125,12 @@ CUresult cuDriverGetVersion(int *version) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuGetErrorName(CUresult result, const char **text) { return explain(result, text, &Explanation::name); }
-CUresult cuGetErrorString(CUresult result, const char **text) { return explain(result, text, &Explanation::text); }
+CUresult cuGetErrorName(CUresult result, const char **text) {
+  return explain(result, text, &Explanation::name);
+}
+CUresult cuGetErrorString(CUresult result, const char **text) {
+  return explain(result, text, &Explanation::text);
+}
 
 CUresult cuDeviceGetCount(int *count) {
   *count = settings().devices;

@@ -45,7 +45,8 @@ Work copyOut(void *to, CUdeviceptr from, size_t bytes) {
 
 Work copyWithin(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return [=] {
-    void *target = mgcEmulateHost(to, bytes, "target of a copy"), *source = mgcEmulateHost(from, bytes, "source of a copy");
+    void *target = mgcEmulateHost(to, bytes, "target of a copy"),
+         *source = mgcEmulateHost(from, bytes, "source of a copy");
     if (target && source)
       std::memmove(target, source, bytes);
     return CUDA_SUCCESS;
@@ -151,7 +152,8 @@ CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return isDevice(to, bytes) && isDevice(from, bytes) ? doNow(copyWithin(to, from, bytes)) : CUDA_ERROR_INVALID_VALUE;
+  return isDevice(to, bytes) && isDevice(from, bytes) ? doNow(copyWithin(to, from, bytes))
+                                                      : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Memory that is not pinned is read before the call returns, as by the driver, which copies it aside.
@@ -179,10 +181,10 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
   const size_t bytes = copy->WidthInBytes, count = copy->Height;
   auto pitchOf = [&](size_t pitch) { return pitch ? pitch : bytes; };
-  const Rows from{copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcXInBytes, copy->srcY,
-                  pitchOf(copy->srcPitch), bytes, count};
-  const Rows to{copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstXInBytes, copy->dstY,
-                pitchOf(copy->dstPitch), bytes, count};
+  const Rows from{copy->srcMemoryType, copy->srcHost,           copy->srcDevice, copy->srcXInBytes,
+                  copy->srcY,          pitchOf(copy->srcPitch), bytes,           count};
+  const Rows to{copy->dstMemoryType, copy->dstHost,           copy->dstDevice, copy->dstXInBytes,
+                copy->dstY,          pitchOf(copy->dstPitch), bytes,           count};
   return enqueueChecked(stream, from.isValid() && to.isValid(), [=] {
     if (bytes == 0 || count == 0)
       return CUDA_SUCCESS;

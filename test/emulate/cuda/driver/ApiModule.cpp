@@ -67,8 +67,8 @@ bool isPossible(const CUfunc_st &function, const Shape &shape) {
 CUresult launchNow(const ptx::Module &module, const std::string &name, const Shape &shape,
                    const std::vector<std::byte> &parameters) {
   if (++launches == settings().failLaunch) {
-    fail(CUDA_ERROR_ILLEGAL_ADDRESS, fmt::format("kernel {}: launch {} fails because it was asked to", name,
-                                                 settings().failLaunch));
+    fail(CUDA_ERROR_ILLEGAL_ADDRESS,
+         fmt::format("kernel {}: launch {} fails because it was asked to", name, settings().failLaunch));
     return CUDA_SUCCESS;
   }
   auto done = module.launch(name, {shape.grid, shape.block, shape.shared, parameters});
@@ -80,8 +80,9 @@ CUresult launchNow(const ptx::Module &module, const std::string &name, const Sha
 // From the kernelParams of a launch, or the buffer among its extra options.
 mgc::Result<std::vector<std::byte>> parametersOf(const CUfunc_st &function, void **values, void **extra) {
   if (!extra)
-    return function.info->parameters.empty() || values ? mgc::Result(ptx::packParameters(*function.info, values))
-                                                       : mgc::Status::error("no parameters");
+    return function.info->parameters.empty() || values
+               ? mgc::Result(ptx::packParameters(*function.info, values))
+               : mgc::Status::error("no parameters");
   const std::byte *data = nullptr;
   size_t bytes = 0;
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
@@ -99,7 +100,8 @@ mgc::Result<std::vector<std::byte>> parametersOf(const CUfunc_st &function, void
 
 extern "C" {
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options, void **values) {
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count, CUjit_option *options,
+                            void **values) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
   auto loaded = load(static_cast<const char *>(image));
@@ -155,13 +157,26 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
   switch (attribute) {
-  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = static_cast<int>(function->info->maxThreads); break;
-  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(function->info->sharedBytes); break;
-  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES: *value = static_cast<int>(function->info->localBytes); break;
-  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = function->mostShared; break;
-  case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = 32; break;
-  case CU_FUNC_ATTRIBUTE_PTX_VERSION: *value = function->module->target(); break;
-  default: return CUDA_ERROR_INVALID_VALUE;
+  case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+    *value = static_cast<int>(function->info->maxThreads);
+    break;
+  case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+    *value = static_cast<int>(function->info->sharedBytes);
+    break;
+  case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+    *value = static_cast<int>(function->info->localBytes);
+    break;
+  case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+    *value = function->mostShared;
+    break;
+  case CU_FUNC_ATTRIBUTE_NUM_REGS:
+    *value = 32;
+    break;
+  case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+    *value = function->module->target();
+    break;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
   }
   return CUDA_SUCCESS;
 }
@@ -179,20 +194,23 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
-                        unsigned blockY, unsigned blockZ, unsigned shared, CUstream stream, void **values, void **extra) {
+                        unsigned blockY, unsigned blockZ, unsigned shared, CUstream stream, void **values,
+                        void **extra) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
   const Shape shape{{gridX, gridY, gridZ}, {blockX, blockY, blockZ}, shared};
   auto parameters = parametersOf(*function, values, extra);
   if (!isPossible(*function, shape) || !parameters.isOk())
     return CUDA_ERROR_INVALID_VALUE;
-  return enqueue(resolve(stream), [module = function->module, name = function->name, shape, packed = parameters.take()] {
-    return launchNow(*module, name, shape, packed);
-  });
+  return enqueue(resolve(stream),
+                 [module = function->module, name = function->name, shape, packed = parameters.take()] {
+                   return launchNow(*module, name, shape, packed);
+                 });
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **values, void **extra) {
   return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, values, extra);
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, values,
+                        extra);
 }
 }

@@ -13,7 +13,9 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned, int priority) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuStreamCreate(CUstream *stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+  return cuStreamCreateWithPriority(stream, flags, 0);
+}
 
 CUresult cuStreamDestroy(CUstream stream) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
@@ -139,7 +141,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status) {
   CUresult result = enter();
   if (result == CUDA_SUCCESS) {
     const auto &capture = resolve(stream)->capture;
-    *status = !capture             ? CU_STREAM_CAPTURE_STATUS_NONE
+    *status = !capture            ? CU_STREAM_CAPTURE_STATUS_NONE
               : capture->isBroken ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                   : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   }

@@ -14,7 +14,7 @@
 struct CUctx_st {
   int ordinal = 0;
   std::mutex mutex;
-  uint64_t used = 0;                        // bytes of device memory
+  uint64_t used = 0; // bytes of device memory
   std::map<CUdeviceptr, size_t> allocations;
   std::atomic<int> retained = 0;
   std::vector<CUstream> streams;
