@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/Handles.h"
+#include "runtime/device/Plugin.h"
 
 namespace mgc {
 
@@ -30,17 +30,16 @@ public:
   virtual void setProgress(Progress *progress) = 0; // called while the host waits for another rank; null: none
 
   // When the stream has done it, this rank's result is there and its source may change again.
-  virtual Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+  virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                             mgc_address destination) = 0;
   // `mine` is this end's own event, which nothing else uses until the transfer is finished and waited for.
-  virtual Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) = 0;
-  virtual Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) = 0;
+  virtual Result<Ticket> send(const plugin::Stream &stream, const DeviceTransfer &transfer, const plugin::Event &mine) = 0;
+  virtual Result<Ticket> receive(const plugin::Stream &stream, const DeviceTransfer &transfer, const plugin::Event &mine) = 0;
   // The event that is recorded when the transfer is done; null: the other end has not come yet.
-  virtual Result<mgc_event *> poll(Ticket ticket) = 0;
-  virtual Result<mgc_event *> finish(Ticket ticket) = 0; // the same; the host waits for the other end, and gives the ticket back
+  virtual Result<const plugin::Event *> poll(Ticket ticket) = 0;
+  virtual Result<const plugin::Event *> finish(Ticket ticket) = 0; // the same; the host waits for the other end, and gives the ticket back
 
-  // The hosts of all members meet.
-  virtual Status barrier(GroupId group) = 0;
+  virtual Status barrier() = 0; // the hosts of all ranks meet
   virtual void abort(const Status &cause) = 0;
   virtual bool isAborted() const = 0;
   virtual Status cause() const = 0; // ok unless aborted

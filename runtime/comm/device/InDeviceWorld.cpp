@@ -14,42 +14,45 @@
 #include "runtime/comm/device/InDeviceWorld.h"
 
 #include "runtime/comm/ThreadRank.h"
+#include "runtime/comm/device/DeviceTypes.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mgc {
 
 namespace {
 
+using plugin::Event;
+using plugin::Stream;
 using Kind = plan::Collective::Kind;
 constexpr int64_t kSliceAlignment = 16; // elements
 
 // What a member of a group lays down for the others.
 struct Member {
   mgc_address source = 0, destination = 0;
-  mgc_event *ready = nullptr, *done = nullptr;
+  const Event *ready = nullptr, *done = nullptr;
 };
 
 // One end of a transfer; the other reads it once they have met.
 struct End {
   const Stream *stream = nullptr;
   DeviceTransfer what;
-  mgc_event *mine = nullptr;
+  const Event *mine = nullptr;
   Ticket ticket = -1;
   End *sender = nullptr;                      // of a receiving end: set when they meet
-  std::atomic<mgc_event *> finished{nullptr}; // set by the receiver's thread when it has enqueued the copy
+  std::atomic<const Event *> finished{nullptr}; // set by the receiver's thread when it has enqueued the copy
 };
 
 void introduce(const Transfer &send, const Transfer &receive) {
   static_cast<End *>(receive.data)->sender = static_cast<End *>(send.data);
 }
 
-mgc_type typeOf(plan::DType type) { return type == plan::DType::f32 ? MGC_F32 : MGC_I32; }
 
 class InDeviceRank final : public DeviceCommunicator {
 public:
-  InDeviceRank(const Accelerator &device, ThreadShared &shared, int64_t rank)
-      : device_(device), api_(device.api()), seat_(shared, rank) {}
+  InDeviceRank(const plugin::Device &device, ThreadShared &shared, int64_t rank)
+      : device_(device), seat_(shared, rank) {}
   int64_t rank() const override { return seat_.rank(); }
   int64_t worldSize() const override { return seat_.worldSize(); }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
@@ -59,9 +62,9 @@ public:
                     mgc_address destination) override;
   Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
-  Result<mgc_event *> poll(Ticket ticket) override;
-  Result<mgc_event *> finish(Ticket ticket) override;
-  Status barrier(GroupId group) override { return seat_.barrier(group); }
+  Result<const Event *> poll(Ticket ticket) override;
+  Result<const Event *> finish(Ticket ticket) override;
+  Status barrier() override;
   void abort(const Status &cause) override { seat_.abort(cause); }
   bool isAborted() const override { return seat_.isAborted(); }
   Status cause() const override { return seat_.cause(); }
@@ -77,7 +80,7 @@ private:
     int64_t size() const { return static_cast<int64_t>(members.size()); }
     const Member &mine() const { return members[index]; }
   };
-  Status waitForAll(const Job &job, mgc_event *Member::*event) const;
+  Status waitForAll(const Job &job, const Event *Member::*event) const;
   Status work(const Job &job) const;
   Status reduceOwnSliceForAll(const Job &job) const;
   Status reduceOwnChunk(const Job &job) const;
@@ -86,17 +89,16 @@ private:
   Status combine(const Job &job, mgc_address to, int64_t element, int64_t count) const;
   Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t rows) const;
 
-  End &newEnd(const Stream &stream, const DeviceTransfer &transfer, const Event &mine);
-  Result<Ticket> post(End &end, bool isSend);
+  Result<Ticket> post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine, bool isSend);
   Status receiveInto(End &end);
 
-  const Accelerator &device_;
-  const mgc_device_api_table &api_;
+  const plugin::Device &device_;
   ThreadSeat seat_;
   struct Events {
     Event ready, done;
   };
   std::vector<Events> events_; // by GroupId
+  GroupId everyone_ = -1;      // once there was a barrier
   std::deque<End> ends_;       // by Ticket
   std::vector<Ticket> free_;
 };
@@ -109,10 +111,20 @@ Result<GroupId> InDeviceRank::openGroup(const std::vector<int64_t> &ranks) {
   return group;
 }
 
-Status InDeviceRank::waitForAll(const Job &job, mgc_event *Member::*event) const {
+Status InDeviceRank::barrier() {
+  if (everyone_ < 0) {
+    std::vector<int64_t> ranks(worldSize());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    MGC_ASSIGN(group, openGroup(ranks));
+    everyone_ = group;
+  }
+  return seat_.barrier(everyone_);
+}
+
+Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) const {
   for (const Member &member : job.members)
     if (&member != &job.mine())
-      MGC_TRY(device_.call(api_.wait, job.stream.get(), member.*event));
+      MGC_TRY(job.stream.wait(*(member.*event)));
   return Status::ok();
 }
 
@@ -120,8 +132,8 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
                                 mgc_address destination) {
   const ThreadSeat::Membership my = seat_.membership(group);
   const Events &events = events_[group];
-  MGC_TRY(device_.call(api_.record, stream.get(), events.ready.get()));
-  const Member mine{source, destination, events.ready.get(), events.done.get()};
+  MGC_TRY(stream.record(events.ready));
+  const Member mine{source, destination, &events.ready, &events.done};
   MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, &mine,
                         nullptr));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
@@ -129,7 +141,7 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
   MGC_TRY(waitForAll(job, &Member::ready));
   MGC_TRY(work(job));
-  MGC_TRY(device_.call(api_.record, stream.get(), events.done.get()));
+  MGC_TRY(stream.record(events.done));
   MGC_TRY(seat_.meet(my));
   return waitForAll(job, &Member::done);
 }
@@ -155,8 +167,8 @@ Status InDeviceRank::combine(const Job &job, mgc_address to, int64_t element, in
   std::vector<mgc_address> sources;
   for (const Member &member : job.members)
     sources.push_back(member.source + static_cast<uint64_t>(element * job.bytes));
-  return device_.call(api_.combine, job.stream.get(), job.what.reduce == plan::ReduceKind::max ? MGC_MAX : MGC_SUM,
-                      typeOf(job.what.type), to, sources.data(), job.size(), count);
+  return job.stream.combine(deviceReduce(job.what.reduce), deviceType(job.what.type), to,
+                            sources, count);
 }
 
 Status InDeviceRank::reduceOwnSliceForAll(const Job &job) const {
@@ -168,8 +180,7 @@ Status InDeviceRank::reduceOwnSliceForAll(const Job &job) const {
   MGC_TRY(combine(job, job.mine().destination + offset, begin, count));
   for (const Member &member : job.members)
     if (count > 0 && &member != &job.mine())
-      MGC_TRY(device_.call(api_.copy, job.stream.get(), member.destination + offset, job.mine().destination + offset,
-                           count * job.bytes));
+      MGC_TRY(job.stream.copy(member.destination + offset, job.mine().destination + offset, count * job.bytes));
   return Status::ok();
 }
 
@@ -187,8 +198,8 @@ Status InDeviceRank::copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_a
   const int64_t bytes = job.what.chunk * job.bytes;
   if (bytes == 0 || rows == 0)
     return Status::ok();
-  return device_.call(api_.copy_rows, job.stream.get(), job.mine().destination + static_cast<uint64_t>(to * bytes),
-                      toPitch * bytes, from, fromPitch * bytes, bytes, rows);
+  return job.stream.copyRows(job.mine().destination + static_cast<uint64_t>(to * bytes), toPitch * bytes, from,
+                             fromPitch * bytes, bytes, rows);
 }
 
 Status InDeviceRank::gather(const Job &job) const {
@@ -207,53 +218,45 @@ Status InDeviceRank::exchange(const Job &job) const {
   return Status::ok();
 }
 
-End &InDeviceRank::newEnd(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
+Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine, bool isSend) {
   if (free_.empty()) {
     free_.push_back(static_cast<Ticket>(ends_.size()));
     ends_.emplace_back();
   }
-  const Ticket ticket = free_.back();
+  const Ticket mineTicket = free_.back();
   free_.pop_back();
-  End &end = ends_[ticket];
-  end.stream = &stream, end.what = transfer, end.mine = mine.get(), end.sender = nullptr;
+  End &end = ends_[mineTicket];
+  end.stream = &stream, end.what = transfer, end.mine = &mine, end.sender = nullptr;
   end.finished.store(nullptr, std::memory_order_relaxed);
-  return end;
-}
-
-Result<Ticket> InDeviceRank::post(End &end, bool isSend) {
-  const DeviceTransfer &what = end.what;
-  MGC_ASSIGN(ticket, seat_.post({what.peer, what.value, what.microbatch, &end, what.bytes}, isSend));
+  MGC_ASSIGN(ticket, seat_.post({transfer.peer, transfer.value, transfer.microbatch, &end, transfer.bytes}, isSend));
   end.ticket = ticket;
-  for (size_t i = 0; i < ends_.size(); ++i)
-    if (&ends_[i] == &end)
-      return static_cast<Ticket>(i);
-  return Ticket(-1);
+  return mineTicket;
 }
 
 Result<Ticket> InDeviceRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(device_.call(api_.record, stream.get(), mine.get()));
-  return post(newEnd(stream, transfer, mine), true);
+  MGC_TRY(stream.record(mine));
+  return post(stream, transfer, mine, true);
 }
 
 Result<Ticket> InDeviceRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  return post(newEnd(stream, transfer, mine), false);
+  return post(stream, transfer, mine, false);
 }
 
 // The ends have met. The sender's end is the sender's again once `finished` is set.
 Status InDeviceRank::receiveInto(End &end) {
   const End &from = *end.sender;
-  mgc_stream *stream = end.stream->get();
-  MGC_TRY(device_.call(api_.wait, stream, from.mine));
+  const Stream &stream = *end.stream;
+  MGC_TRY(stream.wait(*from.mine));
   if (end.what.bytes > 0)
-    MGC_TRY(device_.call(api_.copy, stream, end.what.address, from.what.address, end.what.bytes));
-  MGC_TRY(device_.call(api_.record, stream, end.mine));
+    MGC_TRY(stream.copy(end.what.address, from.what.address, end.what.bytes));
+  MGC_TRY(stream.record(*end.mine));
   end.finished.store(end.mine, std::memory_order_relaxed);
   end.sender->finished.store(end.mine, std::memory_order_release);
   seat_.ring(end.what.peer);
   return Status::ok();
 }
 
-Result<mgc_event *> InDeviceRank::poll(Ticket ticket) {
+Result<const Event *> InDeviceRank::poll(Ticket ticket) {
   End &end = ends_.at(ticket);
   MGC_ASSIGN(met, seat_.isDone(end.ticket));
   if (met && end.sender && !end.finished.load(std::memory_order_relaxed))
@@ -261,7 +264,7 @@ Result<mgc_event *> InDeviceRank::poll(Ticket ticket) {
   return end.finished.load(std::memory_order_acquire);
 }
 
-Result<mgc_event *> InDeviceRank::finish(Ticket ticket) {
+Result<const Event *> InDeviceRank::finish(Ticket ticket) {
   End &end = ends_.at(ticket);
   MGC_TRY(seat_.wait(end.ticket));
   if (end.sender)
@@ -280,7 +283,7 @@ struct InDeviceWorld::Ranks {
   std::deque<InDeviceRank> ranks;
 };
 
-InDeviceWorld::InDeviceWorld(const Accelerator &device, int64_t ranks, std::chrono::milliseconds timeout)
+InDeviceWorld::InDeviceWorld(const plugin::Device &device, int64_t ranks, std::chrono::milliseconds timeout)
     : ranks_(new Ranks{{ranks, timeout, introduce}, {}}) {
   for (int64_t rank = 0; rank < ranks; ++rank)
     ranks_->ranks.emplace_back(device, ranks_->shared, rank);

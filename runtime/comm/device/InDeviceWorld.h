@@ -10,7 +10,7 @@ namespace mgc {
 
 class InDeviceWorld {
 public:
-  InDeviceWorld(const Accelerator &device, int64_t ranks, std::chrono::milliseconds timeout);
+  InDeviceWorld(const plugin::Device &device, int64_t ranks, std::chrono::milliseconds timeout);
   ~InDeviceWorld(); // after the last use of the communicators
   DeviceCommunicator &communicator(int64_t rank);
 

@@ -172,7 +172,7 @@ int readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t c
   else if (const int64_t *needs = arrayOf(module, name))
     found.assign(needs, needs + 3 + needs[2]);
   else
-    return report(errorf("no array '{}' in the module", name), error);
+    return *count = -1, 0;
   *count = int64_t(found.size());
   std::copy_n(found.begin(), std::min(*count, capacity), values);
   return 0;
@@ -227,10 +227,24 @@ plan::Gemm planOf(const mgc_gemm_facts &facts) {
   return gemm;
 }
 
+// A product has one algorithm here.
+int chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *roomNeeded, int64_t *algorithm, mgc_error *) {
+  *roomNeeded = *algorithm = 0;
+  return 0;
+}
+
+Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_address> operands) {
+  for (mgc_address operand : operands)
+    if (operand % uint64_t(facts.alignment) != 0)
+      return errorf("an operand of a product at {:#x}, expected a multiple of {}", operand, facts.alignment);
+  return Status::ok();
+}
+
 int runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c, mgc_address workspace,
             mgc_error *error) {
   const mgc_gemm_facts facts = gemm->facts;
   return report(stream->submit([=]() -> Status {
+    MGC_TRY(checkAlignment(facts, {a, b, c}));
     const int64_t input = bytesOf(facts.input), output = bytesOf(facts.output);
     MGC_ASSIGN(first, stream->device().at(a, facts.m * facts.k * input));
     MGC_ASSIGN(second, stream->device().at(b, facts.k * facts.n * input));
@@ -353,6 +367,7 @@ const mgc_device_api_table kTable = {
     .find_kernel = findKernel,
     .read_array = readArray,
     .launch = launch,
+    .choose_gemm = chooseGemm,
     .make_gemm = [](mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm,
                     mgc_error *) { return *gemm = new mgc_gemm{*facts}, 0; },
     .drop_gemm = [](mgc_gemm *gemm) { delete gemm; },
@@ -374,7 +389,7 @@ const mgc_device_api_table kTable = {
                        mgc_error *error) { return report(stream->launch(*graph->graph), error); },
     .make_comm_id = [](mgc_device *, mgc_comm_id *id, mgc_error *error) { return give(HostComm::makeId(), id, error); },
     .make_comm =
-        [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, mgc_comm **comm, mgc_error *) {
+        [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t, mgc_comm **comm, mgc_error *) {
           return *comm = new mgc_comm(*device, *id, ranks, rank), 0;
         },
     .drop_comm = [](mgc_comm *comm) { delete comm; },

@@ -132,7 +132,10 @@ Status HostStream::synchronize(int64_t milliseconds) {
   if (capture_)
     return errorf("a capturing stream cannot be waited for");
   std::unique_lock lock(mutex_);
-  if (!condition_.wait_for(lock, std::chrono::milliseconds(milliseconds), [&] { return queue_.empty() && !busy_; }))
+  const auto isDone = [&] { return queue_.empty() && !busy_; };
+  if (milliseconds < 0)
+    condition_.wait(lock, isDone);
+  else if (!condition_.wait_for(lock, std::chrono::milliseconds(milliseconds), isDone))
     return errorf("the stream is not done after {} ms", milliseconds);
   return device_.check();
 }
