@@ -47,6 +47,9 @@ public:
   const plan::Plan &plan() const override { return plan_; }
   std::span<std::byte *const> arenas() const override { return arenas_; }
   int threadsPerRank() const override { return threadsPerRank_; }
+  std::string whereRanksAre() const override {
+    return fmt::format("{} thread{} each", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s");
+  }
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return mgc::measureRates(*this); }
   void onRanks(const std::function<void(int64_t)> &work) override { threads_.run(work); }

@@ -26,6 +26,7 @@ public:
   Status upload(Part part) override;
   Status download(Part part) override;
   int threadsPerRank() const override { return threadsPerRank_; }
+  std::string whereRanksAre() const override;
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return measureDeviceRates(*device_, plan_.dtype); }
   void onRanks(const std::function<void(int64_t)> &work) override {
@@ -80,6 +81,12 @@ Status DeviceEngine::openDevice() {
   MGC_ASSIGN(device, plugin.openDevice(deviceOptions_.ordinal, deviceOptions_.deterministic));
   device_ = std::move(device);
   return Status::ok();
+}
+
+std::string DeviceEngine::whereRanksAre() const {
+  const Result<mgc_device_facts> facts = device_->describe();
+  return fmt::format("{} device {}, {}; {}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?");
 }
 
 std::string inGib(int64_t bytes) { return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0); }
