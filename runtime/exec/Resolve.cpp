@@ -13,8 +13,8 @@ namespace {
 
 class Resolver {
 public:
-  Resolver(const ResolveContext &context, int64_t rank, Communicator &communicator)
-      : context_(context), plan_(context.plan), rank_(rank), communicator_(communicator) {}
+  Resolver(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup)
+      : context_(context), plan_(context.plan), rank_(rank), openGroup_(openGroup) {}
   Result<RankRecord> resolve();
 
 private:
@@ -38,7 +38,7 @@ private:
   const ResolveContext &context_;
   const plan::Plan &plan_;
   int64_t rank_;
-  Communicator &communicator_;
+  const OpenGroup &openGroup_;
   std::map<std::vector<int64_t>, GroupId> groups_;
 };
 
@@ -128,9 +128,13 @@ int64_t Resolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) c
 
 Result<RowRecord> Resolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
                                        ChunkRecord &to) {
-  if (!context_.kernels)
-    return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
-  MGC_ASSIGN(function, context_.kernels->find(kernel.symbol));
+  RowFunction function = nullptr;
+  if (plan_.target == plan::Target::cpu) {
+    if (!context_.kernels)
+      return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
+    MGC_ASSIGN(found, context_.kernels->find(kernel.symbol));
+    function = found;
+  }
   const auto firstScalar = static_cast<int64_t>(to.scalars.size());
   for (const plan::Scalar &scalar : kernel.scalars)
     to.scalars.push_back(evaluate(scalar, call));
@@ -151,7 +155,8 @@ static Status verifyWorkspace(const plan::Attention &attention, const OperandRec
 
 Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
                                              ChunkRecord &to) {
-  MGC_TRY(verifyWorkspace(attention, to.operands.back()));
+  if (plan_.target == plan::Target::cpu)
+    MGC_TRY(verifyWorkspace(attention, to.operands.back()));
   AttentionScalars scalars;
   scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
   scalars.instance = evaluate(attention.instance, call);
@@ -177,7 +182,7 @@ Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
   const auto known = groups_.find(ranks);
   if (known != groups_.end())
     return known->second;
-  MGC_ASSIGN(group, communicator_.openGroup(ranks));
+  MGC_ASSIGN(group, openGroup_(ranks));
   groups_[ranks] = group;
   return group;
 }
@@ -192,8 +197,13 @@ StepRecord Resolver::resolveStep(const plan::ScheduleStep &step, const std::vect
 
 } // namespace
 
+Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup) {
+  return Resolver(context, rank, openGroup).resolve();
+}
+
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator) {
-  return Resolver(context, rank, communicator).resolve();
+  return resolveRank(context, rank,
+                     [&](const std::vector<int64_t> &ranks) { return communicator.openGroup(ranks); });
 }
 
 } // namespace mgc
