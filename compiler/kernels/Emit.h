@@ -47,7 +47,11 @@ private:
                      mlir::ValueRange identities,
                      const std::function<mlir::Value(size_t, mlir::Value, mlir::Value)> &combine,
                      const LoopBody &body);
-  mlir::Type elementType(Element element);
+  mlir::Type elementType(Element element); // of values
+  mlir::Type memoryType(Element element);  // of operands
+  mlir::Value fromMemory(Element element, mlir::Value value);
+  mlir::Value toMemory(Element element, mlir::Value value);
+  mlir::Type shapedLike(mlir::Value value, mlir::Type type);
   mlir::Type vectorType(Element element, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
   mlir::Value constantOf(mlir::Type type, double value);
@@ -74,6 +78,7 @@ private:
   Place rowPlace(Operand operand, const std::vector<At> &at);
   mlir::Value pointer(Operand operand, const std::vector<At> &at, mlir::Value offset, mlir::Value position);
   mlir::Value pointers(mlir::Value base, int64_t stride, int64_t width, Element element);
+  mlir::Value loadElement(mlir::Value address, Element element);
   mlir::Value loadVector(mlir::Value base, Element element, int64_t stride, const Lanes &lanes);
   void storeVectorTo(mlir::Value base, Element element, int64_t stride, mlir::Value value, const Lanes &lanes,
                      bool accumulates);
@@ -125,6 +130,9 @@ private:
   std::vector<Lanes> vectorsOf(mlir::Value start, int64_t columns);
   void zeroSums(const std::vector<Lanes> &vectors);
   void addRows(mlir::Value firstRow, mlir::Value endRow, const std::vector<Lanes> &vectors);
+  void sumAllRows(const std::vector<Lanes> &vectors);
+  Values zerosFor(const std::vector<Lanes> &vectors);
+  void writeSums(const std::vector<Lanes> &vectors, mlir::ValueRange sums, bool (*adds)(Access));
   Values visitRow(mlir::Value row, std::vector<Lanes> vectors, mlir::ValueRange carried);
 
   mlir::ModuleOp module_;

@@ -9,6 +9,8 @@
 //         table[index[row], vector] += node[row, vector]
 //         out[row, vector] = node[row, vector]
 //       result[block] += sum
+//
+// A bf16 result is rounded once: each block then has all rows at one go, and partial sums stay in registers.
 #include "compiler/kernels/Emit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -17,10 +19,18 @@ namespace mgc::rowgen {
 using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
+static constexpr int64_t kRoundedChunk = 64; // rows that one partial sum has, where a result is rounded
+
 void KernelEmitter::emitColumns() {
-  bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
-    return effect.kind == EffectKind::sumOverRows && graph_[effect.operand].access != Access::accumulate;
-  });
+  auto anySum = [&](auto &&predicate) {
+    return llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
+      return effect.kind == EffectKind::sumOverRows && predicate(graph_[effect.operand]);
+    });
+  };
+  if (anySum([](const RowGraph::OperandInfo &operand) { return operand.element == Element::bf16; }))
+    return forEachColumnBlock([&](const std::vector<Lanes> &vectors) { sumAllRows(vectors); });
+  bool overwrites =
+      anySum([](const RowGraph::OperandInfo &operand) { return operand.access != Access::accumulate; });
   if (overwrites)
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { zeroSums(vectors); });
   loop(i64(0), i64(layout_.rows()), layout_.rowChunk(), {}, [&](Value firstRow, ValueRange) {
@@ -71,24 +81,42 @@ void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
       continue;
     for (const Lanes &lanes : vectors)
       storeVectorAt(effect, rowPlace(effect.operand, effect.at),
-                    identityOf(Reduction::sum, vectorType(operand.element, lanes.width)), lanes, false);
+                    identityOf(Reduction::sum, vectorType(valueOf(operand.element), lanes.width)), lanes,
+                    false);
   }
 }
 
 void KernelEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
+  Values sums = loop(firstRow, endRow, 1, zerosFor(vectors),
+                     [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  writeSums(vectors, sums, [](Access) { return true; });
+}
+
+void KernelEmitter::sumAllRows(const std::vector<Lanes> &vectors) {
+  Values zeros = zerosFor(vectors);
+  auto add = [&](size_t, Value total, Value partial) { return combine(Reduction::sum, total, partial); };
+  Values sums = chunkedLoop(layout_.rows(), 1, kRoundedChunk, zeros, zeros, add,
+                            [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  writeSums(vectors, sums, [](Access access) { return access == Access::accumulate; });
+}
+
+KernelEmitter::Values KernelEmitter::zerosFor(const std::vector<Lanes> &vectors) {
   Values zeros;
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
       for (const Lanes &lanes : vectors)
         zeros.push_back(identityOf(Reduction::sum, vectorType(graph_[effect.node].element, lanes.width)));
-  Values sums = loop(firstRow, endRow, 1, zeros,
-                     [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  return zeros;
+}
+
+void KernelEmitter::writeSums(const std::vector<Lanes> &vectors, ValueRange sums, bool (*adds)(Access)) {
   size_t next = 0;
   setRow(i64(0));
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
       for (const Lanes &lanes : vectors)
-        storeVectorAt(effect, rowPlace(effect.operand, effect.at), sums[next++], lanes, true);
+        storeVectorAt(effect, rowPlace(effect.operand, effect.at), sums[next++], lanes,
+                      adds(graph_[effect.operand].access));
 }
 
 KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {

@@ -13,7 +13,8 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-static constexpr unsigned kAlignment = 4; // of a row's start
+// Of a row's start.
+static unsigned alignmentOf(Element element) { return unsigned(bytesOf(element)); }
 
 void KernelEmitter::setRow(Value row) {
   uniforms_ = kernelValues_;
@@ -67,7 +68,7 @@ Value KernelEmitter::pointer(Operand operand, const std::vector<At> &at, Value o
     }
   }
   return LLVM::GEPOp::create(b_, loc_, LLVM::LLVMPointerType::get(b_.getContext()),
-                             elementType(graph_[operand].element), operands_[operand.id], ValueRange{offset});
+                             memoryType(graph_[operand].element), operands_[operand.id], ValueRange{offset});
 }
 
 // A vector of pointers base + lane * stride.
@@ -78,38 +79,49 @@ Value KernelEmitter::pointers(Value base, int64_t stride, int64_t width, Element
   auto type = VectorType::get({width}, b_.getI64Type());
   Value offsets = arith::ConstantOp::create(b_, loc_, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
   auto pointerType = LLVM::LLVMPointerType::get(b_.getContext());
-  return LLVM::GEPOp::create(b_, loc_, VectorType::get({width}, pointerType), elementType(element), base,
+  return LLVM::GEPOp::create(b_, loc_, VectorType::get({width}, pointerType), memoryType(element), base,
                              ValueRange{offsets});
 }
 
 Value KernelEmitter::loadVector(Value base, Element element, int64_t stride, const Lanes &lanes) {
-  Type type = vectorType(element, lanes.width);
   if (stride == 0)
-    return splat(LLVM::LoadOp::create(b_, loc_, elementType(element), base, kAlignment), lanes.width);
+    return splat(loadElement(base, element), lanes.width);
+  unsigned alignment = alignmentOf(element);
+  Type type = VectorType::get({lanes.width}, memoryType(element));
   if (stride == 1 && !lanes.isMasked())
-    return LLVM::LoadOp::create(b_, loc_, type, base, kAlignment);
+    return fromMemory(element, LLVM::LoadOp::create(b_, loc_, type, base, alignment));
   Value mask = laneMask(lanes), nothing = constantOf(type, 0);
+  IntegerAttr aligned = b_.getI32IntegerAttr(alignment);
   if (stride == 1)
-    return LLVM::MaskedLoadOp::create(b_, loc_, type, base, mask, nothing, b_.getI32IntegerAttr(kAlignment),
-                                      /*nontemporal=*/UnitAttr());
-  return LLVM::masked_gather::create(b_, loc_, type, pointers(base, stride, lanes.width, element), mask,
-                                     ValueRange{nothing}, b_.getI32IntegerAttr(kAlignment));
+    return fromMemory(element, LLVM::MaskedLoadOp::create(b_, loc_, type, base, mask, nothing, aligned,
+                                                          /*nontemporal=*/UnitAttr()));
+  Value places = pointers(base, stride, lanes.width, element);
+  return fromMemory(element,
+                    LLVM::masked_gather::create(b_, loc_, type, places, mask, ValueRange{nothing}, aligned));
+}
+
+Value KernelEmitter::loadElement(Value address, Element element) {
+  Value value = LLVM::LoadOp::create(b_, loc_, memoryType(element), address, alignmentOf(element));
+  return fromMemory(element, value);
 }
 
 void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, Value value,
                                   const Lanes &lanes, bool accumulates) {
   if (accumulates)
     value = combine(Reduction::sum, loadVector(base, element, stride, lanes), value);
+  value = toMemory(element, value);
+  unsigned alignment = alignmentOf(element);
   if (stride == 1 && !lanes.isMasked()) {
-    LLVM::StoreOp::create(b_, loc_, value, base, kAlignment);
+    LLVM::StoreOp::create(b_, loc_, value, base, alignment);
     return;
   }
   Value mask = laneMask(lanes);
+  IntegerAttr aligned = b_.getI32IntegerAttr(alignment);
   if (stride == 1)
-    LLVM::MaskedStoreOp::create(b_, loc_, value, base, mask, b_.getI32IntegerAttr(kAlignment));
+    LLVM::MaskedStoreOp::create(b_, loc_, value, base, mask, aligned);
   else
     LLVM::masked_scatter::create(b_, loc_, value, pointers(base, stride, lanes.width, element), mask,
-                                 b_.getI32IntegerAttr(kAlignment));
+                                 aligned);
 }
 
 // --- Uniform values ----------------------------------------------------------------------------------------
@@ -154,11 +166,10 @@ Value KernelEmitter::scalarArgument(int number) {
 
 Value KernelEmitter::uniformLoad(const RowGraph::NodeInfo &info) {
   Place place = rowPlace(info.operand, info.at);
-  Type type = elementType(info.element);
   Value address = pointer(info.operand, info.at, place.offset, {});
-  Value value = LLVM::LoadOp::create(b_, loc_, type, address, kAlignment);
+  Value value = loadElement(address, graph_[info.operand].element);
   if (place.isValid)
-    value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(type, 0));
+    value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(value.getType(), 0));
   return value;
 }
 
@@ -224,7 +235,7 @@ Value KernelEmitter::varyingLoad(Node node, const Lanes &lanes) {
   Place place = loadPlaces_.lookup(node.id);
   Value base = pointer(info.operand, info.at, place.offset, lanes.position);
   int64_t stride = layout_.innerStride(info.operand, info.at);
-  Value value = loadVector(base, info.element, stride, lanes);
+  Value value = loadVector(base, graph_[info.operand].element, stride, lanes);
   if (place.isValid)
     value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(value.getType(), 0));
   return value;
@@ -275,11 +286,10 @@ void KernelEmitter::storeUniform(size_t effect) {
   const RowGraph::Effect &info = graph_.effects()[effect];
   Value value = uniform(info.node);
   Value address = pointer(info.operand, info.at, rowPlace(info.operand, info.at).offset, {});
-  if (graph_[info.operand].access == Access::accumulate) {
-    Value old = LLVM::LoadOp::create(b_, loc_, value.getType(), address, kAlignment);
-    value = combine(Reduction::sum, old, value);
-  }
-  LLVM::StoreOp::create(b_, loc_, value, address, kAlignment);
+  const auto &[element, access, dims, pitch] = graph_[info.operand];
+  if (access == Access::accumulate)
+    value = combine(Reduction::sum, loadElement(address, element), value);
+  LLVM::StoreOp::create(b_, loc_, toMemory(element, value), address, alignmentOf(element));
 }
 
 } // namespace mgc::rowgen

@@ -196,7 +196,7 @@ double Layout::elements(const Loop *begin, const Loop *end) const {
 
 // What an access touches once: broadcasts are read once.
 double Layout::accessBytes(Operand operand, const std::vector<At> &at) const {
-  double bytes = 4;
+  double bytes = double(bytesOf(graph_[operand].element));
   for (const Loop &loop : loops_)
     for (Dim dim : loop.dims)
       if (hasDim(graph_[operand].dims, dim) && !isPositioned(at, dim))
@@ -214,7 +214,7 @@ int64_t Layout::extentBytes(Operand operand) const {
   int64_t last = 0;
   for (Dim dim : graph_[operand].dims)
     last += (graph_[dim].size - 1) * stride(operand, dim);
-  return (last + 1) * 4;
+  return (last + 1) * bytesOf(graph_[operand].element);
 }
 
 int64_t Layout::countScalars() const {

@@ -16,7 +16,7 @@ static float guardWord() {
   return word;
 }
 
-Buffer::Buffer(size_t size, float fill) : words_(size + 2 * kGuard, guardWord()) {
+Buffer::Buffer(size_t size, float fill) : words_(size + 2 * kGuard, guardWord()), bytes_(size * 4) {
   std::fill(floats(), floats() + size, fill);
 }
 Buffer::Buffer(const std::vector<float> &values) : Buffer(values.size()) {
@@ -26,10 +26,20 @@ Buffer::Buffer(const std::vector<int32_t> &values) : Buffer(values.size()) {
   std::copy(values.begin(), values.end(), ints());
 }
 
+Buffer::Buffer(const std::vector<uint16_t> &values) : Buffer((values.size() + 1) / 2, guardWord()) {
+  bytes_ = values.size() * 2;
+  std::copy(values.begin(), values.end(), halves());
+}
+
 bool Buffer::guardsIntact() const {
-  auto intact = [](float word) { return std::memcmp(&word, &kGuardBits, 4) == 0; };
-  return std::all_of(words_.begin(), words_.begin() + kGuard, intact) &&
-         std::all_of(words_.end() - kGuard, words_.end(), intact);
+  const auto *bytes = reinterpret_cast<const uint8_t *>(words_.data());
+  const auto *guard = reinterpret_cast<const uint8_t *>(&kGuardBits);
+  for (size_t byte = 0; byte < words_.size() * 4; ++byte) {
+    bool isElement = byte >= kGuard * 4 && byte < kGuard * 4 + bytes_;
+    if (!isElement && bytes[byte] != guard[byte % 4])
+      return false;
+  }
+  return true;
 }
 
 bool Buffer::sameBits(const Buffer &other) const {
@@ -73,7 +83,7 @@ void Library::expectNeeds(size_t kernel, const std::vector<Buffer *> &buffers, s
   EXPECT_EQ(std::vector(needs, needs + 3 + needs[2]), expected) << symbol;
   EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
   for (size_t i = 0; i < std::min(buffers.size(), info.operandBytes.size()); ++i)
-    EXPECT_LE(info.operandBytes[i], int64_t(buffers[i]->size() * 4)) << symbol << ", operand " << i;
+    EXPECT_LE(info.operandBytes[i], int64_t(buffers[i]->bytes())) << symbol << ", operand " << i;
 }
 
 static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
@@ -118,6 +128,35 @@ void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int6
 void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
   Library library({{"kernel", graph}});
   library.run(0, std::move(buffers), std::move(scalars));
+}
+
+float fromBf16(uint16_t bits) {
+  uint32_t word = uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &word, 4);
+  return value;
+}
+
+// The neighbours of a number are what cutting gives, and the next away from zero; beyond the largest lies 2^128, which is
+// infinity.
+uint16_t toBf16(float value) {
+  uint32_t word;
+  std::memcpy(&word, &value, 4);
+  uint16_t below = uint16_t(word >> 16), above = uint16_t(below + 1);
+  if (std::isnan(value))
+    return below | 0x40;
+  if (fromBf16(below) == value)
+    return below;
+  double next = std::isinf(fromBf16(above)) ? std::copysign(std::ldexp(1, 128), value) : fromBf16(above);
+  double toBelow = std::abs(double(value) - fromBf16(below)), toAbove = std::abs(next - double(value));
+  return toBelow < toAbove || (toBelow == toAbove && below % 2 == 0) ? below : above;
+}
+
+std::vector<uint16_t> toBf16(const std::vector<float> &values) {
+  std::vector<uint16_t> result;
+  for (float value : values)
+    result.push_back(toBf16(value));
+  return result;
 }
 
 std::vector<float> randomFloats(size_t size, unsigned seed, float low, float high) {

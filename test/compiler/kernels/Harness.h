@@ -15,22 +15,26 @@ inline const CpuTarget kTestTarget{"x86-64-v3", plan::CpuLevel::v3};
 
 using Kernel = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
-// f32 or i32 words between guard words; check() finds out whether a guard was overwritten.
+// Elements of f32, i32 or bf16 between guard words; guardsIntact() finds out whether one was overwritten.
 class Buffer {
 public:
   explicit Buffer(size_t size, float fill = 0);
   Buffer(const std::vector<float> &values);
   Buffer(const std::vector<int32_t> &values);
+  Buffer(const std::vector<uint16_t> &values); // bf16
   float *floats() { return words_.data() + kGuard; }
   int32_t *ints() { return reinterpret_cast<int32_t *>(floats()); }
   float &operator[](size_t i) { return floats()[i]; }
-  size_t size() const { return words_.size() - 2 * kGuard; }
+  uint16_t *halves() { return reinterpret_cast<uint16_t *>(floats()); }
+  size_t size() const { return words_.size() - 2 * kGuard; } // words
+  size_t bytes() const { return bytes_; }
   bool guardsIntact() const;
   bool sameBits(const Buffer &other) const;
 
 private:
   static constexpr size_t kGuard = 24;
   std::vector<float> words_;
+  size_t bytes_; // of the elements; what the last word has beyond them is a guard
 };
 
 // Kernels of one shared object.
@@ -55,6 +59,11 @@ private:
 
 // A library of one graph.
 void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});
+
+// What bf16 is nearest to a number, of two that are equally near the even one; NaN stays NaN. And back.
+uint16_t toBf16(float value);
+float fromBf16(uint16_t bits);
+std::vector<uint16_t> toBf16(const std::vector<float> &values);
 
 std::vector<float> randomFloats(size_t size, unsigned seed, float low = -1, float high = 1);
 std::vector<int32_t> randomInts(size_t size, unsigned seed, int32_t low, int32_t high);
