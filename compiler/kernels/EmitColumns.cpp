@@ -1,4 +1,4 @@
-// Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
+// Form columns of CpuEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
 // stored element by element on the way.
 //
 //   zero the results of [begin, end) that do not accumulate
@@ -11,7 +11,7 @@
 //       result[block] += sum
 //
 // A bf16 result is rounded once: each block then has all rows at one go, and partial sums stay in registers.
-#include "compiler/kernels/Emit.h"
+#include "compiler/kernels/EmitCpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mgc::rowgen {
@@ -21,7 +21,7 @@ using EffectKind = RowGraph::EffectKind;
 
 static constexpr int64_t kRoundedChunk = 64; // rows that one partial sum has, where a result is rounded
 
-void KernelEmitter::emitColumns() {
+void CpuEmitter::emitColumns() {
   auto anySum = [&](auto &&predicate) {
     return llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
       return effect.kind == EffectKind::sumOverRows && predicate(graph_[effect.operand]);
@@ -42,7 +42,7 @@ void KernelEmitter::emitColumns() {
 }
 
 // The last block along the inner loop may be shorter: it has code of its own.
-void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
+void CpuEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
   int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(),
           rest = size % block;
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
@@ -64,7 +64,7 @@ void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vecto
   });
 }
 
-std::vector<Lanes> KernelEmitter::vectorsOf(Value start, int64_t columns) {
+std::vector<Lanes> CpuEmitter::vectorsOf(Value start, int64_t columns) {
   std::vector<Lanes> vectors;
   for (int64_t offset = 0; offset < columns; offset += kWidth) {
     int64_t valid = std::min(kWidth, columns - offset);
@@ -73,7 +73,7 @@ std::vector<Lanes> KernelEmitter::vectorsOf(Value start, int64_t columns) {
   return vectors;
 }
 
-void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
+void CpuEmitter::zeroSums(const std::vector<Lanes> &vectors) {
   setRow(i64(0)); // The results have no row dim: any row gives their places.
   for (const RowGraph::Effect &effect : graph_.effects()) {
     const RowGraph::OperandInfo &operand = graph_[effect.operand];
@@ -86,13 +86,13 @@ void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
   }
 }
 
-void KernelEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
+void CpuEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
   Values sums = loop(firstRow, endRow, 1, zerosFor(vectors),
                      [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
   writeSums(vectors, sums, [](Access) { return true; });
 }
 
-void KernelEmitter::sumAllRows(const std::vector<Lanes> &vectors) {
+void CpuEmitter::sumAllRows(const std::vector<Lanes> &vectors) {
   Values zeros = zerosFor(vectors);
   auto add = [&](size_t, Value total, Value partial) { return combine(Reduction::sum, total, partial); };
   Values sums = chunkedLoop(layout_.rows(), 1, kRoundedChunk, zeros, zeros, add,
@@ -100,7 +100,7 @@ void KernelEmitter::sumAllRows(const std::vector<Lanes> &vectors) {
   writeSums(vectors, sums, [](Access access) { return access == Access::accumulate; });
 }
 
-KernelEmitter::Values KernelEmitter::zerosFor(const std::vector<Lanes> &vectors) {
+CpuEmitter::Values CpuEmitter::zerosFor(const std::vector<Lanes> &vectors) {
   Values zeros;
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
@@ -109,7 +109,7 @@ KernelEmitter::Values KernelEmitter::zerosFor(const std::vector<Lanes> &vectors)
   return zeros;
 }
 
-void KernelEmitter::writeSums(const std::vector<Lanes> &vectors, ValueRange sums, bool (*adds)(Access)) {
+void CpuEmitter::writeSums(const std::vector<Lanes> &vectors, ValueRange sums, bool (*adds)(Access)) {
   size_t next = 0;
   setRow(i64(0));
   for (const RowGraph::Effect &effect : graph_.effects())
@@ -119,7 +119,7 @@ void KernelEmitter::writeSums(const std::vector<Lanes> &vectors, ValueRange sums
                       adds(graph_[effect.operand].access));
 }
 
-KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {
+CpuEmitter::Values CpuEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {
   setRow(row);
   Values sums(carried);
   for (const RowGraph::Effect &effect : graph_.effects())

@@ -8,6 +8,10 @@ namespace mgc::rowgen {
 
 using namespace mlir;
 
+KernelEmitter::KernelEmitter(MLIRContext *context, const Layout &layout)
+    : layout_(layout), graph_(layout.graph()), b_(context), loc_(b_.getUnknownLoc()),
+      coordinates_(layout.loops().size()) {}
+
 Value KernelEmitter::i64(int64_t value) {
   return arith::ConstantOp::create(b_, loc_, b_.getI64IntegerAttr(value));
 }
@@ -39,21 +43,6 @@ void KernelEmitter::onlyIf(Value condition, const std::function<void()> &body) {
   body();
 }
 
-KernelEmitter::Values KernelEmitter::chunkedLoop(int64_t size, int64_t step, int64_t chunk, ValueRange totals,
-                                                 ValueRange identities,
-                                                 const std::function<Value(size_t, Value, Value)> &combine,
-                                                 const LoopBody &body) {
-  if (size <= chunk || totals.empty())
-    return loop(i64(0), i64(size), step, totals, body);
-  return loop(i64(0), i64(size), chunk, totals, [&](Value begin, ValueRange carried) {
-    Value end = arith::MinSIOp::create(b_, loc_, addI64(begin, i64(chunk)), i64(size));
-    Values partial = loop(begin, end, step, identities, body);
-    for (size_t number = 0; number < partial.size(); ++number)
-      partial[number] = combine(number, carried[number], partial[number]);
-    return partial;
-  });
-}
-
 Type KernelEmitter::elementType(Element element) {
   switch (element) {
   case Element::f32:
@@ -75,7 +64,6 @@ Type KernelEmitter::memoryType(Element element) {
   return element == Element::bf16 ? b_.getI16Type() : elementType(element);
 }
 
-// `value`: of the memory's type, or a vector of it.
 Value KernelEmitter::fromMemory(Element element, Value value) {
   if (element != Element::bf16)
     return value;
@@ -125,14 +113,6 @@ Value KernelEmitter::constantOf(Type type, double value) {
   if (auto shaped = dyn_cast<ShapedType>(type))
     attribute = DenseElementsAttr::get(shaped, Attribute(attribute));
   return arith::ConstantOp::create(b_, loc_, attribute);
-}
-
-Value KernelEmitter::laneMask(const Lanes &lanes) {
-  SmallVector<bool> bits(lanes.width);
-  for (int64_t lane = 0; lane < lanes.width; ++lane)
-    bits[lane] = lane < lanes.valid;
-  auto type = VectorType::get({lanes.width}, b_.getI1Type());
-  return arith::ConstantOp::create(b_, loc_, DenseElementsAttr::get(type, bits));
 }
 
 Value KernelEmitter::combine(Reduction reduction, Value a, Value b) {

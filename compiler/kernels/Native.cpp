@@ -1,7 +1,7 @@
 // See Native.h. scf, arith, math, vector, func -> llvm dialect -> LLVM IR -> simplified, the same for all targets
 // -> an object for each.
 #include "compiler/kernels/Native.h"
-#include "compiler/kernels/Emit.h"
+#include "compiler/kernels/EmitCpu.h"
 #include "compiler/kernels/Layout.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
