@@ -135,7 +135,8 @@ Value GpuEmitter::isAligned() {
     Value rest = arith::AndIOp::create(b_, loc_, address, i64(masks[number]));
     rests = rests ? arith::OrIOp::create(b_, loc_, rests, rest).getResult() : rest;
   }
-  return rests ? arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, rests, i64(0)).getResult() : Value();
+  return rests ? arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, rests, i64(0)).getResult()
+               : Value();
 }
 
 Value GpuEmitter::elementAddress(Value base, Element element, int64_t number) {
@@ -153,7 +154,8 @@ Value GpuEmitter::loadVector(Value base, Operand operand, const std::vector<At> 
   Values elements;
   for (int64_t lane = 0; lane < lanes.width; ++lane)
     elements.push_back(loadElement(elementAddress(base, element, lane * stride), element));
-  return vector::FromElementsOp::create(b_, loc_, VectorType::get({lanes.width}, elements[0].getType()), elements);
+  return vector::FromElementsOp::create(b_, loc_, VectorType::get({lanes.width}, elements[0].getType()),
+                                        elements);
 }
 
 void GpuEmitter::storeVectorTo(Value base, Operand operand, const std::vector<At> &at, Value value,
@@ -192,10 +194,10 @@ void GpuEmitter::storeWords(Value base, Element element, Value value) {
     for (int64_t pair = 0; pair < width / 2; ++pair) {
       Value first = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair});
       Value second = vector::ExtractOp::create(b_, loc_, value, ArrayRef<int64_t>{2 * pair + 1});
-      Value both = LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
-                                                 b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
-                                                 ValueRange{second, first})
-                       .getResult(0);
+      Value both =
+          LLVM::CallIntrinsicOp::create(b_, loc_, VectorType::get({2}, b_.getBF16Type()),
+                                        b_.getStringAttr("llvm.nvvm.ff2bf16x2.rn"), ValueRange{second, first})
+              .getResult(0);
       words.push_back(LLVM::BitcastOp::create(b_, loc_, b_.getI32Type(), both));
     }
     value = vector::FromElementsOp::create(b_, loc_, VectorType::get({width / 2}, b_.getI32Type()), words);

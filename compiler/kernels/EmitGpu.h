@@ -24,9 +24,10 @@ public:
 private:
   // One vector of a thread.
   struct Piece {
-    mlir::Value row;      // null: the current one
-    mlir::Value vector;   // its number in the columns; null: there are none
-    mlir::Value isInside; // i1, or null: always. False: another thread has this piece; it is read, but not stored
+    mlir::Value row;    // null: the current one
+    mlir::Value vector; // its number in the columns; null: there are none
+    mlir::Value
+        isInside; // i1, or null: always. False: another thread has this piece; it is read, but not stored
     Lanes lanes{};
   };
 

@@ -63,7 +63,8 @@ void GpuEmitter::emitSums(const GpuPart &part) {
 }
 
 // `unroll` rows, each rowsAtOnce after the one before.
-GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, const Piece &column, ValueRange carried) {
+GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, const Piece &column,
+                                       ValueRange carried) {
   std::vector<Node> nodes;
   std::vector<size_t> stores;
   for (size_t effect : part.effects) {
@@ -112,10 +113,13 @@ void GpuEmitter::combineRows(const GpuPart &part, Value block, ValueRange sums) 
   for (Value sum : sums) {
     Values &elements = partial.emplace_back();
     for (int64_t element = 0; element < shape_.width; ++element)
-      elements.push_back(acrossLanes(
-          Reduction::sum, vector::ExtractOp::create(b_, loc_, sum, ArrayRef<int64_t>{element}), shape_.lanes, kWarp));
+      elements.push_back(acrossLanes(Reduction::sum,
+                                     vector::ExtractOp::create(b_, loc_, sum, ArrayRef<int64_t>{element}),
+                                     shape_.lanes, kWarp));
   }
-  auto placeOf = [&](size_t sum, Value number) { return shared(int64_t(sum) * warps * columns, warps * columns, number); };
+  auto placeOf = [&](size_t sum, Value number) {
+    return shared(int64_t(sum) * warps * columns, warps * columns, number);
+  };
   onlyIf(isBelow(lane, shape_.lanes), [&] {
     Value first = plus(times(quotient(thread_, kWarp), columns), times(lane, shape_.width));
     for (size_t sum = 0; sum < partial.size(); ++sum) {
@@ -164,14 +168,15 @@ void GpuEmitter::emitTables(const GpuPart &part) {
   Value warp = plus(times(block, warps), quotient(thread_, kWarp));
   Value ownClass = remainder(warp, part.classes);
   Piece column = columnAt(plus(times(quotient(warp, part.classes), kWarp), lane), /*mayBeOutside=*/true);
-  Values sums = loop(i64(0), i64(layout_.rows()), kWarp, zerosFor(part), [&](Value first, ValueRange carried) {
-    Value own = plus(fit(first), lane), isOurs = isBelow(own, layout_.rows());
-    if (part.classes > 1) {
-      setRow(wide(bounded(own, layout_.rows())));
-      isOurs = both(isOurs, isOfClass(uniform(*part.index), part.classes, ownClass));
-    }
-    return visitRows(part, fit(first), isOurs, column, carried);
-  });
+  Values sums =
+      loop(i64(0), i64(layout_.rows()), kWarp, zerosFor(part), [&](Value first, ValueRange carried) {
+        Value own = plus(fit(first), lane), isOurs = isBelow(own, layout_.rows());
+        if (part.classes > 1) {
+          setRow(wide(bounded(own, layout_.rows())));
+          isOurs = both(isOurs, isOfClass(uniform(*part.index), part.classes, ownClass));
+        }
+        return visitRows(part, fit(first), isOurs, column, carried);
+      });
   column.row = position(0);
   enter(column);
   size_t next = 0;
@@ -210,14 +215,17 @@ GpuEmitter::Values GpuEmitter::visitRows(const GpuPart &part, Value first, Value
   };
   OpBuilder::InsertionGuard guard(b_);
   auto whileOp = scf::WhileOp::create(b_, loc_, ValueRange(state).getTypes(), state);
-  b_.createBlock(&whileOp.getBefore(), {}, ValueRange(state).getTypes(), SmallVector<Location>(state.size(), loc_));
+  b_.createBlock(&whileOp.getBefore(), {}, ValueRange(state).getTypes(),
+                 SmallVector<Location>(state.size(), loc_));
   isLeft(b_, loc_, whileOp.getBefore().front().getArguments());
-  b_.createBlock(&whileOp.getAfter(), {}, ValueRange(state).getTypes(), SmallVector<Location>(state.size(), loc_));
+  b_.createBlock(&whileOp.getAfter(), {}, ValueRange(state).getTypes(),
+                 SmallVector<Location>(state.size(), loc_));
   doNext(b_, loc_, whileOp.getAfter().front().getArguments());
   return Values(whileOp.getResults().drop_front());
 }
 
-GpuEmitter::Values GpuEmitter::visitRow(const GpuPart &part, Value row, const Piece &column, ValueRange carried) {
+GpuEmitter::Values GpuEmitter::visitRow(const GpuPart &part, Value row, const Piece &column,
+                                        ValueRange carried) {
   Piece piece{row, column.vector, column.isInside};
   enter(piece);
   Values values, sums(carried);

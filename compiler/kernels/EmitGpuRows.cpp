@@ -141,7 +141,8 @@ void GpuEmitter::emitPass(int pass) {
   }
   Values totals;
   for (Node reduction : reductions)
-    totals.push_back(identityOf(graph_[reduction].reduction, vectorType(graph_[reduction].element, shape_.width)));
+    totals.push_back(
+        identityOf(graph_[reduction].reduction, vectorType(graph_[reduction].element, shape_.width)));
   if (!stores.empty())
     waitForReaders();
   if (shape_.keeps) {
@@ -150,10 +151,11 @@ void GpuEmitter::emitPass(int pass) {
     std::vector<Piece> pieces = piecesOfRow(position(0));
     totals = visit(pieces, reductions, totals, stores);
   } else {
-    totals = loop(i64(0), i64(shape_.vectors), shape_.lanes * shape_.unroll, totals, [&](Value first, ValueRange sums) {
-      std::vector<Piece> pieces = piecesOfRow(fit(first));
-      return visit(pieces, reductions, sums, stores);
-    });
+    totals = loop(i64(0), i64(shape_.vectors), shape_.lanes * shape_.unroll, totals,
+                  [&](Value first, ValueRange sums) {
+                    std::vector<Piece> pieces = piecesOfRow(fit(first));
+                    return visit(pieces, reductions, sums, stores);
+                  });
   }
   finishReductions(reductions, totals);
 }
@@ -173,7 +175,8 @@ GpuEmitter::Values GpuEmitter::visit(std::vector<Piece> &pieces, const std::vect
       const RowGraph::NodeInfo &info = graph_[reductions[number]];
       Value value = vectorOf(info.arguments[0], piece.lanes);
       if (piece.isInside)
-        value = arith::SelectOp::create(b_, loc_, piece.isInside, value, identityOf(info.reduction, value.getType()));
+        value = arith::SelectOp::create(b_, loc_, piece.isInside, value,
+                                        identityOf(info.reduction, value.getType()));
       sums[number] = combine(info.reduction, sums[number], value);
     }
   }

@@ -142,7 +142,8 @@ void GpuEmitter::storePieces(std::vector<Piece> &pieces, const std::vector<size_
 // Lanes whose numbers differ in bits from..to exchange halves: all have the result, the same to the bit.
 Value GpuEmitter::acrossLanes(Reduction reduction, Value value, int64_t from, int64_t to) {
   for (int64_t distance = to / 2; distance >= from; distance /= 2) {
-    auto other = gpu::ShuffleOp::create(b_, loc_, value, int32_t(distance), int32_t(kWarp), gpu::ShuffleMode::XOR);
+    auto other =
+        gpu::ShuffleOp::create(b_, loc_, value, int32_t(distance), int32_t(kWarp), gpu::ShuffleMode::XOR);
     value = combine(reduction, value, other.getShuffleResult());
   }
   return value;

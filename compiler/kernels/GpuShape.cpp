@@ -10,16 +10,17 @@ using Kind = RowGraph::NodeKind;
 using EffectKind = RowGraph::EffectKind;
 
 namespace {
-constexpr int64_t kVectorBytes = 16;     // the widest access of a thread
-constexpr int64_t kSectorBytes = 32;     // of memory, the least that is worth to read
-constexpr int64_t kThreads = 256;        // of a block, where nothing asks for another number
-constexpr int64_t kMostThreads = 512;    // leaves 128 registers to each
-constexpr int64_t kManyBlocks = 100;     // keep most of a large GPU busy
-constexpr int64_t kFlightBytes = 64;     // that a thread asks for at once; columns, which have fewer threads: twice
-constexpr int64_t kKeptFloats = 48;      // registers for a thread's part of a row: so many are tried for,
-constexpr int64_t kMostKeptFloats = 64;  // and with most threads so many taken
-constexpr double kDearFlops = 10;        // a value to keep rather than to make again
-constexpr int64_t kRowsPerClass = 32;    // of a part with an index, about
+constexpr int64_t kVectorBytes = 16;  // the widest access of a thread
+constexpr int64_t kSectorBytes = 32;  // of memory, the least that is worth to read
+constexpr int64_t kThreads = 256;     // of a block, where nothing asks for another number
+constexpr int64_t kMostThreads = 512; // leaves 128 registers to each
+constexpr int64_t kManyBlocks = 100;  // keep most of a large GPU busy
+constexpr int64_t kFlightBytes =
+    64; // that a thread asks for at once; columns, which have fewer threads: twice
+constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a row: so many are tried for,
+constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
+constexpr double kDearFlops = 10;       // a value to keep rather than to make again
+constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
 constexpr int64_t kMostClasses = 128;
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -160,7 +161,8 @@ private:
       if (part == shape_.parts.end())
         part = shape_.parts.insert(part, {{}, index});
       part->effects.push_back(number);
-      part->classes = serial ? 1 : std::min(powerAbove(divideUp(layout_.rows(), kRowsPerClass)), kMostClasses);
+      part->classes =
+          serial ? 1 : std::min(powerAbove(divideUp(layout_.rows(), kRowsPerClass)), kMostClasses);
     }
   }
 
@@ -177,7 +179,8 @@ private:
     shape_.blocks = 0;
     for (GpuPart &part : shape_.parts) {
       const int64_t warps = divideUp(shape_.vectors, kWarp) * part.classes;
-      part.blocks = part.index ? divideUp(warps, shape_.threads / kWarp) : divideUp(shape_.vectors, shape_.lanes);
+      part.blocks =
+          part.index ? divideUp(warps, shape_.threads / kWarp) : divideUp(shape_.vectors, shape_.lanes);
       part.firstBlock = shape_.blocks;
       shape_.blocks += part.blocks;
     }
