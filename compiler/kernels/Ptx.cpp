@@ -107,6 +107,7 @@ static bool lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   mlir::cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
   mlir::LLVMConversionTarget target(*context);
   mlir::configureGpuToNVVMConversionLegality(target);
+  target.addLegalOp<mlir::LLVM::FMAOp, mlir::LLVM::FAbsOp, mlir::LLVM::SqrtOp>();
   return succeeded(applyPartialConversion(module, target, std::move(patterns)));
 }
 

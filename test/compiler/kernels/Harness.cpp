@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 namespace mgc::rowgen::test {
 
@@ -47,36 +45,9 @@ bool Buffer::sameBits(const Buffer &other) const {
          std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
 }
 
-Library::Library(std::vector<NamedGraph> graphs, CompileOptions options) {
-  static int count = 0;
-  path_ = fmt::format("{}/mgc-rowgen-{}-{}.so", ::testing::TempDir(), getpid(), count++);
-  auto result = compileKernels(graphs, {{kTestTarget, path_}}, options);
-  if (!result.isOk()) {
-    ADD_FAILURE() << result.status().message();
-    return;
-  }
-  kernels_ = result.take();
-  handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle_)
-    ADD_FAILURE() << dlerror();
-}
-
-Library::~Library() {
-  if (handle_)
-    dlclose(handle_);
-  unlink(path_.c_str());
-}
-
-Kernel Library::symbol(size_t kernel) const {
-  auto function = reinterpret_cast<Kernel>(dlsym(handle_, kernels_[kernel].symbol.c_str()));
-  EXPECT_NE(function, nullptr) << kernels_[kernel].symbol;
-  return function;
-}
-
-void Library::expectNeeds(size_t kernel, const std::vector<Buffer *> &buffers, size_t scalars) const {
+void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
+                          size_t scalars) const {
   const auto &[symbol, info] = kernels_[kernel];
-  const auto *needs =
-      static_cast<const int64_t *>(dlsym(handle_, (symbol + std::string(plan::kNeedsSuffix)).c_str()));
   ASSERT_NE(needs, nullptr) << symbol;
   std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
   expected.insert(expected.end(), info.operandBytes.begin(), info.operandBytes.end());
@@ -84,45 +55,6 @@ void Library::expectNeeds(size_t kernel, const std::vector<Buffer *> &buffers, s
   EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
   for (size_t i = 0; i < std::min(buffers.size(), info.operandBytes.size()); ++i)
     EXPECT_LE(info.operandBytes[i], int64_t(buffers[i]->bytes())) << symbol << ", operand " << i;
-}
-
-static std::vector<std::pair<int64_t, int64_t>> randomParts(int64_t range) {
-  static std::mt19937 random(7);
-  std::vector<int64_t> cuts = {0, range};
-  for (int cut = 0; cut < 5; ++cut)
-    cuts.push_back(int64_t(random() % uint64_t(range + 1)));
-  std::sort(cuts.begin(), cuts.end());
-  std::vector<std::pair<int64_t, int64_t>> parts;
-  for (size_t cut = 0; cut + 1 < cuts.size(); ++cut)
-    parts.push_back({cuts[cut], cuts[cut + 1]});
-  std::shuffle(parts.begin(), parts.end(), random);
-  return parts;
-}
-
-void Library::run(size_t number, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
-  if (!handle_)
-    return;
-  expectNeeds(number, buffers, scalars.size());
-  Kernel kernel = symbol(number);
-  std::vector<Buffer> copies;
-  for (Buffer *buffer : buffers)
-    copies.push_back(*buffer);
-  std::vector<void *> pointers, copyPointers;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    pointers.push_back(buffers[i]->floats());
-    size_t first =
-        std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin(); // aliases stay aliases
-    copyPointers.push_back(copies[first].floats());
-  }
-  kernel(pointers.data(), scalars.data(), 0, kernels_[number].info.range);
-  for (auto [begin, end] : randomParts(kernels_[number].info.range))
-    kernel(copyPointers.data(), scalars.data(), begin, end);
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    size_t first = std::find(buffers.begin(), buffers.end(), buffers[i]) - buffers.begin();
-    EXPECT_TRUE(buffers[i]->sameBits(copies[first]))
-        << "operand " << i << " depends on the split of the range";
-    EXPECT_TRUE(buffers[i]->guardsIntact()) << "operand " << i << ": written outside";
-  }
 }
 
 void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {
