@@ -64,6 +64,7 @@ void GpuEmitter::enter(Piece &piece) {
   if (piece.row)
     setRow(wide(piece.row));
   piece.lanes.width = piece.lanes.valid = shape_.width;
+  piece.lanes.position = i64(0);
   Value rest = piece.vector;
   for (size_t number = layout_.loops().size(); number-- > layout_.firstColumn();) {
     const bool isInner = number + 1 == layout_.loops().size();
