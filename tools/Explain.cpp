@@ -43,6 +43,7 @@ std::string axesText(const plan::Mesh &mesh) {
 void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
   say(stdout, "model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)),
       plan.dtype);
+  say(stdout, "target     {}\n", plan::describeTarget(plan));
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
       plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
@@ -126,6 +127,7 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
           {"schedule", plan.schedule},
           {"virtual_stages", plan.virtualStages},
           {"zero", plan.zero},
+          {"target", plan::describeTarget(plan)},
           {"dtype", plan.dtype},
           {"parameters", facts.parameters},
           {"flops", facts.flops},

@@ -77,7 +77,7 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
                    "With --overlap-grad-reduce: elements of gradients that are reduced together, at least")
       ->check(wholeNumber());
   group->add_option("--dtype", layout.dtype, "f32")->check(notEmpty());
-  group->add_option("--target", layout.target, "cpu")->check(notEmpty());
+  group->add_option("--target", layout.target, "cpu, cuda:sm_80, cuda:sm_90 or cuda:sm_100")->check(notEmpty());
   app.add_option(
          "--target-cpu", flags.cpu,
          "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "

@@ -167,13 +167,13 @@ static std::string tableName(ArrayRef<float> table) {
       .str();
 }
 
-// The constant array of this name in the module that is being built.
+// The constant array of this name in the module (of a GPU: gpu.module) that is being built.
 static Value tableAddress(OpBuilder &b, Location loc, const std::string &name, ArrayRef<float> table) {
-  auto module = b.getBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto global = module.lookupSymbol<LLVM::GlobalOp>(name);
+  Operation *module = SymbolTable::getNearestSymbolTable(b.getBlock()->getParentOp());
+  auto global = dyn_cast_or_null<LLVM::GlobalOp>(SymbolTable::lookupSymbolIn(module, name));
   if (!global) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(module.getBody());
+    b.setInsertionPointToStart(&module->getRegion(0).front());
     auto type = LLVM::LLVMArrayType::get(b.getF32Type(), table.size());
     auto values =
         DenseElementsAttr::get(RankedTensorType::get({int64_t(table.size())}, b.getF32Type()), table);

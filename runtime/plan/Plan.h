@@ -158,6 +158,9 @@ enum class ReduceKind { sum, max };
 // must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, bytes of operand
 // 0, .., n - 1}.
 inline constexpr std::string_view kNeedsSuffix = "_needs";
+// On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
+// as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
+inline constexpr std::string_view kLaunchSuffix = "_launch";
 struct RowKernel {
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
