@@ -16,14 +16,14 @@ namespace mgc {
 
 namespace {
 
-std::string libraryOf(plan::CpuLevel level) { return fmt::format("kernels/{}.so", nameOf(level)); }
+std::string libraryOf(plan::KernelLevel level) { return fmt::format("kernels/{}.so", nameOf(level)); }
 
 // Where the kernels are written until the plan that names them is proven.
-std::string newLibrary(const std::filesystem::path &directory, plan::CpuLevel level) {
+std::string newLibrary(const std::filesystem::path &directory, plan::KernelLevel level) {
   return (directory / libraryOf(level)).string() + ".new";
 }
 
-constexpr plan::CpuLevel kLevels[] = {plan::CpuLevel::v3, plan::CpuLevel::v4};
+constexpr plan::KernelLevel kLevels[] = {plan::KernelLevel::v3, plan::KernelLevel::v4};
 
 void describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
@@ -146,7 +146,7 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
 
 // Kernels of an older plan in the folder that the new one does not have.
 void removeUnnamed(const plan::Plan &plan, const std::filesystem::path &directory) {
-  for (plan::CpuLevel level : kLevels)
+  for (plan::KernelLevel level : kLevels)
     if (llvm::none_of(plan.kernels, [&](const plan::KernelFile &file) { return file.level == level; })) {
       std::error_code ignored;
       std::filesystem::remove(directory / libraryOf(level), ignored);
@@ -159,7 +159,7 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
                               const EmitOptions &options) {
   auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
-    for (plan::CpuLevel level : kLevels)
+    for (plan::KernelLevel level : kLevels)
       std::filesystem::remove(newLibrary(directory, level), ignored);
   });
   MGC_ASSIGN(plan, emitBeside(module, directory, options));

@@ -17,7 +17,7 @@ struct NamedGraph {
 // Kernels use the instructions of a level that every CPU of it has, and are tuned for one.
 struct CpuTarget {
   std::string cpu; // an LLVM name
-  plan::CpuLevel level = plan::CpuLevel::v3;
+  plan::KernelLevel level = plan::KernelLevel::v3;
   // "native" is this machine. Errors: an unknown CPU, one below x86-64-v3.
   static Result<CpuTarget> find(const std::string &cpu);
 };

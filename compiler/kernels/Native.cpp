@@ -81,7 +81,7 @@ Result<CpuTarget> CpuTarget::find(const std::string &cpu) {
   if (!has.checkFeatures("+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"))
     return errorf("kernels: cpu '{}' lacks avx2 or fma; expected at least x86-64-v3", target.cpu);
   if (has.checkFeatures("+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"))
-    target.level = plan::CpuLevel::v4;
+    target.level = plan::KernelLevel::v4;
   return target;
 }
 

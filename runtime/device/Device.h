@@ -65,6 +65,8 @@ public:
   // first, and so placed, by whoever uses it.
   virtual Result<Buffer> allocate(int64_t bytes) = 0;
   virtual bool givesZeros() const = 0;
+  // Refuses a plan that was compiled for another kind of device.
+  virtual Status accepts(const plan::Plan &plan) const = 0;
   // Loads the one of `files` (Plan::kernels, not empty) in the folder `bundle` that suits the device best.
   // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/base/Philox.h) to its hash.
   virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,

@@ -90,6 +90,7 @@ private:
 };
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
+  MGC_TRY(device.accepts(plan_));
   threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
                                          : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
   if (!plan_.kernels.empty()) {

@@ -74,7 +74,7 @@ private:
     violations_.expect(step.bytes > 0 && fitsInside(step.offset, step.bytes, stage_.bytes), place,
                        "{} bytes from {} on are not inside the allocation of {} bytes", step.bytes,
                        step.offset, stage_.bytes);
-    int64_t width = sizeInBytes(DType::f32);
+    int64_t width = leastElementBytes(checks_.plan);
     violations_.expect(step.offset % width == 0 && step.bytes % width == 0, place,
                        "offset {} and bytes {} must be multiples of {}", step.offset, step.bytes, width);
   }

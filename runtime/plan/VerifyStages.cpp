@@ -167,8 +167,8 @@ private:
         fitsInside(offset, program.segmentBytes[segment], limit), place,
         "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
         program.name, program.segmentBytes[segment], offset, limit, slot);
-    checks_.violations.expect(offset % sizeInBytes(DType::f32) == 0, place,
-                              "offset {} is not a multiple of {}", offset, sizeInBytes(DType::f32));
+    const int64_t width = leastElementBytes(checks_.plan);
+    checks_.violations.expect(offset % width == 0, place, "offset {} is not a multiple of {}", offset, width);
   }
 
   Checks &checks_;

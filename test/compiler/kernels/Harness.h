@@ -11,7 +11,7 @@
 namespace mgc::rowgen::test {
 
 // The lowest: its kernels run wherever tests do.
-inline const CpuTarget kTestTarget{"x86-64-v3", plan::CpuLevel::v3};
+inline const CpuTarget kTestTarget{"x86-64-v3", plan::KernelLevel::v3};
 
 using Kernel = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
