@@ -78,10 +78,11 @@ static LayoutOptions readDefaults(Config &config) {
   mgc->ignore(std::initializer_list<std::string_view>{"sp"});
   readWord(*mgc, "schedule", options.schedule);
   readWord(*mgc, "dtype", options.dtype);
+  readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
   mgc->finish(
       "the defaults of mgc compile",
-      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
+      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, grad_dtype, target");
   return options;
 }
 
