@@ -59,8 +59,7 @@ void RankExecutor::execute(const RowRecord &row, const ChunkRecord &chunk) {
 }
 
 void RankExecutor::execute(const GemmRecord &gemm) {
-  mgc::gemm(*gemm.gemm, operand<const float>(0), operand<const float>(1), operand<float>(2),
-            options_.threads);
+  mgc::gemm(*gemm.gemm, operands_[0], operands_[1], operands_[2], options_.threads);
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
@@ -68,24 +67,24 @@ void RankExecutor::execute(const AttentionRecord &record) {
   const plan::Attention &attention = *record.attention;
   int64_t next = 0;
   AttentionOperands to;
-  to.q = operand<float>(next++);
-  to.k = operand<float>(next++);
-  to.v = operand<float>(next++);
+  to.q = operands_[next++];
+  to.k = operands_[next++];
+  to.v = operands_[next++];
   if (attention.backward) {
-    to.o = operand<float>(next++);
+    to.o = operands_[next++];
     to.lse = operand<float>(next++);
-    to.outputGradient = operand<float>(next++);
+    to.outputGradient = operands_[next++];
   }
   to.queryPositions = operand<int32_t>(next++);
   to.keyPositions = operand<int32_t>(next++);
   if (attention.dropout > 0)
     to.samples = operand<int32_t>(next++);
   if (attention.backward) {
-    to.dq = operand<float>(next++);
-    to.dk = operand<float>(next++);
-    to.dv = operand<float>(next++);
+    to.dq = operands_[next++];
+    to.dk = operands_[next++];
+    to.dv = operands_[next++];
   } else {
-    to.o = operand<float>(next++);
+    to.o = operands_[next++];
     to.lse = operand<float>(next++);
   }
   to.workspace = operand<void>(next++);

@@ -329,7 +329,9 @@ Status Training::save() const {
   // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
   if (!options_.save || (summary_.interrupted && summary_.steps == 0))
     return Status::ok();
-  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
+  SaveOptions save;
+  save.type = options_.saveType;
+  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
 }
 
 Status Training::trace() const {

@@ -28,7 +28,8 @@ struct TrainingOptions {
   bool profile = false;                          // also with profileJson
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
-  int64_t saveInterval = 0; // steps from one save to the next; 0: at the end only
+  std::optional<plan::DType> saveType; // see SaveOptions
+  int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions
