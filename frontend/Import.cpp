@@ -56,6 +56,9 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   auto flag = [&](StringRef name, bool value) {
     return builder.getNamedAttr(name, builder.getBoolAttr(value));
   };
+  auto element = [&](StringRef name, const std::string &type) {
+    return builder.getNamedAttr(name, TypeAttr::get(elementType(builder, type)));
+  };
   SmallVector<NamedAttribute> training(
       {number("sequence_length", layout.sequenceLength), number("micro_batch_size", layout.microBatchSize),
        number("global_batch_size", layout.globalBatchSize), number("microbatches", layout.microbatches),
@@ -63,7 +66,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
        builder.getNamedAttr("schedule", builder.getStringAttr(layout.schedule)),
        number("virtual_stages", layout.vpp), number("zero", layout.zero),
        number("loss_tile", layout.lossTile), flag("sequence_parallel", layout.sequenceParallel),
-       flag("split_backward", layout.splitBackward)});
+       flag("split_backward", layout.splitBackward), element(kValueType, layout.dtype),
+       element(kGradientType, layout.gradientType)});
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));
   return builder.getDictionaryAttr(training);

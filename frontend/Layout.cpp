@@ -70,6 +70,7 @@ private:
   void resolveSchedule();
   void resolveTarget();
   void resolveOverlap();
+  void resolveGradientType();
 
   const ModelDescription &model;
   const LayoutOptions &flags, &defaults;
@@ -154,8 +155,20 @@ void Resolver::resolveSchedule() {
 void Resolver::resolveTarget() {
   layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
                       "the first supported");
+  resolveGradientType();
   layout.target = word("--target", &LayoutOptions::target, supported.targets, supported.targets.front(),
                        "the first supported");
+}
+
+void Resolver::resolveGradientType() {
+  const std::string &widest = supported.dtypes.front();
+  layout.gradientType = word("--grad-dtype", &LayoutOptions::gradientType, supported.dtypes, widest,
+                             "sums over microbatches and ranks");
+  if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
+    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
+                 layout.gradientType, layout.dtype);
+    problems.hint("possible --grad-dtype with --dtype {}: {}", widest, widest);
+  }
 }
 
 // CPU ranks compute with all their cores: nothing is idle while gradients travel.
@@ -193,9 +206,10 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
 }
 
 static std::string flagsOf(const LayoutOptions &layout) {
-  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}",
+  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}",
                      *layout.tp, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp",
-                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule);
+                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
+                     layout.dtype ? " --dtype " + *layout.dtype : "");
 }
 
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,

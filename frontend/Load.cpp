@@ -81,10 +81,12 @@ static LayoutOptions readDefaults(Config &config) {
   mgc->ignore(std::initializer_list<std::string_view>{"sp", "overlap_grad_reduce"});
   readWord(*mgc, "schedule", options.schedule);
   readWord(*mgc, "dtype", options.dtype);
+  readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
   mgc->finish(
       "the defaults of mgc compile",
-      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, schedule, dtype, target");
+      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
+      "schedule, dtype, grad_dtype, target");
   return options;
 }
 

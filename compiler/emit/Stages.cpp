@@ -59,6 +59,8 @@ private:
       bucket.gradientShardOffset = offsetOf(i, "gradient_shard");
       bucket.firstMomentOffset = offsetOf(i, "first_moment");
       bucket.secondMomentOffset = offsetOf(i, "second_moment");
+      if (precisionOf(context_.module).hasMasters())
+        bucket.masterOffset = offsetOf(i, "master");
       out_.buckets.push_back(std::move(bucket));
     }
   }
@@ -71,9 +73,7 @@ private:
       auto facts = cast<DictionaryAttr>(entry.getValue());
       RankedTensorType type = shardedType(facts.get("type"));
       MGC_ASSIGN(known, findDataKind(entry.getName()));
-      plan::Input input{known->kind, plan::DType::i32, {}, 0, 0};
-      if (type.getElementType().isF32())
-        input.type = plan::DType::f32;
+      plan::Input input{known->kind, dtypeOf(type.getElementType()), {}, 0, 0};
       for (auto [name, size, axes] :
            llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
         input.dims.push_back({name.str(), size, axesOf(axes)});
@@ -232,7 +232,8 @@ private:
                      bytesOf(caller.function.argumentType(argument)), caller.chunk, caller.slots),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
-      return {-1, parameterOffset(instanceOf(caller), taken.index, "value")};
+      return {-1, parameterOffset(instanceOf(caller), taken.index, "value",
+                                  elementOf(caller.function.argumentType(argument)))};
     return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
   }
 
@@ -240,7 +241,8 @@ private:
     const BlockFunction::Result &result = caller.function.results[number];
     switch (result.kind) {
     case BlockFunction::ResultKind::grad:
-      return {-1, parameterOffset(instanceOf(caller), result.index, "gradient")};
+      return {-1, parameterOffset(instanceOf(caller), result.index, "gradient",
+                                  elementOf(caller.function.resultType(number)))};
     case BlockFunction::ResultKind::lossSum:
       return {-1, out_.resultsOffset + 4 * resultIndex("loss_sum")};
     case BlockFunction::ResultKind::tokens:
@@ -257,12 +259,12 @@ private:
             spot.offset};
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer) {
+  int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer, Type element) {
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
       if (n >= 0 && n < int64_t(place.getCount()))
         return offsetOf(place.getBucket(), buffer) +
-               4 * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+               bytesOfElement(element) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
     }
     return -1; // verified: every instance of the stage has its places
   }

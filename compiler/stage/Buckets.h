@@ -55,9 +55,10 @@ struct BucketProblem {
   std::vector<std::vector<InstanceRange>> stages;
   plan::Mesh mesh;      // for sizes of axes
   bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
+  int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
-// Elements start at multiples of 16 (64 bytes). Slices of ZeRO-1 are such multiples too, large ones whole parts. In
+// Parameters start at multiples of the unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied
 // parameter whose uses differ in size, view, split or pending axes.

@@ -2,8 +2,8 @@
 // pending. Out: func.func begin (zeros), gradients (of each part of the stage), reduce (other gradients, norm, clip
 // factor) and update (optimizer) on the stage's buffers.
 //
-// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard,
-// first_moment, second_moment (index: bucket), result (of plan::kResults), step_scalar (of
+// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard, master,
+// first_moment, second_moment (StateBuffers.h; index: bucket), result (of plan::kResults), step_scalar (of
 // plan::kStepScalars; without index: all of them), factor.
 #pragma once
 

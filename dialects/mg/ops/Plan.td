@@ -37,8 +37,8 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, first_moment
-    and second_moment in the rank's allocation.
+    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, master (where
+    values are not f32), first_moment and second_moment in the rank's allocation.
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
