@@ -1,6 +1,7 @@
-// Compiles row graphs to native shared objects, one per target:
+// Compiles row graphs to native shared objects, one per target, or to PTX text:
 //   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
-// Each kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
+//   RowGraph -> gpu, scf, arith, math, vector, llvm dialects -> nvvm -> LLVM -> PTX
+// A shared object's kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
 // as plan::RowKernel says; the object has no unresolved symbol and needs no library.
 #pragma once
 
@@ -17,13 +18,21 @@ struct NamedGraph {
 // Kernels use the instructions of a level that every CPU of it has, and are tuned for one.
 struct CpuTarget {
   std::string cpu; // an LLVM name
-  plan::CpuLevel level = plan::CpuLevel::v3;
+  plan::KernelLevel level = plan::KernelLevel::v3;
   // "native" is this machine. Errors: an unknown CPU, one below x86-64-v3.
   static Result<CpuTarget> find(const std::string &cpu);
 };
 
 struct SharedObject {
   CpuTarget target;
+  std::string path;
+};
+
+// PTX text for GPUs of a compute capability and higher ones. Each kernel is
+//   .visible .entry symbol(.param .u64 operand.., .param .u64 scalar..)
+// with arrays symbol_needs and symbol_launch, as plan::RowKernel says; every symbol is defined in the text.
+struct PtxFile {
+  plan::KernelLevel level = plan::KernelLevel::sm90; // of target cuda
   std::string path;
 };
 
@@ -37,6 +46,9 @@ struct CompiledKernel {
   KernelInfo info;
 };
 
+// Of a GPU's target: writes one text, with all kernels.
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                   const PtxFile &output, const CompileOptions &options = {});
 // Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
 // not verify, a missing or failing linker, an unresolved symbol.
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,

@@ -49,13 +49,18 @@ private:
   int64_t bytes_ = 0;
 };
 
-// The generated kernels of a plan, loaded.
-class KernelLibrary {
+// What the generated kernels of a plan must be given.
+class KernelFacts {
 public:
-  virtual ~KernelLibrary() = default;
-  virtual Result<RowFunction> find(const std::string &symbol) const = 0;
+  virtual ~KernelFacts() = default;
   // Nothing where the library does not say: kernels written by hand. What is given lives as long as the library.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
+};
+
+// The generated kernels of a plan, loaded.
+class KernelLibrary : public KernelFacts {
+public:
+  virtual Result<RowFunction> find(const std::string &symbol) const = 0;
 };
 
 class Device {
@@ -65,6 +70,8 @@ public:
   // first, and so placed, by whoever uses it.
   virtual Result<Buffer> allocate(int64_t bytes) = 0;
   virtual bool givesZeros() const = 0;
+  // Refuses a plan that was compiled for another kind of device.
+  virtual Status accepts(const plan::Plan &plan) const = 0;
   // Loads the one of `files` (Plan::kernels, not empty) in the folder `bundle` that suits the device best.
   // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/base/Philox.h) to its hash.
   virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,

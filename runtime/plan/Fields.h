@@ -6,6 +6,7 @@
 
 #include "runtime/plan/Plan.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -14,9 +15,14 @@ namespace mgc::plan {
 // --- Enumerations: enumNames<E>[value] is the name in the file ---------------------------------------------
 
 template <typename E> inline constexpr auto enumNames = nullptr;
-template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "i32"});
+template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "bf16", "i32"});
+template <> inline constexpr auto enumNames<Target> = std::to_array<std::string_view>({"cpu", "cuda"});
 template <>
-inline constexpr auto enumNames<CpuLevel> = std::to_array<std::string_view>({"x86-64-v3", "x86-64-v4"});
+inline constexpr auto enumNames<KernelLevel> = [] {
+  std::array<std::string_view, kKernelLevels.size()> names;
+  std::ranges::transform(kKernelLevels, names.begin(), &KernelLevelFacts::name);
+  return names;
+}();
 template <>
 inline constexpr auto enumNames<InitKind> = std::to_array<std::string_view>({"normal", "zeros", "ones"});
 template <>
@@ -37,7 +43,8 @@ inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
 template <>
 inline constexpr auto enumNames<Task> =
-    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "reduce", "update"});
+    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "gradients", "reduce",
+                                    "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});
@@ -111,6 +118,7 @@ template <typename V> void fields(V &v, Of<Bucket>) {
   v.required("firstMomentOffset", &Bucket::firstMomentOffset);
   v.required("secondMomentOffset", &Bucket::secondMomentOffset);
   v.required("gradientShardOffset", &Bucket::gradientShardOffset);
+  v.optional("masterOffset", &Bucket::masterOffset);
 }
 
 template <typename V> void fields(V &v, Of<Operand>) {
@@ -145,6 +153,8 @@ template <typename V> void fields(V &v, Of<Gemm>) {
   v.optional("transposeB", &Gemm::transposeB);
   v.optional("accumulate", &Gemm::accumulate);
   v.optional("path", &Gemm::path);
+  v.optional("inputType", &Gemm::inputType);
+  v.optional("outputType", &Gemm::outputType);
 }
 
 template <typename V> void fields(V &v, Of<Attention>) {
@@ -170,6 +180,8 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("dkStride", &Attention::dkStride);
   v.optional("dvStride", &Attention::dvStride);
   v.required("workspaceBytes", &Attention::workspaceBytes);
+  v.optional("type", &Attention::type);
+  v.optional("causal", &Attention::causal);
 }
 
 template <typename V> void fields(V &v, Of<Collective>) {
@@ -228,6 +240,8 @@ template <typename V> void fields(V &v, Of<ScheduleStep>) {
   v.optional("chunk", &ScheduleStep::chunk);
   v.optional("microbatch", &ScheduleStep::microbatch);
   v.optional("slots", &ScheduleStep::slots);
+  v.optional("firstCall", &ScheduleStep::firstCall);
+  v.optional("callCount", &ScheduleStep::callCount);
   v.optional("peer", &ScheduleStep::peer);
   v.optional("value", &ScheduleStep::value);
   v.optional("offset", &ScheduleStep::offset);
@@ -288,7 +302,9 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("zero", &Plan::zero);
   v.required("schedule", &Plan::schedule);
   v.required("virtualStages", &Plan::virtualStages);
+  v.required("target", &Plan::target);
   v.required("dtype", &Plan::dtype);
+  v.required("gradientType", &Plan::gradientType);
   v.required("kernels", &Plan::kernels);
   v.required("parameters", &Plan::parameters);
   v.required("programs", &Plan::programs);

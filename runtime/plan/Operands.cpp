@@ -7,8 +7,9 @@ namespace mgc::plan {
 using Infos = std::vector<OperandInfo>;
 using Use = OperandInfo::Use;
 
-static Checked f32Bytes(std::initializer_list<Checked> sizes) {
-  return checkedMultiply(checkedProduct(sizes), sizeInBytes(DType::f32));
+static OperandInfo elementsOf(DType type, std::string_view name, Checked elements, Use use = Use::read) {
+  const int64_t width = sizeInBytes(type);
+  return {name, checkedMultiply(elements, width), use, 0, 0, width};
 }
 
 Checked OperandInfo::span() const {
@@ -40,61 +41,71 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
 static Infos describe(const Mesh &, const RowKernel &) { return {}; }
 
 static Infos describe(const Mesh &, const Gemm &gemm) {
-  return {{"A", f32Bytes({gemm.m, gemm.k})},
-          {"B", f32Bytes({gemm.k, gemm.n})},
-          {"C", f32Bytes({gemm.m, gemm.n}), Use::written}};
+  return {elementsOf(gemm.inputType, "A", checkedMultiply(gemm.m, gemm.k)),
+          elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n)),
+          elementsOf(gemm.outputType, "C", checkedMultiply(gemm.m, gemm.n), Use::written)};
 }
 
 // Rows of `row` elements, `stride` elements apart or, if that is 0, one after another.
-static OperandInfo rowsOf(std::string_view name, Checked rows, Checked row, int64_t stride, Use use) {
-  const Checked bytes = f32Bytes({rows, row});
-  return stride == 0 ? OperandInfo{name, bytes, use}
-                     : OperandInfo{name, bytes, use, f32Bytes({row}), f32Bytes({stride})};
+static OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride,
+                          Use use) {
+  OperandInfo info = elementsOf(type, name, checkedMultiply(rows, row), use);
+  if (stride == 0)
+    return info;
+  info.rowBytes = checkedMultiply(row, info.elementBytes);
+  info.rowStride = checkedMultiply(stride, info.elementBytes);
+  return info;
 }
 
 static Infos describe(const Mesh &, const Attention &attention) {
   int64_t s = attention.s, t = attention.t, b = attention.b, g = attention.g, r = attention.r,
           d = attention.d;
-  Checked query = f32Bytes({s, b, g, r, d}), heads = f32Bytes({s, b, g, r});
+  const DType type = attention.type, lseType = DType::f32, indexType = DType::i32;
+  Checked query = checkedProduct({s, b, g, r, d}), heads = checkedProduct({s, b, g, r});
   auto queries = [&](std::string_view name, int64_t stride, Use use) {
-    return rowsOf(name, checkedProduct({s, b, g}), checkedMultiply(r, d), stride, use);
+    return rowsOf(type, name, checkedProduct({s, b, g}), checkedMultiply(r, d), stride, use);
   };
   auto keys = [&](std::string_view name, int64_t stride, Use use) {
-    return rowsOf(name, checkedProduct({t, b, g}), d, stride, use);
+    return rowsOf(type, name, checkedProduct({t, b, g}), d, stride, use);
   };
   Infos infos = {queries("q", attention.qStride, Use::read), keys("k", attention.kStride, Use::read),
                  keys("v", attention.vStride, Use::read)};
   auto add = [&](Infos more) { infos.insert(infos.end(), more.begin(), more.end()); };
   if (attention.backward)
-    add({{"o", query}, {"lse", heads}, {"do", query}});
-  add({{"queryPos", f32Bytes({s, b})}, {"keyPos", f32Bytes({t, b})}});
+    add({elementsOf(type, "o", query), elementsOf(lseType, "lse", heads), elementsOf(type, "do", query)});
+  add({elementsOf(indexType, "queryPos", checkedMultiply(s, b)),
+       elementsOf(indexType, "keyPos", checkedMultiply(t, b))});
   if (attention.dropout > 0)
-    add({{"sample", f32Bytes({b})}});
+    add({elementsOf(indexType, "sample", b)});
   if (attention.backward)
     add({queries("dq", attention.dqStride, Use::written), keys("dk", attention.dkStride, Use::written),
          keys("dv", attention.dvStride, Use::written)});
   else
-    add({{"o", query, Use::written}, {"lse", heads, Use::written}});
+    add({elementsOf(type, "o", query, Use::written), elementsOf(lseType, "lse", heads, Use::written)});
   add({{"workspace", attention.workspaceBytes, Use::written}});
   return infos;
 }
 
 static Infos describe(const Mesh &mesh, const Collective &collective) {
   Checked ranks = groupSize(mesh, collective);
-  Checked part = checkedProduct({sizeInBytes(collective.type), collective.outer, collective.chunk});
+  Checked part = checkedMultiply(collective.outer, collective.chunk);
   Checked whole = checkedMultiply(part, ranks);
+  const auto fromTo = [&](Checked source, Checked destination) {
+    return Infos{elementsOf(collective.type, "source", source),
+                 elementsOf(collective.type, "destination", destination, Use::written)};
+  };
   switch (collective.kind) {
   case Collective::Kind::allReduce:
-    return {{"source", part}, {"destination", part, Use::written}};
+    return fromTo(part, part);
   case Collective::Kind::allGather:
-    return {{"source", part}, {"destination", whole, Use::written}};
+    return fromTo(part, whole);
   case Collective::Kind::reduceScatter:
-    return {{"source", whole}, {"destination", part, Use::written}};
+    return fromTo(whole, part);
   case Collective::Kind::allToAll:
     break;
   }
   whole = checkedMultiply(whole, collective.middle);
-  return {{"source", whole}, {"destination", whole, Use::written}};
+  return fromTo(whole, whole);
 }
 
 static Infos describe(const Mesh &mesh, const Move &move) {

@@ -17,6 +17,7 @@ struct OperandInfo {
   Use use = Use::read;
   // Part of a larger buffer: rows of `rowBytes` that begin `rowStride` bytes apart. 0: it is contiguous.
   Checked rowBytes = 0, rowStride = 0;
+  int64_t elementBytes = 0; // what its address is a multiple of; 0: not known
 
   Checked span() const; // bytes from its begin to its end
 };

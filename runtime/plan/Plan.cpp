@@ -7,7 +7,11 @@
 
 namespace mgc::plan {
 
-int64_t sizeInBytes(DType) { return 4; } // f32 and i32 alike
+int64_t sizeInBytes(DType type) { return type == DType::bf16 ? 2 : 4; }
+
+int64_t leastElementBytes(const Plan &plan) {
+  return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
+}
 
 int64_t Mesh::worldSize() const {
   int64_t size = 1;
@@ -17,7 +21,7 @@ int64_t Mesh::worldSize() const {
 }
 
 std::string Chunk::name() const {
-  return isPerMicrobatch(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
+  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
 }
 
 template <typename Enum> static std::string_view nameIn(Enum value) {
@@ -27,7 +31,8 @@ std::string_view nameOf(Task task) { return nameIn(task); }
 std::string_view nameOf(Collective::Kind kind) { return nameIn(kind); }
 std::string_view nameOf(ReduceKind kind) { return nameIn(kind); }
 std::string_view nameOf(DType type) { return nameIn(type); }
-std::string_view nameOf(CpuLevel level) { return nameIn(level); }
+std::string_view nameOf(Target target) { return nameIn(target); }
+std::string_view nameOf(KernelLevel level) { return factsOf(level).name; }
 std::string_view nameOf(GemmPath path) { return nameIn(path); }
 
 template <typename Enum> static std::optional<Enum> valueNamed(std::string_view name) {
@@ -39,9 +44,24 @@ template <typename Enum> static std::optional<Enum> valueNamed(std::string_view 
 std::optional<Task> taskNamed(std::string_view name) { return valueNamed<Task>(name); }
 std::optional<GemmPath> gemmPathNamed(std::string_view name) { return valueNamed<GemmPath>(name); }
 
+std::string describeTarget(const Plan &plan) {
+  std::string text(nameOf(plan.target));
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? ':' : ',', nameOf(plan.kernels[i].level));
+  return text;
+}
+
+static std::string typesOf(const Gemm &gemm) {
+  if (gemm.inputType == DType::f32 && gemm.outputType == DType::f32)
+    return "";
+  return gemm.inputType == gemm.outputType
+             ? fmt::format(" {}", nameOf(gemm.inputType))
+             : fmt::format(" {}>{}", nameOf(gemm.inputType), nameOf(gemm.outputType));
+}
+
 std::string sizesOf(const Gemm &gemm) {
-  return fmt::format("{}x{}x{} {}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
-                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "");
+  return fmt::format("{}x{}x{} {}{}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
+                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "", typesOf(gemm));
 }
 
 } // namespace mgc::plan

@@ -11,6 +11,7 @@
 //             in the rank's one allocation. Slot -1 is the allocation itself.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,15 +22,35 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 4;
+inline constexpr int64_t kVersion = 5;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 
-// What a CPU has: levels of the x86-64 ABI, each with all that the one before has. v3 is AVX2 and FMA, v4 is
-// AVX-512 (F, BW, CD, DQ, VL).
-enum class CpuLevel { v3, v4 };
+// What runs a plan.
+enum class Target { cpu, cuda };
 
-enum class DType { f32, i32 };
+// What a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
+// AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
+enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
+struct KernelLevelFacts {
+  std::string_view name;
+  Target target;
+  int64_t computeCapability; // 10 * major + minor; 0: no GPU
+};
+inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
+    {"x86-64-v3", Target::cpu, 0},
+    {"x86-64-v4", Target::cpu, 0},
+    {"sm_80", Target::cuda, 80},
+    {"sm_90", Target::cuda, 90},
+    {"sm_100", Target::cuda, 100},
+});
+constexpr const KernelLevelFacts &factsOf(KernelLevel level) {
+  return kKernelLevels[static_cast<size_t>(level)];
+}
+
+// bf16 is the upper half of an f32, rounded to nearest even.
+enum class DType { f32, bf16, i32 };
 int64_t sizeInBytes(DType type);
+constexpr bool isFloat(DType type) { return type != DType::i32; }
 
 // Primitive mesh axes, first = major in the rank number: rank = ((c0 * n1 + c1) * n2 + c2) ...
 struct Axis {
@@ -93,18 +114,19 @@ struct Parameter {
 };
 
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
-// for values, gradients and the two moments. ZeRO-1 gives each rank of `dataAxes` one of equal contiguous
-// slices.
+// for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
+// bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
   Axes splitAxes; // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
   Axes dataAxes;  // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
-  bool sharded = false;            // ZeRO-1: moments and the updated slice are 1 / |dataAxes|
+  bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
   // Bytes in the rank.
   int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0, secondMomentOffset = 0;
   int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
+  int64_t masterOffset = -1; // the weights in f32, of which the values are the rounding; -1: values are f32
   bool operator==(const Bucket &) const = default;
 };
 
@@ -136,6 +158,9 @@ enum class ReduceKind { sum, max };
 // must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, bytes of operand
 // 0, .., n - 1}.
 inline constexpr std::string_view kNeedsSuffix = "_needs";
+// On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
+// as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
+inline constexpr std::string_view kLaunchSuffix = "_launch";
 struct RowKernel {
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
@@ -146,18 +171,21 @@ struct RowKernel {
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
 // same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
-struct Gemm { // C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, f32. Operands A, B, C.
+// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major. Operands A, B, C. Sums are made in f32 and
+// rounded once, to C's type.
+struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
   bool accumulate = false;
   GemmPath path = GemmPath::rule;
+  DType inputType = DType::f32, outputType = DType::f32; // of A and B; of C. f32 gives f32, bf16 either
   bool operator==(const Gemm &) const = default;
 };
 // Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
 // Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w.
 // forward operands:  q k v queryPos keyPos [sample] -> o, lse[s,b,g,r], workspace
 // backward operands: q k v o lse do queryPos keyPos [sample] -> dq dk dv, workspace
-// sample[b] (i32) only with dropout. dk and dv sum over r.
+// sample[b] (i32) only with dropout. dk and dv sum over r. lse is f32, all others but positions and samples of `type`.
 struct Attention {
   bool backward = false;
   int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
@@ -173,11 +201,14 @@ struct Attention {
   // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
   int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
   int64_t workspaceBytes = 0;
+  DType type = DType::f32;
+  // The positions are 0, 1, .. on both sides, for libraries that take none: key j is visible to query i when j <= i.
+  bool causal = false;
   bool operator==(const Attention &) const = default;
 };
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
 // buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
-// dimension.
+// dimension. bf16 is summed in f32, in the order of the group, and rounded once.
 struct Collective {
   enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
   ReduceKind reduce = ReduceKind::sum;
@@ -231,15 +262,18 @@ struct Call {
   bool operator==(const Call &) const = default;
 };
 // What a chunk does for the training step. begin zeroes the gradients; forward, backward and its halves input
-// and weight run once per microbatch and virtual stage; reduce completes the gradients; update ends the step.
-enum class Task { begin, forward, backward, input, weight, reduce, update };
+// and weight run once per microbatch and virtual stage; gradients completes those of some layers of a virtual stage,
+// a call for each part of its last backward, while what is before them is still computed; reduce completes the others;
+// update ends the step.
+enum class Task { begin, forward, backward, input, weight, gradients, reduce, update };
 constexpr bool isPerMicrobatch(Task task) {
-  return task != Task::begin && task != Task::reduce && task != Task::update;
+  return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
 }
+constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || task == Task::gradients; }
 
 struct Chunk {
   Task task = Task::begin;
-  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per microbatch
+  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per virtual stage
   std::string name() const; // "forward.0", "begin"
   std::vector<std::string> slots;
   std::vector<int64_t> slotBytes;
@@ -247,7 +281,8 @@ struct Chunk {
   bool operator==(const Chunk &) const = default;
 };
 
-// One step of a stage's ordered list. run executes on stream "compute" in list order. send and recv are
+// One step of a stage's ordered list. run executes on stream "compute" in list order, one of task gradients on a
+// stream of its own, in list order too. send and recv are
 // asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
 // they match in list order, untagged. A step with waits starts after those events.
 struct ScheduleStep {
@@ -255,10 +290,14 @@ struct ScheduleStep {
   int64_t chunk = -1;            // run: which
   int64_t microbatch = -1;       // -1: once per training step
   std::vector<int64_t> slots;    // run: byte offset of each slot in the allocation
+  int64_t firstCall = 0;         // run: of the chunk's calls, from this one on,
+  int64_t callCount = -1;        // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
   int64_t peer = -1;             // send, recv: stage
   int64_t value = -1;            // send, recv: identity of what travels; both ends must agree, microbatch too
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps of this list
+  // Of a chunk with so many calls: the end of those that the step runs.
+  int64_t endCall(size_t calls) const { return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount; }
   bool operator==(const ScheduleStep &) const = default;
 };
 
@@ -303,10 +342,10 @@ inline const std::vector<std::string> kStepScalars = {
     "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
 inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
 
-// A shared object with every row kernel of the plan, for CPUs of a level.
+// A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
 struct KernelFile {
-  CpuLevel level = CpuLevel::v3;
-  std::string path;  // in the bundle: "kernels/x86-64-v3.so"
+  KernelLevel level = KernelLevel::v3;
+  std::string path;  // in the bundle: "kernels/x86-64-v3.so", "kernels/sm_90.ptx"
   uint64_t hash = 0; // of the file's bytes
   bool operator==(const KernelFile &) const = default;
 };
@@ -320,8 +359,11 @@ struct Plan {
   int64_t zero = 0;
   std::string schedule;
   int64_t virtualStages = 1;
-  std::string dtype = "f32";
-  std::vector<KernelFile> kernels; // at most one per level; the highest that a CPU has is used
+  Target target = Target::cpu;
+  DType dtype = DType::f32;        // of parameters' values and activations
+  DType gradientType = DType::f32; // of the buckets' gradients
+  std::vector<KernelFile>
+      kernels; // of the target, at most one per level; the highest that the device has is used
   std::vector<Parameter> parameters;
   std::vector<Program> programs;
   std::vector<StagePlan> stages;
@@ -329,17 +371,25 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
+// The bytes of the smallest element that the plan has: what every address is a multiple of.
+int64_t leastElementBytes(const Plan &plan);
+
+// Its target and the levels of its kernels: "cpu:x86-64-v3,x86-64-v4", "cuda:sm_90".
+std::string describeTarget(const Plan &plan);
+
 // As plan.json spells them.
 std::string_view nameOf(Task task);
 std::string_view nameOf(Collective::Kind kind);
 std::string_view nameOf(ReduceKind kind);
 std::string_view nameOf(DType type);
-std::string_view nameOf(CpuLevel level);
+std::string_view nameOf(Target target);
+std::string_view nameOf(KernelLevel level);
 std::string_view nameOf(GemmPath path);
 std::optional<Task> taskNamed(std::string_view name);
 std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
-// m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C.
+// m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
+// follow: "bf16" of all, "bf16>f32" of the operands alone.
 std::string sizesOf(const Gemm &gemm);
 
 } // namespace mgc::plan

@@ -20,7 +20,7 @@ static void verifyKernelFiles(Checks &checks) {
   const std::vector<KernelFile> &files = checks.plan.kernels;
   Place root;
   const Place list = root.field("kernels");
-  std::set<CpuLevel> levels;
+  std::set<KernelLevel> levels;
   for (size_t i = 0; i < files.size(); ++i) {
     const Place place = list.element(i);
     const std::filesystem::path path = files[i].path;
@@ -29,9 +29,23 @@ static void verifyKernelFiles(Checks &checks) {
                              path.string());
     checks.violations.expect(levels.insert(files[i].level).second, place.field("level"),
                              "{} comes twice, expected one library for each", nameOf(files[i].level));
+    const Target target = factsOf(files[i].level).target;
+    checks.violations.expect(target == checks.plan.target, place.field("level"),
+                             "{} is of target {}, the plan is for {}", nameOf(files[i].level), nameOf(target),
+                             nameOf(checks.plan.target));
   }
   checks.violations.expect(!files.empty() || !runsRowKernels(checks.plan), list,
                            "is empty, but programs run row kernels");
+}
+
+static void verifyTypes(Checks &checks) {
+  const Plan &plan = checks.plan;
+  Place root;
+  checks.violations.expect(isFloat(plan.dtype), root.field("dtype"), "found {}, expected f32 or bf16",
+                           nameOf(plan.dtype));
+  checks.violations.expect(plan.gradientType == DType::f32 || plan.gradientType == plan.dtype,
+                           root.field("gradientType"), "found {}, expected f32 or what dtype says, {}",
+                           nameOf(plan.gradientType), nameOf(plan.dtype));
 }
 
 void verifyNumbers(Checks &checks) {
@@ -52,8 +66,7 @@ void verifyNumbers(Checks &checks) {
                            plan.sequenceLength);
   checks.violations.expect(plan.zero == 0 || plan.zero == 1, root.field("zero"), "found {}, expected 0 or 1",
                            plan.zero);
-  checks.violations.expect(plan.dtype == "f32", root.field("dtype"), "found '{}', expected 'f32'",
-                           plan.dtype);
+  verifyTypes(checks);
   verifyKernelFiles(checks);
 }
 

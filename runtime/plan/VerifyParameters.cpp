@@ -237,12 +237,13 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
 struct Buffer {
   std::string_view name;
   int64_t offset, elements;
+  DType type;
 };
 
 // ZeRO-1 gives every rank of dataAxes an equal, aligned slice.
 int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
   int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
-  int64_t unit = ranks * (bucket.sharded ? kAlignment / sizeInBytes(DType::f32) : 1);
+  int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
   checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place,
                            "is sharded, but the plan has zero = 0");
   checks.violations.expect(
@@ -252,17 +253,29 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
   return bucket.elements / ranks;
 }
 
+std::vector<Buffer> buffersOf(const Plan &plan, const Bucket &bucket, int64_t shard) {
+  std::vector<Buffer> buffers = {{"value", bucket.valueOffset, bucket.elements, plan.dtype},
+                                 {"gradient", bucket.gradientOffset, bucket.elements, plan.gradientType},
+                                 {"firstMoment", bucket.firstMomentOffset, shard, DType::f32},
+                                 {"secondMoment", bucket.secondMomentOffset, shard, DType::f32},
+                                 {"gradientShard", bucket.gradientShardOffset, shard, plan.gradientType}};
+  if (bucket.masterOffset != -1)
+    buffers.push_back({"master", bucket.masterOffset, shard, DType::f32});
+  return buffers;
+}
+
 void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
                    std::vector<Interval> &persistent) {
-  int64_t all = bucket.elements, shard = verifyShards(checks, bucket, place);
+  const int64_t shard = verifyShards(checks, bucket, place);
+  const bool hasMasters = bucket.masterOffset != -1;
+  checks.violations.expect(hasMasters == (checks.plan.dtype == DType::bf16), place,
+                           "masterOffset = {}, but values are {}; expected {}", bucket.masterOffset,
+                           nameOf(checks.plan.dtype),
+                           hasMasters ? "-1: no masters" : "where the f32 masters lie");
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
                            "is not sharded, so gradientShardOffset must equal gradientOffset");
-  for (const Buffer &buffer : {Buffer{"value", bucket.valueOffset, all},
-                               {"gradient", bucket.gradientOffset, all},
-                               {"firstMoment", bucket.firstMomentOffset, shard},
-                               {"secondMoment", bucket.secondMomentOffset, shard},
-                               {"gradientShard", bucket.gradientShardOffset, shard}}) {
-    Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(DType::f32));
+  for (const Buffer &buffer : buffersOf(checks.plan, bucket, shard)) {
+    Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(buffer.type));
     bool fits = fitsInside(buffer.offset, bytes, stage.bytes);
     checks.violations.expect(
         fits && buffer.offset % kAlignment == 0, place,

@@ -27,6 +27,10 @@ public:
   }
   void operator()(const Gemm &gemm) {
     arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}});
+    isFloatType("inputType", gemm.inputType);
+    isFloatType("outputType", gemm.outputType);
+    violations_.expect(gemm.inputType != DType::f32 || gemm.outputType != DType::bf16, place_,
+                       "outputType bf16 of f32 operands; expected f32, or operands of bf16");
     const auto path = static_cast<int64_t>(gemm.path);
     violations_.expect(inRange(path, enumNames<GemmPath>.size()), place_,
                        "path {} is none; expected one of {}", path, fmt::join(enumNames<GemmPath>, " "));
@@ -43,6 +47,9 @@ private:
     for (auto [name, size] : sizes)
       all &= violations_.expect(size > 0, place_, "{} = {} must be positive", name, size);
     return all;
+  }
+  void isFloatType(std::string_view name, DType type) {
+    violations_.expect(isFloat(type), place_, "{} is {}, expected f32 or bf16", name, plan::nameOf(type));
   }
   // Elements between rows of `row` elements.
   bool isStride(std::string_view name, int64_t stride, Checked row) {
@@ -86,6 +93,11 @@ void BodyChecks::operator()(const Attention &attention) {
                         {"r", attention.r},
                         {"d", attention.d}}) &&
            verifyStrides(attention);
+  isFloatType("type", attention.type);
+  violations_.expect(
+      !attention.causal || attention.s == attention.t, place_,
+      "is causal with s = {} queries and t = {} keys; positions 0, 1, .. on both sides need as many",
+      attention.s, attention.t);
   violations_.expect(std::isfinite(attention.scale), place_, "scale = {} must be finite", attention.scale);
   violations_.expect(attention.window >= 0, place_, "window = {} is negative", attention.window);
   violations_.expect(attention.dropout >= 0 && attention.dropout < 1, place_, "dropout = {} is not in [0, 1)",
@@ -122,7 +134,8 @@ class InstructionChecks {
 public:
   InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction,
                     const Place &place)
-      : violations_(checks.violations), program_(program), instruction_(instruction), place_(place) {
+      : violations_(checks.violations), program_(program), instruction_(instruction), place_(place),
+        leastBytes_(leastElementBytes(checks.plan)) {
     BodyChecks body(checks, place);
     std::visit(body, instruction.body);
     if (body.sound() && !std::holds_alternative<RowKernel>(instruction.body)) {
@@ -145,6 +158,9 @@ public:
 private:
   // How far from the operand's offset on it reaches: known if `counted_`, else just its first byte's position.
   Checked spanOf(size_t i) const { return counted_ ? infos_[i].span() : Checked(0); }
+  int64_t elementBytesOf(size_t i) const {
+    return counted_ && infos_[i].elementBytes > 0 ? infos_[i].elementBytes : leastBytes_;
+  }
   std::string nameOf(size_t i) const {
     return counted_ ? fmt::format("operand {}", infos_[i].name) : "operand";
   }
@@ -162,8 +178,8 @@ private:
                        "{} ({} bytes from {} on) is not inside segment '{}' of {} bytes ({})", nameOf(i),
                        bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment],
                        limit, instruction_.label);
-    violations_.expect(offset % sizeInBytes(DType::f32) == 0, place, "offset {} is not a multiple of {} ({})",
-                       offset, sizeInBytes(DType::f32), instruction_.label);
+    violations_.expect(offset % elementBytesOf(i) == 0, place, "offset {} is not a multiple of {} ({})",
+                       offset, elementBytesOf(i), instruction_.label);
   }
 
   // Written memory is no other operand's memory, unless the instruction may work in place on the same start. An
@@ -182,6 +198,7 @@ private:
   const Program &program_;
   const Instruction &instruction_;
   const Place &place_;
+  const int64_t leastBytes_;
   std::vector<OperandInfo> infos_;
   bool counted_ = false;
 };

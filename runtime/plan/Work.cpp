@@ -40,7 +40,7 @@ double bytesOf(const Mesh &mesh, const InstructionBody &body) {
   if (const auto *attention = std::get_if<Attention>(&body))
     return bytes - static_cast<double>(attention->workspaceBytes); // stays in the cache
   if (const auto *gemm = std::get_if<Gemm>(&body); gemm && gemm->accumulate)
-    bytes += double(gemm->m) * double(gemm->n) * double(sizeInBytes(DType::f32)); // C is read too
+    bytes += double(gemm->m) * double(gemm->n) * double(sizeInBytes(gemm->outputType)); // C is read too
   return bytes;
 }
 

@@ -86,6 +86,9 @@ def mutants(plan):
     yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
     yield "globalBatchSize halved", (), lambda p: p.update(globalBatchSize=p["globalBatchSize"] // 2)
     yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)
+    yield "other target", (), lambda p: p.update(target="cuda")
+    for name in ("dtype", "gradientType"):
+        yield f"other {name}", (), lambda p, name=name: p.update({name: other_type(p[name])})
     for p, program in enumerate(plan["programs"]):
         for i, instruction in enumerate(program["instructions"]):
             if instruction["op"] == "move" and (p, instruction["operands"][0]["segment"]) in zeros:
@@ -109,6 +112,10 @@ def mutants(plan):
                 yield f"{where}: {what}", ("stages", s, "schedule"), change
 
 
+def other_type(name):
+    return "f32" if name == "bf16" else "bf16"
+
+
 def zero_results(plan):
     """(program, segment) that are the loss and the tokens of stages without labels: zeros, wherever they are moved."""
     found = set()
@@ -128,6 +135,8 @@ def instruction_mutants(instruction, sizes):
         yield from axes_mutants(instruction, sizes)
     if kind == "gemm":
         yield "no such path", lambda i: i.update(path="diagonals")  # the others give the same, to rounding
+        for name in ("inputType", "outputType"):
+            yield f"other {name}", lambda i, name=name: i.update({name: other_type(i.get(name))})
         yield "accumulate flipped", lambda i: i.update(accumulate=not i.get("accumulate", False))
         # A vector is its own transpose.
         for name, matrix in (("transposeA", ("m", "k")), ("transposeB", ("k", "n"))):
@@ -151,6 +160,8 @@ def collective_mutants(collective, sizes):
     if collective["kind"] in ("all_reduce", "reduce_scatter"):
         other = "sum" if collective.get("reduce") == "max" else "max"
         yield f"reduces with {other}", lambda i: i.update(reduce=other)
+    if collective["type"] != "i32":
+        yield "other type", lambda i: i.update(type=other_type(i["type"]))
     if "axes" in collective:
         yield from axes_mutants(collective, sizes)
     if "stages" in collective:
@@ -168,6 +179,7 @@ def axes_mutants(instruction, sizes):
 
 def attention_mutants(attention):
     yield "scale doubled", lambda i: i.update(scale=2 * i["scale"])
+    yield "other type", lambda i: i.update(type=other_type(i.get("type")))
     if attention["workspaceBytes"]:
         yield "less workspace", lambda i: i.update(workspaceBytes=i["workspaceBytes"] - 64)
     yield "window of 2", lambda i: i.update(window=2)
@@ -244,6 +256,8 @@ def bucket_mutants(bucket):
             yield f"no {name}", lambda b, name=name: b.pop(name)
     for name in ("valueOffset", "gradientOffset", "firstMomentOffset", "secondMomentOffset"):
         yield f"other {name}", lambda b, name=name: b.update({name: b[name] + 64})
+    masters = bucket.get("masterOffset", -1)
+    yield "masters elsewhere", lambda b: b.update(masterOffset=masters + 64 if masters >= 0 else 0)
 
 
 def input_mutants(given):

@@ -75,15 +75,15 @@ private:
 };
 
 Result<const plan::KernelFile *> chooseKernels(const std::vector<plan::KernelFile> &files,
-                                               std::optional<plan::CpuLevel> level) {
+                                               std::optional<plan::KernelLevel> level) {
   const plan::KernelFile *best = nullptr;
   for (const plan::KernelFile &file : files)
     if (level && file.level <= *level && (!best || file.level > best->level))
       best = &file;
   if (best)
     return best;
-  const auto described = [](plan::CpuLevel l) {
-    return fmt::format("{} ({})", nameOf(l), l == plan::CpuLevel::v3 ? "AVX2, FMA" : "AVX-512");
+  const auto described = [](plan::KernelLevel l) {
+    return fmt::format("{} ({})", nameOf(l), l == plan::KernelLevel::v3 ? "AVX2, FMA" : "AVX-512");
   };
   const std::string least = described(std::ranges::min_element(files, {}, &plan::KernelFile::level)->level);
   if (level)
@@ -117,6 +117,15 @@ public:
 
   bool givesZeros() const override { return !options_.poison; }
 
+  Status accepts(const plan::Plan &plan) const override {
+    if (plan.target == plan::Target::cpu)
+      return Status::ok();
+    return errorf(
+        "the plan is compiled for {}; this is the CPU: compile it with --target cpu, or run it on a device "
+        "that it is for",
+        plan::describeTarget(plan));
+  }
+
   Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
                                                      const std::vector<plan::KernelFile> &files) override {
     MGC_ASSIGN(chosen, chooseKernels(files, options_.level));
@@ -144,11 +153,11 @@ private:
 
 } // namespace
 
-std::optional<plan::CpuLevel> levelOfThisCpu() {
+std::optional<plan::KernelLevel> levelOfThisCpu() {
   if (__builtin_cpu_supports("x86-64-v4"))
-    return plan::CpuLevel::v4;
+    return plan::KernelLevel::v4;
   if (__builtin_cpu_supports("x86-64-v3"))
-    return plan::CpuLevel::v3;
+    return plan::KernelLevel::v3;
   return std::nullopt;
 }
 

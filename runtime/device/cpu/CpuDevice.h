@@ -8,10 +8,10 @@
 namespace mgc {
 
 // The highest level that this CPU and its system have; nothing below x86-64-v3.
-std::optional<plan::CpuLevel> levelOfThisCpu();
+std::optional<plan::KernelLevel> levelOfThisCpu();
 
 struct CpuDeviceOptions {
-  std::optional<plan::CpuLevel> level = levelOfThisCpu(); // kernels beyond it are not used
+  std::optional<plan::KernelLevel> level = levelOfThisCpu(); // kernels beyond it are not used
   bool poison = false; // fill new memory with 0xFF: every f32 a NaN, every i32 -1
 };
 

@@ -2,6 +2,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Engine.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
@@ -21,7 +22,7 @@ uint64_t hashOfKernels() {
 
 const std::string kBundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
 const std::string kFile = std::filesystem::path(MGC_TEST_KERNELS).filename();
-using plan::CpuLevel;
+using plan::KernelLevel;
 
 TEST(Device, memoryIsAlignedAndPoisoned) {
   const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});
@@ -63,7 +64,7 @@ TEST(Device, tooMuchMemoryIsAnError) {
 TEST(Device, kernelsAreFoundByName) {
   const std::unique_ptr<Device> device = makeCpuDevice();
   Result<std::unique_ptr<KernelLibrary>> library =
-      device->loadKernels(kBundle, {{CpuLevel::v3, kFile, hashOfKernels()}});
+      device->loadKernels(kBundle, {{KernelLevel::v3, kFile, hashOfKernels()}});
   ASSERT_TRUE(library.isOk()) << library.status().message();
   Result<RowFunction> show = (*library)->find("showScalars");
   ASSERT_TRUE(show.isOk());
@@ -86,7 +87,7 @@ TEST(Device, kernelsAreFoundByName) {
 TEST(Device, otherBytesThanThePlanWasWrittenForAreRefused) {
   const std::unique_ptr<Device> device = makeCpuDevice();
   const uint64_t hash = hashOfKernels();
-  const auto library = device->loadKernels(kBundle, {{CpuLevel::v3, kFile, hash + 1}});
+  const auto library = device->loadKernels(kBundle, {{KernelLevel::v3, kFile, hash + 1}});
   ASSERT_FALSE(library.isOk());
   EXPECT_NE(library.status().message().find(
                 fmt::format("hash to {:016x}, the plan was written for {:016x}", hash, hash + 1)),
@@ -99,38 +100,52 @@ TEST(Device, aFileThatIsNoLibraryIsRefused) {
   const std::string path = folder.path("kernels.so");
   ASSERT_TRUE(writeFileAtomically(path, "not an object file").isOk());
   const auto library =
-      device->loadKernels(folder.path(""), {{CpuLevel::v3, "kernels.so", hashName("not an object file")}});
+      device->loadKernels(folder.path(""), {{KernelLevel::v3, "kernels.so", hashName("not an object file")}});
   ASSERT_FALSE(library.isOk());
   EXPECT_NE(library.status().message().find("kernels.so: cannot be loaded"), std::string::npos)
       << library.status().message();
-  EXPECT_FALSE(device->loadKernels(folder.path(""), {{CpuLevel::v3, "absent.so", 0}}).isOk());
+  EXPECT_FALSE(device->loadKernels(folder.path(""), {{KernelLevel::v3, "absent.so", 0}}).isOk());
 }
 
 // What is not chosen is not opened: the other file does not exist.
 TEST(Device, theHighestLevelOfTheCpuIsChosen) {
-  const plan::KernelFile there = {CpuLevel::v3, kFile, hashOfKernels()},
-                         absent = {CpuLevel::v4, "absent.so", 0};
+  const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()},
+                         absent = {KernelLevel::v4, "absent.so", 0};
   for (const auto &files : {std::vector{there, absent}, std::vector{absent, there}}) {
-    EXPECT_TRUE(makeCpuDevice({.level = CpuLevel::v3})->loadKernels(kBundle, files).isOk());
-    const auto library = makeCpuDevice({.level = CpuLevel::v4})->loadKernels(kBundle, files);
+    EXPECT_TRUE(makeCpuDevice({.level = KernelLevel::v3})->loadKernels(kBundle, files).isOk());
+    const auto library = makeCpuDevice({.level = KernelLevel::v4})->loadKernels(kBundle, files);
     ASSERT_FALSE(library.isOk());
     EXPECT_NE(library.status().message().find("absent.so"), std::string::npos);
   }
-  EXPECT_TRUE(makeCpuDevice({.level = CpuLevel::v4})->loadKernels(kBundle, {there}).isOk());
+  EXPECT_TRUE(makeCpuDevice({.level = KernelLevel::v4})->loadKernels(kBundle, {there}).isOk());
 }
 
 TEST(Device, aCpuThatLacksWhatTheKernelsNeedIsRefused) {
-  const plan::KernelFile v3 = {CpuLevel::v3, kFile, hashOfKernels()}, v4 = {CpuLevel::v4, kFile, v3.hash};
-  auto message = [&](std::optional<CpuLevel> level, const std::vector<plan::KernelFile> &files) {
+  const plan::KernelFile v3 = {KernelLevel::v3, kFile, hashOfKernels()},
+                         v4 = {KernelLevel::v4, kFile, v3.hash};
+  auto message = [&](std::optional<KernelLevel> level, const std::vector<plan::KernelFile> &files) {
     return makeCpuDevice({.level = level})->loadKernels(kBundle, files).status().message();
   };
   EXPECT_EQ(
-      message(CpuLevel::v3, {v4}),
+      message(KernelLevel::v3, {v4}),
       "the plan's kernels need a CPU with x86-64-v4 (AVX-512), this one has x86-64-v3 (AVX2, FMA); compile "
       "the plan without --target-cpu, or for this CPU with --target-cpu native");
   EXPECT_EQ(message(std::nullopt, {v4, v3}),
             "the plan's kernels need a CPU with x86-64-v3 (AVX2, FMA), this one has less; no kernels can be "
             "compiled for it: run the plan on another machine");
+}
+
+TEST(Device, aPlanForGpusIsRefused) {
+  plan::Plan plan;
+  const std::unique_ptr<Device> device = makeCpuDevice();
+  EXPECT_TRUE(device->accepts(plan).isOk());
+  plan.target = plan::Target::cuda;
+  plan.kernels = {{KernelLevel::sm90, "kernels/sm_90.ptx", 1}};
+  EXPECT_EQ(
+      device->accepts(plan).message(),
+      "the plan is compiled for cuda:sm_90; this is the CPU: compile it with --target cpu, or run it on a "
+      "device that it is for");
+  EXPECT_EQ(Engine::create(plan, kBundle, *device, {}).status().message(), device->accepts(plan).message());
 }
 
 TEST(Device, aPlanWithAnUnknownKernelIsRefusedAtLoad) {

@@ -45,7 +45,7 @@ plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes
   const std::filesystem::path kernels = MGC_TEST_KERNELS;
   Result<MappedFile> file = MappedFile::open(kernels);
   EXPECT_TRUE(file.isOk());
-  plan.kernels = {{plan::CpuLevel::v3, kernels.filename(), file.isOk() ? hashName(file->text()) : 0}};
+  plan.kernels = {{plan::KernelLevel::v3, kernels.filename(), file.isOk() ? hashName(file->text()) : 0}};
   plan.stages.resize(plan::stageCount(plan.mesh));
   return plan;
 }

@@ -92,8 +92,8 @@ private:
 TEST(Fields, CountsFields) {
   EXPECT_EQ(fieldCount<Operand>(), 2u);
   EXPECT_EQ(fieldCount<Mesh>(), 2u);
-  EXPECT_EQ(fieldCount<Gemm>(), 7u);
-  EXPECT_EQ(fieldCount<Bucket>(), 11u);
+  EXPECT_EQ(fieldCount<Gemm>(), 9u);
+  EXPECT_EQ(fieldCount<Bucket>(), 12u);
 }
 
 TEST(Fields, NameEveryFieldAndAllComeBack) {

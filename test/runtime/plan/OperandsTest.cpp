@@ -46,6 +46,33 @@ TEST(Operands, GroupedQueriesAreLargerThanKeys) {
   EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5 * 7 * 11));
 }
 
+TEST(Operands, ElementsOfTheirTypes) {
+  const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);
+  EXPECT_EQ(infos[0].bytes, Checked(2 * 10));
+  EXPECT_EQ(infos[1].bytes, Checked(2 * 15));
+  EXPECT_EQ(infos[2].bytes, Checked(4 * 6));
+  EXPECT_EQ(infos[2].elementBytes, 4);
+  const Attention attention{.backward = true,
+                            .s = 2,
+                            .t = 3,
+                            .b = 5,
+                            .g = 7,
+                            .r = 3,
+                            .d = 13,
+                            .dropout = 0.1,
+                            .qStride = 65,
+                            .type = DType::bf16};
+  infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].span(), Checked(2 * (69 * 65 + 39)));
+  EXPECT_EQ(infos[3].bytes, Checked(2 * 70 * 39)) << "o";
+  EXPECT_EQ(infos[4].bytes, Checked(4 * 70 * 3)) << "lse";
+  EXPECT_EQ(infos[6].bytes, Checked(4 * 10)) << "queryPos";
+  EXPECT_EQ(infos[8].bytes, Checked(4 * 5)) << "sample";
+  EXPECT_EQ(infos[10].bytes, Checked(2 * 105 * 13)) << "dk";
+  EXPECT_EQ(operandsOf(Mesh(), Collective{.type = DType::bf16, .chunk = 8})[0].bytes, Checked(16));
+}
+
 // In [s, b, g, 5, d] with r = 3: the last row ends before that of another part does.
 TEST(Operands, PartsOfABufferReachOverIt) {
   Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .qStride = 65, .vStride = 65};

@@ -200,8 +200,8 @@ Plan makeSmallPlan() {
   plan.vocabulary = 7;
   plan.zero = 1;
   plan.schedule = "1f1b";
-  plan.kernels = {{CpuLevel::v3, "kernels/x86-64-v3.so", 0xfedcba9876543210},
-                  {CpuLevel::v4, "kernels/x86-64-v4.so", 1}};
+  plan.kernels = {{KernelLevel::v3, "kernels/x86-64-v3.so", 0xfedcba9876543210},
+                  {KernelLevel::v4, "kernels/x86-64-v4.so", 1}};
   plan.parameters = makeParameters();
   plan.programs = {makeBlock(), makeTiedSum()};
   plan.stages = {makeStage(0), makeStage(1)};

@@ -6,6 +6,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <limits>
+#include <utility>
 
 namespace mgc::plan {
 namespace {
@@ -27,6 +28,41 @@ TEST(Verify, TheSmallPlanIsSound) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
+// The small plan with values of bf16: a slice of `tied` has 32 of them, so its f32 buffers get larger and lie, with the
+// masters, in a region of their own.
+Plan makeBf16Plan() {
+  Plan plan = makeSmallPlan();
+  plan.dtype = DType::bf16;
+  for (StagePlan &stage : plan.stages) {
+    Bucket &tied = stage.buckets[0], &plain = stage.buckets[1];
+    tied.elements = 64;
+    int64_t end = stage.bytes;
+    const auto place = [&](int64_t &offset, int64_t bytes) { offset = std::exchange(end, end + bytes); };
+    place(plain.masterOffset, 64);
+    place(tied.masterOffset, 128);
+    place(tied.gradientOffset, 256);
+    place(tied.gradientShardOffset, 128);
+    place(tied.firstMomentOffset, 128);
+    place(tied.secondMomentOffset, 128);
+    stage.regions.push_back({"optimizer", stage.bytes, end - stage.bytes});
+    stage.bytes = end;
+  }
+  return plan;
+}
+
+TEST(Verify, APlanOfBf16IsSound) {
+  const Status status = verifyPlan(makeBf16Plan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+TEST(Verify, APlanForGpusIsSound) {
+  Plan plan = makeSmallPlan();
+  plan.target = Target::cuda;
+  plan.kernels = {{KernelLevel::sm90, "kernels/sm_90.ptx", 1}};
+  const Status status = verifyPlan(plan);
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
 TEST(Verify, ListsAllViolations) {
   Plan plan = makeSmallPlan();
   plan.vocabulary = 0;
@@ -36,14 +72,18 @@ TEST(Verify, ListsAllViolations) {
   EXPECT_NE(message.find("stages[1].schedule[0]: peer 7"), std::string::npos) << message;
 }
 
-TEST_P(Verify, RefusesABrokenRule) {
-  Plan plan = makeSmallPlan();
-  GetParam().breakIt(plan);
+void refuses(Plan plan, const Broken &broken) {
+  broken.breakIt(plan);
   Status status = verifyPlan(plan);
   ASSERT_FALSE(status.isOk());
-  EXPECT_NE(("\n" + status.message()).find(std::string("\n") + GetParam().message), std::string::npos)
+  EXPECT_NE(("\n" + status.message()).find(std::string("\n") + broken.message), std::string::npos)
       << status.message();
 }
+
+TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
+
+class VerifyBf16 : public Verify {};
+TEST_P(VerifyBf16, RefusesABrokenRule) { refuses(makeBf16Plan(), GetParam()); }
 
 Instruction &instruction(Plan &plan, SmallInstruction index) { return plan.programs[0].instructions[index]; }
 template <typename T> T &body(Plan &plan, SmallInstruction index) {
@@ -51,7 +91,7 @@ template <typename T> T &body(Plan &plan, SmallInstruction index) {
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 4"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 5"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -65,13 +105,20 @@ const Broken kNumbers[] = {
     {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
      "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
     {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0 or 1"},
-    {"DType", [](Plan &plan) { plan.dtype = "f16"; }, "dtype: found 'f16', expected 'f32'"},
+    {"DType", [](Plan &plan) { plan.dtype = DType::i32; }, "dtype: found i32, expected f32 or bf16"},
+    {"GradientType", [](Plan &plan) { plan.gradientType = DType::bf16; },
+     "gradientType: found bf16, expected f32 or what dtype says, f32"},
+    {"GradientTypeIndex", [](Plan &plan) { plan.gradientType = DType::i32; }, "gradientType: found i32"},
+    {"OtherTarget", [](Plan &plan) { plan.target = Target::cuda; },
+     "kernels[1].level: x86-64-v4 is of target cpu, the plan is for cuda"},
+    {"OtherLevel", [](Plan &plan) { plan.kernels[1].level = KernelLevel::sm90; },
+     "kernels[1].level: sm_90 is of target cuda, the plan is for cpu"},
     {"LibraryOutside", [](Plan &plan) { plan.kernels[0].path = "kernels/../../x.so"; },
      "kernels[0].path: 'kernels/../../x.so' must"},
     {"LibraryAbsolute", [](Plan &plan) { plan.kernels[1].path = "/x.so"; },
      "kernels[1].path: '/x.so' must be a path inside"},
     {"LibraryUnnamed", [](Plan &plan) { plan.kernels[0].path = ""; }, "kernels[0].path: '' must be a path"},
-    {"LibraryTwice", [](Plan &plan) { plan.kernels[1].level = CpuLevel::v3; },
+    {"LibraryTwice", [](Plan &plan) { plan.kernels[1].level = KernelLevel::v3; },
      "kernels[1].level: x86-64-v3 comes twice"},
     {"LibraryMissing", [](Plan &plan) { plan.kernels.clear(); },
      "kernels: is empty, but programs run row kernels"},
@@ -205,6 +252,8 @@ const Broken kBuckets[] = {
      "would"},
     {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 16; },
      "stages[0].buckets[0]: elements = 16 does not"},
+    {"MastersOfF32", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 0; },
+     "stages[0].buckets[1]: masterOffset = 0, but values are f32; expected -1: no masters"},
     {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
      "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
     {"GradientShard", [](Plan &plan) { plan.stages[0].buckets[1].gradientShardOffset = 512; },
@@ -225,7 +274,51 @@ const Broken kBuckets[] = {
      "704) overlap"},
 };
 
+const Broken kBf16[] = {
+    {"NoMasters", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset = -1; },
+     "stages[0].buckets[0]: masterOffset = -1, but values are bf16; expected where the f32 masters lie"},
+    {"MasterAligned", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset += 4; },
+     "stages[0].buckets[0]: masterOffset = 3268 must be a multiple of 64, and its 32 elements lie inside"},
+    {"MasterInside", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = plan.stages[0].bytes; },
+     "stages[0].buckets[1]: masterOffset = 4032 must"},
+    {"MastersApart", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 128; },
+     "stages[0].buckets: value of bucket 'plain' [128, 160) and master of bucket 'plain' [128, 192) overlap"},
+    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 32; },
+     "stages[0].buckets[0]: elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 "
+     "would"},
+    {"OperandAligned",
+     [](Plan &plan) {
+       body<Gemm>(plan, kGemm).inputType = DType::bf16;
+       instruction(plan, kGemm).operands[0].offset = 1;
+     },
+     "programs[0].instructions[0].operands[0]: offset 1 is not a multiple of 2"},
+    {"ResultAligned",
+     [](Plan &plan) {
+       body<Gemm>(plan, kGemm).inputType = DType::bf16;
+       instruction(plan, kGemm).operands[2].offset = 2;
+     },
+     "programs[0].instructions[0].operands[2]: offset 2 is not a multiple of 4"},
+    {"RowKernelAligned", [](Plan &plan) { instruction(plan, kRowKernel).operands[0].offset = 3; },
+     "programs[0].instructions[1].operands[0]: offset 3 is not a multiple of 2"},
+    {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
+     "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 2"},
+};
+
 const Broken kPrograms[] = {
+    {"GemmTypes", [](Plan &plan) { body<Gemm>(plan, kGemm).outputType = DType::bf16; },
+     "programs[0].instructions[0]: outputType bf16 of f32 operands; expected f32, or operands of bf16"},
+    {"GemmInput", [](Plan &plan) { body<Gemm>(plan, kGemm).inputType = DType::i32; },
+     "programs[0].instructions[0]: inputType is i32, expected f32 or bf16"},
+    {"GemmOutput", [](Plan &plan) { body<Gemm>(plan, kGemm).outputType = DType::i32; },
+     "programs[0].instructions[0]: outputType is i32, expected f32 or bf16"},
+    {"AttentionType", [](Plan &plan) { body<Attention>(plan, kAttention).type = DType::i32; },
+     "programs[0].instructions[2]: type is i32, expected f32 or bf16"},
+    {"AttentionCausal",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).causal = true;
+       body<Attention>(plan, kAttention).s = 3;
+     },
+     "programs[0].instructions[2]: is causal with s = 3 queries and t = 4 keys"},
     {"SegmentCount", [](Plan &plan) { plan.programs[0].segments.pop_back(); },
      "programs[0]: found 1 segments and 2 segmentBytes"},
     {"SegmentBytes", [](Plan &plan) { plan.programs[0].segmentBytes[1] = -1; },
@@ -499,6 +592,7 @@ std::string nameOf(const testing::TestParamInfo<Broken> &info) { return info.par
 INSTANTIATE_TEST_SUITE_P(Numbers, Verify, testing::ValuesIn(kNumbers), nameOf);
 INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), nameOf);
 INSTANTIATE_TEST_SUITE_P(Buckets, Verify, testing::ValuesIn(kBuckets), nameOf);
+INSTANTIATE_TEST_SUITE_P(Types, VerifyBf16, testing::ValuesIn(kBf16), nameOf);
 INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), nameOf);
 INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), nameOf);
 INSTANTIATE_TEST_SUITE_P(Stages, Verify, testing::ValuesIn(kStages), nameOf);

@@ -19,6 +19,10 @@ TEST(Work, Products) {
   EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 6));
   gemm.accumulate = true;
   EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 2 * 6)) << "C is read and written";
+  gemm.inputType = DType::bf16;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15) + 4 * 2 * 6);
+  gemm.outputType = DType::bf16;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 2 * 6));
 }
 
 // 30 heads of 8 x 8 pairs, half of them visible; a product is 2 d operations a pair, two of them forward.
