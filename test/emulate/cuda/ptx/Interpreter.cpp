@@ -93,6 +93,7 @@ void Interpreter::start(WarpState &state) {
     }
 }
 
+// From barrier to barrier the warps run forwards or backwards, in turn and by the block: a barrier that is missing shows in one of them.
 Status Interpreter::runBlock(uint64_t number) {
   block_.index[0] = number % launch_.grid.x;
   block_.index[1] = number / launch_.grid.x % launch_.grid.y;
@@ -101,9 +102,10 @@ Status Interpreter::runBlock(uint64_t number) {
   std::fill(block_.local.begin(), block_.local.end(), kPoison);
   for (WarpState &state : warps_)
     start(state);
-  for (;;) {
+  for (uint64_t phase = number;; ++phase) {
     bool isLive = false;
-    for (WarpState &state : warps_) {
+    for (size_t i = 0; i < warps_.size(); ++i) {
+      WarpState &state = warps_[phase % 2 ? warps_.size() - 1 - i : i];
       runWarp(state);
       if (!block_.fault.empty())
         return Status::error(block_.fault);

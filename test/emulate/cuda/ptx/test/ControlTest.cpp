@@ -138,6 +138,29 @@ TEST(Control, WarpsMeetAtABarrierOfTheirOwn) {
     EXPECT_EQ(out[i], i ^ 32);
 }
 
+// The last warp reads what the first one wrote; in some block it is too early.
+TEST(Control, AMissingBarrierShows) {
+  const std::string body = R"(
+    .shared .align 4 .u32 cell;
+    mov.u32 %r0, %tid.x; mov.u32 %r1, %ctaid.x;
+    setp.eq.u32 %q0, %r0, 0;
+    @%q0 st.shared.u32 [cell], 7;
+    BARRIER
+    setp.eq.u32 %q1, %r0, 63;
+    ld.shared.u32 %r2, [cell];
+    mul.wide.u32 %d0, %r1, 4; add.u64 %d0, %d0, %p0;
+    @%q1 st.global.u32 [%d0], %r2;)";
+  auto run = [&](const char *barrier) {
+    std::string with = body;
+    with.replace(with.find("BARRIER"), 7, barrier);
+    std::vector<uint32_t> out(4);
+    EXPECT_EQ(runOn(entryOf(with, 1), {.grid = {4}, .block = {64}}, out), "");
+    return out;
+  };
+  EXPECT_EQ(run("bar.sync 0;"), std::vector<uint32_t>(4, 7));
+  EXPECT_NE(run(""), std::vector<uint32_t>(4, 7));
+}
+
 TEST(Control, WaitingForeverIsAnError) {
   std::vector<uint32_t> out(64);
   std::string text = entryOf(
