@@ -184,7 +184,7 @@ std::string describe(const Agreement &agreement) {
 
 } // namespace
 
-Status ThreadRank::publish(const Membership &my, const Agreement &agreement, const void *source,
+Status ThreadSeat::publish(const Membership &my, const Agreement &agreement, const void *source,
                            void *destination) {
   if (isAborted())
     return cause();
@@ -196,7 +196,7 @@ Status ThreadRank::publish(const Membership &my, const Agreement &agreement, con
   return checkAgreement(*my.group);
 }
 
-Status ThreadRank::meet(const Membership &my) {
+Status ThreadSeat::meet(const Membership &my) {
   Group &group = *my.group;
   const uint64_t generation = group.generation.load(std::memory_order_acquire);
   group.members[my.index].arrivals.store(generation + 1, std::memory_order_relaxed);
@@ -211,7 +211,7 @@ Status ThreadRank::meet(const Membership &my) {
   return Status::ok();
 }
 
-Status ThreadRank::checkAgreement(const Group &group) const {
+Status ThreadSeat::checkAgreement(const Group &group) const {
   for (int64_t i = 1; i < group.size(); ++i)
     if (!(group.members[i].agreement == group.members[0].agreement))
       return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}",
@@ -220,7 +220,7 @@ Status ThreadRank::checkAgreement(const Group &group) const {
   return Status::ok();
 }
 
-std::string ThreadRank::describeWait(const Group &group, uint64_t generation) const {
+std::string ThreadSeat::describeWait(const Group &group, uint64_t generation) const {
   std::vector<int64_t> missing;
   for (int64_t i = 0; i < group.size(); ++i)
     if (group.members[i].arrivals.load(std::memory_order_relaxed) <= generation)
@@ -230,7 +230,7 @@ std::string ThreadRank::describeWait(const Group &group, uint64_t generation) co
 }
 
 // The second meeting keeps what was laid down until all have compared it.
-Status ThreadRank::barrier(GroupId groupId) {
+Status ThreadSeat::barrier(GroupId groupId) {
   const Membership my = memberships_.at(groupId);
   MGC_TRY(publish(my, {}, nullptr, nullptr));
   return meet(my);
@@ -238,9 +238,9 @@ Status ThreadRank::barrier(GroupId groupId) {
 
 Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, const void *source,
                               void *destination) {
-  const Membership my = memberships_.at(groupId);
+  const ThreadSeat::Membership my = seat_.membership(groupId);
   const Group &group = *my.group;
-  MGC_TRY(publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, source,
+  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, source,
                   destination));
   switch (what.kind) {
   case Kind::allReduce:
@@ -256,7 +256,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
     exchange(group, my.index, what);
     break;
   }
-  return meet(my);
+  return seat_.meet(my);
 }
 
 } // namespace mgc

@@ -16,11 +16,12 @@ Status RankExecutor::runChunk(int64_t index) {
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
     slotBases_[slot + 1] = arena_ + step.slots[slot];
   const ChunkRecord &chunk = record_.chunks[step.chunk];
-  for (size_t i = 0; i < chunk.instructions.size(); ++i) {
+  const StepRecord &run = record_.schedule[index];
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
     place_.instruction = chunk.instructions[i].instruction->label;
     if (options_.inject)
       MGC_TRY(options_.inject(place_));
-    const Timeline::Span instruction(timeline_, Timeline::Kind::instruction, index, static_cast<int64_t>(i));
+    const Timeline::Span instruction(timeline_, Timeline::Kind::instruction, index, i);
     MGC_TRY(runInstruction(chunk, chunk.instructions[i]));
   }
   place_.instruction = {};

@@ -1,0 +1,178 @@
+/* The boundary between mgrun and a device's plugin: a C ABI, so that one mgrun starts on every machine and opens what the
+ * machine has. A plugin is a shared library that exports mgc_device_api(); runtime/device/cuda is one. runtime/device/Plugin.h
+ * opens it and wraps it for C++.
+ *
+ * Every function that can fail returns 0, or -1 with a message in `error`: where, what was found, what was expected, what would
+ * work. Addresses of device memory are numbers that only the plugin can follow. What takes a stream returns at once; the work is
+ * done in the order of the stream, and its failure is found by `synchronize` or `check`, whichever comes first. A failed device
+ * stays failed. A device is used by several threads at once; a stream, event, graph or communicator by one. */
+#ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
+#define MGC_RUNTIME_DEVICE_DEVICEAPI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MGC_DEVICE_API_VERSION = 1 };
+
+typedef uint64_t mgc_address; /* of device memory, 0: none */
+typedef struct mgc_device mgc_device;
+typedef struct mgc_stream mgc_stream;
+typedef struct mgc_event mgc_event;
+typedef struct mgc_module mgc_module;
+typedef struct mgc_kernel mgc_kernel; /* belongs to its module */
+typedef struct mgc_gemm mgc_gemm;
+typedef struct mgc_attention mgc_attention;
+typedef struct mgc_graph mgc_graph;
+typedef struct mgc_comm mgc_comm;
+
+typedef struct {
+  char text[2048]; /* ends with 0; a longer message is cut */
+} mgc_error;
+
+typedef enum { MGC_F32 = 0, MGC_BF16 = 1, MGC_I32 = 2 } mgc_type;
+typedef enum { MGC_SUM = 0, MGC_MAX = 1 } mgc_reduce;
+
+typedef struct {
+  char name[256];
+  int32_t compute_capability;      /* 90: 9.0 */
+  int32_t multiprocessors;
+  int64_t total_bytes, free_bytes; /* of device memory, now */
+  char versions[512];              /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
+} mgc_device_facts;
+
+/* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed. */
+typedef struct {
+  int64_t m, n, k;
+  int32_t transpose_a, transpose_b, accumulate;
+  mgc_type input, output; /* of A and B; of C. Sums are f32. */
+  int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
+  int64_t alignment;       /* in bytes, a power of two: what divides the address of each operand of each run */
+  int64_t algorithm;       /* 0: what the library thinks best; otherwise as choose_gemm said */
+} mgc_gemm_facts;
+
+/* As plan::Attention; strides in elements, 0: dense. */
+typedef struct {
+  int32_t backward, causal; /* causal: positions are 0, 1, .. on both sides */
+  mgc_type type;
+  int64_t s, t, b, g, r, d;
+  double scale;
+  int64_t window;
+  double dropout;
+  int64_t site, seed, instance, head_offset, group_stride;
+  int64_t q_stride, k_stride, v_stride, dq_stride, dk_stride, dv_stride;
+  int64_t workspace_bytes;
+} mgc_attention_facts;
+
+typedef struct {
+  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, samples, dq, dk, dv, workspace; /* 0: not given */
+} mgc_attention_operands;
+
+typedef struct {
+  char bytes[128];
+} mgc_comm_id; /* ncclUniqueId */
+
+typedef struct {
+  int32_t version; /* MGC_DEVICE_API_VERSION */
+
+  /* --- The device. `deterministic`: no algorithm whose bits differ from run to run. */
+  int (*count)(int32_t *devices, mgc_error *error);
+  int (*open)(int32_t ordinal, int32_t deterministic, mgc_device **device, mgc_error *error);
+  void (*close)(mgc_device *device);
+  int (*describe)(mgc_device *device, mgc_device_facts *facts, mgc_error *error);
+  int (*check)(mgc_device *device, mgc_error *error); /* whether the device has failed */
+
+  /* --- Memory. Device memory is not set to anything. Host memory is pinned, zero, and seen by the device. */
+  int (*allocate)(mgc_device *device, int64_t bytes, mgc_address *address, mgc_error *error);
+  void (*release)(mgc_device *device, mgc_address address);
+  int (*allocate_host)(mgc_device *device, int64_t bytes, void **data, mgc_error *error);
+  void (*release_host)(mgc_device *device, void *data);
+
+  /* --- Streams and events. */
+  int (*make_stream)(mgc_device *device, int32_t high_priority, mgc_stream **stream, mgc_error *error);
+  void (*drop_stream)(mgc_stream *stream);
+  int (*make_event)(mgc_device *device, int32_t timed, mgc_event **event, mgc_error *error);
+  void (*drop_event)(mgc_event *event);
+  int (*record)(mgc_stream *stream, mgc_event *event, mgc_error *error);
+  int (*wait)(mgc_stream *stream, mgc_event *event, mgc_error *error); /* for its last record; none: no wait */
+  int (*query)(mgc_event *event, int32_t *done, mgc_error *error);
+  int (*milliseconds)(mgc_event *begin, mgc_event *end, double *value, mgc_error *error); /* both timed and done */
+  int (*synchronize)(mgc_stream *stream, int64_t timeout_ms, mgc_error *error); /* an error at the deadline too; < 0: none */
+  /* Writes `value` into pinned host memory when the stream comes there: how far it has come, also after a fault. */
+  int (*mark)(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error);
+
+  /* --- Copies and fills. Host memory is pinned. */
+  int (*copy_in)(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes, mgc_error *error);
+  int (*copy_out)(mgc_stream *stream, void *to, mgc_address from, int64_t bytes, mgc_error *error);
+  int (*copy)(mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes, mgc_error *error);
+  /* `rows` times `bytes`, from one begin to the next `to_pitch` and `from_pitch`. */
+  int (*copy_rows)(mgc_stream *stream, mgc_address to, int64_t to_pitch, mgc_address from, int64_t from_pitch, int64_t bytes,
+                   int64_t rows, mgc_error *error);
+  int (*fill)(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes, mgc_error *error);
+
+  /* --- Row kernels: PTX text, as docs/plan-format.md describes it. */
+  int (*load_module)(mgc_device *device, const char *text, int64_t bytes, mgc_module **module, mgc_error *error);
+  void (*drop_module)(mgc_module *module);
+  int (*find_kernel)(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_error *error);
+  /* The i64 array `symbol` of the module into values[0, capacity); `count`: how many it has, -1 when there is none. */
+  int (*read_array)(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count, mgc_error *error);
+  int (*launch)(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t threads, int64_t shared_bytes,
+                const mgc_address *operands, int64_t operand_count, const int64_t *scalars, int64_t scalar_count, mgc_error *error);
+
+  /* --- Library calls. What is made is used on one stream at a time; the algorithm is chosen when it is made. */
+  /* Times the algorithms that there are for a product on `stream`, with operands and workspace in `room`, which it overwrites;
+   * `algorithm` is the fastest, for mgc_gemm_facts of an equal device and library, and nothing else. Measurements vary: who
+   * wants equal bits from run to run keeps the answer. `room_needed` is said, and nothing timed, where `room` is 0. */
+  int (*choose_gemm)(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *room_needed, int64_t *algorithm,
+                     mgc_error *error);
+  int (*make_gemm)(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error);
+  void (*drop_gemm)(mgc_gemm *gemm);
+  int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c, mgc_address workspace,
+                  mgc_error *error);
+  int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error);
+  void (*drop_attention)(mgc_attention *attention);
+  int (*run_attention)(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands, mgc_error *error);
+
+  /* to[i] = the sum (in f32, in the order of the sources, rounded once) or maximum of sources[..][i], `elements` of `type`: for
+   * ranks that share a device. `to` may be one of the sources. At most 256 sources. */
+  int (*combine)(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources, int64_t count,
+                 int64_t elements, mgc_error *error);
+
+  /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. Meanwhile
+   * the thread that began allocates nothing, makes nothing, and asks and waits for nothing on the device; others may. */
+  int (*begin_capture)(mgc_stream *stream, mgc_error *error);
+  int (*end_capture)(mgc_stream *stream, mgc_graph **graph, mgc_error *error);
+  void (*drop_graph)(mgc_graph *graph);
+  int (*launch_graph)(mgc_stream *stream, mgc_graph *graph, mgc_error *error);
+
+  /* --- NCCL: one process a rank. `timeout_ms` is for what the host waits for: the others at make_comm, and connections that
+   * the first collectives make. What has been enqueued has no deadline but the caller's: abort from any thread ends it. */
+  int (*make_comm_id)(mgc_device *device, mgc_comm_id *id, mgc_error *error);
+  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t timeout_ms,
+                   mgc_comm **comm, mgc_error *error);
+  void (*drop_comm)(mgc_comm *comm);
+  void (*abort_comm)(mgc_comm *comm);
+  int (*check_comm)(mgc_comm *comm, mgc_error *error); /* asynchronous errors */
+  int (*all_reduce)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                    int64_t elements, mgc_error *error);
+  int (*all_gather)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
+                    mgc_error *error); /* of each rank */
+  int (*reduce_scatter)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
+                        mgc_error *error); /* of each rank's result */
+  int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer, mgc_error *error);
+  int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer, mgc_error *error);
+  int (*begin_group)(mgc_device *device, mgc_error *error); /* of collectives and transfers that go together */
+  int (*end_group)(mgc_device *device, mgc_error *error); /* of the thread that began it */
+} mgc_device_api_table;
+
+/* What a plugin exports. */
+typedef const mgc_device_api_table *(*mgc_device_api_function)(void);
+#define MGC_DEVICE_API_SYMBOL "mgc_device_api"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
