@@ -126,7 +126,7 @@ double Profiler::boundOf(const ProfileRow &row) const {
   const auto ranks = static_cast<double>(profile_.ranks);
   const bool computes = row.kind == WorkKind::product || row.kind == WorkKind::attention;
   const MachineRates &rates = profile_.rates;
-  return computes ? row.flops * ranks / (row.isBf16 ? rates.bf16Flops : rates.flops)
+  return computes ? row.flops * ranks / (row.isBf16 && rates.bf16Flops > 0 ? rates.bf16Flops : rates.flops)
                   : row.bytes * ranks / rates.bytes;
 }
 
