@@ -88,7 +88,7 @@ TEST_F(Memory, tooMuchIsRefusedWithWhatIsFree) {
 
 TEST_F(Memory, freedMemoryIsFreeAgain) {
   const int64_t before = must(device().describe()).free_bytes;
-  constexpr int64_t kBytes = 64 << 20;
+  constexpr int64_t kBytes = 16 << 20;
   for (int i = 0; i < 4; ++i) {
     const auto taken = must(device().allocate(kBytes));
     EXPECT_LE(must(device().describe()).free_bytes, before - kBytes);
