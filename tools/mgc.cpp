@@ -28,13 +28,14 @@ frontend::Supported supportedByCompiler() {
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});
+  supported.targets = targets();
   return supported;
 }
 
 bool isGiven(const frontend::LayoutOptions &layout) {
   return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
-         layout.gbs || layout.zero || layout.lossTile || layout.sp || layout.schedule || layout.dtype ||
-         layout.target;
+         layout.gbs || layout.zero || layout.lossTile || layout.bucketSize || layout.overlapGradReduce ||
+         layout.sp || layout.schedule || layout.dtype || layout.gradientType || layout.target;
 }
 
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
@@ -80,7 +81,24 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
   if (!module)
     return errorf("{}: the imported program does not verify", flags.model);
+  if (layout.target != targets().front())
+    (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target));
   return module;
+}
+
+// What is for CPUs alone.
+Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
+  auto target = module->getAttrOfType<mlir::StringAttr>(kTargetAttr);
+  if (!target || target == targets().front())
+    return Status::ok();
+  if (!flags.cpu.empty())
+    return errorf("--target-cpu {}: chooses kernels of plans for {}; this one is for {}", flags.cpu, targets().front(),
+                  target.str());
+  if (!flags.tuneThreads.empty())
+    return errorf("--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
+                  "the plan is loaded",
+                  targets().front(), target.str());
+  return Status::ok();
 }
 
 void sayTuning(const tune::TuneReport &report) {
@@ -127,6 +145,7 @@ Status compile(const CompileFlags &flags) {
   mlir::MLIRContext context;
   context.loadDialect<MgDialect, mlir::func::FuncDialect>();
   MGC_ASSIGN(module, importAny(context, flags));
+  MGC_TRY(verifyTarget(*module, flags));
   if (!flags.rules.empty()) {
     MGC_TRY(verifyUnread(*module, flags.from, kPlacementAttr, "--rules"));
     MGC_TRY(frontend::setPlacement(*module, flags.rules));

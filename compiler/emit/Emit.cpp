@@ -16,14 +16,44 @@ namespace mgc {
 
 namespace {
 
-std::string libraryOf(plan::KernelLevel level) { return fmt::format("kernels/{}.so", nameOf(level)); }
+std::string libraryOf(plan::KernelLevel level) {
+  const char *suffix = plan::factsOf(level).target == plan::Target::cpu ? "so" : "ptx";
+  return fmt::format("kernels/{}.{}", nameOf(level), suffix);
+}
 
 // Where the kernels are written until the plan that names them is proven.
 std::string newLibrary(const std::filesystem::path &directory, plan::KernelLevel level) {
   return (directory / libraryOf(level)).string() + ".new";
 }
 
-constexpr plan::KernelLevel kLevels[] = {plan::KernelLevel::v3, plan::KernelLevel::v4};
+std::vector<plan::KernelLevel> levelsOf(plan::Target target) {
+  std::vector<plan::KernelLevel> levels;
+  for (size_t number = 0; number < plan::kKernelLevels.size(); ++number)
+    if (plan::kKernelLevels[number].target == target)
+      levels.push_back(plan::KernelLevel(number));
+  return levels;
+}
+
+std::vector<plan::KernelLevel> allLevels() {
+  std::vector<plan::KernelLevel> levels = levelsOf(plan::Target::cpu);
+  llvm::append_range(levels, levelsOf(plan::Target::cuda));
+  return levels;
+}
+
+std::string targetOf(plan::KernelLevel gpu) {
+  return fmt::format("{}:{}", nameOf(plan::Target::cuda), nameOf(gpu));
+}
+
+// The level of GPUs that the module is compiled for; nothing: CPUs.
+Result<std::optional<plan::KernelLevel>> gpuOf(ModuleOp module) {
+  auto target = module->getAttrOfType<StringAttr>(kTargetAttr);
+  if (!target || target == targets().front())
+    return std::optional<plan::KernelLevel>();
+  for (plan::KernelLevel level : levelsOf(plan::Target::cuda))
+    if (target == targetOf(level))
+      return std::optional(level);
+  return errorf("{} = '{}'; possible: {}", kTargetAttr.str(), target.str(), fmt::join(targets(), ", "));
+}
 
 void describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
@@ -41,6 +71,8 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.zero = trainingInt(module, "zero", 0);
   plan.schedule = trainingString(module, "schedule");
   plan.virtualStages = trainingInt(module, "virtual_stages", 1);
+  plan.dtype = dtypeOf(precisionOf(module).values);
+  plan.gradientType = dtypeOf(precisionOf(module).gradients);
 }
 
 class Emitter {
@@ -70,24 +102,36 @@ public:
   // Compiles the row kernels into the bundle, under newLibrary, and names
   // them in the programs.
   Status compile(const std::filesystem::path &directory, const EmitOptions &options) {
+    const rowgen::CompileOptions compileOptions{options.threads, options.kernelText};
+    MGC_ASSIGN(gpu, gpuOf(module_));
+    if (gpu) {
+      plan_.target = plan::Target::cuda;
+      const rowgen::PtxFile output{*gpu, newLibrary(directory, *gpu)};
+      MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, output, compileOptions));
+      nameKernels(compiled);
+      return addFile(*gpu, output.path);
+    }
     std::vector<rowgen::SharedObject> outputs;
     for (const std::string &cpu : options.cpus) {
       MGC_ASSIGN(target, rowgen::CpuTarget::find(cpu));
       outputs.push_back({target, newLibrary(directory, target.level)});
     }
-    MGC_ASSIGN(compiled,
-               rowgen::compileKernels(kernels_.graphs, outputs, {options.threads, options.kernelText}));
+    MGC_ASSIGN(compiled, rowgen::compileKernels(kernels_.graphs, outputs, compileOptions));
     nameKernels(compiled);
-    for (const rowgen::SharedObject &output : outputs) {
-      MGC_ASSIGN(file, MappedFile::open(output.path));
-      plan_.kernels.push_back({output.target.level, libraryOf(output.target.level), hashName(file.text())});
-    }
+    for (const rowgen::SharedObject &output : outputs)
+      MGC_TRY(addFile(output.target.level, output.path));
     return Status::ok();
   }
 
   plan::Plan take() { return std::move(plan_); }
 
 private:
+  Status addFile(plan::KernelLevel level, const std::string &path) {
+    MGC_ASSIGN(file, MappedFile::open(path));
+    plan_.kernels.push_back({level, libraryOf(level), hashName(file.text())});
+    return Status::ok();
+  }
+
   void nameKernels(const std::vector<rowgen::CompiledKernel> &compiled) {
     for (const KernelGraphs::Use &use : kernels_.uses) {
       auto &kernel =
@@ -146,7 +190,7 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
 
 // Kernels of an older plan in the folder that the new one does not have.
 void removeUnnamed(const plan::Plan &plan, const std::filesystem::path &directory) {
-  for (plan::KernelLevel level : kLevels)
+  for (plan::KernelLevel level : allLevels())
     if (llvm::none_of(plan.kernels, [&](const plan::KernelFile &file) { return file.level == level; })) {
       std::error_code ignored;
       std::filesystem::remove(directory / libraryOf(level), ignored);
@@ -155,11 +199,18 @@ void removeUnnamed(const plan::Plan &plan, const std::filesystem::path &director
 
 } // namespace
 
+std::vector<std::string> targets() {
+  std::vector<std::string> targets = {std::string(nameOf(plan::Target::cpu))};
+  for (plan::KernelLevel level : levelsOf(plan::Target::cuda))
+    targets.push_back(targetOf(level));
+  return targets;
+}
+
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
   auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
-    for (plan::KernelLevel level : kLevels)
+    for (plan::KernelLevel level : allLevels())
       std::filesystem::remove(newLibrary(directory, level), ignored);
   });
   MGC_ASSIGN(plan, emitBeside(module, directory, options));

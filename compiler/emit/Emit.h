@@ -1,4 +1,5 @@
-// The module of phase memory, proved by runPhases -> the bundle: plan.json and the kernels for each CPU level.
+// The module of phase memory, proved by runPhases -> the bundle: plan.json and the kernels, for CPUs of each level or for
+// GPUs of one.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -10,8 +11,13 @@
 
 namespace mgc {
 
+// What a module is compiled for: one of targets(). Absent: the first.
+inline constexpr llvm::StringLiteral kTargetAttr = "mg.target";
+// "cpu", then "cuda:" and the name of each level of GPUs.
+std::vector<std::string> targets();
+
 struct EmitOptions {
-  // What row kernels are compiled for, as rowgen::CpuTarget; at most one per level.
+  // What row kernels are compiled for where the target is cpu, as rowgen::CpuTarget; at most one per level.
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
   int threads = 0;                                    // compiling; 0: all cores
   std::string *kernelText = nullptr;                  // if set: the row kernels' MLIR

@@ -1,6 +1,7 @@
-// Compiles row graphs to native shared objects, one per target:
+// Compiles row graphs to native shared objects, one per target, or to PTX text:
 //   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
-// Each kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
+//   RowGraph -> gpu, scf, arith, math, vector, llvm dialects -> nvvm -> LLVM -> PTX
+// A shared object's kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
 // as plan::RowKernel says; the object has no unresolved symbol and needs no library.
 #pragma once
 
@@ -27,6 +28,14 @@ struct SharedObject {
   std::string path;
 };
 
+// PTX text for GPUs of a compute capability and higher ones. Each kernel is
+//   .visible .entry symbol(.param .u64 operand.., .param .u64 scalar..)
+// with arrays symbol_needs and symbol_launch, as plan::RowKernel says; every symbol is defined in the text.
+struct PtxFile {
+  plan::KernelLevel level = plan::KernelLevel::sm90; // of target cuda
+  std::string path;
+};
+
 struct CompileOptions {
   int threads = 0;                // 0: all cores
   std::string *printed = nullptr; // if set: receives the kernels' MLIR as generated, before any lowering
@@ -37,6 +46,9 @@ struct CompiledKernel {
   KernelInfo info;
 };
 
+// Of a GPU's target: writes one text, with all kernels.
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                   const PtxFile &output, const CompileOptions &options = {});
 // Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
 // not verify, a missing or failing linker, an unresolved symbol.
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,

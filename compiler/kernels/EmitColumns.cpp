@@ -1,4 +1,4 @@
-// Form columns of KernelEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
+// Form columns of CpuEmitter: sums over rows (gradients of biases, norm weights, embedding tables), and what is
 // stored element by element on the way.
 //
 //   zero the results of [begin, end) that do not accumulate
@@ -9,7 +9,9 @@
 //         table[index[row], vector] += node[row, vector]
 //         out[row, vector] = node[row, vector]
 //       result[block] += sum
-#include "compiler/kernels/Emit.h"
+//
+// A bf16 result is rounded once: each block then has all rows at one go, and partial sums stay in registers.
+#include "compiler/kernels/EmitCpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mgc::rowgen {
@@ -17,10 +19,18 @@ namespace mgc::rowgen {
 using namespace mlir;
 using EffectKind = RowGraph::EffectKind;
 
-void KernelEmitter::emitColumns() {
-  bool overwrites = llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
-    return effect.kind == EffectKind::sumOverRows && graph_[effect.operand].access != Access::accumulate;
-  });
+static constexpr int64_t kRoundedChunk = 64; // rows that one partial sum has, where a result is rounded
+
+void CpuEmitter::emitColumns() {
+  auto anySum = [&](auto &&predicate) {
+    return llvm::any_of(graph_.effects(), [&](const RowGraph::Effect &effect) {
+      return effect.kind == EffectKind::sumOverRows && predicate(graph_[effect.operand]);
+    });
+  };
+  if (anySum([](const RowGraph::OperandInfo &operand) { return operand.element == Element::bf16; }))
+    return forEachColumnBlock([&](const std::vector<Lanes> &vectors) { sumAllRows(vectors); });
+  bool overwrites =
+      anySum([](const RowGraph::OperandInfo &operand) { return operand.access != Access::accumulate; });
   if (overwrites)
     forEachColumnBlock([&](const std::vector<Lanes> &vectors) { zeroSums(vectors); });
   loop(i64(0), i64(layout_.rows()), layout_.rowChunk(), {}, [&](Value firstRow, ValueRange) {
@@ -32,7 +42,7 @@ void KernelEmitter::emitColumns() {
 }
 
 // The last block along the inner loop may be shorter: it has code of its own.
-void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
+void CpuEmitter::forEachColumnBlock(const std::function<void(const std::vector<Lanes> &)> &body) {
   int64_t size = layout_.innerSize(), block = layout_.blockSize(), blocks = layout_.blocksPerRow(),
           rest = size % block;
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
@@ -54,7 +64,7 @@ void KernelEmitter::forEachColumnBlock(const std::function<void(const std::vecto
   });
 }
 
-std::vector<Lanes> KernelEmitter::vectorsOf(Value start, int64_t columns) {
+std::vector<Lanes> CpuEmitter::vectorsOf(Value start, int64_t columns) {
   std::vector<Lanes> vectors;
   for (int64_t offset = 0; offset < columns; offset += kWidth) {
     int64_t valid = std::min(kWidth, columns - offset);
@@ -63,7 +73,7 @@ std::vector<Lanes> KernelEmitter::vectorsOf(Value start, int64_t columns) {
   return vectors;
 }
 
-void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
+void CpuEmitter::zeroSums(const std::vector<Lanes> &vectors) {
   setRow(i64(0)); // The results have no row dim: any row gives their places.
   for (const RowGraph::Effect &effect : graph_.effects()) {
     const RowGraph::OperandInfo &operand = graph_[effect.operand];
@@ -71,27 +81,45 @@ void KernelEmitter::zeroSums(const std::vector<Lanes> &vectors) {
       continue;
     for (const Lanes &lanes : vectors)
       storeVectorAt(effect, rowPlace(effect.operand, effect.at),
-                    identityOf(Reduction::sum, vectorType(operand.element, lanes.width)), lanes, false);
+                    identityOf(Reduction::sum, vectorType(valueOf(operand.element), lanes.width)), lanes,
+                    false);
   }
 }
 
-void KernelEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
+void CpuEmitter::addRows(Value firstRow, Value endRow, const std::vector<Lanes> &vectors) {
+  Values sums = loop(firstRow, endRow, 1, zerosFor(vectors),
+                     [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  writeSums(vectors, sums, [](Access) { return true; });
+}
+
+void CpuEmitter::sumAllRows(const std::vector<Lanes> &vectors) {
+  Values zeros = zerosFor(vectors);
+  auto add = [&](size_t, Value total, Value partial) { return combine(Reduction::sum, total, partial); };
+  Values sums = chunkedLoop(layout_.rows(), 1, kRoundedChunk, zeros, zeros, add,
+                            [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  writeSums(vectors, sums, [](Access access) { return access == Access::accumulate; });
+}
+
+CpuEmitter::Values CpuEmitter::zerosFor(const std::vector<Lanes> &vectors) {
   Values zeros;
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
       for (const Lanes &lanes : vectors)
         zeros.push_back(identityOf(Reduction::sum, vectorType(graph_[effect.node].element, lanes.width)));
-  Values sums = loop(firstRow, endRow, 1, zeros,
-                     [&](Value row, ValueRange carried) { return visitRow(row, vectors, carried); });
+  return zeros;
+}
+
+void CpuEmitter::writeSums(const std::vector<Lanes> &vectors, ValueRange sums, bool (*adds)(Access)) {
   size_t next = 0;
   setRow(i64(0));
   for (const RowGraph::Effect &effect : graph_.effects())
     if (effect.kind == EffectKind::sumOverRows)
       for (const Lanes &lanes : vectors)
-        storeVectorAt(effect, rowPlace(effect.operand, effect.at), sums[next++], lanes, true);
+        storeVectorAt(effect, rowPlace(effect.operand, effect.at), sums[next++], lanes,
+                      adds(graph_[effect.operand].access));
 }
 
-KernelEmitter::Values KernelEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {
+CpuEmitter::Values CpuEmitter::visitRow(Value row, std::vector<Lanes> vectors, ValueRange carried) {
   setRow(row);
   Values sums(carried);
   for (const RowGraph::Effect &effect : graph_.effects())

@@ -8,6 +8,10 @@ namespace mgc::rowgen {
 
 using namespace mlir;
 
+KernelEmitter::KernelEmitter(MLIRContext *context, const Layout &layout)
+    : layout_(layout), graph_(layout.graph()), b_(context), loc_(b_.getUnknownLoc()),
+      coordinates_(layout.loops().size()) {}
+
 Value KernelEmitter::i64(int64_t value) {
   return arith::ConstantOp::create(b_, loc_, b_.getI64IntegerAttr(value));
 }
@@ -39,21 +43,6 @@ void KernelEmitter::onlyIf(Value condition, const std::function<void()> &body) {
   body();
 }
 
-KernelEmitter::Values KernelEmitter::chunkedLoop(int64_t size, int64_t step, int64_t chunk, ValueRange totals,
-                                                 ValueRange identities,
-                                                 const std::function<Value(size_t, Value, Value)> &combine,
-                                                 const LoopBody &body) {
-  if (size <= chunk || totals.empty())
-    return loop(i64(0), i64(size), step, totals, body);
-  return loop(i64(0), i64(size), chunk, totals, [&](Value begin, ValueRange carried) {
-    Value end = arith::MinSIOp::create(b_, loc_, addI64(begin, i64(chunk)), i64(size));
-    Values partial = loop(begin, end, step, identities, body);
-    for (size_t number = 0; number < partial.size(); ++number)
-      partial[number] = combine(number, carried[number], partial[number]);
-    return partial;
-  });
-}
-
 Type KernelEmitter::elementType(Element element) {
   switch (element) {
   case Element::f32:
@@ -64,8 +53,48 @@ Type KernelEmitter::elementType(Element element) {
     return b_.getI64Type();
   case Element::i1:
     return b_.getI1Type();
+  case Element::bf16:
+    break;
   }
-  return {};
+  llvm_unreachable("bf16 is for operands");
+}
+
+// bf16 is the upper half of an f32.
+Type KernelEmitter::memoryType(Element element) {
+  return element == Element::bf16 ? b_.getI16Type() : elementType(element);
+}
+
+Value KernelEmitter::fromMemory(Element element, Value value) {
+  if (element != Element::bf16)
+    return value;
+  auto shaped = [&](Type type) { return shapedLike(value, type); };
+  Value bits = arith::ExtUIOp::create(b_, loc_, shaped(b_.getI32Type()), value);
+  bits = arith::ShLIOp::create(b_, loc_, bits, constantOf(bits.getType(), 16));
+  return arith::BitcastOp::create(b_, loc_, shaped(b_.getF32Type()), bits);
+}
+
+// To the nearest, ties to even: half of what is cut off, less one where the last bit kept is 0. A NaN could become an
+// infinity so; it keeps its upper bits and is made quiet.
+Value KernelEmitter::toMemory(Element element, Value value) {
+  if (element != Element::bf16)
+    return value;
+  Type word = shapedLike(value, b_.getI32Type());
+  auto constant = [&](int64_t number) { return constantOf(word, double(number)); };
+  Value bits = arith::BitcastOp::create(b_, loc_, word, value);
+  Value last = arith::ShRUIOp::create(b_, loc_, bits, constant(16));
+  last = arith::AndIOp::create(b_, loc_, last, constant(1));
+  Value rounded = arith::AddIOp::create(b_, loc_, bits, constant(0x7fff));
+  rounded = arith::AddIOp::create(b_, loc_, rounded, last);
+  Value quiet = arith::OrIOp::create(b_, loc_, bits, constant(0x400000));
+  Value isNan = arith::CmpFOp::create(b_, loc_, arith::CmpFPredicate::UNO, value, value);
+  bits = arith::SelectOp::create(b_, loc_, isNan, quiet, rounded);
+  bits = arith::ShRUIOp::create(b_, loc_, bits, constant(16));
+  return arith::TruncIOp::create(b_, loc_, shapedLike(value, b_.getI16Type()), bits);
+}
+
+Type KernelEmitter::shapedLike(Value value, Type type) {
+  auto shaped = dyn_cast<ShapedType>(value.getType());
+  return shaped ? Type(shaped.clone(type)) : type;
 }
 
 Type KernelEmitter::vectorType(Element element, int64_t width) {
@@ -76,7 +105,7 @@ Value KernelEmitter::splat(Value scalar, int64_t width) {
   return vector::BroadcastOp::create(b_, loc_, VectorType::get({width}, scalar.getType()), scalar);
 }
 
-// f32 or i32, scalar or vector.
+// f32 or an integer, scalar or vector.
 Value KernelEmitter::constantOf(Type type, double value) {
   Type element = getElementTypeOrSelf(type);
   TypedAttr attribute = element.isF32() ? TypedAttr(b_.getF32FloatAttr(float(value)))
@@ -84,14 +113,6 @@ Value KernelEmitter::constantOf(Type type, double value) {
   if (auto shaped = dyn_cast<ShapedType>(type))
     attribute = DenseElementsAttr::get(shaped, Attribute(attribute));
   return arith::ConstantOp::create(b_, loc_, attribute);
-}
-
-Value KernelEmitter::laneMask(const Lanes &lanes) {
-  SmallVector<bool> bits(lanes.width);
-  for (int64_t lane = 0; lane < lanes.width; ++lane)
-    bits[lane] = lane < lanes.valid;
-  auto type = VectorType::get({lanes.width}, b_.getI1Type());
-  return arith::ConstantOp::create(b_, loc_, DenseElementsAttr::get(type, bits));
 }
 
 Value KernelEmitter::combine(Reduction reduction, Value a, Value b) {

@@ -13,7 +13,15 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-static constexpr unsigned kAlignment = 4; // of a row's start
+// Of a row's start.
+static unsigned alignmentOf(Element element) { return unsigned(bytesOf(element)); }
+
+void KernelEmitter::emitKernelValues() {
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (Kind kind = graph_[Node{id}].kind;
+        layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
+      kernelValues_[id] = uniform({id});
+}
 
 void KernelEmitter::setRow(Value row) {
   uniforms_ = kernelValues_;
@@ -66,50 +74,13 @@ Value KernelEmitter::pointer(Operand operand, const std::vector<At> &at, Value o
         offset = addI64(offset, mulI64(isInner ? position : coordinates_[number], stride));
     }
   }
-  return LLVM::GEPOp::create(b_, loc_, LLVM::LLVMPointerType::get(b_.getContext()),
-                             elementType(graph_[operand].element), operands_[operand.id], ValueRange{offset});
+  return LLVM::GEPOp::create(b_, loc_, operands_[operand.id].getType(), memoryType(graph_[operand].element),
+                             operands_[operand.id], ValueRange{offset});
 }
 
-// A vector of pointers base + lane * stride.
-Value KernelEmitter::pointers(Value base, int64_t stride, int64_t width, Element element) {
-  SmallVector<int64_t> steps(width);
-  for (int64_t lane = 0; lane < width; ++lane)
-    steps[lane] = lane * stride;
-  auto type = VectorType::get({width}, b_.getI64Type());
-  Value offsets = arith::ConstantOp::create(b_, loc_, DenseElementsAttr::get(type, ArrayRef<int64_t>(steps)));
-  auto pointerType = LLVM::LLVMPointerType::get(b_.getContext());
-  return LLVM::GEPOp::create(b_, loc_, VectorType::get({width}, pointerType), elementType(element), base,
-                             ValueRange{offsets});
-}
-
-Value KernelEmitter::loadVector(Value base, Element element, int64_t stride, const Lanes &lanes) {
-  Type type = vectorType(element, lanes.width);
-  if (stride == 0)
-    return splat(LLVM::LoadOp::create(b_, loc_, elementType(element), base, kAlignment), lanes.width);
-  if (stride == 1 && !lanes.isMasked())
-    return LLVM::LoadOp::create(b_, loc_, type, base, kAlignment);
-  Value mask = laneMask(lanes), nothing = constantOf(type, 0);
-  if (stride == 1)
-    return LLVM::MaskedLoadOp::create(b_, loc_, type, base, mask, nothing, b_.getI32IntegerAttr(kAlignment),
-                                      /*nontemporal=*/UnitAttr());
-  return LLVM::masked_gather::create(b_, loc_, type, pointers(base, stride, lanes.width, element), mask,
-                                     ValueRange{nothing}, b_.getI32IntegerAttr(kAlignment));
-}
-
-void KernelEmitter::storeVectorTo(Value base, Element element, int64_t stride, Value value,
-                                  const Lanes &lanes, bool accumulates) {
-  if (accumulates)
-    value = combine(Reduction::sum, loadVector(base, element, stride, lanes), value);
-  if (stride == 1 && !lanes.isMasked()) {
-    LLVM::StoreOp::create(b_, loc_, value, base, kAlignment);
-    return;
-  }
-  Value mask = laneMask(lanes);
-  if (stride == 1)
-    LLVM::MaskedStoreOp::create(b_, loc_, value, base, mask, b_.getI32IntegerAttr(kAlignment));
-  else
-    LLVM::masked_scatter::create(b_, loc_, value, pointers(base, stride, lanes.width, element), mask,
-                                 b_.getI32IntegerAttr(kAlignment));
+Value KernelEmitter::loadElement(Value address, Element element) {
+  Value value = LLVM::LoadOp::create(b_, loc_, memoryType(element), address, alignmentOf(element));
+  return fromMemory(element, value);
 }
 
 // --- Uniform values ----------------------------------------------------------------------------------------
@@ -146,19 +117,20 @@ Value KernelEmitter::uniform(Node node) {
   return value;
 }
 
-Value KernelEmitter::scalarArgument(int number) {
-  Value place = LLVM::GEPOp::create(b_, loc_, scalars_.getType(), b_.getI64Type(), scalars_,
-                                    ArrayRef<LLVM::GEPArg>{int32_t(number)});
-  return LLVM::LoadOp::create(b_, loc_, b_.getI64Type(), place, 8);
+// Before anything is stored, for that may be in place. A place that a reduction gives is known only after it.
+void KernelEmitter::loadUniforms() {
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (Node node{id}; layout_.isUsed(node) && graph_[node].kind == Kind::load && !layout_.varies(node) &&
+                       layout_.level(node) == 0)
+      uniform(node);
 }
 
 Value KernelEmitter::uniformLoad(const RowGraph::NodeInfo &info) {
   Place place = rowPlace(info.operand, info.at);
-  Type type = elementType(info.element);
   Value address = pointer(info.operand, info.at, place.offset, {});
-  Value value = LLVM::LoadOp::create(b_, loc_, type, address, kAlignment);
+  Value value = loadElement(address, graph_[info.operand].element);
   if (place.isValid)
-    value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(type, 0));
+    value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(value.getType(), 0));
   return value;
 }
 
@@ -173,7 +145,7 @@ Value KernelEmitter::map(Node node, ValueRange arguments) {
   if (!arguments.empty())
     if (auto shaped = dyn_cast<VectorType>(arguments[0].getType()))
       expected = shaped.clone(expected);
-  Value value = info.body(b_, loc_, arguments);
+  Value value = info.body(b_, NameLoc::get(b_.getStringAttr(info.name)), arguments);
   if (value && value.getType() == expected)
     return value;
   error_ = fmt::format("map '{}': its body gives another type than the node says", info.name);
@@ -197,22 +169,22 @@ void KernelEmitter::prepare(Node node) {
 Value KernelEmitter::varying(Node node, Lanes &lanes) {
   if (Value known = lanes.values.lookup(node.id))
     return known;
-  const RowGraph::NodeInfo &info = graph_[node];
-  Value value;
-  if (kept_ && kept_->node.id == node.id && keeping_ == Keeping::done) {
-    value = loadKept(lanes);
-  } else if (info.kind == Kind::load) {
-    value = varyingLoad(node, lanes);
-  } else if (info.kind == Kind::index) {
-    value = varyingIndex(info, lanes);
-  } else {
-    Values arguments;
-    for (Node argument : info.arguments)
-      arguments.push_back(vectorOf(argument, lanes));
-    value = map(node, arguments);
-  }
+  Value kept = keptValue(node, lanes);
+  Value value = kept ? kept : computeVarying(node, lanes);
   lanes.values[node.id] = value;
   return value;
+}
+
+Value KernelEmitter::computeVarying(Node node, Lanes &lanes) {
+  const RowGraph::NodeInfo &info = graph_[node];
+  if (info.kind == Kind::load)
+    return varyingLoad(node, lanes);
+  if (info.kind == Kind::index)
+    return varyingIndex(info, lanes);
+  Values arguments;
+  for (Node argument : info.arguments)
+    arguments.push_back(vectorOf(argument, lanes));
+  return map(node, arguments);
 }
 
 Value KernelEmitter::vectorOf(Node node, Lanes &lanes) {
@@ -223,8 +195,7 @@ Value KernelEmitter::varyingLoad(Node node, const Lanes &lanes) {
   const RowGraph::NodeInfo &info = graph_[node];
   Place place = loadPlaces_.lookup(node.id);
   Value base = pointer(info.operand, info.at, place.offset, lanes.position);
-  int64_t stride = layout_.innerStride(info.operand, info.at);
-  Value value = loadVector(base, info.element, stride, lanes);
+  Value value = loadVector(base, info.operand, info.at, lanes);
   if (place.isValid)
     value = arith::SelectOp::create(b_, loc_, place.isValid, value, constantOf(value.getType(), 0));
   return value;
@@ -262,9 +233,11 @@ void KernelEmitter::storeVector(size_t effect, Value value, const Lanes &lanes) 
 void KernelEmitter::storeVectorAt(const RowGraph::Effect &effect, Place place, Value value,
                                   const Lanes &lanes, bool accumulates) {
   Value base = pointer(effect.operand, effect.at, place.offset, lanes.position);
-  int64_t stride = layout_.innerStride(effect.operand, effect.at);
-  Element element = graph_[effect.operand].element;
-  auto write = [&] { storeVectorTo(base, element, stride, value, lanes, accumulates); };
+  auto write = [&] {
+    Value old = accumulates ? loadVector(base, effect.operand, effect.at, lanes) : Value();
+    Value sum = old ? combine(Reduction::sum, old, value) : value;
+    storeVectorTo(base, effect.operand, effect.at, sum, lanes);
+  };
   if (place.isValid)
     onlyIf(place.isValid, write);
   else
@@ -275,11 +248,10 @@ void KernelEmitter::storeUniform(size_t effect) {
   const RowGraph::Effect &info = graph_.effects()[effect];
   Value value = uniform(info.node);
   Value address = pointer(info.operand, info.at, rowPlace(info.operand, info.at).offset, {});
-  if (graph_[info.operand].access == Access::accumulate) {
-    Value old = LLVM::LoadOp::create(b_, loc_, value.getType(), address, kAlignment);
-    value = combine(Reduction::sum, old, value);
-  }
-  LLVM::StoreOp::create(b_, loc_, value, address, kAlignment);
+  const auto &[element, access, dims, pitch] = graph_[info.operand];
+  if (access == Access::accumulate)
+    value = combine(Reduction::sum, loadElement(address, element), value);
+  LLVM::StoreOp::create(b_, loc_, toMemory(element, value), address, alignmentOf(element));
 }
 
 } // namespace mgc::rowgen

@@ -1,4 +1,4 @@
-// Forms rows and blocks of KernelEmitter: the kernel's frame, the passes over the columns.
+// Forms rows and blocks of CpuEmitter: the passes over the columns.
 //
 //   for row in [begin, end):
 //     per-row values                                          pass 0
@@ -11,9 +11,8 @@
 // the last pass writes it (exp of a softmax): a row stays in the first-level cache. While one pass
 // works on it, the next row is fetched, for the hardware sees a stream only in the first pass and no stream in rows of
 // a table; longer rows than these two would fill the cache.
-#include "compiler/kernels/Emit.h"
+#include "compiler/kernels/EmitCpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
 
 namespace mgc::rowgen {
@@ -27,61 +26,10 @@ static constexpr double kDearFlops = 10;       // more than a store and a load c
 static constexpr int64_t kFetchedBytes = 8192; // of a row of one operand, at most, when the next is fetched
 static constexpr size_t kMostFetched = 2;      // operands; more keep the memory busy as it is
 
-KernelEmitter::KernelEmitter(ModuleOp module, const Layout &layout)
-    : module_(module), layout_(layout), graph_(layout.graph()), b_(module.getContext()),
-      loc_(b_.getUnknownLoc()) {}
-
-Status emitKernel(ModuleOp module, const std::string &symbol, const Layout &layout) {
-  return KernelEmitter(module, layout).emit(symbol);
-}
-
-Status KernelEmitter::emit(const std::string &symbol) {
-  auto pointerType = LLVM::LLVMPointerType::get(b_.getContext());
-  Type i64Type = b_.getI64Type();
-  b_.setInsertionPointToEnd(module_.getBody());
-  auto type = b_.getFunctionType({pointerType, pointerType, i64Type, i64Type}, {});
-  auto function = func::FuncOp::create(b_, loc_, symbol, type);
-  b_.setInsertionPointToStart(function.addEntryBlock());
-  for (size_t number = 0; number < graph_.operands().size(); ++number) {
-    Value place = LLVM::GEPOp::create(b_, loc_, pointerType, pointerType, function.getArgument(0),
-                                      ArrayRef<LLVM::GEPArg>{int32_t(number)});
-    operands_.push_back(LLVM::LoadOp::create(b_, loc_, pointerType, place, 8));
-  }
-  scalars_ = function.getArgument(1);
-  begin_ = function.getArgument(2);
-  end_ = function.getArgument(3);
-  coordinates_.resize(layout_.loops().size());
-  for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (Kind kind = graph_[Node{id}].kind;
-        layout_.isUsed({id}) && (kind == Kind::scalar || kind == Kind::constant))
-      kernelValues_[id] = uniform({id});
-  if (layout_.form() == Layout::Form::rows)
-    emitRows();
-  else if (layout_.form() == Layout::Form::blocks)
-    emitBlocks();
-  else
-    emitColumns();
-  func::ReturnOp::create(b_, loc_);
-  return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
-}
-
-static bool isColumnStore(const Layout &layout, const RowGraph::Effect &effect) {
-  for (size_t loop = layout.firstColumn(); loop < layout.loops().size(); ++loop)
-    if (layout.stride(effect.operand, effect.at, loop) != 0)
-      return true;
-  return false;
-}
-
 // --- Form rows ---------------------------------------------------------------------------------------------
 
-void KernelEmitter::emitRows() {
-  int passes = 0;
-  for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce)
-      passes = std::max(passes, layout_.level({id}));
-  for (const RowGraph::Effect &effect : graph_.effects())
-    if (isColumnStore(layout_, effect))
-      passes = std::max(passes, layout_.level(effect.node) + 1);
+void CpuEmitter::emitRows() {
+  const int passes = layout_.passes();
   chooseKept(passes);
   loop(begin_, end_, 1, {}, [&](Value row, ValueRange) {
     findNextPlaces(row);
@@ -95,36 +43,16 @@ void KernelEmitter::emitRows() {
       emitPass(pass, passes);
     }
     for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
-      if (!isColumnStore(layout_, graph_.effects()[effect]))
+      if (!layout_.storesColumns(graph_.effects()[effect]))
         storeUniform(effect);
     return Values();
   });
 }
 
-// Before anything is stored, for that may be in place. A place that a reduction gives is known only after it.
-void KernelEmitter::loadUniforms() {
-  for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (Node node{id}; layout_.isUsed(node) && graph_[node].kind == Kind::load && !layout_.varies(node) &&
-                       layout_.level(node) == 0)
-      uniform(node);
-}
-
 // --- What is kept from pass to pass
 
-// What the pass reduces and, in the last one, stores.
-std::vector<Node> KernelEmitter::wantedBy(int pass, int passes) const {
-  std::vector<Node> wanted;
-  for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce && layout_.level({id}) == pass + 1)
-      wanted.push_back(graph_[Node{id}].arguments[0]);
-  for (const RowGraph::Effect &effect : graph_.effects())
-    if (pass + 1 == passes && isColumnStore(layout_, effect))
-      wanted.push_back(effect.node);
-  return wanted;
-}
-
 // The node and what it is computed from, as far as it varies; not what `stop` is computed from.
-void KernelEmitter::collectVarying(Node node, Node stop, std::set<int> &found) const {
+void CpuEmitter::collectVarying(Node node, Node stop, std::set<int> &found) const {
   if (!layout_.varies(node) || !found.insert(node.id).second || node.id == stop.id)
     return;
   for (Node input : graph_.inputsOf(node))
@@ -134,13 +62,13 @@ void KernelEmitter::collectVarying(Node node, Node stop, std::set<int> &found) c
 // Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. Of a
 // single row no operand tells whether it has rows. A later pass must need the value: otherwise there is nothing to
 // gain.
-bool KernelEmitter::mayKeep(const Kept &kept, int passes) const {
+bool CpuEmitter::mayKeep(const Kept &kept, int passes) const {
   auto isLost = [&](const RowGraph::NodeInfo &info) {
     return info.kind == Kind::load && (layout_.rows() == 1 || layout_.changesWithRow(info.operand, info.at));
   };
   std::set<int> later;
   for (int pass = kept.pass + 1; pass < passes; ++pass)
-    for (Node node : wantedBy(pass, passes))
+    for (Node node : layout_.wantedBy(pass))
       collectVarying(node, kept.node, later);
   for (int id = 0; id < int(graph_.nodes().size()); ++id) {
     bool isLate = layout_.varies({id}) ? later.contains(id) : layout_.isUsed({id}) && layout_.level({id}) > 0;
@@ -150,17 +78,17 @@ bool KernelEmitter::mayKeep(const Kept &kept, int passes) const {
   return later.contains(kept.node.id);
 }
 
-void KernelEmitter::chooseKept(int passes) {
+void CpuEmitter::chooseKept(int passes) {
   std::set<int> needed;
   for (int pass = 0; pass + 1 < passes && !kept_; ++pass) {
-    for (Node node : wantedBy(pass, passes))
+    for (Node node : layout_.wantedBy(pass))
       collectVarying(node, {}, needed);
     for (int id : needed)
       for (size_t number = 0; number < graph_.effects().size() && !kept_; ++number) {
         const RowGraph::NodeInfo &node = graph_[Node{id}];
         const RowGraph::Effect &effect = graph_.effects()[number];
         const RowGraph::OperandInfo &operand = graph_[effect.operand];
-        bool canHold = isColumnStore(layout_, effect) && operand.access == Access::out &&
+        bool canHold = layout_.storesColumns(effect) && operand.access == Access::out &&
                        operand.element == node.element && effect.at.empty();
         if (canHold && node.kind == Kind::map && node.flops >= kDearFlops &&
             mayKeep({{id}, number, pass}, passes))
@@ -169,18 +97,19 @@ void KernelEmitter::chooseKept(int passes) {
   }
 }
 
-void KernelEmitter::keep(Lanes &lanes) { storeVector(kept_->effect, vectorOf(kept_->node, lanes), lanes); }
+void CpuEmitter::keep(Lanes &lanes) { storeVector(kept_->effect, vectorOf(kept_->node, lanes), lanes); }
 
-Value KernelEmitter::loadKept(const Lanes &lanes) {
+Value CpuEmitter::keptValue(Node node, const Lanes &lanes) {
+  if (!kept_ || kept_->node.id != node.id || keeping_ != Keeping::done)
+    return {};
   const RowGraph::Effect &effect = graph_.effects()[kept_->effect];
   Value base = pointer(effect.operand, effect.at, storePlaces_.lookup(kept_->effect).offset, lanes.position);
-  return loadVector(base, graph_[effect.operand].element, layout_.innerStride(effect.operand, effect.at),
-                    lanes);
+  return loadVector(base, effect.operand, effect.at, lanes);
 }
 
 // --- The next row
 
-void KernelEmitter::findNextPlaces(Value row) {
+void CpuEmitter::findNextPlaces(Value row) {
   int64_t columns = 1;
   for (size_t loop = layout_.firstColumn(); loop < layout_.loops().size(); ++loop)
     columns *= layout_.loops()[loop].size;
@@ -197,7 +126,7 @@ void KernelEmitter::findNextPlaces(Value row) {
     nextPlaces_.clear();
 }
 
-void KernelEmitter::fetchNextRow(const Lanes &lanes) {
+void CpuEmitter::fetchNextRow(const Lanes &lanes) {
   constexpr int kRead = 0, kAllLevels = 3, kData = 1;
   for (const auto &[node, place] : nextPlaces_) {
     Value address = pointer(graph_[node].operand, graph_[node].at, place.offset, lanes.position);
@@ -205,14 +134,11 @@ void KernelEmitter::fetchNextRow(const Lanes &lanes) {
   }
 }
 
-void KernelEmitter::emitPass(int pass, int passes) {
-  std::vector<Node> reductions;
+void CpuEmitter::emitPass(int pass, int passes) {
+  const std::vector<Node> reductions = layout_.reductionsOf(pass);
   std::vector<size_t> stores;
-  for (int id = 0; id < int(graph_.nodes().size()); ++id)
-    if (layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::reduce && layout_.level({id}) == pass + 1)
-      reductions.push_back({id});
   for (size_t effect = 0; pass + 1 == passes && effect < graph_.effects().size(); ++effect)
-    if (isColumnStore(layout_, graph_.effects()[effect]))
+    if (layout_.storesColumns(graph_.effects()[effect]))
       stores.push_back(effect);
   for (Node reduction : reductions)
     prepare(graph_[reduction].arguments[0]);
@@ -245,7 +171,7 @@ static int64_t tailWidth(int64_t count) {
   return width;
 }
 
-std::vector<KernelEmitter::Accumulator> KernelEmitter::accumulatorsOf(const std::vector<Node> &reductions) {
+std::vector<CpuEmitter::Accumulator> CpuEmitter::accumulatorsOf(const std::vector<Node> &reductions) {
   std::vector<Accumulator> accumulators;
   int64_t size = layout_.innerSize();
   for (Node reduction : reductions) {
@@ -257,8 +183,8 @@ std::vector<KernelEmitter::Accumulator> KernelEmitter::accumulatorsOf(const std:
   return accumulators;
 }
 
-KernelEmitter::Values KernelEmitter::columnNest(size_t number, const std::vector<Accumulator> &accumulators,
-                                                Values carried, const std::vector<size_t> &stores) {
+CpuEmitter::Values CpuEmitter::columnNest(size_t number, const std::vector<Accumulator> &accumulators,
+                                          Values carried, const std::vector<size_t> &stores) {
   if (number + 1 == layout_.loops().size())
     return innerColumns(accumulators, carried, stores);
   return loop(i64(0), i64(layout_.loops()[number].size), 1, carried, [&](Value position, ValueRange inner) {
@@ -268,8 +194,8 @@ KernelEmitter::Values KernelEmitter::columnNest(size_t number, const std::vector
 }
 
 // The inner column loop: pairs of full vectors, at most one more full vector, the tail.
-KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator> &accumulators,
-                                                  Values carried, const std::vector<size_t> &stores) {
+CpuEmitter::Values CpuEmitter::innerColumns(const std::vector<Accumulator> &accumulators, Values carried,
+                                            const std::vector<size_t> &stores) {
   int64_t size = layout_.innerSize(), full = size / kWidth * kWidth;
   int64_t step = kWidth * (accumulators.empty() ? 1 : kUnroll), inLoop = size / step * step;
   if (inLoop > 0) {
@@ -302,8 +228,8 @@ KernelEmitter::Values KernelEmitter::innerColumns(const std::vector<Accumulator>
 }
 
 // One vector of columns: accumulate into the accumulators of `lane`, then store.
-void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators,
-                          Values &carried, const std::vector<size_t> &stores) {
+void CpuEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator> &accumulators, Values &carried,
+                       const std::vector<size_t> &stores) {
   if (fetchesNextRow_)
     fetchNextRow(lanes);
   for (size_t number = 0; number < accumulators.size(); ++number) {
@@ -322,7 +248,7 @@ void KernelEmitter::visit(Lanes &lanes, int lane, const std::vector<Accumulator>
 }
 
 // All values first: a store may be in place.
-void KernelEmitter::storeLanes(Lanes &lanes, const std::vector<size_t> &stores) {
+void CpuEmitter::storeLanes(Lanes &lanes, const std::vector<size_t> &stores) {
   Values values;
   for (size_t effect : stores)
     values.push_back(vectorOf(graph_.effects()[effect].node, lanes));
@@ -331,8 +257,8 @@ void KernelEmitter::storeLanes(Lanes &lanes, const std::vector<size_t> &stores) 
 }
 
 // The unrolled accumulators are added up as vectors, then lane by lane; the tail comes last.
-void KernelEmitter::finishReductions(const std::vector<Node> &reductions,
-                                     const std::vector<Accumulator> &accumulators, ValueRange totals) {
+void CpuEmitter::finishReductions(const std::vector<Node> &reductions,
+                                  const std::vector<Accumulator> &accumulators, ValueRange totals) {
   for (Node reduction : reductions) {
     Reduction kind = graph_[reduction].reduction;
     Value vector, result;
@@ -356,7 +282,7 @@ void KernelEmitter::finishReductions(const std::vector<Node> &reductions,
 
 // The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full
 // vector.
-void KernelEmitter::emitBlocks() {
+void CpuEmitter::emitBlocks() {
   int64_t blocks = layout_.blocksPerRow(), size = layout_.innerSize(), full = size / kWidth * kWidth;
   std::vector<size_t> stores;
   for (size_t effect = 0; effect < graph_.effects().size(); ++effect)

@@ -187,6 +187,42 @@ int64_t Layout::rows() const {
 
 int64_t Layout::blocksPerRow() const { return (innerSize() + blockSize_ - 1) / blockSize_; }
 
+bool Layout::storesColumns(const RowGraph::Effect &effect) const {
+  for (size_t loop = firstColumn_; loop < loops_.size(); ++loop)
+    if (stride(effect.operand, effect.at, loop) != 0)
+      return true;
+  return false;
+}
+
+int Layout::passes() const {
+  int passes = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id] && graph_[Node{id}].kind == Kind::reduce)
+      passes = std::max(passes, levels_[id]);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (storesColumns(effect))
+      passes = std::max(passes, levels_[effect.node.id] + 1);
+  return passes;
+}
+
+std::vector<Node> Layout::reductionsOf(int pass) const {
+  std::vector<Node> reductions;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id] && graph_[Node{id}].kind == Kind::reduce && levels_[id] == pass + 1)
+      reductions.push_back({id});
+  return reductions;
+}
+
+std::vector<Node> Layout::wantedBy(int pass) const {
+  std::vector<Node> wanted;
+  for (Node reduction : reductionsOf(pass))
+    wanted.push_back(graph_[reduction].arguments[0]);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (pass + 1 == passes() && storesColumns(effect))
+      wanted.push_back(effect.node);
+  return wanted;
+}
+
 double Layout::elements(const Loop *begin, const Loop *end) const {
   double product = 1;
   for (; begin != end; ++begin)
@@ -196,7 +232,7 @@ double Layout::elements(const Loop *begin, const Loop *end) const {
 
 // What an access touches once: broadcasts are read once.
 double Layout::accessBytes(Operand operand, const std::vector<At> &at) const {
-  double bytes = 4;
+  double bytes = double(bytesOf(graph_[operand].element));
   for (const Loop &loop : loops_)
     for (Dim dim : loop.dims)
       if (hasDim(graph_[operand].dims, dim) && !isPositioned(at, dim))
@@ -214,7 +250,7 @@ int64_t Layout::extentBytes(Operand operand) const {
   int64_t last = 0;
   for (Dim dim : graph_[operand].dims)
     last += (graph_[dim].size - 1) * stride(operand, dim);
-  return (last + 1) * 4;
+  return (last + 1) * bytesOf(graph_[operand].element);
 }
 
 int64_t Layout::countScalars() const {

@@ -59,6 +59,13 @@ public:
   int level(Node node) const { return levels_[node.id]; }
   bool isUsed(Node node) const { return used_[node.id]; }
 
+  // --- Form rows: passes over the columns; the last one stores what has columns.
+  int passes() const;
+  std::vector<Node> reductionsOf(int pass) const; // that the pass completes
+  bool storesColumns(const RowGraph::Effect &effect) const;
+  // What the pass reduces and, in the last one, stores.
+  std::vector<Node> wantedBy(int pass) const;
+
 private:
   bool isElementwise() const;
   size_t countStreams() const;

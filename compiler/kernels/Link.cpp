@@ -28,7 +28,7 @@ private:
 };
 } // namespace
 
-static Status writeFile(const std::string &path, const std::string &bytes) {
+Status writeFile(const std::string &path, const std::string &bytes) {
   std::error_code error;
   llvm::raw_fd_ostream stream(path, error);
   if (error)

@@ -1,8 +1,9 @@
 // See Native.h. scf, arith, math, vector, func -> llvm dialect -> LLVM IR -> simplified, the same for all targets
 // -> an object for each.
 #include "compiler/kernels/Native.h"
-#include "compiler/kernels/Emit.h"
+#include "compiler/kernels/EmitCpu.h"
 #include "compiler/kernels/Layout.h"
+#include "compiler/kernels/Simplify.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"
@@ -27,7 +28,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -130,28 +130,6 @@ static void setAttributes(llvm::Module &module) {
   }
 }
 
-// The vectors are explicit already: what remains is simplification and hoisting. The kernels run as fast as
-// after LLVM's O3 pipeline, which takes ten times as long.
-static bool optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
-  const char *pipeline =
-      "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm),early-cse)";
-  if (llvm::errorToBool(builder.parsePassPipeline(passes, pipeline)))
-    return false;
-  passes.run(module, modules);
-  return true;
-}
-
 // Code generation changes the module.
 static bool emitObject(llvm::Module &module, const CpuTarget &target, std::string &object) {
   for (llvm::Function &function : module)
@@ -217,7 +195,7 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
   setAttributes(*llvmModule);
-  if (!optimize(*llvmModule, *machine))
+  if (!simplify(*llvmModule, *machine))
     return failure("simplification");
   objects.resize(targets.size());
   for (size_t number = 0; number < targets.size(); ++number) {

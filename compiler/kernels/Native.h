@@ -14,4 +14,6 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::
 // Runs ld.lld. Error: not found, failed, an unresolved symbol.
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path);
 
+Status writeFile(const std::string &path, const std::string &bytes);
+
 } // namespace mgc::rowgen

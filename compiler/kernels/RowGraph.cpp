@@ -6,6 +6,21 @@
 
 namespace mgc::rowgen {
 
+int64_t bytesOf(Element element) {
+  switch (element) {
+  case Element::bf16:
+    return 2;
+  case Element::f32:
+  case Element::i32:
+    return 4;
+  case Element::i64:
+    return 8;
+  case Element::i1:
+    return 1;
+  }
+  return 0;
+}
+
 static std::string textOf(const std::vector<At> &at) {
   std::string text;
   for (const At &position : at) {
@@ -59,7 +74,7 @@ Node RowGraph::addNode(NodeInfo info) {
 
 Node RowGraph::load(Operand operand, std::vector<At> at) {
   assert(size_t(operand.id) < operands_.size() && "operand of another graph");
-  NodeInfo info{NodeKind::load, operands_[operand.id].element};
+  NodeInfo info{NodeKind::load, valueOf(operands_[operand.id].element)};
   info.operand = operand;
   info.at = std::move(at);
   return addNode(std::move(info));

@@ -17,7 +17,7 @@
 //   graph.store(y, result);
 //
 // The kernel's operands are the pointers in order of addOperand, its scalars the i64 numbers of scalar(i).
-// Two operands of the same dims may be one buffer: all that an element's store needs of that place is loaded
+// Two operands of the same dims and element may be one buffer: all that an element's store needs of that place is loaded
 // before. Until its store an output may hold another value of the same element (EmitRows.cpp). `accumulate`
 // operands are read and written.
 #pragma once
@@ -32,7 +32,13 @@
 
 namespace mgc::rowgen {
 
-enum class Element { f32, i32, i64, i1 }; // operands are f32 or i32; nodes may have any
+// Operands are f32, bf16 or i32; nodes any but bf16: a bf16 operand's values are f32, rounded on storing to the nearest,
+// ties to even.
+enum class Element { f32, bf16, i32, i64, i1 };
+int64_t bytesOf(Element element);            // of an operand's
+constexpr Element valueOf(Element element) { // what a load of it gives, and a store to it takes
+  return element == Element::bf16 ? Element::f32 : element;
+}
 enum class Access { in, out, accumulate };
 enum class Reduction { sum, max };
 
@@ -99,14 +105,14 @@ public:
   // else.
   Node reduce(Reduction reduction, Node node);
 
-  // operand = node, or operand += node for Access::accumulate. The operand has all row dims. With no column
+  // operand = node, or operand += node for Access::accumulate, rounded once. The operand has all row dims. With no column
   // dim in it the node is a per-row value; else it has all column dims.
   void store(Operand operand, Node node, std::vector<At> at = {});
-  // operand[columns] = sum of node over all rows, in a fixed order (or += for Access::accumulate). It has all
-  // column dims and no row dim. A graph with this or addAt stores nothing per row and has no row reduction; its
+  // operand[columns] = sum of node over all rows, in a fixed order (or += for Access::accumulate); bf16 is rounded once.
+  // It has all column dims and no row dim. A graph with this or addAt stores nothing per row and has no row reduction; its
   // range counts blocks of columns.
   void storeSumOverRows(Operand operand, Node node);
-  // table[at.., columns] += node for each row in order; the table has all column dims and no row dim, is
+  // table[at.., columns] += node for each row in order, bf16 rounded each time; the table has all column dims and no row dim, is
   // Access::accumulate, and one `at` index is a per-row i32 node.
   void addAt(Operand table, std::vector<At> at, Node node);
 

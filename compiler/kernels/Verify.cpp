@@ -46,10 +46,11 @@ private:
 
   void checkOperand(Operand operand) {
     const RowGraph::OperandInfo &info = graph_[operand];
-    if (info.element != Element::f32 && info.element != Element::i32)
-      fail("operand {}: expected f32 or i32", operand.id);
+    if (info.element != Element::f32 && info.element != Element::bf16 && info.element != Element::i32)
+      fail("operand {}: expected f32, bf16 or i32", operand.id);
     std::set<int> seen;
-    int64_t bytes = 4;
+    const int64_t elementBytes = bytesOf(info.element);
+    int64_t bytes = elementBytes;
     const Pitch &pitch = info.pitch;
     if (pitch.elements < 0 || pitch.dims < 0 || pitch.dims > int64_t(info.dims.size()))
       return fail("operand {}: pitch of {} elements after {} of {} dims", operand.id, pitch.elements,
@@ -61,9 +62,10 @@ private:
       if (!seen.insert(dim.id).second)
         fail("operand {}: has dim {} twice", operand.id, dim.id);
       if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims) {
-        if (pitch.elements < bytes / 4)
-          fail("operand {}: pitch {} for rows of {} elements", operand.id, pitch.elements, bytes / 4);
-        if (__builtin_mul_overflow(pitch.elements, 4, &bytes))
+        if (pitch.elements < bytes / elementBytes)
+          fail("operand {}: pitch {} for rows of {} elements", operand.id, pitch.elements,
+               bytes / elementBytes);
+        if (__builtin_mul_overflow(pitch.elements, elementBytes, &bytes))
           return fail("operand {}: larger than 2^63 bytes", operand.id);
       }
       if (__builtin_mul_overflow(bytes, graph_[dim].size, &bytes))
@@ -131,6 +133,8 @@ private:
       checkCountable(where, info.dim);
     if ((info.kind == Kind::map) && !info.body)
       fail("{}: map '{}' has no body", where, info.name);
+    if (info.element == Element::bf16)
+      fail("{}: bf16 is for operands; expected a value of f32", where);
     if (info.kind != Kind::reduce)
       return;
     bool isMax = info.reduction == Reduction::max;
@@ -152,7 +156,7 @@ private:
     const RowGraph::OperandInfo &operand = graph_[effect.operand];
     if (operand.access == Access::in)
       fail("{}: stores to operand {}, which is for input only", where, effect.operand.id);
-    if (operand.element != graph_[effect.node].element)
+    if (valueOf(operand.element) != graph_[effect.node].element)
       fail("{}: node %{} and operand {} have different element types", where, effect.node.id,
            effect.operand.id);
     checkAt(where, effect.operand, effect.at);

@@ -55,6 +55,14 @@ TEST(Refusals, AccessesThatDoNotFit) {
             "the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
 }
 
+TEST(Refusals, ValuesOfBf16) {
+  Small t;
+  Body body = [](mlir::OpBuilder &, mlir::Location, mlir::ValueRange x) { return x[0]; };
+  Node half = t.g.map("half", body, {t.g.load(t.x)}, Element::bf16);
+  t.g.store(t.y, t.g.map("whole", body, {half}));
+  EXPECT_EQ(errorOf(t.g), "node %1: bf16 is for operands; expected a value of f32");
+}
+
 TEST(Refusals, RowsThatDoNotFitTheirPitch) {
   auto errorWith = [](Pitch pitch) {
     Small t;

@@ -15,6 +15,9 @@ using Work = std::function<CUresult()>;
 extern "C" {
 // Puts the operation at the end of the stream, or into the graph that is being captured.
 CUresult mgcEmulateEnqueue(CUstream stream, const mgc::emulate::Work &work);
+// The same, behind what `last` was recorded after, which then is recorded behind it; a graph and what runs outside of it are not
+// ordered by this.
+CUresult mgcEmulateEnqueueBehind(CUstream stream, CUevent last, const mgc::emulate::Work &work);
 // Host address of device memory. Null, and a failed device, when the bytes lie in no allocation; `what` is said then.
 void *mgcEmulateHost(CUdeviceptr address, size_t bytes, const char *what);
 // The device takes no more work; `what` is printed.

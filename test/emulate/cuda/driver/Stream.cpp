@@ -181,3 +181,15 @@ extern "C" CUresult mgcEmulateEnqueue(CUstream stream, const mgc::emulate::Work 
     return result;
   return mgc::emulate::enqueue(mgc::emulate::resolve(stream), work);
 }
+
+extern "C" CUresult mgcEmulateEnqueueBehind(CUstream given, CUevent last, const mgc::emulate::Work &work) {
+  if (CUresult result = mgc::emulate::enter(); result != CUDA_SUCCESS)
+    return result;
+  CUstream stream = mgc::emulate::resolve(given);
+  if (last->capture == stream->capture)
+    if (CUresult result = mgc::emulate::await(stream, last); result != CUDA_SUCCESS)
+      return result;
+  if (CUresult result = mgc::emulate::enqueue(stream, work); result != CUDA_SUCCESS)
+    return result;
+  return mgc::emulate::record(last, stream);
+}
