@@ -43,11 +43,14 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   CLI::Option *save = app.add_option("--save", training.save,
                                      "Folder for the weights at the end; a checkpoint in it is replaced")
                           ->check(notEmpty());
-  app.add_option("--save-dtype", training.saveType,
-                 "Of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the "
-                 "master weights")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, plan::DType>{{"f32", plan::DType::f32}, {"bf16", plan::DType::bf16}}))
+  app.add_option_function<std::string>(
+         "--save-dtype",
+         [&training](const std::string &name) {
+           training.saveType = name == "f32" ? plan::DType::f32 : plan::DType::bf16;
+         },
+         "Type of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the master "
+         "weights")
+      ->check(CLI::IsMember({"f32", "bf16"}))
       ->needs(save);
   app.add_option("--save-interval", training.saveInterval,
                  "Save after every so many steps too; 0: at the end only")

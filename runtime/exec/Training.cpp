@@ -413,7 +413,8 @@ Status Training::profile() {
     return Status::ok();
   MGC_ASSIGN(after,
              engine_->measureRates()); // what else the machine does comes and goes: the better one counts
-  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bytes, after.bytes)};
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
+            std::max(rates_.bytes, after.bytes)};
   summary_.profile = profileOf(*engine_, rates_);
   return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
                               : Status::ok();
