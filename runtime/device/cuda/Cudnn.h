@@ -154,7 +154,7 @@ private:
   bool take(const CudnnDescriptor &configuration, int64_t workspaceBytes, std::string &reasons);
 
   std::shared_ptr<Cudnn> cudnn_;
-  std::deque<CudnnDescriptor> kept_; // what the graph's operations refer to
+  std::deque<CudnnDescriptor> kept_; // what descriptors refer to
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::deque<float> constants_;
   std::vector<int64_t> constantIds_;

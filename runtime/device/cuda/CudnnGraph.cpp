@@ -188,13 +188,18 @@ bool CudnnGraph::take(const CudnnDescriptor &configuration, int64_t workspaceByt
   return true;
 }
 
+// What a plan was made of stays as long as the plan.
 Status CudnnGraph::choose(int64_t workspaceBytes) {
   MGC_ASSIGN(graph, finishGraph());
+  kept_.push_back(std::move(graph));
+  const CudnnDescriptor &whole = kept_.back();
   std::string reasons;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (const CudnnDescriptor &candidate : candidates(graph, mode))
-      if (take(candidate, workspaceBytes, reasons))
+    for (CudnnDescriptor &candidate : candidates(whole, mode))
+      if (take(candidate, workspaceBytes, reasons)) {
+        kept_.push_back(std::move(candidate));
         return Status::ok();
+      }
   return errorf("cuDNN {} has no kernel for it:{}", cudnn_->api.cudnnGetVersion(), reasons.empty() ? " it proposes none" : reasons);
 }
 
