@@ -21,7 +21,7 @@ constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a ro
 constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
 constexpr double kDearFlops = 10;       // a value to keep rather than to make again
 constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
-constexpr int64_t kMostClasses = 128;
+constexpr int64_t kMostClasses = 256;
 constexpr int64_t kMostSharedFloats = 8192; // of a block: 48 KiB is what every kernel may have
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
