@@ -15,9 +15,13 @@ BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescripti
 
 // --- Types -------------------------------------------------------------------------------------------------
 
-RankedTensorType BlockBuilder::type(ArrayRef<int64_t> shape, Names names, bool integer) {
-  Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
-  return RankedTensorType::get(shape, element, LayoutAttr::get(builder.getContext(), names));
+Type elementType(Builder &builder, StringRef dtype) {
+  return dtype == "bf16" ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
+}
+
+RankedTensorType BlockBuilder::type(ArrayRef<int64_t> shape, Names names, Type element) {
+  return RankedTensorType::get(shape, element ? element : elementType(builder, layout.dtype),
+                               LayoutAttr::get(builder.getContext(), names));
 }
 
 // The dimensions of both that are not in both, in their order.
@@ -42,7 +46,7 @@ RankedTensorType BlockBuilder::withoutLast(Value value) {
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(value).getNames().drop_back())
     names.push_back(name.getValue());
-  return type(tensorOf(value).getShape().drop_back(), names);
+  return type(tensorOf(value).getShape().drop_back(), names, builder.getF32Type());
 }
 
 // --- Arguments and results ---------------------------------------------------------------------------------
@@ -63,7 +67,8 @@ void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
   SmallVector<int64_t> shape;
   for (StringRef name : names)
     shape.push_back(name == "b" ? layout.microBatchSize * layout.dp : layout.sequenceLength);
-  addArgument(kind, type(shape, names, integer),
+  Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
+  addArgument(kind, type(shape, names, element),
               builder.getNamedAttr(kDataAttr, builder.getStringAttr(kind)));
 }
 
@@ -184,7 +189,7 @@ Value BlockBuilder::angles(const Rope &rope) {
   SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
   Value positions = data("positions");
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
-  RankedTensorType result = type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"});
+  RankedTensorType result = type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
   return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
 }
 
@@ -193,7 +198,7 @@ Value BlockBuilder::asKeys(Value x) {
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(x).getNames())
     names.push_back(name == "s" ? StringRef("t") : name.getValue());
-  return RenameOp::create(builder, type(from.getShape(), names), x, builder.getStringAttr("s"),
+  return RenameOp::create(builder, type(from.getShape(), names, from.getElementType()), x, builder.getStringAttr("s"),
                           builder.getStringAttr("t"));
 }
 
@@ -223,7 +228,7 @@ Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
 void BlockBuilder::loss(Value x) {
   Value logits = contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
   Value weights = data("loss_weights");
-  RankedTensorType scalar = type({}, {});
+  RankedTensorType scalar = type({}, {}, builder.getF32Type());
   auto loss = CrossEntropyOp::create(builder, scalar, withoutLast(logits), logits, data("labels"), weights,
                                      builder.getI64IntegerAttr(model.vocabulary));
   addResult(loss.getLoss(), "loss_sum");

@@ -9,6 +9,9 @@ namespace mgc::frontend {
 
 using Names = llvm::ArrayRef<llvm::StringRef>;
 
+// The type that --dtype names.
+mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
+
 class BlockBuilder {
 public:
   // Opens @name at the end of the module. `parameters` outlive the builder.
@@ -43,10 +46,11 @@ private:
   mlir::Value angles(const Rope &rope);  // cosines and sines of each token
   mlir::Value asKeys(mlir::Value x);     // s renamed to t
   mlir::Value contract(mlir::Value x, mlir::Value weight);
-  mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, bool integer = false);
+  // Of the layout's dtype, unless said otherwise.
+  mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
                                  mlir::Value weight); // like, h replaced by the weight's other names
-  mlir::RankedTensorType withoutLast(mlir::Value value);
+  mlir::RankedTensorType withoutLast(mlir::Value value); // f32: what is kept of the rows
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
 

@@ -56,14 +56,21 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   auto flag = [&](StringRef name, bool value) {
     return builder.getNamedAttr(name, builder.getBoolAttr(value));
   };
-  return builder.getDictionaryAttr(
+  auto element = [&](StringRef name, const std::string &type) {
+    return builder.getNamedAttr(name, TypeAttr::get(elementType(builder, type)));
+  };
+  SmallVector<NamedAttribute> training(
       {number("sequence_length", layout.sequenceLength), number("micro_batch_size", layout.microBatchSize),
        number("global_batch_size", layout.globalBatchSize), number("microbatches", layout.microbatches),
        number("vocabulary", model.vocabulary),
        builder.getNamedAttr("schedule", builder.getStringAttr(layout.schedule)),
        number("virtual_stages", layout.vpp), number("zero", layout.zero),
        number("loss_tile", layout.lossTile), flag("sequence_parallel", layout.sequenceParallel),
-       flag("split_backward", layout.splitBackward)});
+       flag("split_backward", layout.splitBackward), element(kValueType, layout.dtype),
+       element(kGradientType, layout.gradientType)});
+  if (layout.bucketElements > 0)
+    training.push_back(number("bucket_elements", layout.bucketElements));
+  return builder.getDictionaryAttr(training);
 }
 
 static void setAttributes(ModuleOp module, const ModelDescription &model, const Layout &layout) {

@@ -19,6 +19,7 @@ public:
     resolveBatch();
     resolveSchedule();
     resolveTarget();
+    resolveOverlap();
     return std::move(layout);
   }
 
@@ -68,6 +69,8 @@ private:
   void resolveBatch();
   void resolveSchedule();
   void resolveTarget();
+  void resolveOverlap();
+  void resolveGradientType();
 
   const ModelDescription &model;
   const LayoutOptions &flags, &defaults;
@@ -152,8 +155,37 @@ void Resolver::resolveSchedule() {
 void Resolver::resolveTarget() {
   layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
                       "the first supported");
+  resolveGradientType();
   layout.target = word("--target", &LayoutOptions::target, supported.targets, supported.targets.front(),
                        "the first supported");
+}
+
+void Resolver::resolveGradientType() {
+  const std::string &widest = supported.dtypes.front();
+  layout.gradientType = word("--grad-dtype", &LayoutOptions::gradientType, supported.dtypes, widest,
+                             "sums over microbatches and ranks");
+  if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
+    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
+                 layout.gradientType, layout.dtype);
+    problems.hint("possible --grad-dtype with --dtype {}: {}", widest, widest);
+  }
+}
+
+// CPU ranks compute with all their cores: nothing is idle while gradients travel.
+void Resolver::resolveOverlap() {
+  constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
+  if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
+    return; // no gradient travels
+  const bool isCpu = layout.target == "cpu";
+  std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
+  if (!overlap)
+    record("--overlap-grad-reduce", isCpu ? "false" : "true",
+           isCpu ? "CPU ranks compute with all their cores" : "transfers leave the device's cores to the backward");
+  if (overlap.value_or(!isCpu))
+    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40, kBucketElements,
+                                 "as Megatron-LM: elements reduced together");
+  else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))
+    problems.add("--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
 }
 
 } // namespace
@@ -174,9 +206,10 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
 }
 
 static std::string flagsOf(const LayoutOptions &layout) {
-  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}",
+  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}",
                      *layout.tp, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp",
-                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule);
+                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
+                     layout.dtype ? " --dtype " + *layout.dtype : "");
 }
 
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,

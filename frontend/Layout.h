@@ -11,9 +11,9 @@ namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {}, lossTile = {};
-  std::optional<bool> sp = {};
-  std::optional<std::string> schedule = {}, dtype = {}, target = {};
+                         zero = {}, lossTile = {}, bucketSize = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {};
+  std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {};
 };
 
 // A row of the caller's table of schedules.
@@ -33,7 +33,8 @@ struct ScheduleInfo {
 
 struct Supported { // by the caller
   std::vector<ScheduleInfo> schedules;
-  std::vector<std::string> dtypes = {"f32"}, targets = {"cpu"};
+  std::vector<std::string> dtypes = {"f32", "bf16"}; // widest first
+  std::vector<std::string> targets = {"cpu"};
 };
 
 struct Choice { // for people
@@ -49,7 +50,9 @@ struct Layout {
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
-  std::string schedule, dtype, target;
+  int64_t bucketElements = 0; // of parameters whose gradients are completed together, at least; 0: all, at the end
+  std::string schedule, target;
+  std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
   bool splitBackward = false;
   std::vector<Choice> choices;
   std::vector<std::string> warnings;

@@ -154,7 +154,7 @@ static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on 
 // The longest sequence for which bytes, of logical values and of all microbatches on a rank, are counted in 64
 // bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
-  constexpr int64_t kMaxValues = 64, kElementBytes = 4;
+  constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
   Checked perPosition = checkedProduct(
       {widthOf(model), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
@@ -244,6 +244,13 @@ static std::string scheduleFor(const Supported &supported, const Layout &layout)
   return chosen ? chosen->name : layout.schedule;
 }
 
+// Nothing where it is what is taken anyway.
+static std::optional<std::string> keptType(const Supported &supported, const Layout &layout) {
+  bool isOther = std::ranges::find(supported.dtypes.begin() + 1, supported.dtypes.end(), layout.dtype) !=
+                 supported.dtypes.end();
+  return isOther ? std::optional(layout.dtype) : std::nullopt;
+}
+
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
   Layout near = layout;
   near.pp = std::min(near.pp, model.layerCount());
@@ -266,7 +273,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
           .gbs = near.globalBatchSize,
           .zero = near.zero,
           .sp = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0,
-          .schedule = near.schedule};
+          .schedule = near.schedule,
+          .dtype = keptType(supported, near)};
 }
 
 } // namespace mgc::frontend

@@ -73,15 +73,20 @@ static LayoutOptions readDefaults(Config &config) {
   readSize(*mgc, "gbs", options.gbs);
   readSize(*mgc, "zero", options.zero);
   readSize(*mgc, "loss_tile", options.lossTile);
+  readSize(*mgc, "ddp_bucket_size", options.bucketSize);
   if (mgc->isSet("sp"))
     options.sp = mgc->flag("sp", false);
-  mgc->ignore(std::initializer_list<std::string_view>{"sp"});
+  if (mgc->isSet("overlap_grad_reduce"))
+    options.overlapGradReduce = mgc->flag("overlap_grad_reduce", false);
+  mgc->ignore(std::initializer_list<std::string_view>{"sp", "overlap_grad_reduce"});
   readWord(*mgc, "schedule", options.schedule);
   readWord(*mgc, "dtype", options.dtype);
+  readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
   mgc->finish(
       "the defaults of mgc compile",
-      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
+      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
+      "schedule, dtype, grad_dtype, target");
   return options;
 }
 

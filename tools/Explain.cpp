@@ -40,9 +40,16 @@ std::string axesText(const plan::Mesh &mesh) {
   return axes.empty() ? "1 rank" : fmt::format("{} = {} ranks", fmt::join(axes, " x "), mesh.worldSize());
 }
 
+// What is kept besides parameters of less than f32.
+std::string precisionText(const plan::Plan &plan) {
+  if (plan.dtype == plan::DType::f32)
+    return "";
+  return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
+}
+
 void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
-  say(stdout, "model      {}, {} parameters, {}\n", plan.modelType, countText(double(facts.parameters)),
-      plan.dtype);
+  say(stdout, "model      {}, {} parameters, {}{}\n", plan.modelType, countText(double(facts.parameters)),
+      plan::nameOf(plan.dtype), precisionText(plan));
   say(stdout, "target     {}\n", plan::describeTarget(plan));
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
@@ -51,7 +58,9 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
       plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
       100 * facts.bubble);
   say(stdout, "optimizer  AdamW, {}\n",
-      plan.zero ? "ZeRO-1: moments split over the data ranks" : "replicated");
+      plan.zero ? fmt::format("ZeRO-1: {}moments split over the data ranks",
+                              plan.dtype == plan::DType::f32 ? "" : "masters and ")
+                : "replicated");
   say(stdout, "work       {}FLOP a step on all ranks\n",
       countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
@@ -128,7 +137,8 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
           {"virtual_stages", plan.virtualStages},
           {"zero", plan.zero},
           {"target", plan::describeTarget(plan)},
-          {"dtype", plan.dtype},
+          {"dtype", plan::nameOf(plan.dtype)},
+          {"gradient_dtype", plan::nameOf(plan.gradientType)},
           {"parameters", facts.parameters},
           {"flops", facts.flops},
           {"bubble", facts.bubble},

@@ -89,10 +89,16 @@ std::vector<Work> worksOfChunks(const StagePlan &stage, const std::vector<Work> 
   return works;
 }
 
+// A chunk may run in parts: one of them has the last call.
+bool runsLastCall(const Chunk &chunk, const ScheduleStep &step) {
+  const auto calls = static_cast<int64_t>(chunk.calls.size());
+  return step.endCall(chunk.calls.size()) == calls && (calls == 0 || step.firstCall < calls);
+}
+
 Work workOfStep(const StagePlan &stage, const std::vector<Work> &chunks) {
   Work work;
   for (const ScheduleStep &step : stage.schedule) {
-    if (step.kind == ScheduleStep::Kind::run)
+    if (step.kind == ScheduleStep::Kind::run && runsLastCall(stage.chunks[step.chunk], step))
       work.add(chunks[step.chunk], 1);
     if (step.kind == ScheduleStep::Kind::send)
       work.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
@@ -148,7 +154,7 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
 // --- The schedule
 
 schedule::Task taskOf(const Chunk &chunk, int64_t microbatch) {
-  return {chunk.task, chunk.virtualStage, microbatch};
+  return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch};
 }
 
 schedule::Solution solutionOf(const Plan &plan) {
@@ -157,11 +163,14 @@ schedule::Solution solutionOf(const Plan &plan) {
   solution.shape = {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
   for (const StagePlan &stage : plan.stages) {
     std::vector<schedule::Step> &steps = solution.stages.emplace_back().steps;
+    std::map<std::pair<int64_t, int64_t>, int64_t> parts; // (chunk, microbatch) -> those so far
     for (const ScheduleStep &step : stage.schedule) {
       schedule::Step &out = steps.emplace_back();
       out.kind = schedule::Step::Kind(step.kind);
       if (step.kind == ScheduleStep::Kind::run)
         out.task = taskOf(stage.chunks[step.chunk], step.microbatch);
+      if (step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
+        out.task.part = parts[{step.chunk, step.microbatch}]++;
       out.peer = step.peer;
       out.value = step.value;
       out.microbatch = step.microbatch;

@@ -34,11 +34,11 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
   for (const plan::StagePlan &stage : plan.stages)
     largest = std::max(largest, stage.bytes);
   say(stderr,
-      "{}: {}, {} rank{} ({} thread{} each),{}, {:.1f} MiB in the largest\n"
+      "{}: {}, {} rank{} ({}),{}, {:.1f} MiB in the largest\n"
       "data: {}\n"
       "{} steps of {} samples of {} tokens\n",
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-      engine.threadsPerRank(), engine.threadsPerRank() == 1 ? "" : "s", axes.empty() ? " one device" : axes,
+      engine.whereRanksAre(), axes.empty() ? " one device" : axes,
       static_cast<double>(largest) / 1048576.0, data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
 }
 

@@ -1,4 +1,4 @@
-// mgrun: trains by a plan, with every rank a thread of this process.
+// mgrun: trains by a plan, with every rank a thread of this process, on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
@@ -43,6 +43,15 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   CLI::Option *save = app.add_option("--save", training.save,
                                      "Folder for the weights at the end; a checkpoint in it is replaced")
                           ->check(notEmpty());
+  app.add_option_function<std::string>(
+         "--save-dtype",
+         [&training](const std::string &name) {
+           training.saveType = name == "f32" ? plan::DType::f32 : plan::DType::bf16;
+         },
+         "Type of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the master "
+         "weights")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->needs(save);
   app.add_option("--save-interval", training.saveInterval,
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
@@ -84,6 +93,19 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--inject-delays", training.delays,
                  "Seed of random pauses before instructions, to find results that depend on timing")
       ->check(wholeNumber(0));
+}
+
+void addDeviceFlags(CLI::App &app, Arguments &arguments) {
+  TrainingOptions &training = arguments.training;
+  app.add_option("--device", training.device,
+                 "Number of the device that runs a plan for GPUs; all its ranks share it")
+      ->check(wholeNumber(0, 1024));
+  app.add_option("--device-plugin", training.devicePlugin,
+                 "File (.so) that knows the device; else the one beside mgrun or in ../lib")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--non-deterministic", training.nonDeterministic,
+               "Let libraries of the device take paths whose bits differ from run to run");
+  app.add_flag("--no-graphs", training.noGraphs, "Enqueue every step anew on the device instead of replaying one");
 }
 
 void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
@@ -203,6 +225,7 @@ int main(int argc, char **argv) {
   addDataFlags(app, arguments);
   addRunFlags(app, arguments);
   addProfileFlags(app, arguments);
+  addDeviceFlags(app, arguments);
   addOptimizerFlags(app, arguments);
   try {
     app.parse(argc, argv);

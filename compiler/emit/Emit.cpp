@@ -71,6 +71,8 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.zero = trainingInt(module, "zero", 0);
   plan.schedule = trainingString(module, "schedule");
   plan.virtualStages = trainingInt(module, "virtual_stages", 1);
+  plan.dtype = dtypeOf(precisionOf(module).values);
+  plan.gradientType = dtypeOf(precisionOf(module).gradients);
 }
 
 class Emitter {

@@ -94,7 +94,7 @@ private:
     if (view.base == value)
       return places_.at(value);
     Place place = placeOf(view.base);
-    place.first.offset += view.offset * 4;
+    place.first.offset += view.offset * bytesOfElement(value);
     return place;
   }
   Place workspaceOf(Operation *op) const {
@@ -267,7 +267,7 @@ private:
   Status emitCollective(Operation *op) {
     plan::Collective collective;
     Value value = op->getOperand(0), result = op->getResult(0);
-    collective.type = tensorOf(value).getElementType().isF32() ? plan::DType::f32 : plan::DType::i32;
+    collective.type = dtypeOf(elementOf(value));
     collective.axes = axesOf(op->getAttrOfType<ArrayAttr>("axes"));
     if (auto stages = op->getAttrOfType<DenseI64ArrayAttr>("stages"))
       collective.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
@@ -311,7 +311,7 @@ private:
     if (auto slice = dyn_cast<SliceOp>(op)) {
       move.kind = plan::Move::Kind::slice;
       move.outer = sizeBefore(slice.getResult(), slice.getDim());
-      move.chunkBytes = sizeFrom(slice.getResult(), slice.getDim()) * 4;
+      move.chunkBytes = sizeFrom(slice.getResult(), slice.getDim()) * bytesOfElement(slice.getResult());
       move.axes = axesOf(slice.getAxes());
       add(move, placesOf({slice.getValue(), slice.getResult()}));
     } else if (auto demote = dyn_cast<DemoteOp>(op)) {
@@ -322,12 +322,12 @@ private:
     } else if (isa<ZeroOp>(op)) {
       addFill(op->getResult(0));
     } else {
-      move.bytes = 4;
+      move.bytes = bytesOfElement(op->getOperand(0));
       bool packs = isa<PackOp>(op);
       Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0)).first;
       for (auto [i, part] :
            llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
-        Place element{{whole.segment, whole.offset + int64_t(i) * 4}};
+        Place element{{whole.segment, whole.offset + int64_t(i) * move.bytes}};
         add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
       }
     }

@@ -32,9 +32,11 @@ public:
     MGC_TRY(addInputs());
     addRegions();
     addStepChunk("begin", stage_.getBegin());
-    for (size_t k = 0; k < layouts_.size(); ++k)
+    for (size_t k = 0; k < layouts_.size(); ++k) {
       for (const std::string &pass : passesOf(context_.module))
         addChunk(pass, k);
+      addGradients(int64_t(k));
+    }
     addStepChunk("reduce", stage_.getReduce());
     addStepChunk("update", stage_.getUpdate());
     addSchedule();
@@ -57,6 +59,8 @@ private:
       bucket.gradientShardOffset = offsetOf(i, "gradient_shard");
       bucket.firstMomentOffset = offsetOf(i, "first_moment");
       bucket.secondMomentOffset = offsetOf(i, "second_moment");
+      if (precisionOf(context_.module).hasMasters())
+        bucket.masterOffset = offsetOf(i, "master");
       out_.buckets.push_back(std::move(bucket));
     }
   }
@@ -69,9 +73,7 @@ private:
       auto facts = cast<DictionaryAttr>(entry.getValue());
       RankedTensorType type = shardedType(facts.get("type"));
       MGC_ASSIGN(known, findDataKind(entry.getName()));
-      plan::Input input{known->kind, plan::DType::i32, {}, 0, 0};
-      if (type.getElementType().isF32())
-        input.type = plan::DType::f32;
+      plan::Input input{known->kind, dtypeOf(type.getElementType()), {}, 0, 0};
       for (auto [name, size, axes] :
            llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
         input.dims.push_back({name.str(), size, axesOf(axes)});
@@ -117,7 +119,7 @@ private:
     return {-1, offsetOf(index.getInt(), kind)};
   }
 
-  void addStepChunk(StringRef name, StringRef functionName) {
+  plan::Call stepCall(StringRef functionName) {
     auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
     plan::Call call;
     call.program = context_.programOf.at(functionName.str());
@@ -130,10 +132,26 @@ private:
       else
         call.segments.push_back(
             bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+    return call;
+  }
+
+  void addStepChunk(StringRef name, StringRef functionName) {
     plan::Chunk chunk;
     chunk.task = *plan::taskNamed(name);
-    chunk.calls.push_back(std::move(call));
+    chunk.calls.push_back(stepCall(functionName));
     addChunk(name, -1, std::move(chunk), {});
+  }
+
+  // A call for each part of chunk k, if it has any.
+  void addGradients(int64_t k) {
+    plan::Chunk chunk;
+    chunk.task = plan::Task::gradients;
+    chunk.virtualStage = k;
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (int64_t(reduction.getChunk()) == k)
+        chunk.calls.push_back(stepCall(reduction.getFunction()));
+    if (!chunk.calls.empty())
+      addChunk(plan::nameOf(chunk.task), k, std::move(chunk), {});
   }
 
   // --- Chunks
@@ -157,12 +175,15 @@ private:
     chunk.virtualStage = int64_t(k);
     std::vector<Slot> slots;
     size_t count = layout.instances().size();
+    std::vector<int64_t> &begins = callsBefore_[{pass, int64_t(k)}];
     for (size_t n = 0; n < count; ++n) {
+      begins.push_back(int64_t(chunk.calls.size()));
       size_t i = pass == "forward" ? n : count - 1 - n;
       const BlockFunction *function = layout.instances()[i].block->functionOf(pass);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
         chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
     }
+    begins.push_back(int64_t(chunk.calls.size()));
     addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));
   }
 
@@ -211,7 +232,8 @@ private:
                      bytesOf(caller.function.argumentType(argument)), caller.chunk, caller.slots),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
-      return {-1, parameterOffset(instanceOf(caller), taken.index, "value")};
+      return {-1, parameterOffset(instanceOf(caller), taken.index, "value",
+                                  elementOf(caller.function.argumentType(argument)))};
     return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
   }
 
@@ -219,7 +241,8 @@ private:
     const BlockFunction::Result &result = caller.function.results[number];
     switch (result.kind) {
     case BlockFunction::ResultKind::grad:
-      return {-1, parameterOffset(instanceOf(caller), result.index, "gradient")};
+      return {-1, parameterOffset(instanceOf(caller), result.index, "gradient",
+                                  elementOf(caller.function.resultType(number)))};
     case BlockFunction::ResultKind::lossSum:
       return {-1, out_.resultsOffset + 4 * resultIndex("loss_sum")};
     case BlockFunction::ResultKind::tokens:
@@ -236,12 +259,12 @@ private:
             spot.offset};
   }
 
-  int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer) {
+  int64_t parameterOffset(const Instance &instance, int64_t argument, StringRef buffer, Type element) {
     for (PlaceOp place : places_.at({instance.block->name, argument})) {
       int64_t n = instance.number - int64_t(place.getFirst());
       if (n >= 0 && n < int64_t(place.getCount()))
         return offsetOf(place.getBucket(), buffer) +
-               4 * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+               bytesOfElement(element) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
     }
     return -1; // verified: every instance of the stage has its places
   }
@@ -261,6 +284,7 @@ private:
         step.chunk = chunkOf_.at({run.getPass().str(), int64_t(run.getChunk())});
         step.microbatch = run.getMicrobatch();
         step.waits.assign(run.getWaits().begin(), run.getWaits().end());
+        setCalls(run, step);
         for (const Slot &slot : slots_[step.chunk])
           if (slot.buffer >= 0) {
             step.slots.push_back(area + run.getBuffers()[slot.buffer]);
@@ -275,6 +299,26 @@ private:
       }
       out_.schedule.push_back(std::move(step));
     }
+  }
+
+  // Of a run of a part: the calls for its instances, or the one that completes their gradients.
+  void setCalls(RunOp run, plan::ScheduleStep &step) {
+    if (!run.getPart())
+      return;
+    const int64_t part = *run.getPart();
+    step.firstCall = part;
+    step.callCount = 1;
+    auto calls = callsBefore_.find({run.getPass().str(), int64_t(run.getChunk())});
+    if (calls == callsBefore_.end())
+      return;
+    int64_t begin = 0, end = 0, number = 0; // instances
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (reduction.getChunk() == run.getChunk() && number++ <= part) {
+        begin = end;
+        end += int64_t(reduction.getInstances());
+      }
+    step.firstCall = calls->second[begin];
+    step.callCount = calls->second[end] - step.firstCall;
   }
 
   template <typename Op> plan::ScheduleStep transfer(Op op, plan::ScheduleStep::Kind kind, int64_t area) {
@@ -297,6 +341,8 @@ private:
   std::vector<ChunkLayout> layouts_;
   std::vector<std::vector<Slot>> slots_;                       // by chunk of the plan
   std::map<std::pair<std::string, int64_t>, int64_t> chunkOf_; // by pass and chunk of the stage
+  // Of what runs per microbatch: the calls before each instance, in the order of the pass, and all of them.
+  std::map<std::pair<std::string, int64_t>, std::vector<int64_t>> callsBefore_;
   int64_t factorOffset_ = 0;
   plan::StagePlan out_;
 };

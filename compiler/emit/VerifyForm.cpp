@@ -4,6 +4,7 @@
 #include "compiler/fuse/Views.h"
 #include "compiler/memory/Frame.h"
 #include "compiler/schedule/ScheduleForm.h"
+#include "compiler/stage/StateBuffers.h"
 #include "runtime/base/Checked.h"
 
 #include <algorithm>
@@ -100,9 +101,9 @@ bool isComplete(StageOp stage) {
     return hasInts(facts, {"offset", "stride"}) && shardedType(facts.get("type")) &&
            layoutOf(shardedType(facts.get("type"))) && findDataKind(input.getName()).isOk();
   };
-  auto isPlaced = [](BucketOp bucket) {
-    return hasInts(bucket.getOffsetsAttr(),
-                   {"value", "gradient", "gradient_shard", "first_moment", "second_moment"});
+  auto isPlaced = [&](BucketOp bucket) {
+    return llvm::all_of(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>())),
+                        [&](const StateBuffer &buffer) { return hasInts(bucket.getOffsetsAttr(), buffer.name); });
   };
   return regions && llvm::all_of(regions, isRegion) && inputs && llvm::all_of(inputs, isInput) &&
          llvm::all_of(stage.all<BucketOp>(), isPlaced);
@@ -153,16 +154,11 @@ private:
 
   void addBuckets() {
     for (auto [i, bucket] : llvm::enumerate(stage_.all<BucketOp>())) {
-      DictionaryAttr offsets = bucket.getOffsetsAttr();
-      int64_t elements = bucket.getElements(),
-              share = bucket.getSharded() ? mesh_.sizeOf(bucket.getData()) : 1;
-      Checked all = checkedMultiply(elements, 4), shard = checkedMultiply(elements / share, 4);
-      for (auto [name, bytes] : {std::pair<StringRef, Checked>{"value", all},
-                                 {"gradient", all},
-                                 {"first_moment", shard},
-                                 {"second_moment", shard},
-                                 {"gradient_shard", bucket.getSharded() ? shard : Checked(0)}})
-        add(fmt::format("{} of bucket {}", name.str(), i), intIn(offsets, name), bytes);
+      for (const StateBuffer &buffer : stateBuffers(precisionOf(module_)))
+        if (buffer.isOwnOf(bucket))
+          add(fmt::format("{} of bucket {}", buffer.name.str(), i),
+              intIn(bucket.getOffsetsAttr(), buffer.name),
+              checkedMultiply(buffer.elementsOf(bucket, mesh_), bytesOfElement(buffer.element)));
     }
   }
 
@@ -174,6 +170,8 @@ private:
     };
     for (StringRef name : {stage_.getBegin(), stage_.getReduce(), stage_.getUpdate()})
       take(module_.lookupSymbol<func::FuncOp>(name));
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      take(module_.lookupSymbol<func::FuncOp>(reduction.getFunction()));
     std::map<StringRef, int64_t> inputs; // bytes of one microbatch
     for (ChunkOp chunk : stage_.all<ChunkOp>()) {
       ChunkLayout layout(blocks.instancesOf(chunk.getBody()));

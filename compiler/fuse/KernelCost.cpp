@@ -40,7 +40,7 @@ public:
         if (!result.use_empty() &&
             llvm::any_of(result.getUsers(), [&](Operation *user) { return !isIn(user); }))
           moved[result] = bytesOf(result.getType());
-      bytes += kDearBytes * bytesOf(op->getResult(0).getType()) / 4 * timesAgain(op);
+      bytes += kDearBytes * double(tensorOf(op->getResult(0)).getNumElements()) * timesAgain(op);
     }
     for (auto &[value, once] : moved)
       bytes += once;

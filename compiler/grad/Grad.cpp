@@ -12,10 +12,14 @@
 // The gradient of a loss waits for nothing: computed with it, no logits are kept from one function to the other,
 // and a part of the tokens can be finished before the next is begun (mg-tile).
 //
+// Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
+// they are gradients of.
+//
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
 // the din values.
 #include "compiler/Passes.h"
+#include "compiler/grad/GradientTypes.h"
 #include "dialects/mg/Gradient.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -96,7 +100,7 @@ private:
   void findActive() {
     Block &body = block_.getBody().front();
     for (BlockArgument argument : body.getArguments())
-      if (tensorOf(argument).getElementType().isF32() &&
+      if (isa<FloatType>(elementOf(argument)) &&
           !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
         active_.insert(argument);
     for (Operation &op : body)
@@ -217,10 +221,10 @@ private:
   static bool savesMemory(Operation *op, llvm::function_ref<bool(Value)> isNeeded) {
     int64_t read = 0, needed = 0;
     for (Value operand : op->getOperands())
-      read = std::max(read, tensorOf(operand).getNumElements());
+      read = std::max(read, bytesOf(operand.getType()));
     for (Value result : op->getResults())
       if (isNeeded(result))
-        needed = std::max(needed, tensorOf(result).getNumElements());
+        needed = std::max(needed, bytesOf(result.getType()));
     return needed > 0 && needed >= read;
   }
 
@@ -242,7 +246,7 @@ private:
     for (BlockArgument argument : original_.getArguments()) {
       unsigned i = argument.getArgNumber();
       Value value = forward_.getArgument(i);
-      if (!tensorOf(value).getElementType().isF32() || original_.getArgAttr(i, kDataAttr))
+      if (!isa<FloatType>(elementOf(value)) || original_.getArgAttr(i, kDataAttr))
         continue;
       Value cotangent = gradient.cotangent(value);
       if (!cotangent)
@@ -255,10 +259,20 @@ private:
                                          named(kParamAttr, original_.getArgAttr(i, kParamAttr))}));
       }
     }
+    typeGradients();
     size_t i = 0;
     for (Operation &op : forward_.getBody().front().without_terminator())
       if (i++ >= gradient.firstGradient_ || isLoss_)
         gradientOps_.insert(&op);
+  }
+
+  void typeGradients() {
+    Precision precision = precisionOf(original_->getParentOfType<ModuleOp>());
+    if (precision.gradients == precision.values)
+      return;
+    GradientTypes types(precision.gradients, dins_);
+    for (Value &gradient : grads_)
+      gradient = types.make(gradient, forward_.getBody().front().getTerminator());
   }
 
   llvm::SetVector<Operation *> sliceOf(ArrayRef<Value> roots) {

@@ -11,6 +11,7 @@
 // all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions one after another.
 #include "compiler/Passes.h"
 #include "compiler/memory/Frame.h"
+#include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/ChunkLayout.h"
 #include "runtime/plan/Plan.h"
 
@@ -95,25 +96,20 @@ private:
   void placeBuckets() {
     auto buckets = stage_.all<BucketOp>();
     std::vector<NamedAttrList> offsets(buckets.size());
-    auto placeAll = [&](StringRef name, bool ofShard) {
-      for (auto [bucket, list] : llvm::zip(buckets, offsets)) {
-        int64_t share = bucket.getSharded() ? mesh_.sizeOf(bucket.getData()) : 1;
-        list.append(name, number(take(bucket.getElements() * 4 / (ofShard ? share : 1))));
-      }
-    };
-    region("parameters", [&] { placeAll("value", false); });
-    region("gradients", [&] {
-      placeAll("gradient", false);
+    auto buffers = stateBuffers(precisionOf(module_));
+    auto placeAll = [&](const StateBuffer &buffer) {
       for (auto [bucket, list] : llvm::zip(buckets, offsets))
-        list.append("gradient_shard",
-                    bucket.getSharded()
-                        ? number(take(bucket.getElements() * 4 / mesh_.sizeOf(bucket.getData())))
-                        : IntegerAttr(cast<IntegerAttr>(list.get("gradient"))));
-    });
-    region("optimizer", [&] {
-      placeAll("first_moment", true);
-      placeAll("second_moment", true);
-    });
+        list.append(buffer.name, buffer.isOwnOf(bucket)
+                                     ? number(take(buffer.elementsOf(bucket, mesh_) *
+                                                   bytesOfElement(buffer.element)))
+                                     : cast<IntegerAttr>(list.get(buffer.unsplit)));
+    };
+    for (StringRef name : {"parameters", "gradients", "optimizer"})
+      region(name, [&] {
+        for (const StateBuffer &buffer : buffers)
+          if (buffer.region == name)
+            placeAll(buffer);
+      });
     for (auto [bucket, list] : llvm::zip(buckets, offsets))
       bucket.setOffsetsAttr(list.getDictionary(builder_.getContext()));
   }

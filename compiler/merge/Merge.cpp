@@ -220,14 +220,15 @@ private:
     return own && !placement_.home(layoutOf(product.op().getRhs())).axesOf(own->name).empty();
   }
 
-  Type typeOf(const Dims &dims) {
+  // Of these dimensions, in the element type of `like`.
+  static Type typeOf(const Dims &dims, Value like) {
     SmallVector<int64_t> shape;
     SmallVector<StringAttr> names;
     for (const RowSpace::NamedDim &dim : dims) {
       shape.push_back(dim.size);
       names.push_back(dim.name);
     }
-    return RankedTensorType::get(shape, builder_.getF32Type(), LayoutAttr::get(builder_.getContext(), names));
+    return RankedTensorType::get(shape, elementOf(like), LayoutAttr::get(like.getContext(), names));
   }
 
   // Whether all have a bias, of which one says what holds for all.
@@ -252,7 +253,7 @@ private:
     result.append(kept);
     Location loc = first.op().getLoc();
     builder_.setInsertionPoint(first.op());
-    Value whole = EinsumOp::create(builder_, loc, typeOf(result), first.op().getLhs(),
+    Value whole = EinsumOp::create(builder_, loc, typeOf(result, first.op().getResult()), first.op().getLhs(),
                                    joinParameters(set, &Product::parameter, dims));
     if (areBiased)
       whole = AddOp::create(builder_, loc, whole.getType(), whole, joinParameters(set, &Product::bias, kept));
@@ -305,7 +306,7 @@ private:
                                              builder_.getNamedAttr("parts", builder_.getArrayAttr(parts))});
     BlockArgument first = (set.products.front().*argumentOf)();
     unsigned place = first.getArgNumber() + 1;
-    (void)block_.insertArgument(place, typeOf(dims),
+    (void)block_.insertArgument(place, typeOf(dims, first),
                                 builder_.getDictionaryAttr(builder_.getNamedAttr(kParamAttr, param)),
                                 first.getLoc());
     return block_.getArgument(place);

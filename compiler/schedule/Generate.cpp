@@ -1,6 +1,7 @@
 // From the orders of a schedule to its solution, the same way for every row of the table:
 //   1. messages   each boundary between chunks of different stages, forward and back, per microbatch
-//   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer
+//   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer,
+//                 gradients right after the part that makes them
 //   3. buffers    lifetimes in steps of the list, then offsets
 //   4. waits      whatever the uses of memory require (Waits.cpp)
 //
@@ -49,7 +50,7 @@ public:
       return errorf(
           "schedule \"{}\": its orders wait for each other at pp {}, virtual stages {}, microbatches {}",
           row.name, shape.stages, shape.virtualStages, shape.microbatches);
-    makeRuns(orders, times);
+    makeRuns(row, orders, times);
     makeMessages();
     Solution solution{problem.schedule, shape, {}};
     for (int64_t stage = 0; stage < shape.stages; ++stage) {
@@ -60,12 +61,21 @@ public:
   }
 
 private:
-  void makeRuns(const std::vector<Order> &orders, const OrderTimes &times) {
+  // The parts of a task take its times: it waits from its start on, and what it makes is there at its end.
+  void makeRuns(const Row &row, const std::vector<Order> &orders, const OrderTimes &times) {
+    const TaskKind completing = row.splitBackward ? TaskKind::weight : TaskKind::backward;
     for (size_t stage = 0; stage < orders.size(); ++stage) {
       std::vector<Run> &list = runs.emplace_back();
       list.push_back({{TaskKind::begin, -1, -1}, 0, 0});
-      for (size_t i = 0; i < orders[stage].size(); ++i)
-        list.push_back({orders[stage][i], times.start[stage][i], times.end[stage][i]});
+      for (size_t i = 0; i < orders[stage].size(); ++i) {
+        Run run{orders[stage][i], times.start[stage][i], times.end[stage][i]};
+        const bool isLast = run.task.kind == completing && run.task.microbatch + 1 == shape.microbatches;
+        const int64_t parts = isLast ? problem.partsOf(int64_t(stage), run.task.chunk) : 0;
+        if (parts == 0)
+          list.push_back(run);
+        for (run.task.part = 0; run.task.part < parts; ++run.task.part)
+          list.push_back(run);
+      }
       list.push_back({{TaskKind::reduce, -1, -1}, INT64_MAX, INT64_MAX});
       list.push_back({{TaskKind::update, -1, -1}, INT64_MAX, INT64_MAX});
     }
@@ -74,17 +84,22 @@ private:
   void makeMessages() {
     if (shape.stages == 1)
       return;
-    // The run of each forward and of each task that makes the input's gradient: [gradient?][global
+    // The runs, first and last, of each forward and of each task that makes the input's gradient: [gradient?][global
     // chunk][microbatch].
-    std::vector<int64_t> position(2 * shape.chunks() * shape.microbatches, 0);
-    auto at = [&](bool gradient, int64_t global, int64_t m) -> int64_t & {
+    struct Runs {
+      int64_t first = -1, last = -1;
+    };
+    std::vector<Runs> position(2 * shape.chunks() * shape.microbatches);
+    auto at = [&](bool gradient, int64_t global, int64_t m) -> Runs & {
       return position[(gradient * shape.chunks() + global) * shape.microbatches + m];
     };
     for (int64_t stage = 0; stage < shape.stages; ++stage)
       for (size_t run = 0; run < runs[stage].size(); ++run) {
         const Task &task = runs[stage][run].task;
-        if (task.kind == TaskKind::forward || isGradient(task.kind))
-          at(isGradient(task.kind), shape.globalChunk(stage, task.chunk), task.microbatch) = int64_t(run);
+        if (task.kind != TaskKind::forward && !isGradient(task.kind))
+          continue;
+        Runs &found = at(isGradient(task.kind), shape.globalChunk(stage, task.chunk), task.microbatch);
+        found = {found.first < 0 ? int64_t(run) : found.first, int64_t(run)};
       }
     for (int64_t global = 0; global + 1 < shape.chunks(); ++global)
       for (int64_t m = 0; m < shape.microbatches; ++m)
@@ -97,8 +112,8 @@ private:
           message.target = shape.stageOf(to);
           message.bytes = bytesOf(problem, message.source, from / shape.stages,
                                   gradient ? BufferKind::gradientOut : BufferKind::output);
-          message.sourceRun = at(gradient, from, m);
-          message.targetRun = at(gradient, to, m);
+          message.sourceRun = at(gradient, from, m).last;
+          message.targetRun = at(gradient, to, m).first;
           messages.push_back(message);
         }
     std::sort(messages.begin(), messages.end(), [](const Message &a, const Message &b) {
@@ -151,6 +166,8 @@ private:
       addRun(result, stage, runs[stage][run].task);
       for (const Message *message : lists.sends[run])
         addMessage(result, stage, *message, true);
+      if (const Task &task = runs[stage][run].task; task.part >= 0)
+        addRun(result, stage, {TaskKind::gradients, task.chunk, -1, task.part});
     }
     setLifetimes(result, lists, runSteps);
     MGC_TRY(placeBuffers(result).at(fmt::format("stage {}", stage)));
@@ -192,6 +209,7 @@ private:
     Step step;
     step.kind = isSend ? Step::Kind::send : Step::Kind::recv;
     step.task = runs[stage][isSend ? message.sourceRun : message.targetRun].task;
+    step.task.part = -1;
     step.peer = isSend ? message.target : message.source;
     step.value = message.value;
     step.microbatch = message.microbatch;

@@ -23,7 +23,7 @@ void HappensBefore::append(int64_t stream, const std::vector<int64_t> &waits) {
   auto before = std::find_if(last.begin(), last.end(), [&](const Last &l) { return l.stream == stream; });
   if (before == last.end())
     before = last.insert(last.end(), {stream, -1});
-  else if (stream == kCompute)
+  else if (stream == kCompute || stream == kGradients)
     addWait(before->step);
   else
     join(before->step);

@@ -1,5 +1,5 @@
 // What is known to be finished when a step of one stage starts, from that stage's list alone.
-// In: the steps in list order. Known: runs follow each other; a step follows its waits; a send or recv starts
+// In: the steps in list order. Known: runs of one stream follow each other; a step follows its waits; a send or recv starts
 // after the one before it of the same direction and peer has started. Messages from other stages order
 // nothing here: what is proved needs no assumption on them.
 #pragma once
@@ -12,7 +12,8 @@ namespace mgc::schedule {
 
 class HappensBefore {
 public:
-  static constexpr int64_t kCompute = -1;
+  static constexpr int64_t kCompute = -1, kGradients = -2; // of runs
+  static int64_t runs(bool ofGradients) { return ofGradients ? kGradients : kCompute; }
   static int64_t messages(int64_t peer, bool isSend) { return 2 * peer + isSend; }
 
   // The next step of the list; waits name earlier steps. All queries are about the last step appended.

@@ -135,6 +135,7 @@ private:
     bool hasArrived = false; // at that meeting
     bool isReady = false;
     double clock = 0;                                     // when the compute stream is free
+    double gradients = 0;                                 // when that of task gradients is
     std::vector<int64_t> partner;                         // of each send or recv: the step of its peer
     std::map<std::pair<int64_t, Kind>, double> lastStart; // of each stream of messages
     std::map<int64_t, size_t> met;                        // group -> meetings passed
@@ -176,6 +177,11 @@ private:
 
   bool run(int64_t s, const NetworkStep &step, double ready) {
     Stage &stage = stages[s];
+    if (step.ofGradients) { // meets nobody
+      times.start[s][stage.next] = std::max(stage.gradients, ready);
+      times.end[s][stage.next] = stage.gradients = times.start[s][stage.next] + step.seconds;
+      return true;
+    }
     stage.clock = std::max(stage.clock, ready);
     for (; stage.meeting < step.meetings.size(); ++stage.meeting)
       if (!meet(s, step.meetings[stage.meeting].group))

@@ -35,6 +35,7 @@ struct NetworkStep {
   };
   std::vector<Meeting> meetings;
   double seconds = 0; // run: at most; send, recv: after both ends have started
+  bool ofGradients = false; // run: on the stream of its own that task gradients has
 };
 
 struct Network {
@@ -54,7 +55,7 @@ void checkMatching(const Network &network, Violations &violations);
 // Each stage issues its steps in list order. A step whose waits are not done holds up all after it; a run
 // holds them up until it is done, and with meetings it is done when all stages of each group have arrived. A
 // message is done when both ends have been issued. Times, however, are those of streams: a run starts after
-// the run before it and its waits.
+// the run before it on its stream and its waits.
 Times play(const Network &network, Violations &violations);
 
 } // namespace mgc::schedule

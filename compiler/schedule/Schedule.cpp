@@ -13,9 +13,12 @@ const char *nameOf(BufferKind kind) {
 }
 
 std::string toString(const Task &task) {
-  if (task.microbatch < 0)
-    return std::string(nameOf(task.kind));
-  return fmt::format("{} chunk {} microbatch {}", nameOf(task.kind), task.chunk, task.microbatch);
+  std::string text(nameOf(task.kind));
+  if (task.chunk >= 0)
+    text += fmt::format(" chunk {}", task.chunk);
+  if (task.microbatch >= 0)
+    text += fmt::format(" microbatch {}", task.microbatch);
+  return task.part < 0 ? text : text + fmt::format(" part {}", task.part);
 }
 
 std::string toString(const Step &step) {
@@ -102,8 +105,31 @@ Result<const Row *> findSchedule(const std::string &name, const Shape &shape) {
   return &*row;
 }
 
+static Status checkParts(const Problem &problem) {
+  const Shape &shape = problem.shape;
+  if (problem.parts.empty())
+    return Status::ok();
+  if (int64_t(problem.parts.size()) != shape.stages)
+    return errorf("parts for {} stages, expected {}", problem.parts.size(), shape.stages);
+  for (int64_t stage = 0; stage < shape.stages; ++stage) {
+    const std::vector<int64_t> &parts = problem.parts[stage];
+    if (int64_t(parts.size()) != shape.virtualStages)
+      return errorf("stage {}: parts for {} chunks, expected {}", stage, parts.size(), shape.virtualStages);
+    int64_t all = 0;
+    for (int64_t count : parts) {
+      if (count < 0 || count > kMaxParts - all)
+        return errorf("stage {}: its last backward is in {} parts and more; expected at most {} of all its chunks: "
+                      "larger buckets of gradients make fewer",
+                      stage, all + std::max<int64_t>(count, 0), kMaxParts);
+      all += count;
+    }
+  }
+  return Status::ok();
+}
+
 Status checkSizes(const Problem &problem) {
   const Shape &shape = problem.shape;
+  MGC_TRY(checkParts(problem));
   if (int64_t(problem.bytes.size()) != shape.stages)
     return errorf("sizes for {} stages, expected {}", problem.bytes.size(), shape.stages);
   for (int64_t stage = 0; stage < shape.stages; ++stage) {

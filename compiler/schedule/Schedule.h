@@ -25,17 +25,18 @@ struct Shape {
 };
 
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
-// instead. reduce and update hold collectives over all stages.
+// instead. reduce and update hold collectives over all stages, gradients holds none.
 using TaskKind = plan::Task;
-inline constexpr int64_t kTaskKinds = 7;
+inline constexpr int64_t kTaskKinds = 8;
 
 struct Task {
   TaskKind kind = TaskKind::begin;
   int64_t chunk = -1;      // of the stage, not global; -1: once per training step
   int64_t microbatch = -1; // -1: once per training step
+  int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
   bool operator==(const Task &) const = default;
 };
-std::string toString(const Task &task); // "forward chunk 1 microbatch 3", "reduce"
+std::string toString(const Task &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
 
 // --- Buffers -----------------------------------------------------------------------------------------------
 
@@ -70,11 +71,16 @@ struct Problem {
   // those sizes are ignored. The two ends of a boundary must agree.
   std::vector<std::vector<Sizes>> bytes;
   AccessTable access = defaultAccess();
+  // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
+  // so many parts, each followed by the task gradients for the part, which runs beside what comes after. 0: in one,
+  // and its gradients are left to reduce. Empty: 0 everywhere.
+  std::vector<std::vector<int64_t>> parts = {};
+  int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
 };
 // A problem with the same sizes everywhere.
 Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes);
 
-// Sizes for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.
+// Sizes and parts for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.
 Status checkSizes(const Problem &problem);
 
 // The bytes of a buffer, or 0 where the boundary does not exist.
@@ -93,7 +99,7 @@ struct BufferUse {
 // Meaning of the list: plan::ScheduleStep in runtime/plan/Plan.h.
 struct Step {
   enum class Kind { run, send, recv } kind = Kind::run;
-  Task task;                  // run: itself; send: the producer; recv: the consumer
+  Task task;                  // run: itself; send: the producer; recv: the consumer, of no part
   int64_t peer = -1;          // send, recv: stage
   int64_t value = -1;         // send, recv
   int64_t microbatch = -1;    // = task.microbatch
@@ -111,8 +117,10 @@ struct Buffer {
   int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
 };
 
-// Steps of a stage at most: the proofs keep a bit for each pair of them.
+// Steps of a stage at most, but for parts: the proofs keep a bit for each pair of them.
 inline constexpr int64_t kMaxSteps = int64_t(1) << 16;
+// Parts of a stage's last backwards at most.
+inline constexpr int64_t kMaxParts = 1024;
 // Microbatches in chunks of all stages at most.
 inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
 

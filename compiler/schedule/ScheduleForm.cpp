@@ -45,10 +45,11 @@ private:
       return errorf("has {} buffers, expected one place or -1 per kind: {}", run.getBuffers().size(),
                     kBufferKinds);
     Step step;
-    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch())};
+    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch()), run.getPart().value_or(-1)};
     step.microbatch = step.task.microbatch;
     step.waits.assign(run.getWaits().begin(), run.getWaits().end());
-    bool hasBuffers = step.task.chunk >= 0 && step.task.chunk < problem_.shape.virtualStages;
+    bool hasBuffers = plan::isPerMicrobatch(kind) && step.task.chunk >= 0 &&
+                      step.task.chunk < problem_.shape.virtualStages;
     for (int64_t k = 0; hasBuffers && k < kBufferKinds; ++k) {
       Access access = problem_.access[int(kind)][k];
       int64_t bytes = bytesOf(problem_, stage_, step.task.chunk, BufferKind(k));
@@ -97,6 +98,10 @@ Result<Problem> readProblem(ModuleOp module, const Blocks &blocks) {
     auto &sizes = problem.bytes.emplace_back();
     for (ChunkOp chunk : stage.all<ChunkOp>())
       sizes.push_back(ChunkLayout(blocks.instancesOf(chunk.getBody())).bytes());
+    std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
+    for (ReductionOp reduction : stage.all<ReductionOp>())
+      if (reduction.getChunk() < parts.size())
+        ++parts[reduction.getChunk()];
   }
   MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
   if (row->splitBackward != trainingFlag(module, "split_backward"))

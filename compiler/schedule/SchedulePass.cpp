@@ -63,8 +63,9 @@ private:
       for (const auto *uses : {&step.reads, &step.writes})
         for (const schedule::BufferUse &use : *uses)
           offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
-      RunOp::create(builder_, loc, plan::nameOf(step.task.kind), step.task.chunk, step.task.microbatch,
-                    offsets, step.waits);
+      IntegerAttr part = step.task.part < 0 ? IntegerAttr() : builder_.getI64IntegerAttr(step.task.part);
+      RunOp::create(builder_, loc, plan::nameOf(step.task.kind), builder_.getI64IntegerAttr(step.task.chunk),
+                    builder_.getI64IntegerAttr(step.task.microbatch), part, offsets, step.waits);
       return;
     }
     const schedule::BufferUse &use = step.kind == Kind::send ? step.reads.front() : step.writes.front();

@@ -23,6 +23,7 @@ inline Network networkOf(const Solution &solution) {
                                                         {},
                                                         0});
       bool isRun = step.kind == Step::Kind::run;
+      out.ofGradients = isRun && step.task.kind == TaskKind::gradients;
       if (isRun && (step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update))
         out.meetings.push_back({0, std::string(nameOf(step.task.kind))});
     }

@@ -9,13 +9,11 @@
 namespace mgc::schedule {
 namespace {
 
-double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const Step &step) {
-  if (step.kind != Step::Kind::run)
-    return costs.messageLatency + costs.secondsPerByte * double(step.bytes);
+double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const Task &task) {
   ChunkCost chunk;
-  if (step.task.chunk >= 0 && !costs.chunks.empty())
-    chunk = costs.chunks[shape.globalChunk(stage, step.task.chunk)];
-  switch (step.task.kind) {
+  if (task.chunk >= 0 && !costs.chunks.empty())
+    chunk = costs.chunks[shape.globalChunk(stage, task.chunk)];
+  switch (task.kind) {
   case TaskKind::begin:
     return costs.begin;
   case TaskKind::forward:
@@ -26,6 +24,8 @@ double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const St
     return chunk.input;
   case TaskKind::weight:
     return chunk.weight;
+  case TaskKind::gradients:
+    return chunk.gradients;
   case TaskKind::reduce:
     return costs.reduce;
   case TaskKind::update:
@@ -34,12 +34,31 @@ double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const St
   return 0;
 }
 
+// Of the list's steps, how many are parts of what `task` is a part of.
+int64_t countParts(const StageSchedule &list, Task task) {
+  return std::ranges::count_if(list.steps, [&](const Step &step) {
+    task.part = step.task.part;
+    return step.kind == Step::Kind::run && step.task == task;
+  });
+}
+
+// Parts of a task take equally long.
+double secondsOf(const Costs &costs, const Solution &solution, int64_t stage, const Step &step) {
+  if (step.kind != Step::Kind::run)
+    return costs.messageLatency + costs.secondsPerByte * double(step.bytes);
+  const double whole = secondsOf(costs, solution.shape, stage, step.task);
+  return step.task.part < 0 ? whole : whole / double(countParts(solution.stages[stage], step.task));
+}
+
 char letterOf(TaskKind kind) {
-  static constexpr char letters[] = {'Z', 'F', 'B', 'I', 'W', 'R', 'U'};
+  static constexpr char letters[] = {'Z', 'F', 'B', 'I', 'W', 'G', 'R', 'U'};
   return letters[int(kind)];
 }
 
+// Parts of a task follow each other like its time units.
 std::string labelOf(const Task &task, const Shape &shape) {
+  if (task.part > 0)
+    return ".";
   std::string label(1, letterOf(task.kind));
   if (task.microbatch >= 0)
     label += std::to_string(task.microbatch);
@@ -48,12 +67,13 @@ std::string labelOf(const Task &task, const Shape &shape) {
   return label;
 }
 
-// One time unit of the picture: the shortest run.
-double unitOf(const Timing &timing) {
+// One time unit of the picture: the shortest run that is no part.
+double unitOf(const Solution &solution, const Timing &timing) {
   double unit = INFINITY;
-  for (const StageTiming &stage : timing.stages)
-    for (size_t i = 0; i < stage.start.size(); ++i)
-      if (stage.isRun[i] && stage.end[i] > stage.start[i])
+  for (size_t s = 0; s < timing.stages.size(); ++s)
+    for (size_t i = 0; i < timing.stages[s].start.size(); ++i)
+      if (const StageTiming &stage = timing.stages[s];
+          stage.isRun[i] && solution.stages[s].steps[i].task.part < 0 && stage.end[i] > stage.start[i])
         unit = std::min(unit, stage.end[i] - stage.start[i]);
   return unit;
 }
@@ -82,7 +102,7 @@ Timing simulate(const Solution &solution, const Costs &costs) {
   for (size_t stage = 0; stage < network.stages.size(); ++stage)
     for (size_t i = 0; i < network.stages[stage].size(); ++i)
       network.stages[stage][i].seconds =
-          secondsOf(costs, solution.shape, int64_t(stage), solution.stages[stage].steps[i]);
+          secondsOf(costs, solution, int64_t(stage), solution.stages[stage].steps[i]);
   Violations ignored;
   Times times = play(network, ignored);
   Timing timing;
@@ -92,7 +112,7 @@ Timing simulate(const Solution &solution, const Costs &costs) {
     stage.start = std::move(times.start[s]);
     stage.end = std::move(times.end[s]);
     for (size_t i = 0; i < network.stages[s].size(); ++i) {
-      stage.isRun.push_back(network.stages[s][i].kind == NetworkStep::Kind::run);
+      stage.isRun.push_back(network.stages[s][i].kind == NetworkStep::Kind::run && !network.stages[s][i].ofGradients);
       stage.busy += stage.isRun[i] ? network.stages[s][i].seconds : 0;
       timing.makespan = std::max(timing.makespan, std::isnan(stage.end[i]) ? 0 : stage.end[i]);
     }
@@ -108,7 +128,7 @@ Timing simulate(const Solution &solution, const Costs &costs) {
 
 std::string draw(const Solution &solution, const Costs &costs, int64_t maxColumns) {
   Timing timing = simulate(solution, costs);
-  double unit = unitOf(timing);
+  double unit = unitOf(solution, timing);
   std::vector<std::vector<std::string>> labels;
   size_t width = 0, name = fmt::format("stage {}", solution.stages.size() - 1).size();
   for (const StageSchedule &stage : solution.stages) {

@@ -8,6 +8,7 @@ namespace mgc::schedule {
 
 struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
   double forward = 1, backward = 2, input = 1, weight = 1;
+  double gradients = 0; // of all its parts
 };
 
 struct Costs {

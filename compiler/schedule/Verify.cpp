@@ -27,14 +27,16 @@ std::string checkStep(const Shape &shape, const StageSchedule &list, int64_t sta
         return fmt::format("uses buffer {} of {}", use.buffer, list.buffers.size());
   if (!inside(int64_t(step.kind), 3) || !inside(int64_t(step.task.kind), kTaskKinds))
     return "is of no known kind";
-  bool isOnce = step.task.kind == TaskKind::begin || step.task.kind == TaskKind::reduce ||
-                step.task.kind == TaskKind::update;
+  const bool isEach = plan::isPerMicrobatch(step.task.kind), hasChunk = plan::isPerVirtualStage(step.task.kind);
   if (step.microbatch != step.task.microbatch)
     return fmt::format("has microbatch {}, its task {}", step.microbatch, step.task.microbatch);
-  if (isOnce ? step.kind != Step::Kind::run || step.task.chunk != -1 || step.microbatch != -1
-             : !inside(step.task.chunk, shape.virtualStages) || !inside(step.microbatch, shape.microbatches))
+  if ((!isEach && step.kind != Step::Kind::run) ||
+      (hasChunk ? !inside(step.task.chunk, shape.virtualStages) : step.task.chunk != -1) ||
+      (isEach ? !inside(step.microbatch, shape.microbatches) : step.microbatch != -1))
     return fmt::format("has chunk {} of {} and microbatch {} of {}", step.task.chunk, shape.virtualStages,
                        step.microbatch, shape.microbatches);
+  if (step.task.part < -1 || (step.task.part >= 0 && (step.kind != Step::Kind::run || !hasChunk)))
+    return fmt::format("has part {}", step.task.part);
   if (step.kind == Step::Kind::run)
     return "";
   if (!inside(step.peer, shape.stages) || step.peer == stage)
@@ -64,9 +66,9 @@ void checkForm(const Problem &problem, const Solution &solution, Violations &vio
 
 class TaskCheck {
 public:
-  TaskCheck(const Row &row, const Shape &shape, const StageSchedule &list, int64_t stage,
+  TaskCheck(const Row &row, const Problem &problem, const StageSchedule &list, int64_t stage,
             Violations &violations)
-      : row(row), shape(shape), list(list), stage(stage), violations(violations),
+      : row(row), problem(problem), shape(problem.shape), list(list), stage(stage), violations(violations),
         position(kTaskKinds * shape.virtualStages * shape.microbatches, -1) {}
 
   void check() {
@@ -75,6 +77,10 @@ public:
       const Step &step = list.steps[i];
       if (step.kind != Step::Kind::run)
         continue;
+      if (step.task.kind == TaskKind::gradients) {
+        recordPart(gradients, step.task, int64_t(i));
+        continue;
+      }
       if (step.microbatch >= 0)
         record(step.task, int64_t(i));
       TaskKind kind = step.microbatch < 0 ? step.task.kind : TaskKind::forward;
@@ -86,18 +92,42 @@ public:
           fmt::format("stage {}: the list must run begin, then all microbatches, then reduce and update, "
                       "each once",
                       stage));
-    for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk)
+    for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
       for (int64_t m = 0; m < shape.microbatches; ++m)
         checkChain(chunk, m);
+      if (int64_t parts = problem.partsOf(stage, chunk); made[chunk] != parts || gradients[chunk] != parts)
+        violations.add(fmt::format("stage {}: chunk {} has {} parts; {} are made, and the gradients of {} completed",
+                                   stage, chunk, parts, made[chunk], gradients[chunk]));
+    }
   }
 
 private:
+  // Into how many parts a task is cut.
+  int64_t partsOf(const Task &task) const {
+    const bool isCompleting = task.kind == (row.splitBackward ? TaskKind::weight : TaskKind::backward);
+    return isCompleting && task.microbatch + 1 == shape.microbatches ? problem.partsOf(stage, task.chunk) : 0;
+  }
+
+  // The next of the parts of a chunk, or of the gradients that they make; VerifyData.cpp has their order.
+  void recordPart(std::vector<int64_t> &next, const Task &task, int64_t step) {
+    if (task.part != next[task.chunk])
+      violations.add(fmt::format("stage {} step {} runs {}, expected part {}", stage, step, toString(task),
+                                 next[task.chunk]));
+    ++next[task.chunk];
+  }
+
   int64_t &at(TaskKind kind, int64_t chunk, int64_t m) {
     return position[(int64_t(kind) * shape.virtualStages + chunk) * shape.microbatches + m];
   }
 
   void record(const Task &task, int64_t step) {
     int64_t &first = at(task.kind, task.chunk, task.microbatch);
+    if (partsOf(task) > 0)
+      recordPart(made, task, step);
+    else if (task.part >= 0)
+      violations.add(fmt::format("stage {} step {} runs {}, which has no parts", stage, step, toString(task)));
+    if (first >= 0 && task.part > 0)
+      return;
     bool isExpected =
         task.kind == TaskKind::forward || (task.kind != TaskKind::backward) == row.splitBackward;
     if (first >= 0)
@@ -125,11 +155,14 @@ private:
   }
 
   const Row &row;
+  const Problem &problem;
   const Shape &shape;
   const StageSchedule &list;
   int64_t stage;
   Violations &violations;
-  std::vector<int64_t> position; // step of each task, [kind][chunk][microbatch]; -1: none
+  std::vector<int64_t> position; // step of each task or its first part, [kind][chunk][microbatch]; -1: none
+  std::vector<int64_t> made = std::vector<int64_t>(shape.virtualStages, 0); // parts run so far, by chunk
+  std::vector<int64_t> gradients = made;                                    // of these, whose gradients are completed
 };
 
 Status result(const Violations &violations) {
@@ -147,7 +180,7 @@ Status verify(const Problem &problem, const Solution &solution) {
   checkForm(problem, solution, violations);
   MGC_TRY(result(violations));
   for (int64_t stage = 0; stage < problem.shape.stages; ++stage) {
-    TaskCheck(*row, problem.shape, solution.stages[stage], stage, violations).check();
+    TaskCheck(*row, problem, solution.stages[stage], stage, violations).check();
     verifyData(problem, solution, stage, violations);
   }
   Network network = networkOf(solution);

@@ -39,21 +39,25 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
                  Violations &violations) {
   bool sharded = bucket.sharded && plan::verifyAxes(plan.mesh, bucket.dataAxes).isOk();
   int64_t all = bucket.elements, shard = sharded ? all / plan::groupSize(plan.mesh, bucket.dataAxes) : all;
-  auto check = [&](plan::Task task, const char *name, int64_t offset, int64_t elements) {
-    Checked bytes = checkedMultiply(elements, 4);
+  auto check = [&](plan::Task task, const char *name, int64_t offset, int64_t elements, plan::DType type) {
+    Checked bytes = checkedMultiply(elements, plan::sizeInBytes(type));
     if (elements > 0 && (!bytes || !bound[task].contains({offset, *bytes})))
       violations.add(
           fmt::format("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage,
                       bucket.name, name, offset, elements, plan::nameOf(task)));
   };
   using enum plan::Task;
-  check(begin, "gradient", bucket.gradientOffset, all);
-  check(reduce, "gradient", bucket.gradientOffset, all);
-  check(reduce, "gradientShard", bucket.gradientShardOffset, shard);
-  check(update, "gradientShard", bucket.gradientShardOffset, shard);
-  check(update, "value", bucket.valueOffset, all);
-  check(update, "firstMoment", bucket.firstMomentOffset, shard);
-  check(update, "secondMoment", bucket.secondMomentOffset, shard);
+  using plan::DType;
+  check(begin, "gradient", bucket.gradientOffset, all, plan.gradientType);
+  bound[reduce].insert(bound[gradients].begin(), bound[gradients].end()); // either completes it
+  check(reduce, "gradient", bucket.gradientOffset, all, plan.gradientType);
+  check(reduce, "gradientShard", bucket.gradientShardOffset, shard, plan.gradientType);
+  check(update, "gradientShard", bucket.gradientShardOffset, shard, plan.gradientType);
+  check(update, "value", bucket.valueOffset, all, plan.dtype);
+  check(update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
+  check(update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
+  if (bucket.masterOffset >= 0)
+    check(update, "master", bucket.masterOffset, shard, DType::f32);
 }
 
 } // namespace

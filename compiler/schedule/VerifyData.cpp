@@ -6,6 +6,7 @@
 #include "compiler/schedule/Happens.h"
 
 #include <algorithm>
+#include <map>
 
 namespace mgc::schedule {
 namespace {
@@ -20,8 +21,9 @@ public:
     for (current = 0; current < int64_t(stage.steps.size()); ++current) {
       const Step &step = stage.steps[current];
       if (step.kind == Step::Kind::run) {
-        happens.append(HappensBefore::kCompute, step.waits);
+        happens.append(HappensBefore::runs(step.task.kind == TaskKind::gradients), step.waits);
         checkUses(step);
+        checkGradients(step);
       } else {
         happens.append(HappensBefore::messages(step.peer, step.kind == Step::Kind::send), step.waits);
         checkMessage(step);
@@ -76,6 +78,27 @@ private:
                                  nameOf(kind), int(bytes >= 0)));
   }
 
+  // Gradients are completed after the part that made them, and all that are before reduce uses them.
+  void checkGradients(const Step &step) {
+    auto follow = [&](int64_t other) {
+      if (!happens.completed(other))
+        violations.add(fmt::format("{} is not ordered after {}, whose gradients it needs; a wait is missing", here(),
+                                   there(other)));
+    };
+    if (step.task.kind == TaskKind::gradients) {
+      if (auto part = partSteps.find({step.task.chunk, step.task.part}); part == partSteps.end())
+        violations.add(fmt::format("{} comes before the part that makes its gradients", here()));
+      else
+        follow(part->second);
+      gradientSteps.push_back(current);
+    } else if (step.task.part >= 0) {
+      partSteps[{step.task.chunk, step.task.part}] = current;
+    } else if (step.task.kind == TaskKind::reduce) {
+      for (int64_t other : gradientSteps)
+        follow(other);
+    }
+  }
+
   void checkMessage(const Step &step) {
     bool isSend = step.kind == Step::Kind::send;
     const std::vector<BufferUse> &uses = isSend ? step.reads : step.writes;
@@ -115,6 +138,12 @@ private:
     return value * shape.microbatches + step.microbatch;
   }
 
+  // A part that is not the last leaves what it writes unfinished.
+  static constexpr int64_t kUnfinished = -2;
+  bool isUnfinished(const Step &step) const {
+    return step.task.part >= 0 && step.task.part + 1 < problem.partsOf(index, step.task.chunk);
+  }
+
   void read(const Step &step, const BufferUse &use) {
     const Buffer &buffer = stage.buffers[use.buffer];
     int64_t expected = content(step, use.kind), unordered = -1;
@@ -147,7 +176,7 @@ private:
       for (int64_t reader : segment.readers)
         follow(reader);
       segment.writer = current;
-      segment.content = content(step, use.kind);
+      segment.content = isUnfinished(step) ? kUnfinished : content(step, use.kind);
       segment.readers.clear();
     });
     if (unordered == current)
@@ -167,6 +196,8 @@ private:
   Violations &violations;
   MemoryTracker memory;
   HappensBefore happens;
+  std::map<std::pair<int64_t, int64_t>, int64_t> partSteps; // (chunk, part) -> the step that ran it
+  std::vector<int64_t> gradientSteps;                       // of task gradients, so far
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 // See VerifyPlan.h. What a run touches is the memory of its slots and of its calls' segments in the
-// allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order.
+// allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order. In flight is
+// what travels between stages, and what the runs of task gradients touch.
 #include "compiler/schedule/VerifyPlan.h"
 
 #include "compiler/schedule/Happens.h"
@@ -47,6 +48,10 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
     if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
       return fmt::format("binds slot {} of {} bytes at {}, outside the allocation of {} bytes", i,
                          chunk.slotBytes[i], step.slots[i], stage.bytes);
+  const int64_t calls = int64_t(chunk.calls.size());
+  if (step.firstCall < 0 || step.firstCall > calls || step.callCount < -1 || step.callCount > calls - step.firstCall)
+    return fmt::format("runs {} calls from {} on of the {} of chunk {}", step.callCount, step.firstCall, calls,
+                       chunk.name());
   for (const plan::Call &call : chunk.calls)
     if (!inside(call.program, plan.programs.size()) ||
         call.segments.size() != plan.programs[call.program].segmentBytes.size())
@@ -76,8 +81,8 @@ std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
 void checkForm(const Plan &plan, Violations &violations) {
   for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage) {
     int64_t steps = int64_t(plan.stages[stage].schedule.size());
-    if (steps > kMaxSteps)
-      violations.add(fmt::format("stage {} has {} steps; at most {}", stage, steps, kMaxSteps));
+    if (constexpr int64_t most = kMaxSteps + 2 * kMaxParts; steps > most)
+      violations.add(fmt::format("stage {} has {} steps; at most {}", stage, steps, most));
     for (int64_t i = 0; i < steps; ++i)
       if (std::string fault = checkStep(plan, stage, i); !fault.empty())
         violations.add(fmt::format("stage {} step {} {}", stage, i, fault));
@@ -95,7 +100,7 @@ public:
 
   Network build(Violations &violations) {
     for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
-      std::vector<std::vector<NetworkStep::Meeting>> meetings; // by chunk
+      std::vector<std::vector<std::vector<NetworkStep::Meeting>>> meetings; // by chunk and call
       for (const Chunk &chunk : plan.stages[s].chunks)
         meetings.push_back(meetingsOf(chunk, s, violations));
       std::vector<NetworkStep> &steps = network.stages.emplace_back();
@@ -108,8 +113,16 @@ public:
                         &step.waits,
                         {},
                         0};
-        if (step.kind == ScheduleStep::Kind::run)
-          out.meetings = meetings[step.chunk];
+        if (step.kind == ScheduleStep::Kind::run) {
+          const Chunk &chunk = plan.stages[s].chunks[step.chunk];
+          out.ofGradients = chunk.task == plan::Task::gradients;
+          for (int64_t call = step.firstCall; call < step.endCall(chunk.calls.size()); ++call)
+            out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(), meetings[step.chunk][call].end());
+          if (out.ofGradients && !out.meetings.empty())
+            violations.add(fmt::format("stage {} chunk {}: {} is a collective between stages; gradients has those "
+                                       "inside one",
+                                       s, chunk.name(), out.meetings.front().what));
+        }
         steps.push_back(std::move(out));
       }
     }
@@ -120,9 +133,11 @@ public:
   }
 
 private:
-  std::vector<NetworkStep::Meeting> meetingsOf(const Chunk &chunk, int64_t stage, Violations &violations) {
-    std::vector<NetworkStep::Meeting> meetings;
+  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk, int64_t stage,
+                                                            Violations &violations) {
+    std::vector<std::vector<NetworkStep::Meeting>> all; // by call
     for (const plan::Call &call : chunk.calls) {
+      std::vector<NetworkStep::Meeting> &meetings = all.emplace_back();
       if (!inside(call.program, plan.programs.size()))
         continue; // of a chunk that no step runs
       for (const plan::Instruction &instruction : plan.programs[call.program].instructions) {
@@ -142,7 +157,7 @@ private:
         meetings.push_back({groupOf(stages), what(*collective) + ofBucket(stage, call, instruction)});
       }
     }
-    return meetings;
+    return all;
   }
 
   // The stages that take part; empty when it stays inside one.
@@ -203,13 +218,13 @@ struct Range {
 class FlightCheck {
 public:
   FlightCheck(const Plan &plan, int64_t index, Violations &violations)
-      : plan(plan), stage(plan.stages[index]), index(index), violations(violations), memory(cuts(stage)) {}
+      : plan(plan), stage(plan.stages[index]), index(index), violations(violations), memory(cuts()) {}
 
   void check() {
     for (current = 0; current < int64_t(stage.schedule.size()); ++current) {
       const ScheduleStep &step = stage.schedule[current];
       bool isRun = step.kind == ScheduleStep::Kind::run, isSend = step.kind == ScheduleStep::Kind::send;
-      happens.append(isRun ? HappensBefore::kCompute : HappensBefore::messages(step.peer, isSend),
+      happens.append(isRun ? HappensBefore::runs(isOfGradients(step)) : HappensBefore::messages(step.peer, isSend),
                      step.waits);
       if (!isRun)
         touch({step.offset, step.bytes}, isSend);
@@ -220,13 +235,19 @@ public:
   }
 
 private:
-  static std::vector<int64_t> cuts(const StagePlan &stage) {
+  bool isOfGradients(const ScheduleStep &step) const {
+    return step.kind == ScheduleStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
+  }
+
+  // Where the memory begins and ends that is in flight beside the stream compute.
+  std::vector<int64_t> cuts() const {
     std::vector<int64_t> result;
+    auto add = [&](const Range &range) { result.insert(result.end(), {range.offset, range.offset + range.bytes}); };
     for (const ScheduleStep &step : stage.schedule)
-      if (step.kind != ScheduleStep::Kind::run) {
-        result.push_back(step.offset);
-        result.push_back(step.offset + step.bytes);
-      }
+      if (step.kind != ScheduleStep::Kind::run)
+        add({step.offset, step.bytes});
+      else if (isOfGradients(step))
+        std::ranges::for_each(touched(step), add);
     return result;
   }
 
@@ -235,13 +256,15 @@ private:
     std::vector<Range> ranges;
     for (size_t i = 0; i < step.slots.size(); ++i)
       ranges.push_back({step.slots[i], chunk.slotBytes[i]});
-    for (const plan::Call &call : chunk.calls)
+    for (int64_t number = step.firstCall; number < step.endCall(chunk.calls.size()); ++number) {
+      const plan::Call &call = chunk.calls[number];
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0) {
           int64_t bytes = plan.programs[call.program].segmentBytes[i];
           if (fitsInside(call.segments[i].offset, bytes, stage.bytes))
             ranges.push_back({call.segments[i].offset, bytes});
         }
+    }
     return ranges;
   }
 

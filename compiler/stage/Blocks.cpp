@@ -264,8 +264,6 @@ plan::Mesh mgc::meshOf(ModuleOp module) {
   return mesh;
 }
 
-int64_t mgc::bytesOf(Type type) { return cast<RankedTensorType>(type).getNumElements() * 4; }
-
 RankedTensorType mgc::shardedType(Attribute typeAttr) {
   auto attr = dyn_cast_or_null<TypeAttr>(typeAttr);
   return attr ? dyn_cast<RankedTensorType>(attr.getValue()) : RankedTensorType();

@@ -103,8 +103,6 @@ private:
 // Whether the value may be added to what is in its place: what makes it can add, and nothing reads it.
 bool isOnlyAdded(mlir::Value value);
 
-// The types' bytes.
-int64_t bytesOf(mlir::Type type);
 inline int64_t aligned(int64_t bytes) {
   return (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
 }

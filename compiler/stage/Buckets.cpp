@@ -11,16 +11,14 @@
 
 namespace mgc {
 
-static constexpr int64_t kUnit = plan::kAlignment / 4; // elements
-
 static constexpr int64_t kManyParts = 64; // so many that what is added to the last of them is little
 
 static int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Of a bucket that is divided over so many ranks. What they divide badly would have no good parts.
-static int64_t slicedElements(int64_t elements, int64_t ranks) {
+static int64_t slicedElements(int64_t elements, int64_t unit, int64_t ranks) {
   bool isLarge = elements >= kManyParts * kPartElements * ranks;
-  return roundUp(elements, (isLarge ? kPartElements : kUnit) * ranks);
+  return roundUp(elements, (isLarge ? kPartElements : unit) * ranks);
 }
 
 namespace {
@@ -107,7 +105,7 @@ private:
         continue;
       int64_t &end = tiedElements_[keyOf(uses)];
       tiedOffsets_[identity] = end;
-      end += roundUp(uses.first->elements, kUnit);
+      end += roundUp(uses.first->elements, problem_.unit);
     }
   }
 
@@ -131,7 +129,7 @@ private:
     }
     for (PlannedBucket &bucket : stage.buckets)
       if (bucket.sharded)
-        bucket.elements = slicedElements(bucket.elements, plan::groupSize(problem_.mesh, bucket.key.data));
+        bucket.elements = slicedElements(bucket.elements, problem_.unit, plan::groupSize(problem_.mesh, bucket.key.data));
   }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {
@@ -163,7 +161,7 @@ private:
     if (auto tied = tiedOffsets_.find(identity); tied != tiedOffsets_.end())
       return {bucket, tied->second};
     int64_t &end = stage.buckets[bucket].elements;
-    return {bucket, std::exchange(end, end + roundUp(uses.first->elements, kUnit))};
+    return {bucket, std::exchange(end, end + roundUp(uses.first->elements, problem_.unit))};
   }
 
   // All others: in each bucket the instances of the range follow each other.
@@ -174,11 +172,13 @@ private:
     for (size_t p = 0; p < parameters.size(); ++p) {
       if (isShared(parameters[p], range))
         continue;
-      int64_t bucket = bucketOf(stage, keyOf(uses_.at(identityOf(parameters[p], range.first))));
+      BucketKey key = keyOf(uses_.at(identityOf(parameters[p], range.first)));
+      key.part = range.part;
+      int64_t bucket = bucketOf(stage, key);
       int64_t &stride = strides[bucket];
       stage.places.push_back({range.block, int64_t(p), range.first, range.count, bucket,
                               stage.buckets[bucket].elements + stride, 0});
-      stride += roundUp(parameters[p].elements, kUnit);
+      stride += roundUp(parameters[p].elements, problem_.unit);
     }
     for (size_t i = firstPlace; i < stage.places.size(); ++i)
       stage.places[i].stride = strides[stage.places[i].bucket];

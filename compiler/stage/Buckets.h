@@ -18,6 +18,7 @@ struct BucketKey {
   plan::Axes reduce, data;   // pending on the gradient: others, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
+  int64_t part = -1; // of the stage, whose gradients are completed together; -1: with all others, at the end
   auto operator<=>(const BucketKey &) const = default;
 };
 
@@ -25,13 +26,14 @@ struct BlockParameter {
   int64_t argument = 0;     // of the block's forward function
   std::string tensor, part; // identity; {} in tensor stands for the instance's number
   int64_t elements = 0;     // per rank
-  BucketKey key;            // tied is filled in here
+  BucketKey key;            // tied and part are filled in here
   std::string view = {};    // its sharded type and what it is of its file, as text: equal for all its uses
 };
 
 struct InstanceRange {
   int64_t block = 0; // index
   int64_t first = 0, count = 0;
+  int64_t part = -1; // of the stage: parameters that these instances alone use get buckets of their own
 };
 
 struct PlannedBucket {
@@ -53,9 +55,10 @@ struct BucketProblem {
   std::vector<std::vector<InstanceRange>> stages;
   plan::Mesh mesh;      // for sizes of axes
   bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
+  int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 
-// Elements start at multiples of 16 (64 bytes). Slices of ZeRO-1 are such multiples too, large ones whole parts. In
+// Parameters start at multiples of the unit. Slices of ZeRO-1 are such multiples too, large ones whole parts. In
 // each bucket equal instances follow each other at one stride. A bucket tied over stages is the same on each of them,
 // in content, offsets and order among such buckets: their gradients are added element by element. Error: a tied
 // parameter whose uses differ in size, view, split or pending axes.

@@ -3,11 +3,14 @@
 // before:  mg.chain { mg.instance @embed  mg.instance @layer count 12  mg.instance @head }
 // after:   mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
 //            mg.bucket ...  mg.place @layer 3 ...
+//            mg.reduction @gradients.0.0 chunk 0 instances 4 ...
 //            mg.chunk 0 { mg.instance @embed  mg.instance @layer count 6 } }
 //          mg.stage 1 ...
 //
 // The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c
-// mod stages.
+// mod stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
+// from its end on, each of the fewest instances with so many elements of parameters: their gradients are completed
+// while those before them are computed.
 #include "compiler/Passes.h"
 #include "compiler/schedule/Balance.h"
 #include "compiler/stage/Blocks.h"
@@ -196,19 +199,50 @@ private:
                    succeeded(axes(BlockFunction::ResultKind::tokens, loss_.tokens)));
   }
 
-  // --- Emission
-  static void appendRange(std::vector<InstanceRange> &ranges, int64_t block, int64_t number) {
-    if (!ranges.empty() && ranges.back().block == block &&
-        ranges.back().first + ranges.back().count == number)
-      ++ranges.back().count;
-    else
-      ranges.push_back({block, number, 1});
+  // --- Parts
+  int64_t elementsOf(const Instance &instance) {
+    int64_t elements = 0;
+    for (const BlockParameter &parameter : parameters_[blockIndex_.at(instance.block)])
+      elements += parameter.elements;
+    return elements;
   }
 
-  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk) {
+  // How many instances each part of a chunk has, the last instances first; none: the chunk has no parts.
+  std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
+    const int64_t least = trainingInt(module_, "bucket_elements", 0);
+    std::vector<int64_t> parts;
+    if (least <= 0 || mesh_.sizeOf(mesh_.resolve("dp")) * mesh_.sizeOf(mesh_.resolve("cp")) == 1)
+      return parts;
+    for (int64_t i = int64_t(chunk.size()) - 1, elements = least; i >= 0; --i) {
+      if (elements >= least) {
+        parts.push_back(0);
+        elements = 0;
+      }
+      ++parts.back();
+      elements += elementsOf(chunk[i]);
+    }
+    return parts;
+  }
+
+  // --- Emission
+  static void appendRange(std::vector<InstanceRange> &ranges, const InstanceRange &next) {
+    InstanceRange *last = ranges.empty() ? nullptr : &ranges.back();
+    if (last && last->block == next.block && last->part == next.part && last->first + last->count == next.first)
+      last->count += next.count;
+    else
+      ranges.push_back(next);
+  }
+
+  // parts: as partsOf; the first of them has the number `firstPart`.
+  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk, const std::vector<int64_t> &parts = {},
+                                      int64_t firstPart = 0) {
+    std::vector<int64_t> partOf; // from the last instance on
+    for (auto [i, count] : llvm::enumerate(parts))
+      partOf.insert(partOf.end(), count, firstPart + int64_t(i));
     std::vector<InstanceRange> ranges;
-    for (const Instance &instance : chunk)
-      appendRange(ranges, blockIndex_.at(instance.block), instance.number);
+    for (auto [i, instance] : llvm::enumerate(chunk))
+      appendRange(ranges, {blockIndex_.at(instance.block), instance.number, 1,
+                           parts.empty() ? -1 : partOf[chunk.size() - 1 - i]});
     return ranges;
   }
 
@@ -217,17 +251,23 @@ private:
     problem.blocks = parameters_;
     problem.sharded = trainingInt(module_, "zero", 0) > 0;
     problem.mesh = meshOf(module_);
+    Precision precision = precisionOf(module_);
+    problem.unit = plan::kAlignment /
+                   std::min(bytesOfElement(precision.values), bytesOfElement(precision.gradients));
     problem.stages.resize(stages_);
-    for (size_t c = 0; c < chunks_.size(); ++c)
-      for (const InstanceRange &range : rangesOf(chunks_[c]))
-        problem.stages[c % stages_].push_back(range);
+    std::vector<int64_t> parts(stages_, 0);
+    for (size_t c = 0; c < chunks_.size(); ++c) {
+      std::vector<int64_t> own = partsOf(chunks_[c]);
+      llvm::append_range(problem.stages[c % stages_], rangesOf(chunks_[c], own, parts[c % stages_]));
+      parts[c % stages_] += int64_t(own.size());
+    }
     auto planned = planBuckets(problem);
     if (!planned.isOk())
       return module_.emitError() << planned.status().message();
     for (const auto &[block, index] : blockIndex_)
       names_[index] = block->name;
     for (int64_t stage = 0; stage < stages_; ++stage)
-      emitStage(stage, (*planned)[stage]);
+      emitStage(stage, parts[stage], (*planned)[stage]);
     return success();
   }
 
@@ -249,10 +289,13 @@ private:
     return FlatSymbolRefAttr::get(it->second);
   }
 
-  void emitStage(int64_t stage, const StageBuckets &buckets) {
+  void emitStage(int64_t stage, int64_t parts, const StageBuckets &buckets) {
     Location loc = module_.getLoc();
-    StepEnd end = buildStepEnd(module_, stage, buckets, loss_);
+    StepEnd end = buildStepEnd(module_, stage, parts, buckets, loss_);
     FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
+    SmallVector<FlatSymbolRefAttr> gradients;
+    for (func::FuncOp function : end.gradients)
+      gradients.push_back(unique(function));
     builder_.setInsertionPointToEnd(module_.getBody());
     auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update,
                               DictionaryAttr());
@@ -264,6 +307,9 @@ private:
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);
+    for (int64_t k = 0, part = 0; k < virtualStages_; ++k)
+      for (int64_t instances : partsOf(chunks_[k * stages_ + stage]))
+        ReductionOp::create(builder_, loc, gradients[part++], k, instances);
     for (int64_t k = 0; k < virtualStages_; ++k) {
       OpBuilder::InsertionGuard guard(builder_);
       auto chunk = ChunkOp::create(builder_, loc, k);

@@ -53,19 +53,20 @@ BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
 // Collects arguments and results of one function while its body is built.
 class FunctionBuilder {
 public:
-  FunctionBuilder(ModuleOp module, StringRef pass, int64_t stage)
-      : builder(module.getContext()), loc(module.getLoc()) {
+  FunctionBuilder(ModuleOp module, StringRef pass, const Twine &number)
+      : builder(module.getContext()), loc(module.getLoc()), precision(precisionOf(module)) {
     builder.setInsertionPointToEnd(module.getBody());
-    function = func::FuncOp::create(builder, loc, (pass + "." + Twine(stage)).str(),
+    function = func::FuncOp::create(builder, loc, (pass + "." + number).str(),
                                     builder.getFunctionType({}, {}));
     function->setAttr(kPassAttr, builder.getStringAttr(pass));
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
-  RankedTensorType bucket(const BucketParts &parts) {
-    return RankedTensorType::get({parts.count, parts.rows, kLanes}, builder.getF32Type(),
+  RankedTensorType bucket(const BucketParts &parts, Type element) {
+    return RankedTensorType::get({parts.count, parts.rows, kLanes}, element,
                                  LayoutAttr::get(builder.getContext(), {"part", "flat", "lane"}));
   }
+  RankedTensorType gradient(const BucketParts &parts) { return bucket(parts, precision.gradients); }
   RankedTensorType vector(int64_t elements, StringRef name = "scalar") {
     return RankedTensorType::get({elements}, builder.getF32Type(),
                                  LayoutAttr::get(builder.getContext(), {name}));
@@ -110,6 +111,7 @@ public:
 
   OpBuilder builder;
   Location loc;
+  Precision precision;
   func::FuncOp function;
 
 private:
@@ -140,10 +142,10 @@ plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
 }
 
 func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "begin", stage);
+  FunctionBuilder f(module, "begin", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    f.result(ZeroOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket))), "gradient", i);
+    f.result(ZeroOp::create(f.builder, f.loc, f.gradient(wholeParts(mesh, bucket))), "gradient", i);
   f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size())), "result", 0);
   return f.finish();
 }
@@ -162,9 +164,24 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
     value = reduce;
   }
   if (bucket.sharded)
-    return ReduceScatterOp::create(f.builder, f.loc, f.bucket(shardParts(mesh, bucket)), value,
+    return ReduceScatterOp::create(f.builder, f.loc, f.gradient(shardParts(mesh, bucket)), value,
                                    f.axes(key.data), 0, "sum");
   return oneCall ? value : f.allReduce(value, key.data);
+}
+
+// Of the buckets of one part of the stage.
+func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const StageBuckets &buckets) {
+  FunctionBuilder f(module, "gradients", Twine(stage) + "." + Twine(part));
+  plan::Mesh mesh = meshOf(module);
+  for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
+    if (bucket.key.part != part)
+      continue;
+    Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
+    Value reduced = reduceBucket(f, gradient, mesh, bucket);
+    if (reduced != gradient)
+      f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
+  }
+  return f.finish();
 }
 
 // Sum of squares of all gradients, each element counted on one rank: pending over all axes.
@@ -187,11 +204,16 @@ Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, cons
 }
 
 func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
-  FunctionBuilder f(module, "reduce", stage);
+  FunctionBuilder f(module, "reduce", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
-    Value gradient = f.argument(f.bucket(wholeParts(mesh, bucket)), "gradient", i);
+    if (bucket.key.part >= 0) { // complete
+      gradients.push_back(
+          f.argument(f.gradient(shardParts(mesh, bucket)), bucket.sharded ? "gradient_shard" : "gradient", i));
+      continue;
+    }
+    Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
       f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
@@ -222,28 +244,41 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 // --- update
 
+// What the optimizer updates: the masters, or the values themselves, of ZeRO-1 the rank's slice of either.
+Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index) {
+  RankedTensorType shard = f.bucket(shardParts(mesh, bucket), f.builder.getF32Type());
+  if (f.precision.hasMasters())
+    return f.argument(shard, "master", index);
+  Value value = f.argument(f.bucket(wholeParts(mesh, bucket), f.precision.values), "value", index);
+  return bucket.sharded ? SliceOp::create(f.builder, f.loc, shard, value, f.axes(bucket.key.data), 0) : value;
+}
+
 // ZeRO-1 updates the rank's slice and gathers the values.
 void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index,
                   Value factor, Value scalars) {
-  Type shard = f.bucket(shardParts(mesh, bucket)), whole = f.bucket(wholeParts(mesh, bucket));
-  Value value = f.argument(whole, "value", index);
-  Value gradient = f.argument(shard, bucket.sharded ? "gradient_shard" : "gradient", index);
+  const BucketParts parts = shardParts(mesh, bucket);
+  Type shard = f.bucket(parts, f.builder.getF32Type());
+  Value old = updatedArgument(f, mesh, bucket, index);
+  Value gradient =
+      f.argument(f.gradient(parts), bucket.sharded ? "gradient_shard" : "gradient", index);
   Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
-  ArrayAttr data = f.axes(bucket.key.data);
-  if (bucket.sharded)
-    value = SliceOp::create(f.builder, f.loc, shard, value, data, 0);
-  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, value, gradient, first, second, factor,
+  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
                                 scalars, bucket.key.decay);
   Value updated = update.getNewValue();
+  if (f.precision.hasMasters()) {
+    f.result(updated, "master", index);
+    updated = CastOp::create(f.builder, f.loc, f.bucket(parts, f.precision.values), updated);
+  }
   if (bucket.sharded)
-    updated = AllGatherOp::create(f.builder, f.loc, whole, updated, data, 0);
+    updated = AllGatherOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket), f.precision.values),
+                                  updated, f.axes(bucket.key.data), 0);
   f.result(updated, "value", index);
   f.result(update.getNewFirstMoment(), "first_moment", index);
   f.result(update.getNewSecondMoment(), "second_moment", index);
 }
 
 func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "update", stage);
+  FunctionBuilder f(module, "update", Twine(stage));
   plan::Mesh mesh = meshOf(module);
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");
@@ -256,9 +291,12 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
-StepEnd buildStepEnd(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
-  return {buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
-          buildUpdate(module, stage, buckets)};
+StepEnd buildStepEnd(ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets, const LossAxes &loss) {
+  StepEnd end{buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
+              buildUpdate(module, stage, buckets), {}};
+  for (int64_t part = 0; part < parts; ++part)
+    end.gradients.push_back(buildGradients(module, stage, part, buckets));
+  return end;
 }
 
 } // namespace mgc

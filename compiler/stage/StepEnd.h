@@ -1,9 +1,9 @@
 // The functions that run once per training step. In: a stage's buckets, and over which axes the loss is
-// pending. Out: func.func begin (zeros), reduce (gradients, norm, clip factor) and update (optimizer) on the
-// stage's buffers.
+// pending. Out: func.func begin (zeros), gradients (of each part of the stage), reduce (other gradients, norm, clip
+// factor) and update (optimizer) on the stage's buffers.
 //
-// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard,
-// first_moment, second_moment (index: bucket), result (of plan::kResults), step_scalar (of
+// Arguments and results are bound to buffers by mg.buffer = {kind, index}: value, gradient, gradient_shard, master,
+// first_moment, second_moment (StateBuffers.h; index: bucket), result (of plan::kResults), step_scalar (of
 // plan::kStepScalars; without index: all of them), factor.
 #pragma once
 
@@ -14,6 +14,7 @@ namespace mgc {
 
 struct StepEnd {
   mlir::func::FuncOp begin, reduce, update;
+  std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
 };
 
 // pending: the axes over which each of loss_sum and tokens is pending, pp excluded.
@@ -24,6 +25,8 @@ struct LossAxes {
 // Where a result of the step lies: its number in plan::kResults.
 int64_t resultIndex(llvm::StringRef name);
 
-StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss);
+// parts: of the stage.
+StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,
+                     const LossAxes &loss);
 
 } // namespace mgc

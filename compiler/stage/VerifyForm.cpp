@@ -2,6 +2,7 @@
 #include "compiler/stage/VerifyForm.h"
 
 #include "compiler/stage/Blocks.h"
+#include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/StepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
@@ -17,6 +18,27 @@ using Res = BlockFunction::ResultKind;
 namespace {
 
 // --- import
+
+LogicalResult verifyPrecision(ModuleOp module) {
+  auto [values, gradients] = precisionOf(module);
+  auto isKnown = [](Type type) { return type.isF32() || type.isBF16(); };
+  if (isKnown(values) && (gradients.isF32() || gradients == values))
+    return success();
+  return module.emitError() << kTrainingAttr << ": " << kValueType << " = " << values << ", " << kGradientType
+                            << " = " << gradients
+                            << "; expected f32 or bf16, and gradients of that type or f32";
+}
+
+// Parameters have mg.training's dtype.
+LogicalResult verifyParameterTypes(func::FuncOp function) {
+  Type expected = precisionOf(function->getParentOfType<ModuleOp>()).values;
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (function.getArgAttr(i, kParamAttr) && elementOf(type) != expected)
+      return errorIn(function) << "argument " << i << ": the parameter has elements of " << elementOf(type)
+                               << "; expected " << expected << ", the " << kValueType << " of "
+                               << kTrainingAttr;
+  return success();
+}
 
 bool isLogical(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -81,6 +103,17 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
   return success();
 }
 
+LogicalResult verifyElements(const BlockFunction &block) {
+  func::FuncOp function = block.function;
+  Type expected = precisionOf(function->getParentOfType<ModuleOp>()).gradients;
+  for (int64_t i : block.resultsOf(Res::grad))
+    if (elementOf(block.resultType(i)) != expected)
+      return errorIn(function) << "result " << i << ": the gradient has elements of "
+                               << elementOf(block.resultType(i)) << "; expected " << expected << ", the "
+                               << kGradientType << " of " << kTrainingAttr;
+  return verifyParameterTypes(function);
+}
+
 // --- local
 
 // Whether `local` is what a rank has of `global`.
@@ -118,7 +151,9 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
 // The functions of the step's end: mg.buffer names the buffers that they work on.
 class StepFunctions {
 public:
-  StepFunctions(StageOp stage, MeshAttr mesh) : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh) {}
+  StepFunctions(StageOp stage, MeshAttr mesh)
+      : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh),
+        buffers_(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>()))) {}
 
   LogicalResult verify(StringRef symbol, StringRef pass) {
     auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
@@ -137,37 +172,32 @@ public:
 
 private:
   std::string fault(const char *what, unsigned i) {
-    return fmt::format("{} {} names no buffer of stage {} in {}, or one of another size", what, i,
+    return fmt::format("{} {} names no buffer of stage {} in {}, or one of another size or type", what, i,
                        int64_t(stage_.getNumber()), kBufferAttr.str());
   }
 
   bool binds(Attribute attr, Type type) {
-    auto buffer = dyn_cast_or_null<DictionaryAttr>(attr);
-    auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
-    auto index = buffer ? buffer.getAs<IntegerAttr>("index") : IntegerAttr();
+    auto bound = dyn_cast_or_null<DictionaryAttr>(attr);
+    auto kind = bound ? bound.getAs<StringAttr>("kind") : StringAttr();
+    auto index = bound ? bound.getAs<IntegerAttr>("index") : IntegerAttr();
     int64_t elements = cast<RankedTensorType>(type).getNumElements(), first = index ? index.getInt() : 0;
     if (!kind || first < 0 || (kind == "result" && !index))
       return false;
     if (kind == "factor")
-      return elements == 1;
+      return elements == 1 && elementOf(type).isF32();
     if (kind == "step_scalar" || kind == "result")
-      return fitsInside(first, elements,
+      return elementOf(type).isF32() &&
+             fitsInside(first, elements,
                         kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
-    return index && first < int64_t(buckets_.size()) &&
-           elements == elementsOf(buckets_[first], kind.getValue());
-  }
-
-  int64_t elementsOf(BucketOp bucket, StringRef kind) {
-    int64_t all = bucket.getElements();
-    if (kind == "value" || kind == "gradient")
-      return all;
-    bool ofShard = llvm::is_contained({"gradient_shard", "first_moment", "second_moment"}, kind);
-    return !ofShard ? -1 : bucket.getSharded() ? all / mesh_.sizeOf(bucket.getData()) : all;
+    auto buffer = llvm::find_if(buffers_, [&](const StateBuffer &row) { return row.name == kind.getValue(); });
+    return index && first < int64_t(buckets_.size()) && buffer != buffers_.end() &&
+           elements == buffer->elementsOf(buckets_[first], mesh_) && elementOf(type) == buffer->element;
   }
 
   StageOp stage_;
   SmallVector<BucketOp> buckets_;
   MeshAttr mesh_;
+  SmallVector<StateBuffer, 6> buffers_;
 };
 
 bool areNames(ArrayAttr axes) { return llvm::all_of(axes, llvm::IsaPred<StringAttr>); }
@@ -177,6 +207,9 @@ LogicalResult verifyStage(StageOp stage, MeshAttr mesh) {
     if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
       return bucket.emitOpError("split, reduce and data are lists of axes' names");
   StepFunctions functions(stage, mesh);
+  for (ReductionOp reduction : stage.all<ReductionOp>())
+    if (failed(functions.verify(reduction.getFunction(), "gradients")))
+      return failure();
   return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
                  succeeded(functions.verify(stage.getReduce(), "reduce")) &&
                  succeeded(functions.verify(stage.getUpdate(), "update")));
@@ -238,6 +271,8 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
 } // namespace
 
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
+  if (failed(verifyPrecision(module)))
+    return failure();
   std::map<std::string, std::string> parameterOf; // by view
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kBlockAttr))
@@ -245,7 +280,7 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (failed(verifyBlockArgument(function, i)))
         return failure();
-    if (failed(verifyParameterViews(function, parameterOf)))
+    if (failed(verifyParameterTypes(function)) || failed(verifyParameterViews(function, parameterOf)))
       return failure();
     if (!llvm::all_of(function.getArgumentTypes(), isLogical))
       return errorIn(function) << "an argument is split or pending; a logical program splits nothing";
@@ -258,10 +293,13 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
 
 LogicalResult mgc::verifyGradForm(ModuleOp module) {
   auto blocks = Blocks::read(module);
-  if (failed(blocks))
+  if (failed(blocks) || failed(verifyPrecision(module)))
     return failure();
   std::vector<std::string> passes = passesOf(module);
   for (const auto &[name, block] : *blocks) {
+    for (const BlockFunction *function : block.functions())
+      if (failed(verifyElements(*function)))
+        return failure();
     SmallVector<const BlockFunction *> backward;
     for (const std::string &pass : passes) {
       const BlockFunction *function = block.functionOf(pass);

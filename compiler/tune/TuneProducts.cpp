@@ -24,7 +24,10 @@ std::string processorName() {
   return "unknown processor";
 }
 
+// Paths are ways to divide a product of f32.
 bool hasChoice(const plan::Gemm &gemm, int threads) {
+  if (gemm.inputType != plan::DType::f32)
+    return false;
   return std::ranges::count_if(gemmPaths(),
                                [&](const GemmPathRow &row) { return row.applies(gemm, threads); }) > 1;
 }
@@ -38,11 +41,18 @@ public:
 
   Status run(plan::Plan &plan) {
     MGC_TRY(cache_.load(report_.notes));
+    int64_t unmeasured = 0;
     for (plan::Program &program : plan.programs)
       for (plan::Instruction &instruction : program.instructions)
         if (auto *gemm = std::get_if<plan::Gemm>(&instruction.body);
-            gemm && hasChoice(*gemm, report_.threads))
+            gemm && gemm->inputType != plan::DType::f32)
+          ++unmeasured;
+        else if (gemm && hasChoice(*gemm, report_.threads))
           MGC_TRY(choose(*gemm));
+    if (unmeasured > 0)
+      report_.notes.push_back(fmt::format("{} products are not of f32 and stay as by rule: the paths that are "
+                                          "compared are those of f32",
+                                          unmeasured));
     return Status::ok();
   }
   TuneReport take() { return std::move(report_); }

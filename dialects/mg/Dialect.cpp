@@ -50,11 +50,11 @@ static StringRef faultOf(Attribute block, Attribute pass) {
   if (!pass)
     return isa<UnitAttr>(block) ? ""
                                 : "a logical block has mg.block as a unit, a function of one mg.pass too";
-  if (llvm::is_contained({"begin", "reduce", "update"}, name.getValue()))
-    return block ? "begin, reduce and update belong to no block: mg.block must be absent" : "";
+  if (llvm::is_contained({"begin", "gradients", "reduce", "update"}, name.getValue()))
+    return block ? "begin, gradients, reduce and update belong to no block: mg.block must be absent" : "";
   if (llvm::is_contained({"forward", "backward", "input", "weight"}, name.getValue()))
     return isa_and_nonnull<StringAttr>(block) ? "" : "a function with mg.pass names its block in mg.block";
-  return "mg.pass must be forward, backward, input, weight, begin, reduce or update";
+  return "mg.pass must be forward, backward, input, weight, begin, gradients, reduce or update";
 }
 
 static LogicalResult verifyFunctionAttributes(func::FuncOp function) {

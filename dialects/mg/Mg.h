@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/mg/AxisRule.h"
+#include "dialects/mg/ElementType.h"
 #include "dialects/mg/LibraryCall.h"
 #include "dialects/mg/RowSpace.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"

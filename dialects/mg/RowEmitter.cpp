@@ -39,12 +39,23 @@ std::vector<rowgen::Dim> RowEmitter::dims(Value value) {
   return result;
 }
 
+static Element elementIn(Value value) {
+  switch (dtypeOf(elementOf(value))) {
+  case plan::DType::f32:
+    return Element::f32;
+  case plan::DType::bf16:
+    return Element::bf16;
+  case plan::DType::i32:
+    return Element::i32;
+  }
+  llvm_unreachable("every type is listed");
+}
+
 rowgen::Operand RowEmitter::operand(Value value, Access access, std::vector<rowgen::Dim> dims) {
   operands_.push_back({value, access});
-  Element element = tensorOf(value).getElementType().isF32() ? Element::f32 : Element::i32;
   auto stored = stored_.find(value);
   rowgen::Pitch pitch = stored != stored_.end() ? stored->second.pitch : viewOf(value).pitch;
-  return graph_.addOperand(element, access, std::move(dims), pitch);
+  return graph_.addOperand(elementIn(value), access, std::move(dims), pitch);
 }
 
 rowgen::Operand RowEmitter::input(Value value) {

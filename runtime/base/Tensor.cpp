@@ -1,5 +1,7 @@
 #include "runtime/base/Tensor.h"
 
+#include "runtime/base/Bf16.h"
+
 #include <array>
 #include <bit>
 #include <cassert>
@@ -43,8 +45,6 @@ template <typename T> T read(const std::byte *from, int64_t index) {
   std::memcpy(&value, from + index * int64_t(sizeof(T)), sizeof(T));
   return value;
 }
-
-float fromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
 
 float fromF16(uint16_t bits) {
   uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 0x1f, mantissa = bits & 0x3ff;
@@ -90,7 +90,7 @@ void convertToF32(const TensorView &tensor, int64_t begin, int64_t count, float 
     return widen<double>(from, count, out);
   case ElementType::BF16:
     for (int64_t i = 0; i < count; ++i)
-      out[i] = fromBf16(read<uint16_t>(from, i));
+      out[i] = toFloat(read<Bf16>(from, i));
     return;
   case ElementType::F16:
     for (int64_t i = 0; i < count; ++i)

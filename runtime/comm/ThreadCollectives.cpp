@@ -10,21 +10,34 @@
 // A slice is reduced by one rank, so all ranks get the same bits; in place is safe because only that rank reads
 // and writes it, each block after it has read it everywhere. Nothing is copied on the way: n ranks read and
 // write each byte of n buffers once.
+#include "runtime/base/Bf16.h"
 #include "runtime/comm/ThreadRank.h"
 
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 namespace mgc {
 
 namespace {
 
 using Kind = plan::Collective::Kind;
-constexpr int64_t kElementBytes = 4;    // f32 and i32
-constexpr int64_t kBlock = 2048;        // elements reduced at once: 8 KiB stay in the first-level cache
-constexpr int64_t kSliceAlignment = 16; // elements: no two ranks write one cache line
+constexpr int64_t kBlock = 2048; // elements reduced at once: 8 KiB stay in the first-level cache
+
+// What sums of T are made in.
+template <typename T> struct SumOf {
+  using Type = T;
+};
+template <> struct SumOf<Bf16> {
+  using Type = float;
+};
+
+void load(const Bf16 *from, int64_t count, float *to) { widen(from, count, to); }
+template <typename T> void load(const T *from, int64_t count, T *to) {
+  std::memcpy(to, from, count * sizeof(T));
+}
 
 template <typename T>
 void accumulate(T *__restrict sum, const T *__restrict term, int64_t count, bool isMax) {
@@ -36,21 +49,47 @@ void accumulate(T *__restrict sum, const T *__restrict term, int64_t count, bool
       sum[i] += term[i];
 }
 
+// Sums that are not of T are made in another type, term by term, and rounded at the end.
+template <typename T> class Reduction {
+public:
+  using Sum = typename SumOf<T>::Type;
+  void add(const T *terms, int64_t count, bool isFirst, bool isMax) {
+    if (isFirst)
+      return load(terms, count, sum_.data());
+    if constexpr (std::is_same_v<T, Sum>) {
+      accumulate(sum_.data(), terms, count, isMax);
+    } else {
+      load(terms, count, wide_.data());
+      accumulate(sum_.data(), wide_.data(), count, isMax);
+    }
+  }
+  const T *result(int64_t count) {
+    if constexpr (std::is_same_v<T, Sum>) {
+      return sum_.data();
+    } else {
+      narrow(sum_.data(), count, rounded_.data());
+      return rounded_.data();
+    }
+  }
+
+private:
+  static constexpr size_t kOther = std::is_same_v<T, Sum> ? 0 : kBlock;
+  std::array<Sum, kBlock> sum_;
+  std::array<Sum, kOther> wide_;
+  std::array<T, kOther> rounded_;
+};
+
 // write(done, sum, size): elements [done, done + size) of the reduction, in group order, of all sources'
 // [begin, begin + count).
 template <typename T, typename Write>
 void reduceElements(const Group &group, int64_t begin, int64_t count, bool isMax, const Write &write) {
-  std::array<T, kBlock> sum;
+  Reduction<T> reduction;
   for (int64_t done = 0; done < count; done += kBlock) {
     const int64_t size = std::min(kBlock, count - done);
-    for (const GroupMember &member : group.members) {
-      const T *term = reinterpret_cast<const T *>(member.source) + begin + done;
-      if (&member == &group.members.front())
-        std::memcpy(sum.data(), term, size * sizeof(T));
-      else
-        accumulate(sum.data(), term, size, isMax);
-    }
-    write(done, sum.data(), size);
+    for (const GroupMember &member : group.members)
+      reduction.add(reinterpret_cast<const T *>(member.source) + begin + done, size,
+                    &member == &group.members.front(), isMax);
+    write(done, reduction.result(size), size);
   }
 }
 
@@ -58,33 +97,40 @@ template <typename Write>
 void reduce(const Group &group, const plan::Collective &what, int64_t begin, int64_t count,
             const Write &write) {
   const bool isMax = what.reduce == plan::ReduceKind::max;
-  if (what.type == plan::DType::f32)
-    reduceElements<float>(group, begin, count, isMax, write);
-  else
-    reduceElements<int32_t>(group, begin, count, isMax, write);
+  switch (what.type) {
+  case plan::DType::f32:
+    return reduceElements<float>(group, begin, count, isMax, write);
+  case plan::DType::bf16:
+    return reduceElements<Bf16>(group, begin, count, isMax, write);
+  case plan::DType::i32:
+    return reduceElements<int32_t>(group, begin, count, isMax, write);
+  }
 }
 
 struct Slice {
   int64_t begin, count;
 };
 
-Slice sliceOf(int64_t elements, int64_t index, int64_t parts) {
-  const int64_t lines = (elements + kSliceAlignment - 1) / kSliceAlignment;
-  const int64_t begin = std::min(elements, lines * index / parts * kSliceAlignment);
-  return {begin, std::min(elements, lines * (index + 1) / parts * kSliceAlignment) - begin};
+// Whole cache lines, so that no two ranks write one.
+Slice sliceOf(int64_t elements, int64_t elementBytes, int64_t index, int64_t parts) {
+  const int64_t line = plan::kAlignment / elementBytes, lines = (elements + line - 1) / line;
+  const int64_t begin = std::min(elements, lines * index / parts * line);
+  return {begin, std::min(elements, lines * (index + 1) / parts * line) - begin};
 }
 
-void copyElements(std::byte *to, int64_t toElement, const std::byte *from, int64_t fromElement,
-                  int64_t count) {
-  if (count > 0) // empty buffers may be null
-    std::memcpy(to + toElement * kElementBytes, from + fromElement * kElementBytes, count * kElementBytes);
+void copyChunk(const plan::Collective &what, std::byte *to, int64_t toChunk, const std::byte *from,
+               int64_t fromChunk) {
+  const int64_t bytes = what.chunk * sizeInBytes(what.type);
+  if (bytes > 0) // empty buffers may be null
+    std::memcpy(to + toChunk * bytes, from + fromChunk * bytes, bytes);
 }
 
 void reduceOwnSliceForAll(const Group &group, int64_t index, const plan::Collective &what) {
-  const Slice mine = sliceOf(what.outer * what.chunk, index, group.size());
+  const int64_t width = sizeInBytes(what.type);
+  const Slice mine = sliceOf(what.outer * what.chunk, width, index, group.size());
   reduce(group, what, mine.begin, mine.count, [&](int64_t done, const void *sum, int64_t size) {
     for (const GroupMember &member : group.members)
-      std::memcpy(member.destination + (mine.begin + done) * kElementBytes, sum, size * kElementBytes);
+      std::memcpy(member.destination + (mine.begin + done) * width, sum, size * width);
   });
 }
 
@@ -97,8 +143,8 @@ template <typename Visit> void forEachPeer(const Group &group, int64_t index, Vi
 void gather(const Group &group, int64_t index, const plan::Collective &what) {
   const auto copyFrom = [&](int64_t peer) {
     for (int64_t row = 0; row < what.outer; ++row)
-      copyElements(group.members[index].destination, (row * group.size() + peer) * what.chunk,
-                   group.members[peer].source, row * what.chunk, what.chunk);
+      copyChunk(what, group.members[index].destination, row * group.size() + peer, group.members[peer].source,
+                row);
   };
   copyFrom(index);
   forEachPeer(group, index, copyFrom);
@@ -106,10 +152,11 @@ void gather(const Group &group, int64_t index, const plan::Collective &what) {
 
 void reduceOwnChunk(const Group &group, int64_t index, const plan::Collective &what) {
   for (int64_t row = 0; row < what.outer; ++row) {
-    std::byte *to = group.members[index].destination + row * what.chunk * kElementBytes;
+    const int64_t width = sizeInBytes(what.type);
+    std::byte *to = group.members[index].destination + row * what.chunk * width;
     reduce(group, what, (row * group.size() + index) * what.chunk, what.chunk,
            [&](int64_t done, const void *sum, int64_t size) {
-             std::memcpy(to + done * kElementBytes, sum, size * kElementBytes);
+             std::memcpy(to + done * width, sum, size * width);
            });
   }
 }
@@ -120,8 +167,7 @@ void exchange(const Group &group, int64_t index, const plan::Collective &what) {
       for (int64_t middle = 0; middle < what.middle; ++middle) {
         const int64_t to = (row * what.middle + middle) * group.size() + peer;
         const int64_t from = (row * group.size() + index) * what.middle + middle;
-        copyElements(group.members[index].destination, to * what.chunk, group.members[peer].source,
-                     from * what.chunk, what.chunk);
+        copyChunk(what, group.members[index].destination, to, group.members[peer].source, from);
       }
   };
   copyFrom(index);
@@ -138,7 +184,7 @@ std::string describe(const Agreement &agreement) {
 
 } // namespace
 
-Status ThreadRank::publish(const Membership &my, const Agreement &agreement, const void *source,
+Status ThreadSeat::publish(const Membership &my, const Agreement &agreement, const void *source,
                            void *destination) {
   if (isAborted())
     return cause();
@@ -150,7 +196,7 @@ Status ThreadRank::publish(const Membership &my, const Agreement &agreement, con
   return checkAgreement(*my.group);
 }
 
-Status ThreadRank::meet(const Membership &my) {
+Status ThreadSeat::meet(const Membership &my) {
   Group &group = *my.group;
   const uint64_t generation = group.generation.load(std::memory_order_acquire);
   group.members[my.index].arrivals.store(generation + 1, std::memory_order_relaxed);
@@ -165,7 +211,7 @@ Status ThreadRank::meet(const Membership &my) {
   return Status::ok();
 }
 
-Status ThreadRank::checkAgreement(const Group &group) const {
+Status ThreadSeat::checkAgreement(const Group &group) const {
   for (int64_t i = 1; i < group.size(); ++i)
     if (!(group.members[i].agreement == group.members[0].agreement))
       return errorf("ranks [{}] meet in different collectives: rank {} in {}, rank {} in {}",
@@ -174,7 +220,7 @@ Status ThreadRank::checkAgreement(const Group &group) const {
   return Status::ok();
 }
 
-std::string ThreadRank::describeWait(const Group &group, uint64_t generation) const {
+std::string ThreadSeat::describeWait(const Group &group, uint64_t generation) const {
   std::vector<int64_t> missing;
   for (int64_t i = 0; i < group.size(); ++i)
     if (group.members[i].arrivals.load(std::memory_order_relaxed) <= generation)
@@ -184,7 +230,7 @@ std::string ThreadRank::describeWait(const Group &group, uint64_t generation) co
 }
 
 // The second meeting keeps what was laid down until all have compared it.
-Status ThreadRank::barrier(GroupId groupId) {
+Status ThreadSeat::barrier(GroupId groupId) {
   const Membership my = memberships_.at(groupId);
   MGC_TRY(publish(my, {}, nullptr, nullptr));
   return meet(my);
@@ -192,9 +238,9 @@ Status ThreadRank::barrier(GroupId groupId) {
 
 Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, const void *source,
                               void *destination) {
-  const Membership my = memberships_.at(groupId);
+  const ThreadSeat::Membership my = seat_.membership(groupId);
   const Group &group = *my.group;
-  MGC_TRY(publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, source,
+  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, source,
                   destination));
   switch (what.kind) {
   case Kind::allReduce:
@@ -210,7 +256,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
     exchange(group, my.index, what);
     break;
   }
-  return meet(my);
+  return seat_.meet(my);
 }
 
 } // namespace mgc

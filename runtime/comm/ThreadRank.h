@@ -1,4 +1,5 @@
-// The parts of ThreadWorld: what the ranks share, and one rank's Communicator over it. For runtime/comm only.
+// The parts of ThreadWorld: what the ranks share, one rank's seat among them, which meets the others and matches
+// transfers, and its Communicator over it. For runtime/comm only.
 #pragma once
 
 #include "runtime/comm/ThreadWorld.h"
@@ -72,11 +73,12 @@ struct Group {
   int64_t size() const { return static_cast<int64_t>(ranks.size()); }
 };
 
-class ThreadRank;
-
 struct ThreadShared {
-  std::chrono::milliseconds timeout{};
-  std::deque<ThreadRank> ranks;
+  // Moves what a matched pair of transfers is about, or has it moved: called by the end that comes second.
+  using Move = void (*)(const Transfer &send, const Transfer &receive);
+  ThreadShared(int64_t ranks, std::chrono::milliseconds timeout, Move move);
+  const std::chrono::milliseconds timeout;
+  const Move move;
   std::deque<Mailbox> mailboxes; // by destination
   std::deque<Bell> bells;
   std::mutex groupsMutex;
@@ -86,39 +88,40 @@ struct ThreadShared {
   Status cause;
 };
 
-class ThreadRank final : public Communicator {
+class ThreadSeat {
 public:
-  ThreadRank(ThreadShared &shared, int64_t rank) : shared_(shared), rank_(rank) {}
-  int64_t rank() const override { return rank_; }
-  int64_t worldSize() const override { return static_cast<int64_t>(shared_.bells.size()); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
-  void reserveTransfers(int64_t count) override;
-  void setProgress(Progress *progress) override { progress_ = progress; }
-  void setWaitObserver(WaitObserver *observer) override { observer_ = observer; }
-  Status collective(GroupId group, const plan::Collective &what, const void *source,
-                    void *destination) override;
-  Status barrier(GroupId group) override;
-  Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
-  Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
-  Result<bool> isDone(Ticket ticket) override;
-  Status wait(Ticket ticket) override;
-  void abort(const Status &cause) override;
-  bool isAborted() const override { return shared_.aborted.load(std::memory_order_acquire); }
-  Status cause() const override;
+  ThreadSeat(ThreadShared &shared, int64_t rank) : shared_(shared), rank_(rank) {}
+  int64_t rank() const { return rank_; }
+  int64_t worldSize() const { return static_cast<int64_t>(shared_.bells.size()); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks);
+  void reserveTransfers(int64_t count);
+  void setProgress(Progress *progress) { progress_ = progress; }
+  void setWaitObserver(WaitObserver *observer) { observer_ = observer; }
+  Status barrier(GroupId group);
+  Result<Ticket> post(const Transfer &transfer, bool isSend);
+  Result<bool> isDone(Ticket ticket);
+  Status wait(Ticket ticket);
+  void release(Ticket ticket) { freeTickets_.push_back(ticket); } // done, and of no more use
+  void abort(const Status &cause);
+  bool isAborted() const { return shared_.aborted.load(std::memory_order_acquire); }
+  Status cause() const;
 
-private:
   struct Membership {
     Group *group = nullptr;
     int64_t index = 0; // of this rank in the group
   };
-  // Sleeps until ready() holds. At the deadline the error says what describe() says was waited for.
-  template <typename Ready, typename Describe> Status waitUntil(Ready ready, Describe describe);
-  Result<Ticket> post(const Transfer &transfer, bool isSend);
-  Ticket takeFreeTicket();
-  std::string describeWait(const PendingTransfer &pending) const;
-
+  const Membership &membership(GroupId group) const { return memberships_.at(group); }
+  // Lays down what the others may read until the next meeting, and meets them: all agree on what they do.
   Status publish(const Membership &my, const Agreement &agreement, const void *source, void *destination);
   Status meet(const Membership &my); // returns once all members have come
+  // Sleeps until ready() holds, which another rank says by ring(). At the deadline the error says what describe() says
+  // was waited for.
+  template <typename Ready, typename Describe> Status waitUntil(Ready ready, Describe describe);
+  void ring(int64_t rank) { shared_.bells[rank].ring(); }
+  std::string describeWait(Ticket ticket) const;
+
+private:
+  Ticket takeFreeTicket();
   Status checkAgreement(const Group &group) const;
   std::string describeWait(const Group &group, uint64_t generation) const;
 
@@ -129,6 +132,30 @@ private:
   std::vector<Membership> memberships_; // by GroupId
   std::deque<PendingTransfer> pool_;    // by Ticket
   std::vector<Ticket> freeTickets_;
+};
+
+class ThreadRank final : public Communicator {
+public:
+  ThreadRank(ThreadShared &shared, int64_t rank) : seat_(shared, rank) {}
+  int64_t rank() const override { return seat_.rank(); }
+  int64_t worldSize() const override { return seat_.worldSize(); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override { return seat_.openGroup(ranks); }
+  void reserveTransfers(int64_t count) override { seat_.reserveTransfers(count); }
+  void setProgress(Progress *progress) override { seat_.setProgress(progress); }
+  void setWaitObserver(WaitObserver *observer) override { seat_.setWaitObserver(observer); }
+  Status collective(GroupId group, const plan::Collective &what, const void *source,
+                    void *destination) override;
+  Status barrier(GroupId group) override { return seat_.barrier(group); }
+  Result<Ticket> send(const Transfer &transfer) override { return seat_.post(transfer, true); }
+  Result<Ticket> receive(const Transfer &transfer) override { return seat_.post(transfer, false); }
+  Result<bool> isDone(Ticket ticket) override { return seat_.isDone(ticket); }
+  Status wait(Ticket ticket) override;
+  void abort(const Status &cause) override { seat_.abort(cause); }
+  bool isAborted() const override { return seat_.isAborted(); }
+  Status cause() const override { return seat_.cause(); }
+
+private:
+  ThreadSeat seat_;
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.
@@ -149,7 +176,7 @@ private:
   WaitObserver *observer_;
 };
 
-template <typename Ready, typename Describe> Status ThreadRank::waitUntil(Ready ready, Describe describe) {
+template <typename Ready, typename Describe> Status ThreadSeat::waitUntil(Ready ready, Describe describe) {
   if (isAborted())
     return cause();
   if (ready())

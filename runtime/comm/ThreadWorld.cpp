@@ -43,23 +43,32 @@ void Mailbox::append(PendingTransfer *pending) {
   last = pending;
 }
 
+ThreadShared::ThreadShared(int64_t ranks, std::chrono::milliseconds timeout, Move move)
+    : timeout(timeout), move(move), mailboxes(ranks), bells(ranks) {}
+
+static void copyBytes(const Transfer &send, const Transfer &receive) {
+  if (send.bytes > 0)
+    std::memcpy(receive.data, send.data, send.bytes);
+}
+
+struct ThreadWorld::Ranks {
+  ThreadShared shared;
+  std::deque<ThreadRank> ranks;
+};
+
 ThreadWorld::ThreadWorld(int64_t ranks, const ThreadWorldOptions &options)
-    : shared_(std::make_unique<ThreadShared>()) {
-  shared_->timeout = options.timeout;
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    shared_->mailboxes.emplace_back();
-    shared_->bells.emplace_back();
-    shared_->ranks.emplace_back(*shared_, rank);
-  }
+    : ranks_(new Ranks{{ranks, options.timeout, copyBytes}, {}}) {
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    ranks_->ranks.emplace_back(ranks_->shared, rank);
 }
 
 ThreadWorld::~ThreadWorld() = default;
 
-int64_t ThreadWorld::size() const { return static_cast<int64_t>(shared_->ranks.size()); }
+int64_t ThreadWorld::size() const { return static_cast<int64_t>(ranks_->ranks.size()); }
 
-Communicator &ThreadWorld::communicator(int64_t rank) { return shared_->ranks.at(rank); }
+Communicator &ThreadWorld::communicator(int64_t rank) { return ranks_->ranks.at(rank); }
 
-void ThreadRank::abort(const Status &cause) {
+void ThreadSeat::abort(const Status &cause) {
   {
     std::lock_guard lock(shared_.causeMutex);
     if (shared_.cause.isOk())
@@ -70,12 +79,12 @@ void ThreadRank::abort(const Status &cause) {
     bell.ring();
 }
 
-Status ThreadRank::cause() const {
+Status ThreadSeat::cause() const {
   std::lock_guard lock(shared_.causeMutex);
   return shared_.cause;
 }
 
-Result<GroupId> ThreadRank::openGroup(const std::vector<int64_t> &ranks) {
+Result<GroupId> ThreadSeat::openGroup(const std::vector<int64_t> &ranks) {
   if (std::set<int64_t>(ranks.begin(), ranks.end()).size() != ranks.size())
     return errorf("group of ranks [{}]: a rank stands in it twice", fmt::join(ranks, ", "));
   int64_t index = -1;
@@ -96,7 +105,7 @@ Result<GroupId> ThreadRank::openGroup(const std::vector<int64_t> &ranks) {
   return static_cast<GroupId>(memberships_.size()) - 1;
 }
 
-void ThreadRank::reserveTransfers(int64_t count) {
+void ThreadSeat::reserveTransfers(int64_t count) {
   freeTickets_.reserve(std::max<size_t>(count, pool_.size()));
   while (static_cast<int64_t>(pool_.size()) < count) {
     freeTickets_.push_back(static_cast<Ticket>(pool_.size()));
@@ -104,7 +113,7 @@ void ThreadRank::reserveTransfers(int64_t count) {
   }
 }
 
-Ticket ThreadRank::takeFreeTicket() {
+Ticket ThreadSeat::takeFreeTicket() {
   if (freeTickets_.empty())
     reserveTransfers(static_cast<int64_t>(pool_.size()) * 2 + 4);
   const Ticket ticket = freeTickets_.back();
@@ -112,8 +121,8 @@ Ticket ThreadRank::takeFreeTicket() {
   return ticket;
 }
 
-// Moves the bytes of a matched pair, or says why the two ends are no pair.
-static Status complete(const PendingTransfer &send, const PendingTransfer &receive) {
+// Why the two ends are no pair, if so.
+static Status checkPair(const PendingTransfer &send, const PendingTransfer &receive) {
   const Transfer &from = send.what, &to = receive.what;
   if (from.value != to.value || from.microbatch != to.microbatch || from.bytes != to.bytes)
     return errorf(
@@ -121,12 +130,10 @@ static Status complete(const PendingTransfer &send, const PendingTransfer &recei
         "{} ({} bytes)",
         send.source, from.value, from.microbatch, from.bytes, send.destination, to.value, to.microbatch,
         to.bytes);
-  if (from.bytes > 0)
-    std::memcpy(to.data, from.data, from.bytes);
   return Status::ok();
 }
 
-Result<Ticket> ThreadRank::post(const Transfer &transfer, bool isSend) {
+Result<Ticket> ThreadSeat::post(const Transfer &transfer, bool isSend) {
   if (isAborted())
     return cause();
   if (transfer.peer < 0 || transfer.peer >= worldSize())
@@ -149,7 +156,10 @@ Result<Ticket> ThreadRank::post(const Transfer &transfer, bool isSend) {
   }
   if (!other)
     return ticket;
-  const Status status = isSend ? complete(mine, *other) : complete(*other, mine);
+  const PendingTransfer &sent = isSend ? mine : *other, &received = isSend ? *other : mine;
+  const Status status = checkPair(sent, received);
+  if (status.isOk())
+    shared_.move(sent.what, received.what);
   mine.error = other->error = status;
   mine.done.store(true, std::memory_order_release);
   other->done.store(true, std::memory_order_release); // from here on `other` is its rank's again
@@ -159,7 +169,7 @@ Result<Ticket> ThreadRank::post(const Transfer &transfer, bool isSend) {
   return ticket;
 }
 
-Result<bool> ThreadRank::isDone(Ticket ticket) {
+Result<bool> ThreadSeat::isDone(Ticket ticket) {
   const PendingTransfer &pending = pool_.at(ticket);
   if (!pending.done.load(std::memory_order_acquire))
     return false;
@@ -168,16 +178,21 @@ Result<bool> ThreadRank::isDone(Ticket ticket) {
   return true;
 }
 
-Status ThreadRank::wait(Ticket ticket) {
-  PendingTransfer &pending = pool_.at(ticket);
+Status ThreadSeat::wait(Ticket ticket) {
+  const PendingTransfer &pending = pool_.at(ticket);
   MGC_TRY(waitUntil([&] { return pending.done.load(std::memory_order_acquire); },
-                    [&] { return describeWait(pending); }));
-  MGC_TRY(Status(pending.error));
-  freeTickets_.push_back(ticket);
+                    [&] { return describeWait(ticket); }));
+  return pending.error;
+}
+
+Status ThreadRank::wait(Ticket ticket) {
+  MGC_TRY(seat_.wait(ticket));
+  seat_.release(ticket);
   return Status::ok();
 }
 
-std::string ThreadRank::describeWait(const PendingTransfer &pending) const {
+std::string ThreadSeat::describeWait(Ticket ticket) const {
+  const PendingTransfer &pending = pool_.at(ticket);
   return fmt::format("rank {} to {} value {} of microbatch {} ({} bytes)", pending.what.peer,
                      pending.isSend ? "receive" : "send", pending.what.value, pending.what.microbatch,
                      pending.what.bytes);

@@ -9,8 +9,6 @@
 
 namespace mgc {
 
-struct ThreadShared;
-
 struct ThreadWorldOptions {
   std::chrono::milliseconds timeout{600'000}; // of each wait
 };
@@ -23,7 +21,8 @@ public:
   Communicator &communicator(int64_t rank);
 
 private:
-  std::unique_ptr<ThreadShared> shared_;
+  struct Ranks;
+  std::unique_ptr<Ranks> ranks_;
 };
 
 } // namespace mgc

@@ -49,13 +49,18 @@ private:
   int64_t bytes_ = 0;
 };
 
-// The generated kernels of a plan, loaded.
-class KernelLibrary {
+// What the generated kernels of a plan must be given.
+class KernelFacts {
 public:
-  virtual ~KernelLibrary() = default;
-  virtual Result<RowFunction> find(const std::string &symbol) const = 0;
+  virtual ~KernelFacts() = default;
   // Nothing where the library does not say: kernels written by hand. What is given lives as long as the library.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
+};
+
+// The generated kernels of a plan, loaded.
+class KernelLibrary : public KernelFacts {
+public:
+  virtual Result<RowFunction> find(const std::string &symbol) const = 0;
 };
 
 class Device {

@@ -48,7 +48,9 @@ typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b, accumulate;
   mgc_type input, output; /* of A and B; of C. Sums are f32. */
-  int64_t workspace_bytes; /* that a run will be given */
+  int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
+  int64_t alignment;       /* in bytes, a power of two: what divides the address of each operand of each run */
+  int64_t algorithm;       /* 0: what the library thinks best; otherwise as choose_gemm said */
 } mgc_gemm_facts;
 
 /* As plan::Attention; strides in elements, 0: dense. */
@@ -75,7 +77,7 @@ typedef struct {
 typedef struct {
   int32_t version; /* MGC_DEVICE_API_VERSION */
 
-  /* --- The device. `options` of open: what a fast path may give up. */
+  /* --- The device. `deterministic`: no algorithm whose bits differ from run to run. */
   int (*count)(int32_t *devices, mgc_error *error);
   int (*open)(int32_t ordinal, int32_t deterministic, mgc_device **device, mgc_error *error);
   void (*close)(mgc_device *device);
@@ -97,7 +99,7 @@ typedef struct {
   int (*wait)(mgc_stream *stream, mgc_event *event, mgc_error *error); /* for its last record; none: no wait */
   int (*query)(mgc_event *event, int32_t *done, mgc_error *error);
   int (*milliseconds)(mgc_event *begin, mgc_event *end, double *value, mgc_error *error); /* both timed and done */
-  int (*synchronize)(mgc_stream *stream, int64_t timeout_ms, mgc_error *error); /* an error at the deadline too */
+  int (*synchronize)(mgc_stream *stream, int64_t timeout_ms, mgc_error *error); /* an error at the deadline too; < 0: none */
   /* Writes `value` into pinned host memory when the stream comes there: how far it has come, also after a fault. */
   int (*mark)(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error);
 
@@ -114,12 +116,17 @@ typedef struct {
   int (*load_module)(mgc_device *device, const char *text, int64_t bytes, mgc_module **module, mgc_error *error);
   void (*drop_module)(mgc_module *module);
   int (*find_kernel)(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_error *error);
-  /* The i64 array `symbol` of the module into values[0, capacity); `count` is how many it has. -1 when there is none. */
+  /* The i64 array `symbol` of the module into values[0, capacity); `count`: how many it has, -1 when there is none. */
   int (*read_array)(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count, mgc_error *error);
   int (*launch)(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t threads, int64_t shared_bytes,
                 const mgc_address *operands, int64_t operand_count, const int64_t *scalars, int64_t scalar_count, mgc_error *error);
 
   /* --- Library calls. What is made is used on one stream at a time; the algorithm is chosen when it is made. */
+  /* Times the algorithms that there are for a product on `stream`, with operands and workspace in `room`, which it overwrites;
+   * `algorithm` is the fastest, for mgc_gemm_facts of an equal device and library, and nothing else. Measurements vary: who
+   * wants equal bits from run to run keeps the answer. `room_needed` is said, and nothing timed, where `room` is 0. */
+  int (*choose_gemm)(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *room_needed, int64_t *algorithm,
+                     mgc_error *error);
   int (*make_gemm)(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error);
   void (*drop_gemm)(mgc_gemm *gemm);
   int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c, mgc_address workspace,
@@ -129,19 +136,22 @@ typedef struct {
   int (*run_attention)(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands, mgc_error *error);
 
   /* to[i] = the sum (in f32, in the order of the sources, rounded once) or maximum of sources[..][i], `elements` of `type`: for
-   * ranks that share a device. `to` may be one of the sources. At most 1,024 sources. */
+   * ranks that share a device. `to` may be one of the sources. At most 256 sources. */
   int (*combine)(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address to, const mgc_address *sources, int64_t count,
                  int64_t elements, mgc_error *error);
 
-  /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. */
+  /* --- Graphs: what is enqueued on `stream`, and on streams that wait for its events, from begin to end, is not done but kept. Meanwhile
+   * the thread that began allocates nothing, makes nothing, and asks and waits for nothing on the device; others may. */
   int (*begin_capture)(mgc_stream *stream, mgc_error *error);
   int (*end_capture)(mgc_stream *stream, mgc_graph **graph, mgc_error *error);
   void (*drop_graph)(mgc_graph *graph);
   int (*launch_graph)(mgc_stream *stream, mgc_graph *graph, mgc_error *error);
 
-  /* --- NCCL: one process a rank. `deadline` of waits is the caller's: abort from any thread ends what is under way. */
+  /* --- NCCL: one process a rank. `timeout_ms` is for what the host waits for: the others at make_comm, and connections that
+   * the first collectives make. What has been enqueued has no deadline but the caller's: abort from any thread ends it. */
   int (*make_comm_id)(mgc_device *device, mgc_comm_id *id, mgc_error *error);
-  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, mgc_comm **comm, mgc_error *error);
+  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t timeout_ms,
+                   mgc_comm **comm, mgc_error *error);
   void (*drop_comm)(mgc_comm *comm);
   void (*abort_comm)(mgc_comm *comm);
   int (*check_comm)(mgc_comm *comm, mgc_error *error); /* asynchronous errors */
@@ -154,7 +164,7 @@ typedef struct {
   int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer, mgc_error *error);
   int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer, mgc_error *error);
   int (*begin_group)(mgc_device *device, mgc_error *error); /* of collectives and transfers that go together */
-  int (*end_group)(mgc_device *device, mgc_error *error);
+  int (*end_group)(mgc_device *device, mgc_error *error); /* of the thread that began it */
 } mgc_device_api_table;
 
 /* What a plugin exports. */

@@ -1,19 +1,17 @@
-// See Engine.h. One persistent thread per rank; between steps they sleep.
+// See Engine.h. The engine whose ranks are threads that share the memory of this process.
 #include "runtime/exec/Engine.h"
 
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/exec/Cores.h"
 #include "runtime/exec/Inputs.h"
+#include "runtime/exec/MachineRates.h"
+#include "runtime/exec/RankThreads.h"
 #include "runtime/exec/Resolve.h"
 #include "runtime/exec/VerifyKernels.h"
 
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
 namespace mgc {
 
@@ -37,7 +35,6 @@ struct Rank {
   std::unique_ptr<Timeline> timeline; // null: not asked for
   std::unique_ptr<RankExecutor> executor;
   std::function<Status()> beforeUpdate;
-  std::thread thread;
 };
 
 class ThreadEngine final : public Engine {
@@ -45,14 +42,17 @@ public:
   ThreadEngine(plan::Plan plan, EngineOptions options)
       : plan_(std::move(plan)), options_(std::move(options)),
         world_(plan_.mesh.worldSize(), {options_.timeout}), ranks_(plan_.mesh.worldSize()) {}
-  ~ThreadEngine() override;
   Status load(const std::string &bundle, Device &device);
 
   const plan::Plan &plan() const override { return plan_; }
   std::span<std::byte *const> arenas() const override { return arenas_; }
-  int threadsPerRank() const override { return threads_; }
+  int threadsPerRank() const override { return threadsPerRank_; }
+  std::string whereRanksAre() const override {
+    return fmt::format("{} thread{} each", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s");
+  }
   const Recording &recording() const override { return recording_; }
-  void onRanks(const std::function<void(int64_t)> &work) override;
+  Result<MachineRates> measureRates() override { return mgc::measureRates(*this); }
+  void onRanks(const std::function<void(int64_t)> &work) override { threads_.run(work); }
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
   StepResult results() const override;
@@ -60,14 +60,10 @@ public:
 
 private:
   Status loadRank(int64_t index, Device &device);
-  Status startThreads();
-  void rankMain(Rank &rank);
-  void pinToShare(const Rank &rank) const;
+  void pinToShare(int64_t rank) const;
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
-  void record(int64_t step, double seconds);
-  using Results = std::array<float, 3>; // as plan::kResults
-  Results resultsOf(size_t rank) const;
+  StepValues valuesOf(size_t rank) const;
   Status verifyResults() const;
 
   const plan::Plan plan_;
@@ -78,20 +74,14 @@ private:
   std::vector<std::byte *> arenas_;
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
-  int threads_ = 1;
-
-  std::mutex mutex_;
-  std::condition_variable orderGiven_, allDone_;
+  int threadsPerRank_ = 1;
   StepOrder order_; // of the step that runs
-  const std::function<void(int64_t)> *work_ = nullptr;
-  uint64_t orders_ = 0; // works given so far
-  int64_t busy_ = 0;    // ranks that have not finished the last one
-  bool ending_ = false;
+  RankThreads threads_; // last: they end before what they use
 };
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
   MGC_TRY(device.accepts(plan_));
-  threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
+  threadsPerRank_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
                                          : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
@@ -101,7 +91,7 @@ Status ThreadEngine::load(const std::string &bundle, Device &device) {
   for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
     MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
   recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
-  return startThreads();
+  return threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t rank) { pinToShare(rank); });
 }
 
 Status ThreadEngine::loadRank(int64_t index, Device &device) {
@@ -126,55 +116,15 @@ Status ThreadEngine::loadRank(int64_t index, Device &device) {
   }
   rank.executor =
       std::make_unique<RankExecutor>(rank.record, *rank.communicator, rank.buffer.data(),
-                                     ExecutorOptions{threads_, options_.inject, rank.timeline.get()});
+                                     ExecutorOptions{threadsPerRank_, options_.inject, rank.timeline.get()});
   return Status::ok();
-}
-
-Status ThreadEngine::startThreads() {
-  for (size_t i = 0; i < ranks_.size(); ++i)
-    try {
-      ranks_[i].thread = std::thread([this, &rank = ranks_[i]] { rankMain(rank); });
-    } catch (const std::system_error &error) {
-      return errorf(
-          "rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
-          "(ulimit -u) would work",
-          i, ranks_.size(), error.what());
-    }
-  return Status::ok();
-}
-
-ThreadEngine::~ThreadEngine() {
-  {
-    std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  orderGiven_.notify_all();
-  for (Rank &rank : ranks_)
-    if (rank.thread.joinable())
-      rank.thread.join();
 }
 
 // Each rank has cores of its own when there are enough for all their threads. Else the system balances better.
-void ThreadEngine::pinToShare(const Rank &rank) const {
+void ThreadEngine::pinToShare(int64_t rank) const {
   const auto ranks = static_cast<int64_t>(ranks_.size());
-  if (ranks * threads_ <= static_cast<int64_t>(cores_.size()))
-    stayOn(shareOf(cores_, rank.index, ranks));
-}
-
-void ThreadEngine::rankMain(Rank &rank) {
-  pinToShare(rank);
-  for (uint64_t seen = 0;; ++seen) {
-    {
-      std::unique_lock lock(mutex_);
-      orderGiven_.wait(lock, [&] { return orders_ != seen || ending_; });
-      if (ending_)
-        return;
-    }
-    (*work_)(rank.index);
-    std::lock_guard lock(mutex_);
-    if (--busy_ == 0)
-      allDone_.notify_one();
-  }
+  if (ranks * threadsPerRank_ <= static_cast<int64_t>(cores_.size()))
+    stayOn(shareOf(cores_, rank, ranks));
 }
 
 void ThreadEngine::runStep(Rank &rank) {
@@ -196,65 +146,58 @@ Status ThreadEngine::beforeUpdate(Rank &rank) {
   return rank.communicator->barrier(rank.everyone);
 }
 
-void ThreadEngine::onRanks(const std::function<void(int64_t)> &work) {
-  std::unique_lock lock(mutex_);
-  work_ = &work;
-  ++orders_;
-  busy_ = static_cast<int64_t>(ranks_.size());
-  orderGiven_.notify_all();
-  allDone_.wait(lock, [&] { return busy_ == 0; });
-}
-
 Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                                       const std::function<Status()> &beforeUpdate) {
   MGC_TRY(checkBatch(plan_, batch));
   const auto start = std::chrono::steady_clock::now();
   order_ = {step, &batch, scalars, &beforeUpdate};
-  onRanks([this](int64_t rank) { runStep(ranks_[rank]); });
+  threads_.run([this](int64_t rank) { runStep(ranks_[rank]); });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MGC_TRY(world_.communicator(0).cause());
-  record(step, seconds.count());
+  if (options_.timeline.measure && step >= options_.timeline.measureFirst)
+    recording_.add(seconds.count());
   MGC_TRY(verifyResults());
   return results();
 }
 
-void ThreadEngine::record(int64_t step, double seconds) {
-  if (!options_.timeline.measure || step < options_.timeline.measureFirst)
-    return;
-  if (recording_.stepSeconds.size() < kMeasuredSteps)
-    recording_.stepSeconds.push_back(seconds);
-  else
-    recording_.stepSeconds[recording_.steps % kMeasuredSteps] = seconds;
-  recording_.seconds += seconds;
-  ++recording_.steps;
-}
-
-ThreadEngine::Results ThreadEngine::resultsOf(size_t rank) const {
-  Results values;
+StepValues ThreadEngine::valuesOf(size_t rank) const {
+  StepValues values;
   std::memcpy(values.data(), arenas_[rank] + ranks_[rank].record.stage->resultsOffset, sizeof values);
   return values;
 }
 
-// All ranks have the same results, to the bit: they come out of sums over all ranks, in one order.
 Status ThreadEngine::verifyResults() const {
-  const Results first = resultsOf(0);
-  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
-    const Results other = resultsOf(rank);
-    for (size_t i = 0; i < first.size(); ++i)
-      if (other[i] != first[i] && !(std::isnan(other[i]) && std::isnan(first[i])))
-        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], first[i],
-                      other[i], rank);
-  }
+  std::vector<StepValues> all;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    all.push_back(valuesOf(rank));
+  return verifyAgreement(all);
+}
+
+StepResult ThreadEngine::results() const { return resultOf(valuesOf(0)); }
+
+} // namespace
+
+void Recording::add(double step) {
+  if (stepSeconds.size() < kMeasuredSteps)
+    stepSeconds.push_back(step);
+  else
+    stepSeconds[steps % kMeasuredSteps] = step;
+  seconds += step;
+  ++steps;
+}
+
+Status verifyAgreement(std::span<const StepValues> ranks) {
+  for (size_t rank = 1; rank < ranks.size(); ++rank)
+    for (size_t i = 0; i < ranks[0].size(); ++i)
+      if (const float one = ranks[0][i], other = ranks[rank][i];
+          other != one && !(std::isnan(other) && std::isnan(one)))
+        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], one, other, rank);
   return Status::ok();
 }
 
-StepResult ThreadEngine::results() const {
-  const Results values = resultsOf(0);
-  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
-          values[2]};
+StepResult resultOf(const StepValues &values) {
+  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1], values[2]};
 }
-
-} // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle, Device &device,
                                                EngineOptions options) {

@@ -12,6 +12,7 @@
 #include "runtime/exec/Optimizer.h"
 #include "runtime/exec/RankExecutor.h"
 
+#include <array>
 #include <chrono>
 #include <span>
 
@@ -29,6 +30,7 @@ struct StepResult {
   double loss = 0; // mean over the tokens counted
   double tokens = 0;
   double gradientNorm = 0;
+  double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the CPU
 };
 
 // What the ranks did when, as EngineOptions::timeline asks. Complete between steps, after an error too.
@@ -41,8 +43,20 @@ struct Recording {
   std::vector<double> stepSeconds; // of the measured steps, the last kMeasuredSteps of them
   double seconds = 0;              // of all measured steps
   int64_t steps = 0;
+  void add(double step); // a measured step
 };
 inline constexpr size_t kMeasuredSteps = 4096;
+
+// What a step leaves in a rank: plan::kResults.
+using StepValues = std::array<float, 3>;
+StepResult resultOf(const StepValues &values);
+// All ranks have the same, to the bit: they come out of sums over all ranks, in one order.
+Status verifyAgreement(std::span<const StepValues> ranks);
+
+struct MachineRates; // MachineRates.h
+
+// What of the ranks' memory goes to the host or comes from there.
+enum class Part { weights, gradients };
 
 class Engine {
 public:
@@ -51,18 +65,28 @@ public:
                                                 EngineOptions options = {});
   virtual ~Engine() = default;
   virtual const plan::Plan &plan() const = 0;
-  virtual std::span<std::byte *const> arenas() const = 0; // by rank
-  virtual int threadsPerRank() const = 0;
+  // By rank; null: not in this process. The ranks' memory, or where that is not the host's, a copy which upload() and
+  // download() bring up to date: as it is made, it is zero.
+  virtual std::span<std::byte *const> arenas() const = 0;
+  virtual Status upload(Part) { return Status::ok(); } // weights: values and masters; moments become zero
+  virtual Status download(Part) { return Status::ok(); }
+  virtual int threadsPerRank() const = 0; // of the host
+  virtual std::string whereRanksAre() const = 0; // for people: "2 threads each", "sharing device 0, .."
   virtual const Recording &recording() const = 0;
+  virtual Result<MachineRates> measureRates() = 0;
 
   // Calls work(rank) for every rank on the rank's own thread, and returns when all are done. Between steps only.
   virtual void onRanks(const std::function<void(int64_t rank)> &work) = 0;
 
   // One training step. `step` counts from 0 and names the global samples (step * globalBatchSize + i).
   // beforeUpdate, if given, is called once, on some thread, when all ranks have complete gradients and none
-  // updates yet. After an error the engine runs no more steps; the error is the root cause, with its place.
+  // updates yet; arenas() have the gradients then. After an error the engine runs no more steps; the error is the root cause, with its place.
   virtual Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                                   const std::function<Status()> &beforeUpdate = nullptr) = 0;
+  // Where the host would only wait while the ranks work, step() asks for the batch of the step after it; null: there is
+  // none.
+  using NextBatch = std::function<const GlobalBatch *(int64_t step)>;
+  virtual void readAhead(NextBatch) {}
   // The results of the step that runs, for use in beforeUpdate; tokens are complete then.
   virtual StepResult results() const = 0;
   // Makes the step that runs end with this error. From any thread.

@@ -16,11 +16,12 @@ Status RankExecutor::runChunk(int64_t index) {
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
     slotBases_[slot + 1] = arena_ + step.slots[slot];
   const ChunkRecord &chunk = record_.chunks[step.chunk];
-  for (size_t i = 0; i < chunk.instructions.size(); ++i) {
+  const StepRecord &run = record_.schedule[index];
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
     place_.instruction = chunk.instructions[i].instruction->label;
     if (options_.inject)
       MGC_TRY(options_.inject(place_));
-    const Timeline::Span instruction(timeline_, Timeline::Kind::instruction, index, static_cast<int64_t>(i));
+    const Timeline::Span instruction(timeline_, Timeline::Kind::instruction, index, i);
     MGC_TRY(runInstruction(chunk, chunk.instructions[i]));
   }
   place_.instruction = {};
@@ -59,8 +60,7 @@ void RankExecutor::execute(const RowRecord &row, const ChunkRecord &chunk) {
 }
 
 void RankExecutor::execute(const GemmRecord &gemm) {
-  mgc::gemm(*gemm.gemm, operand<const float>(0), operand<const float>(1), operand<float>(2),
-            options_.threads);
+  mgc::gemm(*gemm.gemm, operands_[0], operands_[1], operands_[2], options_.threads);
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
@@ -68,24 +68,24 @@ void RankExecutor::execute(const AttentionRecord &record) {
   const plan::Attention &attention = *record.attention;
   int64_t next = 0;
   AttentionOperands to;
-  to.q = operand<float>(next++);
-  to.k = operand<float>(next++);
-  to.v = operand<float>(next++);
+  to.q = operands_[next++];
+  to.k = operands_[next++];
+  to.v = operands_[next++];
   if (attention.backward) {
-    to.o = operand<float>(next++);
+    to.o = operands_[next++];
     to.lse = operand<float>(next++);
-    to.outputGradient = operand<float>(next++);
+    to.outputGradient = operands_[next++];
   }
   to.queryPositions = operand<int32_t>(next++);
   to.keyPositions = operand<int32_t>(next++);
   if (attention.dropout > 0)
     to.samples = operand<int32_t>(next++);
   if (attention.backward) {
-    to.dq = operand<float>(next++);
-    to.dk = operand<float>(next++);
-    to.dv = operand<float>(next++);
+    to.dq = operands_[next++];
+    to.dk = operands_[next++];
+    to.dv = operands_[next++];
   } else {
-    to.o = operand<float>(next++);
+    to.o = operands_[next++];
     to.lse = operand<float>(next++);
   }
   to.workspace = operand<void>(next++);

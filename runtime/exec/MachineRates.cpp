@@ -34,6 +34,7 @@ public:
   MachineRates measure();
 
 private:
+  double flopsOf(plan::DType inputType);
   struct Arrays {
     std::vector<float> a, b, c;
   };
@@ -71,17 +72,26 @@ template <typename Body> void RateMeter::inParts(const Body &body) const {
   });
 }
 
+// The bytes of the operands are ones in f32; as bf16 they are ones and zeros.
+double RateMeter::flopsOf(plan::DType inputType) {
+  double best = 0;
+  for (plan::Gemm product : kProducts) {
+    product.inputType = inputType;
+    const double seconds = bestOf(
+        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
+    best = std::max(best, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
+  }
+  return best;
+}
+
 MachineRates RateMeter::measure() {
   for (Arrays &arrays : arrays_)
     for (std::vector<float> *array : {&arrays.a, &arrays.b, &arrays.c})
       array->assign(elements_, 1.0f);
   MachineRates rates;
-  for (const plan::Gemm &product : kProducts) {
-    const double seconds = bestOf(
-        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
-    rates.flops =
-        std::max(rates.flops, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
-  }
+  rates.flops = flopsOf(plan::DType::f32);
+  if (engine_.plan().dtype == plan::DType::bf16)
+    rates.bf16Flops = flopsOf(plan::DType::bf16);
   const double arrayBytes = double(ranks_ * elements_) * sizeof(float);
   const double copy = bestOf(kMemoryRounds, [&](Arrays &x) {
     inParts([&](int64_t begin, int64_t count) {

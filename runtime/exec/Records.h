@@ -51,6 +51,7 @@ struct ChunkRecord {
   const plan::Chunk *chunk = nullptr;
   std::string name; // of the chunk, for errors
   std::vector<InstructionRecord> instructions;
+  std::vector<int64_t> callBegins; // in instructions, of each call and behind the last
   std::vector<OperandRecord> operands;
   std::vector<int64_t> scalars;
 };
@@ -58,6 +59,7 @@ struct ChunkRecord {
 struct StepRecord {
   const plan::ScheduleStep *step = nullptr;
   int64_t peer = -1; // rank of the other end of a transfer
+  int64_t firstInstruction = 0, endInstruction = 0; // of the chunk, for a run
 };
 
 struct RankRecord {

@@ -13,8 +13,8 @@ namespace {
 
 class Resolver {
 public:
-  Resolver(const ResolveContext &context, int64_t rank, Communicator &communicator)
-      : context_(context), plan_(context.plan), rank_(rank), communicator_(communicator) {}
+  Resolver(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup)
+      : context_(context), plan_(context.plan), rank_(rank), openGroup_(openGroup) {}
   Result<RankRecord> resolve();
 
 private:
@@ -22,7 +22,7 @@ private:
   Status addCall(const plan::Call &call, ChunkRecord &to);
   Status addInstruction(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
   void addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
-  StepRecord resolveStep(const plan::ScheduleStep &step) const;
+  StepRecord resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
   Result<GroupId> openGroup(const plan::Collective &collective);
 
@@ -38,7 +38,7 @@ private:
   const ResolveContext &context_;
   const plan::Plan &plan_;
   int64_t rank_;
-  Communicator &communicator_;
+  const OpenGroup &openGroup_;
   std::map<std::vector<int64_t>, GroupId> groups_;
 };
 
@@ -55,7 +55,7 @@ Result<RankRecord> Resolver::resolve() {
     record.chunks.push_back(std::move(resolved));
   }
   for (const plan::ScheduleStep &step : record.stage->schedule) {
-    record.schedule.push_back(resolveStep(step));
+    record.schedule.push_back(resolveStep(step, record.chunks));
     record.transfers += step.kind != plan::ScheduleStep::Kind::run;
   }
   const auto isUpdate = [&](const StepRecord &step) {
@@ -71,8 +71,11 @@ Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
   ChunkRecord record;
   record.chunk = &chunk;
   record.name = chunk.name();
-  for (const plan::Call &call : chunk.calls)
+  for (const plan::Call &call : chunk.calls) {
+    record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
     MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
+  }
+  record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
   return record;
 }
 
@@ -125,9 +128,13 @@ int64_t Resolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) c
 
 Result<RowRecord> Resolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
                                        ChunkRecord &to) {
-  if (!context_.kernels)
-    return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
-  MGC_ASSIGN(function, context_.kernels->find(kernel.symbol));
+  RowFunction function = nullptr;
+  if (plan_.target == plan::Target::cpu) {
+    if (!context_.kernels)
+      return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
+    MGC_ASSIGN(found, context_.kernels->find(kernel.symbol));
+    function = found;
+  }
   const auto firstScalar = static_cast<int64_t>(to.scalars.size());
   for (const plan::Scalar &scalar : kernel.scalars)
     to.scalars.push_back(evaluate(scalar, call));
@@ -148,7 +155,8 @@ static Status verifyWorkspace(const plan::Attention &attention, const OperandRec
 
 Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
                                              ChunkRecord &to) {
-  MGC_TRY(verifyWorkspace(attention, to.operands.back()));
+  if (plan_.target == plan::Target::cpu)
+    MGC_TRY(verifyWorkspace(attention, to.operands.back()));
   AttentionScalars scalars;
   scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
   scalars.instance = evaluate(attention.instance, call);
@@ -174,21 +182,28 @@ Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
   const auto known = groups_.find(ranks);
   if (known != groups_.end())
     return known->second;
-  MGC_ASSIGN(group, communicator_.openGroup(ranks));
+  MGC_ASSIGN(group, openGroup_(ranks));
   groups_[ranks] = group;
   return group;
 }
 
-StepRecord Resolver::resolveStep(const plan::ScheduleStep &step) const {
-  if (step.kind == plan::ScheduleStep::Kind::run)
-    return {&step, -1};
+StepRecord Resolver::resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const {
+  if (step.kind == plan::ScheduleStep::Kind::run) {
+    const ChunkRecord &chunk = chunks[step.chunk];
+    return {&step, -1, chunk.callBegins[step.firstCall], chunk.callBegins[step.endCall(chunk.chunk->calls.size())]};
+  }
   return {&step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
 }
 
 } // namespace
 
+Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup) {
+  return Resolver(context, rank, openGroup).resolve();
+}
+
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator) {
-  return Resolver(context, rank, communicator).resolve();
+  return resolveRank(context, rank,
+                     [&](const std::vector<int64_t> &ranks) { return communicator.openGroup(ranks); });
 }
 
 } // namespace mgc

@@ -1,38 +1,21 @@
 // saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
+#include "runtime/base/Bf16.h"
 #include "runtime/base/Json.h"
 #include "runtime/exec/Replacement.h"
 #include "runtime/exec/Shard.h"
+#include "runtime/exec/VerifyWeights.h"
 #include "runtime/exec/Weights.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <fmt/ranges.h>
-#include <optional>
 
 namespace mgc {
 
-using plan::Bucket;
 using plan::Parameter;
 using plan::Plan;
 
 namespace {
 
-constexpr size_t kMaxProblems = 20;
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
-
-const float *floatsAt(const std::byte *arena, int64_t byteOffset) {
-  return reinterpret_cast<const float *>(arena + byteOffset);
-}
-
-const Bucket &bucketOf(const Plan &plan, const Parameter::Place &place) {
-  return plan.stages[place.stage].buckets[place.bucket];
-}
-
-const float *valuesOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
-  const Parameter::Place &place = parameter.places[holder.place];
-  return floatsAt(arenas[holder.rank], bucketOf(plan, place).valueOffset) + beginOf(parameter, place);
-}
 
 Status verifyPresent(Arenas arenas) {
   for (size_t rank = 0; rank < arenas.size(); ++rank)
@@ -41,116 +24,52 @@ Status verifyPresent(Arenas arenas) {
   return Status::ok();
 }
 
-// --- Values ------------------------------------------------------------------------------------------------
-
-bool areEqual(const Shard &shard, const float *a, const float *b) {
-  for (int64_t row = 0; row < shard.rows; ++row, a += shard.rowStride, b += shard.rowStride)
-    if (std::memcmp(a, b, size_t(shard.rowElements) * sizeof(float)) != 0)
-      return false;
-  return true;
-}
-
-// An element of a block: its number there, and how far in memory it is from where the block begins.
-struct Element {
-  int64_t number = 0, local = 0;
-};
-
-// The first element for which isBad(local).
-template <typename IsBad> std::optional<Element> findElement(const Shard &shard, const IsBad &isBad) {
-  for (int64_t row = 0; row < shard.rows; ++row)
-    for (int64_t i = 0; i < shard.rowElements; ++i)
-      if (isBad(row * shard.rowStride + i))
-        return Element{row * shard.rowElements + i, row * shard.rowStride + i};
-  return std::nullopt;
-}
-
-// A line for each rank whose copy of a block differs from its owner's; "nothing" is an empty string.
-std::string compareBlock(const Plan &plan, const Parameter &parameter, const std::vector<Holder> &holders,
-                         Arenas arenas) {
-  const float *first = valuesOf(plan, parameter, holders[0], arenas);
-  const Shard shard = shardOf(plan.mesh, parameter, holders[0].rank);
-  std::vector<int64_t> ranks;
-  std::string example;
-  for (const Holder &holder : holders) {
-    const float *other = valuesOf(plan, parameter, holder, arenas);
-    if (areEqual(shard, first, other))
-      continue;
-    ranks.push_back(holder.rank);
-    if (!example.empty())
-      continue;
-    const auto [number, at] = *findElement(
-        shard, [&](int64_t local) { return std::memcmp(first + local, other + local, sizeof(float)) != 0; });
-    example = fmt::format("element {} is {} on rank {} and {} on rank {}", number, first[at], holders[0].rank,
-                          other[at], holder.rank);
-  }
-  if (ranks.empty())
-    return "";
-  return fmt::format("parameter {}: ranks {} differ from rank {}: {}", parameter.name, fmt::join(ranks, ", "),
-                     holders[0].rank, example);
-}
-
-// Of a block's first holder; the others are compared with it.
-std::string findNonFinite(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
-  const float *values = valuesOf(plan, parameter, holder, arenas);
-  const std::optional<Element> bad =
-      findElement(shardOf(plan.mesh, parameter, holder.rank),
-                  [&](int64_t local) { return !std::isfinite(values[local]); });
-  return bad ? fmt::format("parameter {}: element {} on rank {} is {}", parameter.name, bad->number,
-                           holder.rank, values[bad->local])
-             : "";
-}
-
-Status verifyValues(const Plan &plan, Arenas arenas) {
-  std::vector<std::string> perParameter(plan.parameters.size());
-  forEachInParallel(int64_t(plan.parameters.size()), [&](int64_t i) {
-    for (const std::vector<Holder> &holders : blocksOf(plan, plan.parameters[i]))
-      for (const std::string &problem : {compareBlock(plan, plan.parameters[i], holders, arenas),
-                                         findNonFinite(plan, plan.parameters[i], holders[0], arenas)})
-        if (!problem.empty())
-          perParameter[i] += "\n  " + problem;
-  });
-  size_t problems = 0;
-  std::string text = "the weights are not fit to be saved; nothing was";
-  for (const std::string &problem : perParameter)
-    if (!problem.empty() && ++problems <= kMaxProblems)
-      text += problem;
-  if (problems > kMaxProblems)
-    text += fmt::format("\n  and {} more parameters", problems - kMaxProblems);
-  return problems == 0 ? Status::ok() : Status::error(std::move(text));
-}
-
 // --- Tensors -----------------------------------------------------------------------------------------------
 
-// The `span` elements of a rank from where its block of a parameter begins; they may be put together in `scratch`.
-using Fetch =
-    std::function<const float *(const Parameter &, const Holder &, int64_t span, std::vector<float> &)>;
+// What is written, as what.
+struct Source {
+  BucketBuffer::Kind kind = BucketBuffer::Kind::values;
+  plan::DType type = plan::DType::f32;
+  float scale = 1;
+};
 
-std::vector<float> gather(const Plan &plan, const FileTensor &tensor, const Fetch &fetch) {
-  std::vector<float> whole(size_t(tensor.elements())), scratch;
+std::vector<float> gather(const Plan &plan, const FileTensor &tensor, BucketBuffer::Kind kind,
+                          Arenas arenas) {
+  std::vector<float> whole(size_t(tensor.elements()));
   for (const Parameter *parameter : tensor.parameters)
     for (const std::vector<Holder> &holders : blocksOf(plan, *parameter)) {
-      Shard shard = shardOf(plan.mesh, *parameter, holders[0].rank);
-      const float *block = fetch(*parameter, holders[0], shard.span(), scratch);
-      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
-        std::memcpy(whole.data() + file, block + local, size_t(count) * sizeof(float));
-      });
+      const BucketBuffer buffer(plan, *parameter, holders[0], kind, arenas);
+      const int64_t begin = beginOf(*parameter, holders[0]);
+      forEachRun(shardOf(plan.mesh, *parameter, holders[0].rank),
+                 [&](int64_t local, int64_t file, int64_t count) {
+                   buffer.read({begin + local, count}, whole.data() + file);
+                 });
     }
   return whole;
 }
 
+Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, plan::DType type) {
+  if (type == plan::DType::f32)
+    return writer.write(std::as_bytes(std::span(values)));
+  std::vector<Bf16> rounded(values.size());
+  narrow(values.data(), int64_t(values.size()), rounded.data());
+  return writer.write(std::as_bytes(std::span(rounded)));
+}
+
 // A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
 Result<SafetensorsWriter> writeTensors(const Plan &plan, std::span<const FileTensor> tensors,
-                                       const std::string &path, const Fetch &fetch, float scale) {
+                                       const std::string &path, const Source &source, Arenas arenas) {
+  const ElementType type = source.type == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
   std::vector<TensorSpec> specs;
   for (const FileTensor &tensor : tensors)
-    specs.push_back({tensor.name, ElementType::F32, tensor.shape});
+    specs.push_back({tensor.name, type, tensor.shape});
   MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, kMetadata));
   for (const FileTensor &tensor : tensors) {
-    std::vector<float> values = gather(plan, tensor, fetch);
-    if (scale != 1.0f)
+    std::vector<float> values = gather(plan, tensor, source.kind, arenas);
+    if (source.scale != 1.0f)
       for (float &value : values)
-        value *= scale;
-    MGC_TRY(writer.write(std::as_bytes(std::span(values))));
+        value *= source.scale;
+    MGC_TRY(writeValues(writer, values, source.type));
   }
   MGC_TRY(writer.finish());
   return writer;
@@ -159,11 +78,12 @@ Result<SafetensorsWriter> writeTensors(const Plan &plan, std::span<const FileTen
 // --- The directory -----------------------------------------------------------------------------------------
 
 // Tensors for each file: as many as fit into maxBytes, at least one.
-std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t maxBytes) {
+std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t elementBytes,
+                                                  int64_t maxBytes) {
   std::vector<std::vector<FileTensor>> files(1);
   int64_t bytes = 0;
   for (FileTensor &tensor : tensors) {
-    int64_t size = tensor.elements() * int64_t(sizeof(float));
+    int64_t size = tensor.elements() * elementBytes;
     if (!files.back().empty() && bytes + size > maxBytes) {
       files.emplace_back();
       bytes = 0;
@@ -175,33 +95,43 @@ std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensor
 }
 
 std::string indexText(const std::vector<std::vector<FileTensor>> &files,
-                      const std::vector<std::string> &names) {
+                      const std::vector<std::string> &names, int64_t elementBytes) {
   nlohmann::json map = nlohmann::json::object();
   int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i)
     for (const FileTensor &tensor : files[i]) {
       map[tensor.name] = names[i];
-      bytes += tensor.elements() * int64_t(sizeof(float));
+      bytes += tensor.elements() * elementBytes;
     }
   nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
   return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// The part [begin, begin + elements) of a sharded bucket's gradient: slice i lies with the rank whose
-// coordinate along the data axes is i.
-const float *assembleSlices(const Plan &plan, const Bucket &bucket, const Holder &holder, int64_t begin,
-                            int64_t elements, Arenas arenas, std::vector<float> &scratch) {
-  std::vector<int64_t> group = plan::groupOf(plan.mesh, holder.rank, bucket.dataAxes);
-  int64_t slice = bucket.elements / int64_t(group.size());
-  scratch.resize(size_t(elements));
-  for (int64_t done = 0; done < elements;) {
-    int64_t owner = (begin + done) / slice, inside = (begin + done) % slice;
-    int64_t count = std::min(elements - done, slice - inside);
-    const float *from = floatsAt(arenas[group[owner]], bucket.gradientShardOffset) + inside;
-    std::memcpy(scratch.data() + done, from, size_t(count) * sizeof(float));
-    done += count;
-  }
-  return scratch.data();
+// The plan's config.json, which says what type the tensors have: under the names that older and newer versions of
+// transformers give it. As it was where all is f32.
+Result<std::string> configText(const Plan &plan, plan::DType type) {
+  if (plan.dtype == plan::DType::f32 && type == plan::DType::f32)
+    return plan.modelConfig;
+  constexpr const char *kNames[] = {"dtype", "torch_dtype"};
+  auto config = nlohmann::ordered_json::parse(plan.modelConfig, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object())
+    return errorf(
+        "the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
+  const char *name = type == plan::DType::bf16 ? "bfloat16" : "float32";
+  bool isNamed = false;
+  for (const char *key : kNames)
+    if (config.contains(key))
+      config[key] = name, isNamed = true;
+  if (!isNamed)
+    config["torch_dtype"] = name;
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Masters in f32, or rounded: then that is what the values are.
+Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
+  const plan::DType type = options.type.value_or(plan.dtype);
+  const bool takesMasters = plan.dtype == plan::DType::bf16 && type == plan::DType::f32;
+  return {takesMasters ? BucketBuffer::Kind::masters : BucketBuffer::Kind::values, type};
 }
 
 } // namespace
@@ -211,23 +141,24 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  MGC_TRY(verifyValues(plan, arenas).at(directory));
+  MGC_TRY(verifySavableWeights(plan, arenas).at(directory));
   MGC_TRY(makeDirectory(directory));
-  std::vector<std::vector<FileTensor>> files = splitByBytes(std::move(tensors), options.maxShardBytes);
+  const Source source = sourceOfWeights(plan, options);
+  const int64_t elementBytes = sizeInBytes(source.type);
+  MGC_ASSIGN(config, configText(plan, source.type));
+  std::vector<std::vector<FileTensor>> files =
+      splitByBytes(std::move(tensors), elementBytes, options.maxShardBytes);
   std::vector<std::string> names = weightFileNames(directory, files.size());
-  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t, std::vector<float> &) {
-    return valuesOf(plan, parameter, holder, arenas);
-  };
   Replacement replacement(directory);
   if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);
-      !old.isOk() || *old != plan.modelConfig)
-    MGC_TRY(replacement.addText("config.json", plan.modelConfig));
+      !old.isOk() || *old != config)
+    MGC_TRY(replacement.addText("config.json", config));
   for (size_t i = 0; i < files.size(); ++i) {
-    MGC_ASSIGN(writer, writeTensors(plan, files[i], replacement.pathOf(names[i]), fetch, 1.0f));
+    MGC_ASSIGN(writer, writeTensors(plan, files[i], replacement.pathOf(names[i]), source, arenas));
     replacement.add(names[i], std::move(writer));
   }
   if (files.size() > 1)
-    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names)));
+    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names, elementBytes)));
   return replacement.commit();
 }
 
@@ -242,16 +173,8 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
   MGC_TRY(verifyArenas(plan, arenas));
   MGC_TRY(verifyPresent(arenas).at(file));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  Fetch fetch = [&](const Parameter &parameter, const Holder &holder, int64_t span,
-                    std::vector<float> &scratch) {
-    const Parameter::Place &place = parameter.places[holder.place];
-    const Bucket &bucket = bucketOf(plan, place);
-    const int64_t begin = beginOf(parameter, place);
-    if (bucket.sharded)
-      return assembleSlices(plan, bucket, holder, begin, span, arenas, scratch);
-    return floatsAt(arenas[holder.rank], bucket.gradientOffset) + begin;
-  };
-  MGC_ASSIGN(writer, writeTensors(plan, tensors, file, fetch, scale));
+  const Source source = {BucketBuffer::Kind::gradients, plan::DType::f32, scale};
+  MGC_ASSIGN(writer, writeTensors(plan, tensors, file, source, arenas));
   return writer.commit();
 }
 

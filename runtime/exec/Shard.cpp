@@ -130,6 +130,15 @@ void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, i
   }
 }
 
+const plan::Bucket &bucketOf(const Plan &plan, const Parameter &parameter, const Holder &holder) {
+  const Parameter::Place &place = parameter.places[holder.place];
+  return plan.stages[place.stage].buckets[place.bucket];
+}
+
+int64_t beginOf(const Parameter &parameter, const Holder &holder) {
+  return beginOf(parameter, parameter.places[holder.place]);
+}
+
 std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &parameter) {
   std::map<std::vector<int64_t>, std::vector<Holder>> blocks;
   for (size_t place = 0; place < parameter.places.size(); ++place)

@@ -38,6 +38,9 @@ void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, i
 struct Holder {
   int64_t place = 0, rank = 0;
 };
+const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder);
+int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of the block in that bucket
+
 // The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
 // replicated axes.
 std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);

@@ -7,12 +7,6 @@ namespace mgc {
 
 namespace {
 
-int64_t now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 constexpr int64_t kBarriersBeforeUpdate = 2; // of the engine
 
 // The spans of one step that there is room for.
@@ -24,8 +18,9 @@ int64_t spansPerStep(const RankRecord &record) {
       continue;
     }
     ++spans;
-    for (const InstructionRecord &instruction : record.chunks[step.step->chunk].instructions)
-      spans += std::holds_alternative<CollectiveRecord>(instruction.body) ? 1 + WaitObserver::kMost : 1;
+    const std::vector<InstructionRecord> &instructions = record.chunks[step.step->chunk].instructions;
+    for (int64_t i = step.firstInstruction; i < step.endInstruction; ++i)
+      spans += std::holds_alternative<CollectiveRecord>(instructions[i].body) ? 1 + WaitObserver::kMost : 1;
   }
   return spans;
 }
@@ -53,6 +48,12 @@ Result<std::unique_ptr<Timeline>> Timeline::create(const RankRecord &record, con
   }
 }
 
+int64_t Timeline::now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 bool Timeline::beginStep(int64_t step) {
   step_ = step;
   tracing_ = step >= options_.traceFirst && step - options_.traceFirst < options_.traceSteps;
@@ -61,9 +62,9 @@ bool Timeline::beginStep(int64_t step) {
   return tracing_ || measuring_;
 }
 
-void Timeline::open(Kind kind, int64_t schedule, int64_t instruction) {
+void Timeline::openAt(int64_t time, Kind kind, int64_t schedule, int64_t instruction) {
   Open &span = open_[depth_++];
-  span = {kind, static_cast<int32_t>(schedule), static_cast<int32_t>(instruction), now()};
+  span = {kind, static_cast<int32_t>(schedule), static_cast<int32_t>(instruction), time};
   span.isTraced = tracing_ && recorded_ < records_.size();
   if (!span.isTraced)
     return;
@@ -72,9 +73,9 @@ void Timeline::open(Kind kind, int64_t schedule, int64_t instruction) {
       kind, static_cast<int32_t>(step_), span.schedule, span.instruction, span.begin, span.begin};
 }
 
-void Timeline::close() {
+void Timeline::closeAt(int64_t end) {
   const Open &span = open_[--depth_];
-  const int64_t end = now(), duration = end - span.begin;
+  const int64_t duration = end - span.begin;
   if (span.isTraced)
     records_[span.record].end = end;
   if (measuring_)

@@ -54,8 +54,12 @@ public:
 
   // Whether anything of this step is kept.
   bool beginStep(int64_t step);
-  void open(Kind kind, int64_t schedule, int64_t instruction);
-  void close();
+  void open(Kind kind, int64_t schedule, int64_t instruction) { openAt(now(), kind, schedule, instruction); }
+  void close() { closeAt(now()); }
+  // The same of what was measured elsewhere, in the order of time.
+  void openAt(int64_t time, Kind kind, int64_t schedule = -1, int64_t instruction = -1);
+  void closeAt(int64_t time);
+  static int64_t now(); // ns of the steady clock
   void waitBegins() override { open(Kind::wait, top().schedule, top().instruction); }
   void waitEnds() override { close(); }
 

@@ -37,12 +37,14 @@ public:
   Status write(const TrainingStep &step) {
     if (!file_)
       return Status::ok();
-    const nlohmann::ordered_json line = {{"step", step.step},
-                                         {"loss", step.result.loss},
-                                         {"grad_norm", step.result.gradientNorm},
-                                         {"lr", step.lr},
-                                         {"tokens", static_cast<int64_t>(step.result.tokens)},
-                                         {"seconds", step.seconds}};
+    nlohmann::ordered_json line = {{"step", step.step},
+                                   {"loss", step.result.loss},
+                                   {"grad_norm", step.result.gradientNorm},
+                                   {"lr", step.lr},
+                                   {"tokens", static_cast<int64_t>(step.result.tokens)},
+                                   {"seconds", step.seconds}};
+    if (step.result.hostSeconds > 0)
+      line["host_seconds"] = step.result.hostSeconds;
     const std::string text = line.dump() + "\n";
     const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
     return written && std::fflush(file_.get()) == 0 ? Status::ok() : fail();
@@ -76,13 +78,12 @@ std::function<Status(const Place &)> randomDelays(uint64_t seed) {
 class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
-      : options_(options), observer_(observer), interrupt_(interrupt),
-        device_(makeCpuDevice({.poison = options.poison})) {}
+      : options_(options), observer_(observer), interrupt_(interrupt) {}
   ~Training() { interrupt_.watch(nullptr); }
   Status load();
   Status runSteps();
-  Status save() const;
-  Status saveAfter(const Status &failure) const;
+  Status save();
+  Status saveAfter(const Status &failure);
   Status trace() const;
   Status profile();
   TrainingSummary summary(const Status &outputs) {
@@ -92,12 +93,16 @@ public:
 
 private:
   Status verifyIterations() const;
+  Status verifyDeviceFlags(plan::Target target) const;
   Status verifyOutputs(const plan::Plan &plan) const;
   bool isProfiled() const { return options_.profile || options_.profileJson; }
   Status loadEngine(plan::Plan plan);
+  Result<std::unique_ptr<Engine>> makeEngine(plan::Plan plan, const EngineOptions &options);
   Status loadData(const plan::Plan &plan);
   Status loadParameters();
-  Status runStep(int64_t step, GlobalBatch &batch);
+  Status makeBatches(const plan::Plan &plan);
+  Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
+  Status runStep(int64_t step);
   Status writeGradients() const;
   void account(const TrainingStep &step);
   bool isSaveDue() const;
@@ -105,8 +110,14 @@ private:
   const TrainingOptions &options_;
   TrainingObserver &observer_;
   Interrupt &interrupt_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<Device> cpu_; // of a plan for it
   std::unique_ptr<DataSource> data_;
+  struct Batch {
+    int64_t step = -1;
+    GlobalBatch batch;
+    Status status;
+  };
+  std::vector<Batch> batches_; // two, used in turn
   std::unique_ptr<Engine> engine_;
   LossLog log_;
   MachineRates rates_; // if profiled
@@ -125,11 +136,26 @@ Status Training::verifyIterations() const {
   return Status::ok();
 }
 
+// A flag that would have no effect is a mistake.
+Status Training::verifyDeviceFlags(plan::Target target) const {
+  const bool onCpu = target == plan::Target::cpu;
+  const std::pair<const char *, bool> flags[] = {{"--threads", !onCpu && options_.threads > 0},
+                                                 {"--device", onCpu && options_.device},
+                                                 {"--device-plugin", onCpu && options_.devicePlugin},
+                                                 {"--non-deterministic", onCpu && options_.nonDeterministic},
+                                                 {"--no-graphs", onCpu && options_.noGraphs}};
+  for (const auto &[flag, isMisplaced] : flags)
+    if (isMisplaced)
+      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));
+  return Status::ok();
+}
+
 Status Training::load() {
   MGC_TRY(verifyIterations());
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  MGC_TRY(verifyDeviceFlags(plan.target));
   MGC_TRY(verifyOutputs(plan));
   MGC_TRY(loadEngine(std::move(plan)));
   MGC_TRY(loadData(engine_->plan()));
@@ -137,7 +163,7 @@ Status Training::load() {
   if (options_.log)
     MGC_TRY(log_.open(*options_.log));
   if (isProfiled()) {
-    MGC_ASSIGN(rates, measureRates(*engine_));
+    MGC_ASSIGN(rates, engine_->measureRates());
     rates_ = rates;
   }
   observer_.began(options_, *engine_, data_->describe());
@@ -246,10 +272,24 @@ Status Training::loadEngine(plan::Plan plan) {
   engine.timeline = {first, options_.trace ? traced : 0, first, isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
-  MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, *device_, engine));
+  MGC_ASSIGN(made, makeEngine(std::move(plan), engine));
   engine_ = std::move(made);
   interrupt_.watch(engine_.get());
   return Status::ok();
+}
+
+Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const EngineOptions &options) {
+  if (plan.target == plan::Target::cpu) {
+    cpu_ = makeCpuDevice({.poison = options_.poison});
+    return Engine::create(std::move(plan), options_.plan, *cpu_, options);
+  }
+  DeviceOptions device;
+  device.plugin = options_.devicePlugin.value_or("");
+  device.ordinal = options_.device.value_or(0);
+  device.deterministic = !options_.nonDeterministic;
+  device.poison = options_.poison;
+  device.graphs = !options_.noGraphs;
+  return makeDeviceEngine(std::move(plan), options_.plan, device, options);
 }
 
 Status Training::loadData(const plan::Plan &plan) {
@@ -264,17 +304,45 @@ Status Training::loadData(const plan::Plan &plan) {
 
 Status Training::loadParameters() {
   const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
-                         device_->givesZeros()};
-  if (!options_.weights)
-    return initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill);
+                         cpu_ ? cpu_->givesZeros() : true};
+  if (!options_.weights) {
+    MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
+    return engine_->upload(Part::weights);
+  }
   MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
-  return loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill);
+  MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
+  return engine_->upload(Part::weights);
+}
+
+Status Training::makeBatches(const plan::Plan &plan) {
+  for (int i = 0; i < 2; ++i) {
+    MGC_ASSIGN(batch, GlobalBatch::create(plan));
+    batches_.push_back({-1, std::move(batch), {}});
+  }
+  engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
+    if (step >= options_.trainIters || interrupt_.isRequested())
+      return nullptr;
+    const Result<const GlobalBatch *> batch = batchOf(step); // what is wrong with it is said when its turn has come
+    return batch.isOk() ? *batch : nullptr;
+  });
+  return Status::ok();
+}
+
+Result<const GlobalBatch *> Training::batchOf(int64_t step) {
+  Batch &kept = batches_[step % 2];
+  if (kept.step != step) {
+    kept.step = step;
+    kept.status = data_->batch(step, kept.batch).at(fmt::format("step {}", step));
+  }
+  if (!kept.status.isOk())
+    return kept.status;
+  return &std::as_const(kept.batch);
 }
 
 Status Training::runSteps() {
-  MGC_ASSIGN(batch, GlobalBatch::create(engine_->plan()));
+  MGC_TRY(makeBatches(engine_->plan()));
   for (int64_t step = 0; step < options_.trainIters && !interrupt_.isRequested(); ++step) {
-    MGC_TRY(runStep(step, batch));
+    MGC_TRY(runStep(step));
     if (isSaveDue())
       MGC_TRY(save());
   }
@@ -288,15 +356,15 @@ bool Training::isSaveDue() const {
          summary_.steps < options_.trainIters;
 }
 
-Status Training::runStep(int64_t step, GlobalBatch &batch) {
+Status Training::runStep(int64_t step) {
   const auto start = Clock::now();
-  MGC_TRY(data_->batch(step, batch).at(fmt::format("step {}", step)));
+  MGC_ASSIGN(batch, batchOf(step));
   const double lr = learningRate(options_.optimizer, options_.trainIters, step);
   std::function<Status()> beforeUpdate;
   if (step == 0 && options_.saveGradients)
     beforeUpdate = [this] { return writeGradients(); };
   isBetweenSteps_ = false;
-  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
+  MGC_ASSIGN(result, engine_->step(step, *batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
   const TrainingStep done{step, result, lr, secondsSince(start)};
   account(done);
   isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
@@ -325,11 +393,14 @@ void Training::account(const TrainingStep &step) {
   summary_.seconds += step.seconds;
 }
 
-Status Training::save() const {
+Status Training::save() {
   // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
   if (!options_.save || (summary_.interrupted && summary_.steps == 0))
     return Status::ok();
-  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save);
+  MGC_TRY(engine_->download(Part::weights));
+  SaveOptions save;
+  save.type = options_.saveType;
+  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
 }
 
 Status Training::trace() const {
@@ -341,15 +412,16 @@ Status Training::profile() {
   if (!isProfiled() || engine_->recording().steps == 0)
     return Status::ok();
   MGC_ASSIGN(after,
-             measureRates(*engine_)); // what else the machine does comes and goes: the better one counts
-  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bytes, after.bytes)};
+             engine_->measureRates()); // what else the machine does comes and goes: the better one counts
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
+            std::max(rates_.bytes, after.bytes)};
   summary_.profile = profileOf(*engine_, rates_);
   return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
                               : Status::ok();
 }
 
 // What was trained is not lost because something beside it failed.
-Status Training::saveAfter(const Status &failure) const {
+Status Training::saveAfter(const Status &failure) {
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0)
     return failure;
   if (Status saved = save(); !saved.isOk())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/exec/Profile.h"
+#include "runtime/exec/device/DeviceEngine.h"
 
 #include <atomic>
 #include <filesystem>
@@ -28,12 +29,17 @@ struct TrainingOptions {
   bool profile = false;                          // also with profileJson
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
-  int64_t saveInterval = 0; // steps from one save to the next; 0: at the end only
+  std::optional<plan::DType> saveType; // see SaveOptions
+  int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
-  int threads = 0; // per rank; 0: see EngineOptions
+  int threads = 0; // per rank; 0: see EngineOptions. Of plans for the CPU
+  // Of plans for a device; each is refused where it means nothing.
+  std::optional<int> device; // its number; none: 0
+  std::optional<std::string> devicePlugin;
+  bool nonDeterministic = false, noGraphs = false;
   std::chrono::milliseconds timeout{600'000};
-  bool poison = false;            // see CpuDeviceOptions
+  bool poison = false;            // see CpuDeviceOptions, DeviceOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 };
 
@@ -76,7 +82,7 @@ private:
 // Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data or
 // the log fails, the weights of the steps before are saved too. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.
-// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds.
+// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt);
 

@@ -47,7 +47,7 @@ private:
   const KernelNeeds &needs_;
 };
 
-Status verifyProgram(const plan::Program &program, const KernelLibrary &library) {
+Status verifyProgram(const plan::Program &program, const KernelFacts &library) {
   for (const plan::Instruction &instruction : program.instructions)
     if (const auto *kernel = std::get_if<plan::RowKernel>(&instruction.body))
       if (const std::optional<KernelNeeds> needs = library.needsOf(kernel->symbol))
@@ -60,7 +60,7 @@ Status verifyProgram(const plan::Program &program, const KernelLibrary &library)
 
 } // namespace
 
-Status verifyKernels(const plan::Plan &plan, const KernelLibrary &library) {
+Status verifyKernels(const plan::Plan &plan, const KernelFacts &library) {
   for (const plan::Program &program : plan.programs)
     MGC_TRY(verifyProgram(program, library).at(fmt::format("program '{}'", program.name)));
   return Status::ok();

@@ -8,6 +8,6 @@ namespace mgc {
 
 // Precondition: verifyPlan is ok. Errors name the instruction whose range, scalars or operands are not those for which
 // its kernel was compiled.
-Status verifyKernels(const plan::Plan &plan, const KernelLibrary &library);
+Status verifyKernels(const plan::Plan &plan, const KernelFacts &library);
 
 } // namespace mgc

@@ -18,20 +18,18 @@ namespace {
 
 constexpr size_t kMaxProblems = 20;
 
-float *valuesOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
-  const Parameter::Place &place = parameter.places[holder.place];
-  const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-  return reinterpret_cast<float *>(arenas[holder.rank] + bucket.valueOffset) + beginOf(parameter, place);
-}
+constexpr int64_t kStaged = 4096; // elements that are converted at once
 
-// Values and moments of all buckets of a rank.
+// Values, masters and moments of all buckets of a rank.
 void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {
-    int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
-    size_t bytes = size_t(bucket.elements) * sizeof(float), slice = bytes / size_t(parts);
-    std::memset(arena + bucket.valueOffset, 0, bytes);
+    const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
+    const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
+    std::memset(arena + bucket.valueOffset, 0, size_t(bucket.elements * sizeInBytes(plan.dtype)));
     std::memset(arena + bucket.firstMomentOffset, 0, slice);
     std::memset(arena + bucket.secondMomentOffset, 0, slice);
+    if (bucket.masterOffset >= 0)
+      std::memset(arena + bucket.masterOffset, 0, slice);
   }
 }
 
@@ -124,7 +122,8 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
 using Fill = std::function<void(int64_t file, int64_t count, float *out)>;
 using FillFor = std::function<Fill(const Parameter &)>;
 
-// A distinct block of a parameter. One of its holders fills it, the others copy.
+// A distinct block of a parameter. One of its holders fills its values, the others copy them. Masters lie where the
+// values do, or in slices, which every holder fills by itself.
 struct Block {
   const Parameter *parameter;
   Holder filler;
@@ -158,9 +157,16 @@ private:
   void onRanks(const std::function<void(int64_t)> &work) const;
   void fillOf(int64_t rank) const;
   void copyOf(int64_t rank) const;
-  void fillPiece(const Block &block, const Shard &piece) const;
-  float *valuesOf(const Block &block, const Holder &holder) const {
-    return mgc::valuesOf(plan_, *block.parameter, holder, arenas_);
+  struct Piece {
+    const Block *block;
+    Holder holder;
+    Shard shard;
+  };
+  void fillPiece(const Piece &piece) const;
+  void fillWithMasters(const Piece &piece, const Fill &fill) const;
+  void copyRows(const Block &block, const Holder &to, BucketBuffer::Kind kind) const;
+  BucketBuffer bufferOf(const Block &block, const Holder &holder, BucketBuffer::Kind kind) const {
+    return {plan_, *block.parameter, holder, kind, arenas_};
   }
   Shard shardOf(const Block &block) const {
     return mgc::shardOf(plan_.mesh, *block.parameter, block.filler.rank);
@@ -188,36 +194,70 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
     forEachInParallel(int64_t(arenas_.size()), workOfHeld);
 }
 
-void Filler::fillPiece(const Block &block, const Shard &piece) const {
-  float *values = valuesOf(block, block.filler);
-  const Fill fill = fillFor_(*block.parameter);
-  forEachRun(piece, [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
+void Filler::fillPiece(const Piece &piece) const {
+  const Fill fill = fillFor_(*piece.block->parameter);
+  if (plan_.dtype != plan::DType::f32)
+    return fillWithMasters(piece, fill);
+  const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values);
+  auto *values = reinterpret_cast<float *>(buffer.data(beginOf(*piece.block->parameter, piece.holder)));
+  forEachRun(piece.shard,
+             [&](int64_t local, int64_t file, int64_t count) { fill(file, count, values + local); });
+}
+
+// The block's filler has all values to write, each holder its part of the masters.
+void Filler::fillWithMasters(const Piece &piece, const Fill &fill) const {
+  const BucketBuffer values = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values),
+                     masters = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::masters);
+  const bool isFiller = piece.holder.rank == piece.block->filler.rank;
+  const int64_t begin = beginOf(*piece.block->parameter, piece.holder);
+  forEachRun(piece.shard, [&](int64_t local, int64_t file, int64_t count) {
+    const BucketRange run = {begin + local, count}, part = isFiller ? run : masters.ownPart(run);
+    float staged[kStaged];
+    for (int64_t done = 0; done < part.count; done += kStaged) {
+      const BucketRange now = {part.begin + done, std::min(kStaged, part.count - done)};
+      fill(file + now.begin - run.begin, now.count, staged);
+      masters.write(now, staged);
+      if (isFiller)
+        values.write(now, staged);
+    }
+  });
 }
 
 void Filler::fillOf(int64_t rank) const {
-  struct Piece {
-    const Block *block;
-    Shard shard;
-  };
   std::vector<Piece> pieces;
-  for (const Block &block : blocks_)
-    if (block.filler.rank == rank)
-      for (Shard &part : partsOf(shardOf(block), options_.pieceElements))
-        pieces.push_back({&block, std::move(part)});
-  inParallel(pieces.size(), [&](int64_t i) { fillPiece(*pieces[i].block, pieces[i].shard); });
+  for (const Block &block : blocks_) {
+    std::vector<Holder> holders = {block.filler};
+    if (plan_.dtype != plan::DType::f32 && bucketOf(plan_, *block.parameter, block.filler).sharded)
+      holders.insert(holders.end(), block.copiers.begin(), block.copiers.end());
+    for (const Holder &holder : holders)
+      if (holder.rank == rank)
+        for (Shard &part : partsOf(shardOf(block), options_.pieceElements))
+          pieces.push_back({&block, holder, std::move(part)});
+  }
+  inParallel(pieces.size(), [&](int64_t i) { fillPiece(pieces[i]); });
+}
+
+void Filler::copyRows(const Block &block, const Holder &to, BucketBuffer::Kind kind) const {
+  const Shard shard = shardOf(block);
+  const BucketBuffer source = bufferOf(block, block.filler, kind), destination = bufferOf(block, to, kind);
+  const std::byte *from = source.data(beginOf(*block.parameter, block.filler));
+  std::byte *out = destination.data(beginOf(*block.parameter, to));
+  const int64_t width = source.elementBytes();
+  for (int64_t row = 0; row < shard.rows; ++row)
+    std::memcpy(out + row * shard.rowStride * width, from + row * shard.rowStride * width,
+                size_t(shard.rowElements * width));
 }
 
 void Filler::copyOf(int64_t rank) const {
   inParallel(blocks_.size(), [&](int64_t i) {
     const Block &block = blocks_[i];
-    const Shard shard = shardOf(block);
     for (const Holder &holder : block.copiers) {
       if (holder.rank != rank)
         continue;
-      for (int64_t row = 0; row < shard.rows; ++row)
-        std::memcpy(valuesOf(block, holder) + row * shard.rowStride,
-                    valuesOf(block, block.filler) + row * shard.rowStride,
-                    size_t(shard.rowElements) * sizeof(float));
+      copyRows(block, holder, BucketBuffer::Kind::values);
+      if (const Bucket &bucket = bucketOf(plan_, *block.parameter, holder);
+          bucket.masterOffset >= 0 && !bucket.sharded)
+        copyRows(block, holder, BucketBuffer::Kind::masters);
     }
   });
 }

@@ -2,19 +2,17 @@
 // slicing and saves one back.
 //
 // The plan is one that verifyPlan accepts. `arenas` has one allocation (StagePlan::bytes of the rank's stage) per
-// rank of the mesh. All functions work on the bucket buffers in them: the value of element e
-// of a bucket lies at valueOffset + 4 * e.
+// rank of the mesh. All functions work on the bucket buffers in them: values of the plan's dtype and, where that is
+// bf16, the f32 masters of which they are the rounding.
 #pragma once
 
 #include "runtime/base/Safetensors.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/exec/BucketBuffer.h"
 
 #include <functional>
-#include <span>
+#include <optional>
 
 namespace mgc {
-
-using Arenas = std::span<std::byte *const>;
 
 struct LoadOptions {
   bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
@@ -29,7 +27,8 @@ struct FillOptions {
   int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
 };
 
-// Fills the values of every rank from the checkpoint, zeroes padding and both moments. All that is missing or
+// Fills the values and masters of every rank from the checkpoint, zeroes padding and both moments. Masters take the
+// precision of the file. All that is missing or
 // wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model
 // does not have are wrong too: biases or layers left out make another model. Buffers that Hugging Face saved in
 // older versions, and a tied output embedding of the same bits, are not.
@@ -42,11 +41,13 @@ Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const F
 
 struct SaveOptions {
   int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
+  std::optional<plan::DType> type = {};  // f32: the masters, where there are; none: the plan's dtype
 };
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
-// config.json = plan.modelConfig. Ranks that hold the same block must hold the same bits, and all values be
-// finite, else it is an error and nothing is written. A checkpoint that was in the directory stays whole until the new
+// config.json = plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Ranks that hold
+// the same block must hold the same bits, all values be finite and the rounding of their masters, else it is an error and
+// nothing is written. A checkpoint that was in the directory stays whole until the new
 // one is complete on disk.
 Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options = {});
@@ -55,7 +56,7 @@ Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &dir
 // writable.
 Status verifySavable(const std::string &directory);
 
-// Writes the gradients, times `scale`, under the names and shapes of the weights to one safetensors file.
+// Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file.
 // They must be complete: after the chunk "reduce", before "update".
 Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file);
 

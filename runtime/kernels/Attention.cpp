@@ -13,6 +13,7 @@
 //   task 2:       k0 k1 k2 k3 ...
 #include "runtime/kernels/Attention.h"
 
+#include "runtime/base/Bf16.h"
 #include "runtime/kernels/AttentionPanels.h"
 #include "runtime/kernels/AttentionWorkspace.h"
 #include "runtime/kernels/Parallel.h"
@@ -21,6 +22,7 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <type_traits>
 
 namespace mgc {
 
@@ -51,12 +53,13 @@ struct Strides {
         dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.d) {}
 };
 
-// One block of rows of one (b, g).
-class Task {
+// One block of rows of one (b, g), of operands of T.
+template <typename T> class Task {
 public:
+  // keySums: see AttentionWorkspace.
   Task(const plan::Attention &attention, const AttentionOperands &operands, const AttentionScalars &scalars,
-       const AttentionKernels &kernels, const AttentionLane &lane, int64_t capacity, int64_t head,
-       int64_t block);
+       const AttentionKernels &kernels, const AttentionLane &lane, float *keySums, int64_t capacity,
+       int64_t head, int64_t block);
   void forward();
   // `before` and `mine`: the turns of the block before this one, null for the first, and of this one.
   void backward(AttentionTurn *before, AttentionTurn *mine);
@@ -66,6 +69,7 @@ private:
   const AttentionOperands &x_;
   const AttentionKernels &kernels_;
   const AttentionLane &lane_;
+  float *keySums_;
   const Strides strides_;
   int64_t capacity_, b_, g_, firstRow_, rows_;
   AttentionDropout dropout_;
@@ -80,15 +84,51 @@ private:
     const int64_t row = firstRow_ + i;
     return groupIndex(row / a_.r) * a_.r + row % a_.r;
   }
-  template <typename T> void rowsOf(T *tensor, int64_t groupStride, T **rows) const {
+  int64_t rowAt(int64_t i, int64_t groupStride) const {
+    const int64_t row = firstRow_ + i;
+    return groupIndex(row / a_.r) * groupStride + row % a_.r * a_.d;
+  }
+  // The rows of a tensor in f32: where they lie, or converted, until the next call.
+  void readRows(const void *tensor, int64_t groupStride, const float **rows) const {
     for (int64_t i = 0; i < rows_; ++i) {
-      const int64_t row = firstRow_ + i;
-      rows[i] = tensor + groupIndex(row / a_.r) * groupStride + row % a_.r * a_.d;
+      const T *from = static_cast<const T *>(tensor) + rowAt(i, groupStride);
+      if constexpr (kIsF32) {
+        rows[i] = from;
+      } else {
+        widen(from, a_.d, lane_.converted + i * a_.d);
+        rows[i] = lane_.converted + i * a_.d;
+      }
     }
   }
-  AttentionKeys::Rows keyRows(float *gradient, int64_t groupStride, int64_t first) const {
-    return {gradient + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
+  // The rows of a tensor <- columns, those of row i times factors[i].
+  void writeRows(const float *columns, const float *factors, void *tensor, int64_t groupStride) const {
+    float *rows[kAttentionRows];
+    for (int64_t i = 0; i < rows_; ++i)
+      if constexpr (kIsF32)
+        rows[i] = static_cast<float *>(tensor) + rowAt(i, groupStride);
+      else
+        rows[i] = lane_.converted + i * a_.d;
+    kernels_.unpack(columns, factors, rows_, a_.d, rows);
+    if constexpr (!kIsF32)
+      for (int64_t i = 0; i < rows_; ++i)
+        narrow(rows[i], a_.d, static_cast<Bf16 *>(tensor) + rowAt(i, groupStride));
   }
+  static void copyRow(const T *from, int64_t count, float *to) {
+    if constexpr (kIsF32)
+      std::copy_n(from, count, to);
+    else
+      widen(from, count, to);
+  }
+  // Where the gradients of keys from `first` on are summed up: in dk or dv itself or, of bf16, in keySums_, of which
+  // dv's part is the second.
+  AttentionKeys::Rows keyRows(void *gradient, int64_t groupStride, bool isValue, int64_t first) const {
+    if constexpr (kIsF32)
+      return {static_cast<float *>(gradient) + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
+    const int64_t heads = a_.b * a_.g, head = b_ * a_.g + g_;
+    return {keySums_ + (((isValue ? heads : 0) + head) * a_.t + first) * a_.d, a_.d};
+  }
+  AttentionKeys::Rows dkRows(int64_t first) const { return keyRows(x_.dk, strides_.dk, false, first); }
+  AttentionKeys::Rows dvRows(int64_t first) const { return keyRows(x_.dv, strides_.dv, true, first); }
   int64_t keyBlocks() const { return (a_.t + kKeys - 1) / kKeys; }
 
   void setDropout(const AttentionScalars &scalars);
@@ -96,20 +136,24 @@ private:
   AttentionKeys gatherKeys(int64_t block);
   void gatherGradients();
   void clearKeyGradients(int64_t block) const;
+  void roundKeyGradients(int64_t block) const;
+  int64_t keysUpTo(int64_t block) const { return std::min((block + 1) * kKeys, a_.t); }
+  static constexpr bool kIsF32 = std::is_same_v<T, float>;
 };
 
-Task::Task(const plan::Attention &attention, const AttentionOperands &operands,
-           const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
-           int64_t capacity, int64_t head, int64_t block)
-    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), strides_(attention), capacity_(capacity),
-      b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
+template <typename T>
+Task<T>::Task(const plan::Attention &attention, const AttentionOperands &operands,
+              const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
+              float *keySums, int64_t capacity, int64_t head, int64_t block)
+    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), strides_(attention),
+      capacity_(capacity), b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
       rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
   setQueries(scalars);
   if (a_.dropout > 0)
     setDropout(scalars);
 }
 
-void Task::setDropout(const AttentionScalars &scalars) {
+template <typename T> void Task<T>::setDropout(const AttentionScalars &scalars) {
   const PhiloxKey key = dropoutKey(scalars.seed, a_.site, scalars.instance);
   dropout_ = {{key[0], key[1]},
               static_cast<uint32_t>(x_.samples[b_]),
@@ -118,7 +162,7 @@ void Task::setDropout(const AttentionScalars &scalars) {
   queries_.dropout = &dropout_;
 }
 
-void Task::setQueries(const AttentionScalars &scalars) {
+template <typename T> void Task<T>::setQueries(const AttentionScalars &scalars) {
   queries_.count = rows_, queries_.d = a_.d;
   std::fill_n(queries_.first, kAttentionRows, kGreatest);
   std::fill_n(queries_.last, kAttentionRows, kLeast);
@@ -133,13 +177,13 @@ void Task::setQueries(const AttentionScalars &scalars) {
     rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
   }
   const float *rows[kAttentionRows];
-  rowsOf(x_.q, strides_.q, rows);
+  readRows(x_.q, strides_.q, rows);
   kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / kLn2), lane_.q);
   queries_.q = lane_.q;
 }
 
 // Keys of a block up to the last that some query may see; none of a block that no query sees.
-AttentionKeys Task::gatherKeys(int64_t block) {
+template <typename T> AttentionKeys Task<T>::gatherKeys(int64_t block) {
   const int64_t first = block * kKeys;
   AttentionKeys keys;
   Range range;
@@ -150,19 +194,19 @@ AttentionKeys Task::gatherKeys(int64_t block) {
       keys.count = i + 1;
   }
   for (int64_t i = 0; i < keys.count; ++i) {
-    std::copy_n(x_.k + groupIndex(first + i) * strides_.k, a_.d, lane_.k + i * a_.d);
-    std::copy_n(x_.v + groupIndex(first + i) * strides_.v, a_.d, lane_.v + i * a_.d);
+    copyRow(static_cast<const T *>(x_.k) + groupIndex(first + i) * strides_.k, a_.d, lane_.k + i * a_.d);
+    copyRow(static_cast<const T *>(x_.v) + groupIndex(first + i) * strides_.v, a_.d, lane_.v + i * a_.d);
   }
   keys.k = lane_.k, keys.v = lane_.v;
   keys.positions = keyPositions_;
   keys.least = range.least, keys.greatest = range.greatest;
   keys.scores = lane_.scores, keys.gradients = lane_.gradients;
   if (a_.backward)
-    keys.dk = keyRows(x_.dk, strides_.dk, first), keys.dv = keyRows(x_.dv, strides_.dv, first);
+    keys.dk = dkRows(first), keys.dv = dvRows(first);
   return keys;
 }
 
-void Task::forward() {
+template <typename T> void Task<T>::forward() {
   std::fill_n(queries_.shift, kAttentionRows, -kInfinity);
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
   std::fill_n(lane_.o, capacity_ * a_.d, 0.0f);
@@ -175,20 +219,18 @@ void Task::forward() {
     x_.lse[rowIndex(i)] = static_cast<float>(queries_.shift[i] * kLn2 + std::log(static_cast<double>(sum)));
     queries_.sum[i] = sum == 0 ? 0 : 1 / sum;
   }
-  float *rows[kAttentionRows];
-  rowsOf(x_.o, queryElements(a_), rows);
-  kernels_.unpack(lane_.o, queries_.sum, rows_, a_.d, rows);
+  writeRows(lane_.o, queries_.sum, x_.o, queryElements(a_));
 }
 
 // Equal sums for equal rows: in 16 lanes.
-float dot(const float *x, const float *y, int64_t count) {
+template <typename T> float dot(const float *x, const T *y, int64_t count) {
   float lanes[16] = {}, sum = 0;
   const int64_t whole = count - count % 16;
   for (int64_t j = 0; j < whole; j += 16)
     for (int64_t lane = 0; lane < 16; ++lane)
-      lanes[lane] += x[j + lane] * y[j + lane];
+      lanes[lane] += x[j + lane] * toFloat(y[j + lane]);
   for (int64_t j = whole; j < count; ++j)
-    sum += x[j] * y[j];
+    sum += x[j] * toFloat(y[j]);
   for (float lane : lanes)
     sum += lane;
   return sum;
@@ -205,31 +247,40 @@ void copyRows(const float *const *rows, int64_t count, int64_t capacity, int64_t
   std::fill_n(to, (capacity - count) * padded, 0.0f);
 }
 
-void Task::gatherGradients() {
-  const float *q[kAttentionRows], *o[kAttentionRows], *outputGradient[kAttentionRows];
-  rowsOf(x_.q, strides_.q, q);
-  rowsOf<const float>(x_.o, queryElements(a_), o);
-  rowsOf(x_.outputGradient, queryElements(a_), outputGradient);
+template <typename T> void Task<T>::gatherGradients() {
+  const float *q[kAttentionRows], *outputGradient[kAttentionRows];
+  readRows(x_.q, strides_.q, q);
+  copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
+  readRows(x_.outputGradient, queryElements(a_), outputGradient);
   kernels_.pack(outputGradient, rows_, a_.d, 1, lane_.outputGradient);
   copyRows(outputGradient, rows_, capacity_, a_.d, 1, lane_.outputGradientRows);
-  copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
   std::fill_n(lane_.dq, capacity_ * a_.d, 0.0f);
   std::fill_n(queries_.shift, kAttentionRows, kInfinity); // sees nothing: p = 2^-inf = 0
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
   for (int64_t i = 0; i < rows_; ++i) {
     const float lse = x_.lse[rowIndex(i)];
     queries_.shift[i] = lse == -kInfinity ? kInfinity : static_cast<float>(lse / kLn2);
-    queries_.sum[i] = dot(outputGradient[i], o[i], a_.d);
+    queries_.sum[i] =
+        dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, queryElements(a_)), a_.d);
   }
   queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
 }
 
-void Task::clearKeyGradients(int64_t block) const {
-  for (int64_t t = block * kKeys; t < std::min((block + 1) * kKeys, a_.t); ++t) {
-    std::fill_n(x_.dk + groupIndex(t) * strides_.dk, a_.d, 0.0f);
-    std::fill_n(x_.dv + groupIndex(t) * strides_.dv, a_.d, 0.0f);
+template <typename T> void Task<T>::clearKeyGradients(int64_t block) const {
+  for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
+    std::fill_n(dkRows(t).first, a_.d, 0.0f);
+    std::fill_n(dvRows(t).first, a_.d, 0.0f);
   }
+}
+
+// Writes the sums, which are complete, to dk and dv.
+template <typename T> void Task<T>::roundKeyGradients(int64_t block) const {
+  if constexpr (!kIsF32)
+    for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
+      narrow(dkRows(t).first, a_.d, static_cast<T *>(x_.dk) + groupIndex(t) * strides_.dk);
+      narrow(dvRows(t).first, a_.d, static_cast<T *>(x_.dv) + groupIndex(t) * strides_.dv);
+    }
 }
 
 // Returns once the turn, if there is one, is past the block. That of the task before comes there: it began
@@ -244,7 +295,8 @@ void pass(AttentionTurn *turn) {
   turn->notify_all();
 }
 
-void Task::backward(AttentionTurn *before, AttentionTurn *mine) {
+template <typename T> void Task<T>::backward(AttentionTurn *before, AttentionTurn *mine) {
+  const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // of the blocks of this (b, g)
   gatherGradients();
   for (int64_t block = 0; block < keyBlocks(); ++block) {
     const AttentionKeys keys = gatherKeys(block);
@@ -256,12 +308,35 @@ void Task::backward(AttentionTurn *before, AttentionTurn *mine) {
       clearKeyGradients(block);
     if (keys.count > 0)
       kernels_.addKeyGradients(queries_, keys, ranges);
+    if (isLast)
+      roundKeyGradients(block);
     pass(mine);
   }
-  float *rows[kAttentionRows], factors[kAttentionRows];
-  rowsOf(x_.dq, strides_.dq, rows);
+  float factors[kAttentionRows];
   std::fill_n(factors, kAttentionRows, static_cast<float>(a_.scale));
-  kernels_.unpack(lane_.dq, factors, rows_, a_.d, rows);
+  writeRows(lane_.dq, factors, x_.dq, strides_.dq);
+}
+
+template <typename T>
+void runTasks(const plan::Attention &attention, const AttentionOperands &operands,
+              const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
+  const AttentionWorkspace workspace(attention);
+  const int64_t blocks = static_cast<int64_t>(workspace.blocks());
+  const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
+  AttentionTurn *turns = workspace.turns(operands.workspace);
+  float *keySums = workspace.keySums(operands.workspace);
+  for (int64_t i = 0; i < tasks && attention.backward; ++i)
+    new (turns + i) AttentionTurn(0);
+  parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
+    const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
+    const int64_t block = index % blocks;
+    Task<T> task(attention, operands, scalars, kernels, lane, keySums, workspace.rows(), index / blocks,
+                 block);
+    if (attention.backward)
+      task.backward(block ? turns + index - 1 : nullptr, turns + index);
+    else
+      task.forward();
+  });
 }
 
 } // namespace
@@ -270,21 +345,8 @@ void attention(const plan::Attention &attention, const AttentionOperands &operan
                const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
   if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
     return;
-  const AttentionWorkspace workspace(attention);
-  const int64_t blocks = static_cast<int64_t>(workspace.blocks());
-  const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
-  AttentionTurn *turns = workspace.turns(operands.workspace);
-  for (int64_t i = 0; i < tasks && attention.backward; ++i)
-    new (turns + i) AttentionTurn(0);
-  parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
-    const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
-    const int64_t block = index % blocks;
-    Task task(attention, operands, scalars, kernels, lane, workspace.rows(), index / blocks, block);
-    if (attention.backward)
-      task.backward(block ? turns + index - 1 : nullptr, turns + index);
-    else
-      task.forward();
-  });
+  const auto run = attention.type == plan::DType::bf16 ? runTasks<Bf16> : runTasks<float>;
+  run(attention, operands, scalars, threads, kernels);
 }
 
 void attention(const plan::Attention &plan, const AttentionOperands &operands,

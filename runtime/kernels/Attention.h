@@ -2,7 +2,8 @@
 //   in:  q[s,b,g,r,d], k,v[t,b,g,d], positions; backward: also o, lse and do
 //   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
 // All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
-// that sees no key has o = 0, lse = -infinity and no gradient.
+// that sees no key has o = 0, lse = -infinity and no gradient. Operands of bf16 become f32 on the way in; what is written
+// is rounded once, on the way out.
 #pragma once
 
 #include "runtime/plan/Plan.h"
@@ -16,15 +17,16 @@ struct AttentionScalars {
   int64_t headOffset = 0;
 };
 
+// lse is f32, what is `void` of attention.type.
 struct AttentionOperands {
-  const float *q = nullptr, *k = nullptr, *v = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
   const int32_t *queryPositions = nullptr; // [s,b]
   const int32_t *keyPositions = nullptr;   // [t,b]
   const int32_t *samples = nullptr;        // [b], read with dropout only
-  float *o = nullptr;                      // written forward, read backward
+  void *o = nullptr;                       // written forward, read backward
   float *lse = nullptr;                    // written forward, read backward
-  const float *outputGradient = nullptr;   // do; this and below backward only
-  float *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  const void *outputGradient = nullptr;    // do; this and below backward only
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
   void *workspace = nullptr; // attentionWorkspaceBytes, 64-byte aligned
 };
 
@@ -33,8 +35,8 @@ struct AttentionOperands {
 inline constexpr int64_t kAttentionLanes = 8;
 
 // Bytes of workspace: a function of the sizes and the direction only. At most kAttentionLanes * (1920 d + 6200)
-// forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. Sizes beyond 64 bits give the
-// largest int64_t.
+// forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. With bf16 a lane needs 768 d + 64 more,
+// and backward the keys' gradients are summed up in f32: 8 t b g d. Sizes beyond 64 bits give the largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);
 
 // Forward or backward, as attention.backward says. Equal bits for every thread count.

@@ -66,6 +66,7 @@ __int128 AttentionWorkspace::layOut(char *base, AttentionLane &lane) const {
   layout.add(lane.qRows, a_.backward ? paddedBlock : 0);
   layout.add(lane.outputGradientRows, a_.backward ? paddedBlock : 0);
   layout.add(lane.gradients, a_.backward ? kAttentionKeys * rows_ : 0);
+  layout.add(lane.converted, a_.type == plan::DType::f32 ? 0 : block);
   return layout.bytes();
 }
 
@@ -74,18 +75,32 @@ __int128 AttentionWorkspace::turnBytes() const {
   return roundUp<__int128>(turns * static_cast<int64_t>(sizeof(AttentionTurn)), plan::kAlignment);
 }
 
+// As much as 128 bits hold: two factors of 64 bits each may be one too many.
+__int128 AttentionWorkspace::sumBytes() const {
+  if (!a_.backward || a_.type == plan::DType::f32)
+    return 0;
+  const __int128 most = std::numeric_limits<int64_t>::max();
+  const __int128 rows = std::min(std::min(heads(), most) * a_.t, most);
+  const __int128 bytes = std::min(rows * a_.d, most) * static_cast<int64_t>(2 * sizeof(float));
+  return roundUp<__int128>(bytes, plan::kAlignment);
+}
+
 __int128 AttentionWorkspace::bytes() const {
   AttentionLane unused;
-  return turnBytes() + lanes() * layOut(nullptr, unused);
+  return turnBytes() + sumBytes() + lanes() * layOut(nullptr, unused);
 }
 
 AttentionTurn *AttentionWorkspace::turns(void *workspace) const {
   return static_cast<AttentionTurn *>(workspace);
 }
 
+float *AttentionWorkspace::keySums(void *workspace) const {
+  return reinterpret_cast<float *>(static_cast<char *>(workspace) + static_cast<int64_t>(turnBytes()));
+}
+
 AttentionLane AttentionWorkspace::lane(void *workspace, int64_t index) const {
   AttentionLane lane;
-  const __int128 offset = turnBytes() + index * layOut(nullptr, lane);
+  const __int128 offset = turnBytes() + sumBytes() + index * layOut(nullptr, lane);
   layOut(static_cast<char *>(workspace) + static_cast<int64_t>(offset), lane);
   return lane;
 }

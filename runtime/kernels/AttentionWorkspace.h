@@ -16,6 +16,7 @@ struct AttentionLane {
   float *qRows, *outputGradientRows;  // [rows, padded d]
   float *k, *v;                       // [kAttentionKeys, d]
   float *scores, *gradients;          // [kAttentionKeys, rows]; forward one panel
+  float *converted;                   // [rows, d], of bf16: rows on their way in or out
 };
 
 // How far a task of backward is: the block of keys that it works on next.
@@ -32,6 +33,8 @@ public:
   __int128 bytes() const;
   AttentionLane lane(void *workspace, int64_t index) const;
   AttentionTurn *turns(void *workspace) const; // [heads, blocks], backward only
+  // Of bf16, backward only: the sums of dk [heads, t, d] and, behind them, of dv.
+  float *keySums(void *workspace) const;
 
 private:
   const plan::Attention &a_;
@@ -40,6 +43,7 @@ private:
 
   __int128 tasks(int64_t most) const;
   __int128 turnBytes() const;
+  __int128 sumBytes() const;
   __int128 layOut(char *base, AttentionLane &lane) const;
 };
 

@@ -1,6 +1,7 @@
 // See Gemm.h. oneDNN does the work; what it is not made for (empty and single-element results) is done here.
 #include "runtime/kernels/Gemm.h"
 
+#include "runtime/kernels/GemmBf16.h"
 #include "runtime/kernels/GemmPaths.h"
 
 #include <algorithm>
@@ -12,14 +13,14 @@ namespace mgc {
 namespace {
 
 // Summed in double, in eight lanes: losses are dot products with long k.
-float dot(const float *a, const float *b, int64_t k) {
+template <typename T> float dot(const T *a, const T *b, int64_t k) {
   double lanes[8] = {};
   const int64_t whole = k - k % 8;
   for (int64_t p = 0; p < whole; p += 8)
     for (int64_t lane = 0; lane < 8; ++lane)
-      lanes[lane] += static_cast<double>(a[p + lane]) * b[p + lane];
+      lanes[lane] += static_cast<double>(toFloat(a[p + lane])) * toFloat(b[p + lane]);
   for (int64_t p = whole; p < k; ++p)
-    lanes[p - whole] += static_cast<double>(a[p]) * b[p];
+    lanes[p - whole] += static_cast<double>(toFloat(a[p])) * toFloat(b[p]);
   double sum = 0;
   for (double lane : lanes)
     sum += lane;
@@ -55,13 +56,31 @@ void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t s
     plainGemm(gemm, a, b, c, strideC);
 }
 
-void gemm(const plan::Gemm &gemm, const float *a, const float *b, float *c, int threads) {
-  if (gemm.m == 1 && gemm.n == 1 && gemm.k > 0) {
-    c[0] = (gemm.accumulate ? c[0] : 0) + dot(a, b, gemm.k);
-    return;
+static float dotOf(const plan::Gemm &gemm, const void *a, const void *b) {
+  return gemm.inputType == plan::DType::f32
+             ? dot(static_cast<const float *>(a), static_cast<const float *>(b), gemm.k)
+             : dot(static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), gemm.k);
+}
+
+static void oneElement(const plan::Gemm &gemm, const void *a, const void *b, void *c) {
+  const float sum = dotOf(gemm, a, b);
+  if (gemm.outputType == plan::DType::f32) {
+    auto &to = *static_cast<float *>(c);
+    to = (gemm.accumulate ? to : 0) + sum;
+  } else {
+    auto &to = *static_cast<Bf16 *>(c);
+    to = toBf16((gemm.accumulate ? toFloat(to) : 0) + sum);
   }
-  gemmPathOf(gemm, threads)
-      .run(gemm, {a, gemm.transposeA ? gemm.m : gemm.k}, {b, gemm.transposeB ? gemm.k : gemm.n}, c, threads);
+}
+
+void gemm(const plan::Gemm &gemm, const void *a, const void *b, void *c, int threads) {
+  if (gemm.m == 1 && gemm.n == 1 && gemm.k > 0)
+    return oneElement(gemm, a, b, c);
+  if (gemm.inputType == plan::DType::bf16)
+    return bf16Gemm(gemm, static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), c, threads);
+  const Matrix left = {static_cast<const float *>(a), gemm.transposeA ? gemm.m : gemm.k},
+               right = {static_cast<const float *>(b), gemm.transposeB ? gemm.k : gemm.n};
+  gemmPathOf(gemm, threads).run(gemm, left, right, static_cast<float *>(c), threads);
 }
 
 std::string gemmLibrary() {

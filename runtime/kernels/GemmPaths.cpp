@@ -10,27 +10,12 @@ namespace mgc {
 
 namespace {
 
-// Parts begin at multiples of these: columns at a cache line, rows and k where the library's own blocks may.
-constexpr int64_t kRowUnit = 8, kColumnUnit = 16, kDepthUnit = 8;
-// Of k in one call: with so few rows of B packed, what a thread works on stays in its second-level cache.
-constexpr int64_t kDepth = 256;
-
-struct Part {
-  int64_t begin = 0, count = 0;
-};
-
-Part partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
-  const int64_t units = (size + unit - 1) / unit;
-  const int64_t begin = units * index / parts * unit, end = units * (index + 1) / parts * unit;
-  return {begin, std::min(end, size) - begin};
-}
-
 bool always(const plan::Gemm &, int) { return true; }
 bool hasRows(const plan::Gemm &gemm, int threads) {
-  return gemm.k > 0 && threads > 1 && gemm.m >= threads * kRowUnit;
+  return gemm.k > 0 && threads > 1 && gemm.m >= threads * kGemmRowUnit;
 }
 bool hasColumns(const plan::Gemm &gemm, int threads) {
-  return gemm.k > (threads > 1 ? 0 : kDepth) && gemm.n >= threads * kColumnUnit;
+  return gemm.k > (threads > 1 ? 0 : kGemmDepth) && gemm.n >= threads * kGemmColumnUnit;
 }
 
 void runWhole(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) {
@@ -60,7 +45,7 @@ public:
 
 private:
   static constexpr int64_t kPackedRows = 192,
-                           kStride = kDepth + kDepthUnit; // no power of two: lines of all sets
+                           kStride = kGemmDepth + kGemmDepthUnit; // no power of two: lines of all sets
 
   struct alignas(plan::kAlignment) Packed {
     float values[kPackedRows * kStride];
@@ -90,11 +75,13 @@ private:
   int64_t strideC_;
 };
 
+} // namespace
+
 // One call after another for parts of k, each added to the ones before.
-void runInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
-  const int64_t parts = (gemm.k + kDepth - 1) / kDepth;
+void gemmInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
+  const int64_t parts = (gemm.k + kGemmDepth - 1) / kGemmDepth;
   for (int64_t index = 0; index < parts; ++index) {
-    const auto [begin, count] = partOf(gemm.k, kDepthUnit, index, parts);
+    const auto [begin, count] = partOf(gemm.k, kGemmDepthUnit, index, parts);
     plan::Gemm part = gemm;
     part.k = count;
     part.accumulate |= index > 0;
@@ -104,22 +91,24 @@ void runInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t st
   }
 }
 
+namespace {
+
 void runRows(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) {
   parallelFor(threads, threads, threads, [&](int64_t index, int64_t) {
-    const auto [begin, count] = partOf(gemm.m, kRowUnit, index, threads);
+    const auto [begin, count] = partOf(gemm.m, kGemmRowUnit, index, threads);
     plan::Gemm part = gemm;
     part.m = count;
-    runInDepth(part, {a.data + begin * (gemm.transposeA ? 1 : a.stride), a.stride}, b, c + begin * gemm.n,
-               gemm.n);
+    gemmInDepth(part, {a.data + begin * (gemm.transposeA ? 1 : a.stride), a.stride}, b, c + begin * gemm.n,
+                gemm.n);
   });
 }
 
 void runColumns(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int threads) {
   parallelFor(threads, threads, threads, [&](int64_t index, int64_t) {
-    const auto [begin, count] = partOf(gemm.n, kColumnUnit, index, threads);
+    const auto [begin, count] = partOf(gemm.n, kGemmColumnUnit, index, threads);
     plan::Gemm part = gemm;
     part.n = count;
-    runInDepth(part, a, {b.data + begin * (gemm.transposeB ? b.stride : 1), b.stride}, c + begin, gemm.n);
+    gemmInDepth(part, a, {b.data + begin * (gemm.transposeB ? b.stride : 1), b.stride}, c + begin, gemm.n);
   });
 }
 
@@ -134,6 +123,12 @@ constexpr GemmPathRow kPaths[] = {
 const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths, path, &GemmPathRow::path); }
 
 } // namespace
+
+GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
+  const int64_t units = (size + unit - 1) / unit;
+  const int64_t begin = units * index / parts * unit, end = units * (index + 1) / parts * unit;
+  return {begin, std::min(end, size) - begin};
+}
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 

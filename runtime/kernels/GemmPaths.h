@@ -20,6 +20,22 @@ std::span<const GemmPathRow> gemmPaths();
 // That which plan::GemmPath::rule stands for.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads);
 
+// Of k in one call of what follows: with so few rows of B packed, what a thread works on stays in its second-level
+// cache.
+inline constexpr int64_t kGemmDepth = 256;
+
+// The product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
+void gemmInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
+
+// Part `index` of `parts` about equal ones of [0, size), which begin at multiples of `unit`.
+struct GemmPart {
+  int64_t begin = 0, count = 0;
+};
+GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts);
+
+// Units of parts: columns begin at a cache line of f32, rows and k where the library's own blocks may.
+inline constexpr int64_t kGemmRowUnit = 8, kGemmColumnUnit = 16, kGemmDepthUnit = 8;
+
 // That which gemm.path names; the first where it does not apply, so a plan runs with any number of threads.
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads);
 

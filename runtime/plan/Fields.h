@@ -43,7 +43,8 @@ inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
 template <>
 inline constexpr auto enumNames<Task> =
-    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "reduce", "update"});
+    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "gradients", "reduce",
+                                    "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});
@@ -239,6 +240,8 @@ template <typename V> void fields(V &v, Of<ScheduleStep>) {
   v.optional("chunk", &ScheduleStep::chunk);
   v.optional("microbatch", &ScheduleStep::microbatch);
   v.optional("slots", &ScheduleStep::slots);
+  v.optional("firstCall", &ScheduleStep::firstCall);
+  v.optional("callCount", &ScheduleStep::callCount);
   v.optional("peer", &ScheduleStep::peer);
   v.optional("value", &ScheduleStep::value);
   v.optional("offset", &ScheduleStep::offset);

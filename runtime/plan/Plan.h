@@ -262,15 +262,18 @@ struct Call {
   bool operator==(const Call &) const = default;
 };
 // What a chunk does for the training step. begin zeroes the gradients; forward, backward and its halves input
-// and weight run once per microbatch and virtual stage; reduce completes the gradients; update ends the step.
-enum class Task { begin, forward, backward, input, weight, reduce, update };
+// and weight run once per microbatch and virtual stage; gradients completes those of some layers of a virtual stage,
+// a call for each part of its last backward, while what is before them is still computed; reduce completes the others;
+// update ends the step.
+enum class Task { begin, forward, backward, input, weight, gradients, reduce, update };
 constexpr bool isPerMicrobatch(Task task) {
-  return task != Task::begin && task != Task::reduce && task != Task::update;
+  return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
 }
+constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || task == Task::gradients; }
 
 struct Chunk {
   Task task = Task::begin;
-  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per microbatch
+  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per virtual stage
   std::string name() const; // "forward.0", "begin"
   std::vector<std::string> slots;
   std::vector<int64_t> slotBytes;
@@ -278,7 +281,8 @@ struct Chunk {
   bool operator==(const Chunk &) const = default;
 };
 
-// One step of a stage's ordered list. run executes on stream "compute" in list order. send and recv are
+// One step of a stage's ordered list. run executes on stream "compute" in list order, one of task gradients on a
+// stream of its own, in list order too. send and recv are
 // asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
 // they match in list order, untagged. A step with waits starts after those events.
 struct ScheduleStep {
@@ -286,10 +290,14 @@ struct ScheduleStep {
   int64_t chunk = -1;            // run: which
   int64_t microbatch = -1;       // -1: once per training step
   std::vector<int64_t> slots;    // run: byte offset of each slot in the allocation
+  int64_t firstCall = 0;         // run: of the chunk's calls, from this one on,
+  int64_t callCount = -1;        // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
   int64_t peer = -1;             // send, recv: stage
   int64_t value = -1;            // send, recv: identity of what travels; both ends must agree, microbatch too
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps of this list
+  // Of a chunk with so many calls: the end of those that the step runs.
+  int64_t endCall(size_t calls) const { return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount; }
   bool operator==(const ScheduleStep &) const = default;
 };
 

@@ -23,6 +23,12 @@ public:
     for (size_t i = 0; i < stage_.chunks.size(); ++i)
       violations_.expect(ran_.contains(static_cast<int64_t>(i)), chunks.element(i), "no step runs chunk '{}'",
                          stage_.chunks[i].name());
+    for (const auto &[run, calls] : runs_) {
+      const Chunk &chunk = stage_.chunks[run.first];
+      violations_.expect(calls == static_cast<int64_t>(chunk.calls.size()), chunks.element(run.first),
+                         "of the {} calls of chunk '{}' the steps run {} for microbatch {}", chunk.calls.size(),
+                         chunk.name(), calls, run.second);
+    }
   }
 
 private:
@@ -45,8 +51,7 @@ private:
       return;
     ran_.insert(step.chunk);
     const Chunk &chunk = stage_.chunks[step.chunk];
-    violations_.expect(runs_.insert({step.chunk, step.microbatch}).second, place,
-                       "chunk '{}' runs twice for microbatch {}", chunk.name(), step.microbatch);
+    verifyCalls(step, chunk, place);
     violations_.expect(
         isPerMicrobatch(chunk.task) == (step.microbatch >= 0), place,
         "chunk '{}' runs for microbatch {}; forward, backward, input and weight run for one, the "
@@ -64,6 +69,21 @@ private:
           "offset {} must be a multiple of {}, and the slot's {} bytes inside the allocation of {} bytes",
           offset, kAlignment, chunk.slotBytes[i], stage_.bytes);
     }
+  }
+
+  // Of the chunk's calls those that come next for the microbatch.
+  void verifyCalls(const ScheduleStep &step, const Chunk &chunk, const Place &place) {
+    const auto calls = static_cast<int64_t>(chunk.calls.size());
+    auto [next, isFirst] = runs_.try_emplace({step.chunk, step.microbatch}, 0);
+    violations_.expect(isFirst || step.callCount >= 0, place, "chunk '{}' runs twice for microbatch {}", chunk.name(),
+                       step.microbatch);
+    if (violations_.expect(step.firstCall == next->second, place,
+                           "chunk '{}' runs from call {} on for microbatch {}, expected {}", chunk.name(), step.firstCall,
+                           step.microbatch, next->second) &&
+        violations_.expect(step.callCount >= -1 && step.callCount <= calls - step.firstCall, place,
+                           "{} calls from {} on are not inside the {} of chunk '{}'", step.callCount, step.firstCall, calls,
+                           chunk.name()))
+      next->second = step.endCall(chunk.calls.size());
   }
 
   void verifyTransfer(const ScheduleStep &step, const Place &place) {
@@ -85,7 +105,7 @@ private:
   const StagePlan &stage_;
   const Place &place_;
   std::set<int64_t> ran_;
-  std::set<std::pair<int64_t, int64_t>> runs_; // chunk, microbatch
+  std::map<std::pair<int64_t, int64_t>, int64_t> runs_; // (chunk, microbatch) -> the call that comes next
 };
 
 // --- Sends and receives match in order, per ordered pair of stages -----------------------------------------

@@ -197,7 +197,7 @@ static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chu
   int64_t forwards = 0;
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
     const Chunk &chunk = stage.chunks[i];
-    const int64_t parts = isPerMicrobatch(chunk.task) ? checks.plan.virtualStages : 1;
+    const int64_t parts = isPerVirtualStage(chunk.task) ? checks.plan.virtualStages : 1;
     checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
                              "virtualStage {} of '{}' is not one of {}", chunk.virtualStage,
                              nameOf(chunk.task), parts);

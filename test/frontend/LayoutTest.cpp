@@ -97,7 +97,7 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
       "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-      "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, target");
+      "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, grad_dtype, target");
 }
 
 TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
@@ -285,12 +285,23 @@ TEST(LayoutViolation, HugeWorld) {
 }
 
 TEST(LayoutViolation, RangesAndNames) {
-  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 2, .dtype = "bf16", .target = "tpu"}),
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 2, .dtype = "f16", .target = "tpu"}),
             "config.json: --tp 0 is not from 1 to 65536\n"
             "config.json: --pp -1 is not from 1 to 65536\n"
             "config.json: --zero 2 is not from 0 to 1\n"
-            "config.json: --dtype bf16 is not known\n  possible --dtype: f32\n"
+            "config.json: --dtype f16 is not known\n  possible --dtype: f32, bf16\n"
             "config.json: --target tpu is not known\n  possible --target: cpu");
+}
+
+// Gradients are as wide as parameters, or f32.
+TEST(LayoutViolation, GradientTypes) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.gradientType = "bf16"}),
+            "config.json: --grad-dtype bf16 with --dtype f32: gradients would be coarser than parameters\n"
+            "  possible --grad-dtype with --dtype f32: f32");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dtype = "bf16", .gradientType = "f64"}),
+            "config.json: --grad-dtype f64 is not known\n  possible --grad-dtype: f32, bf16");
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16", .gradientType = "bf16"}).gradientType, "bf16");
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16"}).gradientType, "f32");
 }
 
 // Nearest: what is not wrong stays as it was given, what is wrong becomes the next smaller that fits.

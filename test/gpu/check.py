@@ -206,13 +206,28 @@ def best_peer(run, bench, case, config):
     return best, why
 
 
-def measure_bound(run, bench, plan):
-    """Milliseconds of a step whose products take what they take alone and all else what its bytes take at the copy's rate."""
-    code, text = run.execute(f"bound-{bench.name}", run.bin / "mgc_device_bench", plan, timeout=150)
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    if code or not lines:
-        return None, [], last_lines(text)
-    return next(line for line in lines if line["kind"] == "summary"), [line for line in lines if line["kind"] == "row"], ""
+class Parts:
+    """A profiled run: the bound of its step, whose products take what they take and all else what its bytes take at the rate
+    of a copy; and its row kernels."""
+
+    def __init__(self, profile):
+        self.copy = profile["memory_bytes_per_second"]
+        self.bound = sum(row["seconds"] if row["kind"] == "product" else row["bytes"] / self.copy for row in profile["rows"])
+        self.kernels = [row for row in profile["rows"] if row["kind"] == "row kernel"]
+        self.shares = {name: seconds / profile["mean_step_seconds"] for name, seconds in profile["parts"].items()}
+
+
+def profile(run, bench, plan):
+    """Its parts, or why there are none."""
+    path = run.out / f"profile-{bench.name}.json"
+    code, text, _ = train(run, f"profile-{bench.name}", plan, "--train-iters", 5, "--profile-json", path)
+    return (None, last_lines(text)) if code else (Parts(json.loads(path.read_text())), "")
+
+
+def kernel_row(parts, row):
+    rate = row["bytes"] / row["seconds"]
+    return passed("row kernel", f"{rate / parts.copy:.2f} of copy, {row['seconds'] / row['calls'] * 1e3:.3f} ms x "
+                                f"{row['calls']:.0f}: {row['kernel']}")
 
 
 def bench_rows(run, bench, folder):
@@ -232,14 +247,14 @@ def bench_rows(run, bench, folder):
     peer, why = best_peer(run, bench, case, folder / "config.json")
     detail += f", {peer / seconds:.2f} x PyTorch" if peer else f", PyTorch: {why}"
     rows = [passed(bench.name, detail)]
-    summary, kernels, why = measure_bound(run, bench, folder / "plan")
-    if not summary:
+    parts, why = profile(run, bench, folder / "plan")
+    if not parts:
         return rows + [failed(f"bound of {bench.name}", why)]
-    rows.append(passed(f"bound of {bench.name}", f"{summary['bound_ms']:.1f} ms, step {seconds * 1e3 / summary['bound_ms']:.2f} of it; "
-                                                 f"copy {summary['copy_gbs']:.0f} GB/s"))
+    shares = ", ".join(f"{name} {share * 100:.1f} %" for name, share in parts.shares.items() if share >= 0.005)
+    rows.append(passed(f"bound of {bench.name}", f"{parts.bound * 1e3:.1f} ms, step {seconds / parts.bound:.2f} of it; copy "
+                                                 f"{parts.copy / 1e9:.0f} GB/s; {shares}"))
     if bench.sequence == 4096 and bench.batch == 1:
-        rows += [passed("row kernel", f"{line['gbs'] / summary['copy_gbs']:.2f} of copy, {line['ms']:.3f} ms x {line['count']}: "
-                                      f"{line['label']}") for line in kernels]
+        rows += [kernel_row(parts, row) for row in parts.kernels]
     return rows
 
 

@@ -2,13 +2,13 @@
 include "dialects/mg/ops/OpBase.td"
 
 class Mg_ActivationOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [MgGradient, row]> {
-  let arguments = (ins Mg_F32:$x);
-  let results = (outs Mg_F32:$y);
+  let arguments = (ins Mg_Float:$x);
+  let results = (outs Mg_Float:$y);
   let rule = "* -> *";
 }
 class Mg_ActivationGradOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp<mnemonic, [row]> {
-  let arguments = (ins Mg_F32:$x, Mg_F32:$dy);
-  let results = (outs Mg_F32:$dx);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dx);
   let rule = "*, * -> *";
 }
 
@@ -17,12 +17,12 @@ class Mg_ActivationGradOp<string mnemonic, Trait row = MgDearRow> : Mg_ComputeOp
 def Mg_GeluOp : Mg_ActivationOp<"gelu"> {
   let summary = "GELU: form \"erf\", \"tanh\" or \"sigmoid\"";
   let description = "1. form is erf, tanh or sigmoid (gelu_c1)";
-  let arguments = (ins Mg_F32:$x, StrAttr:$form);
+  let arguments = (ins Mg_Float:$x, StrAttr:$form);
   let hasVerifier = 1;
 }
 def Mg_GeluGradOp : Mg_ActivationGradOp<"gelu_grad"> {
   let summary = "dy * gelu'(x)";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$dy, StrAttr:$form);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$dy, StrAttr:$form);
   let hasVerifier = 1;
 }
 def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }

@@ -38,11 +38,26 @@ LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+// `values` are of one element type.
+static LogicalResult verifyElements(Operation *op, ValueRange values, StringRef constraint) {
+  for (Value value : values)
+    if (elementOf(value) != elementOf(values.front()))
+      return op->emitOpError() << "has values of " << elementOf(values.front()) << " and of "
+                               << elementOf(value) << "; expected one element type for all but lse ("
+                               << constraint << ")";
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   bool drops = getDropout().convertToDouble() > 0;
-  return drops == bool(getSamples())
-             ? success()
-             : emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
+  if (drops != bool(getSamples()))
+    return emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
+  return verifyElements(*this, {getQ(), getK(), getV(), getO()}, "attention_c2");
+}
+
+LogicalResult AttentionGradOp::verify() {
+  return verifyElements(*this, {getQ(), getK(), getV(), getO(), getDo_(), getDq(), getDk(), getDv()},
+                        "attention_grad_c1");
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
@@ -69,6 +84,14 @@ SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactor
 // --- attention: library call
 // ------------------------------------------------------------------------------------------------------------
 
+// Whether the rank has all positions of this data: the runtime numbers them 0, 1, ..
+static bool isWholeData(Value positions, StringRef data) {
+  auto argument = dyn_cast<BlockArgument>(positions);
+  auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
+  return kind && kind.getValue() == data;
+}
+
 // The facts that forward and backward share; both ops have the same accessors.
 template <typename Op> static plan::Attention describe(Op op, bool backward) {
   plan::Attention attention;
@@ -76,6 +99,9 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   ArrayRef<int64_t> q = tensorOf(op.getQ()).getShape();
   attention.s = q[0], attention.b = q[1], attention.g = q[2], attention.r = q[3], attention.d = q[4];
   attention.t = tensorOf(op.getK()).getDimSize(0);
+  attention.type = dtypeOf(elementOf(op.getQ()));
+  attention.causal = attention.s == attention.t && isWholeData(op.getPositions(), "positions") &&
+                     isWholeData(op.getKeyPositions(), "key_positions");
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
   attention.dropout = op.getDropout().convertToDouble();

@@ -22,8 +22,8 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
 
     1. the last dimension is even, and the names of cosSin are names of x (rope_c1)
   }];
-  let arguments = (ins Mg_F32:$x, Mg_F32:$cosSin, UnitAttr:$inverse);
-  let results = (outs Mg_F32:$y);
+  let arguments = (ins Mg_Float:$x, Mg_F32:$cosSin, UnitAttr:$inverse);
+  let results = (outs Mg_Float:$y);
   let rule = "~* n!, .. n! -> * n";
   let hasVerifier = 1;
 }
@@ -36,24 +36,27 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgLibrary]> {
     Philox keyed by seed, site, instance, sample, head and positions.
 
     1. samples are given exactly when dropout > 0 (attention_c1)
+    2. q, k, v and o have one element type (attention_c2)
   }];
-  let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
+  let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
                        Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates);
-  let results = (outs Mg_F32:$o, Mg_F32:$lse);
+  let results = (outs Mg_Float:$o, Mg_F32:$lse);
   let rule = "s b g r d!, t! b g d!, t! b g d!, s b, t! b, b -> s b g r d, s b g r";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
 def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", [MgLibrary]> {
   let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
-  let arguments = (ins Mg_F32:$q, Mg_F32:$k, Mg_F32:$v, Mg_F32:$o, Mg_F32:$lse, Mg_F32:$do_, Mg_I32:$positions,
+  let description = "1. all operands and results but lse, positions and samples have one element type (attention_grad_c1)";
+  let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
                        Mg_I32:$keyPositions, Optional<Mg_I32>:$samples, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                        DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
                        OptionalAttr<DictionaryAttr>:$coordinates);
-  let results = (outs Mg_F32:$dq, Mg_F32:$dk, Mg_F32:$dv);
+  let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
   let rule = "s b g r d!, t! b g d!, t! b g d!, s b g r d!, s b g r, s b g r d!, s b, t! b, b -> s b g r d, t b g d, t b g d";
+  let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }

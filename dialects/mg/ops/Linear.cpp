@@ -103,6 +103,11 @@ LogicalResult EinsumOp::verify() {
                            << "' is summed but only in one operand (einsum_c1)";
   if (failed(getGemmShape()))
     return emitOpError("kept and summed dimensions do not stand in runs of equal order (einsum_c2)");
+  Type from = elementOf(getLhs()), to = elementOf(getResult());
+  if (from != elementOf(getRhs()) || (to != from && !to.isF32()))
+    return emitOpError() << "multiplies " << from << " by " << elementOf(getRhs()) << " to " << to
+                         << "; expected operands of one element type and a result of that type or f32 "
+                         << "(einsum_c3)";
   return success();
 }
 
@@ -127,6 +132,7 @@ LibraryCall EinsumOp::getCall() {
   GemmShape shape = *getGemmShape();
   plan::Gemm gemm;
   gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
+  gemm.inputType = dtypeOf(elementOf(getLhs())), gemm.outputType = dtypeOf(elementOf(getResult()));
   gemm.transposeA = shape.transposeLhs, gemm.transposeB = shape.transposeRhs;
   Value a = getLhs(), b = getRhs();
   if (shape.swapOperands)
@@ -215,6 +221,21 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+// --- cast
+// -----------------------------------------------------------------------------------------------------------
+
+LogicalResult CastOp::verify() {
+  return elementOf(getValue()) != elementOf(getResult())
+             ? success()
+             : emitOpError() << "casts " << elementOf(getValue()) << " to itself (cast_c1)";
+}
+
+LogicalResult CastOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
+    g.contribute(getValue(), g.make<CastOp>(getValue(), dy));
+  return success();
+}
+
 // --- rename
 // ---------------------------------------------------------------------------------------------------------
 
@@ -227,6 +248,9 @@ AxisRule RenameOp::getAxisRule() {
 }
 
 LogicalResult RenameOp::verify() {
+  if (elementOf(getValue()) != elementOf(getResult()))
+    return emitOpError() << "makes " << elementOf(getResult()) << " of " << elementOf(getValue())
+                         << "; expected one element type (rename_c2)";
   SmallVector<StringAttr> names(layoutOf(getValue()).getNames());
   llvm::replace(names, getFromAttr(), getToAttr());
   return layoutOf(getResult()).getNames() == ArrayRef<StringAttr>(names)
@@ -272,6 +296,11 @@ LogicalResult SumOp::emitRow(RowEmitter &e) {
 
 LogicalResult MulOp::emitRow(RowEmitter &e) {
   e.define(getResult(), rowgen::mul(e.graph(), e.value(getLhs()), e.value(getRhs())));
+  return success();
+}
+
+LogicalResult CastOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), e.value(getValue())); // in f32; a store rounds
   return success();
 }
 

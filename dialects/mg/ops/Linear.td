@@ -13,9 +13,10 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
 
     1. every factor of the result is in exactly one operand; a factor of both operands is summed (einsum_c1)
     2. kept and summed factors stand in runs of equal order, so that the product is one gemm (einsum_c2)
+    3. the operands have one element type, the result has it or f32: sums are made in f32 and rounded once (einsum_c3)
   }];
-  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs);
+  let results = (outs Mg_Float:$result);
   let rule = "~.., ~.. -> ..";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -29,8 +30,8 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
 def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
   let summary = "Sum of two values; the right one is broadcast over the dimensions it lacks";
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (add_c1)";
-  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs);
+  let results = (outs Mg_Float:$result);
   let rule = "&.., &.. -> ..";
   let hasVerifier = 1;
 }
@@ -38,8 +39,8 @@ def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
 def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRow]> {
   let summary = "Signed sum of equally named values: cotangents, loss terms";
   let description = "1. as many signs (1 or -1) as operands (accumulate_c1)";
-  let arguments = (ins Variadic<Mg_F32>:$values, DenseI64ArrayAttr:$signs);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Variadic<Mg_Float>:$values, DenseI64ArrayAttr:$signs);
+  let results = (outs Mg_Float:$result);
   let rule = "&* -> *";
   let hasVerifier = 1;
 }
@@ -47,8 +48,8 @@ def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRow]> {
 def Mg_SumOp : Mg_ComputeOp<"sum", [MgGradient, MgRow]> {
   let summary = "Sum over the dimensions the result lacks";
   let description = "1. the names of the result are names of the operand, in its order (sum_c1)";
-  let arguments = (ins Mg_F32:$value);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$value);
+  let results = (outs Mg_Float:$result);
   let rule = "~.. -> ..";
   let hasVerifier = 1;
 }
@@ -56,17 +57,26 @@ def Mg_SumOp : Mg_ComputeOp<"sum", [MgGradient, MgRow]> {
 def Mg_MulOp : Mg_ComputeOp<"mul", [MgGradient, MgRow]> {
   let summary = "Product of two values; the right one is broadcast over the dimensions it lacks";
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (mul_c1)";
-  let arguments = (ins Mg_F32:$lhs, Mg_F32:$rhs);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs);
+  let results = (outs Mg_Float:$result);
   let rule = ".., .. -> ..";
   let hasVerifier = 1;
 }
 
 def Mg_ScaleOp : Mg_ComputeOp<"scale", [MgGradient, MgRow]> {
   let summary = "Product with a constant that does not depend on the layout";
-  let arguments = (ins Mg_F32:$value, F64Attr:$factor);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$value, F64Attr:$factor);
+  let results = (outs Mg_Float:$result);
   let rule = "~* -> *";
+}
+
+def Mg_CastOp : Mg_ComputeOp<"cast", [MgGradient, MgRow]> {
+  let summary = "The same values in another element type, rounded to nearest, to even where two are as near";
+  let description = "1. the element types differ (cast_c1)";
+  let arguments = (ins Mg_Float:$value);
+  let results = (outs Mg_Float:$result);
+  let rule = "~* -> *";
+  let hasVerifier = 1;
 }
 
 def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
@@ -76,9 +86,10 @@ def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
     Both names are whole here, so that a value split over `from` is gathered at its use (and its cotangent, pending,
     reduce-scattered): the key/value all-gather of context parallelism. No data moves.
     1. the result has the names of the operand with `from` replaced by `to` (rename_c1)
+    2. the element types are equal (rename_c2)
   }];
-  let arguments = (ins Mg_F32:$value, StrAttr:$from, StrAttr:$to);
-  let results = (outs Mg_F32:$result);
+  let arguments = (ins Mg_Float:$value, StrAttr:$from, StrAttr:$to);
+  let results = (outs Mg_Float:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

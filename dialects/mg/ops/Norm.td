@@ -1,40 +1,40 @@
-// Layer norm and RMS norm over one whole dimension, the last one.
+// Layer norm and RMS norm over one whole dimension, the last one. Statistics are f32.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_LayerNormOp : Mg_ComputeOp<"layer_norm", [MgGradient, MgRow]> {
   let summary = "(x - mean) * rstd * gamma + beta over the last dimension; mean and rstd are kept for the gradient";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$gamma, Mg_F32:$beta, F64Attr:$epsilon);
-  let results = (outs Mg_F32:$y, Mg_F32:$mean, Mg_F32:$rstd);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$gamma, Mg_Float:$beta, F64Attr:$epsilon);
+  let results = (outs Mg_Float:$y, Mg_F32:$mean, Mg_F32:$rstd);
   let rule = "* n!, n!, n! -> * n, *, *";
 }
 def Mg_LayerNormGradOp : Mg_ComputeOp<"layer_norm_grad", [MgRow]> {
   let summary = "dx of layer_norm";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$gamma, Mg_F32:$mean, Mg_F32:$rstd, Mg_F32:$dy);
-  let results = (outs Mg_F32:$dx);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$gamma, Mg_F32:$mean, Mg_F32:$rstd, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dx);
   let rule = "* n!, n!, *, *, * n! -> * n";
 }
 def Mg_LayerNormWeightGradOp : Mg_ComputeOp<"layer_norm_weight_grad", [MgRow]> {
   let summary = "dgamma of layer_norm: sum of dy * (x - mean) * rstd over all rows";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$mean, Mg_F32:$rstd, Mg_F32:$dy);
-  let results = (outs Mg_F32:$dgamma);
+  let arguments = (ins Mg_Float:$x, Mg_F32:$mean, Mg_F32:$rstd, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dgamma);
   let rule = "* n!, *, *, * n! -> n";
 }
 
 def Mg_RmsNormOp : Mg_ComputeOp<"rms_norm", [MgGradient, MgRow]> {
   let summary = "x * rstd * gamma with rstd = 1 / sqrt(mean(x^2) + epsilon) over the last dimension";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$gamma, F64Attr:$epsilon);
-  let results = (outs Mg_F32:$y, Mg_F32:$rstd);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$gamma, F64Attr:$epsilon);
+  let results = (outs Mg_Float:$y, Mg_F32:$rstd);
   let rule = "* n!, n! -> * n, *";
 }
 def Mg_RmsNormGradOp : Mg_ComputeOp<"rms_norm_grad", [MgRow]> {
   let summary = "dx of rms_norm";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$gamma, Mg_F32:$rstd, Mg_F32:$dy);
-  let results = (outs Mg_F32:$dx);
+  let arguments = (ins Mg_Float:$x, Mg_Float:$gamma, Mg_F32:$rstd, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dx);
   let rule = "* n!, n!, *, * n! -> * n";
 }
 def Mg_RmsNormWeightGradOp : Mg_ComputeOp<"rms_norm_weight_grad", [MgRow]> {
   let summary = "dgamma of rms_norm: sum of dy * x * rstd over all rows";
-  let arguments = (ins Mg_F32:$x, Mg_F32:$rstd, Mg_F32:$dy);
-  let results = (outs Mg_F32:$dgamma);
+  let arguments = (ins Mg_Float:$x, Mg_F32:$rstd, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dgamma);
   let rule = "* n!, *, * n! -> n";
 }

@@ -10,6 +10,9 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/IR/RegionKindInterface.td"
 
 defvar Mg_Tensor = AnyRankedTensor;
+// Parameters, activations and their gradients: row ops compute in f32 and round what they store. Mg_F32 is what no
+// precision of a model changes: sums over rows, the loss, the optimizer's state.
+def Mg_Float : RankedTensorOf<[F32, BF16]>;
 def Mg_F32 : RankedTensorOf<[F32]>;
 def Mg_I32 : RankedTensorOf<[I32]>;
 

@@ -1,10 +1,10 @@
-// The step's end, on buckets `tensor<PxNx16xf32, #mg.layout<part, flat, lane>>`.
+// The step's end, on buckets `tensor<PxNx16xf32, #mg.layout<part, flat, lane>>`, of values and gradients maybe bf16.
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_SumSquaresOp : Mg_ComputeOp<"sum_squares", [MgRow]> {
   let summary = "Sum of the squares over the dimensions the result lacks";
   let description = "1. the names of the result are the first ones of the operand, not all (sum_squares_c1)";
-  let arguments = (ins Mg_F32:$value);
+  let arguments = (ins Mg_Float:$value);
   let results = (outs Mg_F32:$result);
   let rule = ".. -> ..";
   let hasVerifier = 1;
@@ -25,9 +25,9 @@ def Mg_AdamWOp : Mg_ComputeOp<"adamw", [MgRow]> {
     Loshchilov and Hutter 2019, in the order of PyTorch's AdamW: value *= 1 - lr * weight_decay (when decay);
     m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
     value -= lr * (m / bias_correction1) / (sqrt(v / bias_correction2) + eps).
-    `scalars` are plan::kStepScalars.
+    `scalars` are plan::kStepScalars. Where parameters are not f32, `value` is their master, from which they are cast.
   }];
-  let arguments = (ins Mg_F32:$value, Mg_F32:$gradient, Mg_F32:$firstMoment, Mg_F32:$secondMoment, Mg_F32:$factor,
+  let arguments = (ins Mg_F32:$value, Mg_Float:$gradient, Mg_F32:$firstMoment, Mg_F32:$secondMoment, Mg_F32:$factor,
                        Mg_F32:$scalars, BoolAttr:$decay);
   let results = (outs Mg_F32:$newValue, Mg_F32:$newFirstMoment, Mg_F32:$newSecondMoment);
   let rule = "*, *, *, *, , n -> *, *, *";

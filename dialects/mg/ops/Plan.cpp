@@ -56,6 +56,31 @@ static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> place
   return success();
 }
 
+static LogicalResult verifyReductions(StageOp stage, SymbolTableCollection &symbols) {
+  DenseMap<int64_t, int64_t> reduced; // chunk -> instances
+  for (ReductionOp reduction : stage.all<ReductionOp>()) {
+    if (!symbols.lookupNearestSymbolFrom<func::FuncOp>(stage, reduction.getFunctionAttr()))
+      return reduction.emitOpError() << reduction.getFunctionAttr() << " is no function (stage_c3)";
+    if (int64_t(reduction.getInstances()) < 1)
+      return reduction.emitOpError() << "has " << int64_t(reduction.getInstances()) << " instances (reduction_c1)";
+    reduced[reduction.getChunk()] += int64_t(reduction.getInstances());
+  }
+  for (ChunkOp chunk : stage.all<ChunkOp>()) {
+    int64_t all = 0;
+    for (InstanceOp instance : chunk.getBody().getOps<InstanceOp>())
+      all += instance.getCount();
+    auto found = reduced.find(chunk.getNumber());
+    if (found != reduced.end() && found->second != all)
+      return chunk.emitOpError() << "its reductions have " << found->second << " of " << all
+                                 << " instances (reduction_c1)";
+    if (found != reduced.end())
+      reduced.erase(found);
+  }
+  if (!reduced.empty())
+    return stage.emitOpError() << "a reduction of chunk " << reduced.begin()->first << ", which it has not (reduction_c1)";
+  return success();
+}
+
 LogicalResult StageOp::verifyRegions() {
   SymbolTableCollection symbols;
   for (auto function : {getBeginAttr(), getReduceAttr(), getUpdateAttr()})
@@ -64,6 +89,8 @@ LogicalResult StageOp::verifyRegions() {
   for (auto [i, chunk] : llvm::enumerate(all<ChunkOp>()))
     if (chunk.getNumber() != i || chunk.getBody().front().empty())
       return chunk.emitOpError() << "expected number " << i << " and at least one instance (stage_c1)";
+  if (failed(verifyReductions(*this, symbols)))
+    return failure();
   SmallVector<BucketOp> buckets = all<BucketOp>();
   for (PlaceOp place : getBody().front().getOps<PlaceOp>())
     if (failed(verifyPlace(place, buckets, symbols)))

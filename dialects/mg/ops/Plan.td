@@ -37,8 +37,8 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, first_moment
-    and second_moment in the rank's allocation.
+    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, master (where
+    values are not f32), first_moment and second_moment in the rank's allocation.
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
@@ -53,6 +53,20 @@ def Mg_PlaceOp : Mg_Op<"place", [HasParent<"StageOp">]> {
   let assemblyFormat = [{
     $block $argument `instances` $first `count` $count `bucket` $bucket `offset` $offset `stride` $stride attr-dict
   }];
+}
+
+def Mg_ReductionOp : Mg_Op<"reduction", [HasParent<"StageOp">]> {
+  let summary = "Completes gradients of a part of a chunk while the backward of what is before it goes on";
+  let description = [{
+    `function` reduces buckets that hold gradients of `instances` of the chunk's instances and of no others. The
+    reductions of a chunk stand in the order of its backward: the first has its last instances.
+
+        mg.reduction @gradients.0.0.0 chunk 0 instances 3
+
+    1. the reductions of a chunk have all its instances, one at least each (reduction_c1)
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$function, I64Attr:$chunk, I64Attr:$instances);
+  let assemblyFormat = "$function `chunk` $chunk `instances` $instances attr-dict";
 }
 
 def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
@@ -155,9 +169,12 @@ def Mg_ScheduleOp : Mg_Op<"schedule", [NoTerminator, SingleBlock, HasParent<"Sta
 }
 def Mg_RunOp : Mg_Op<"run", [HasParent<"ScheduleOp">]> {
   let summary = "Runs a pass of a chunk; `buffers`: offset in the area by buffer kind, -1 where it has none";
-  let arguments = (ins StrAttr:$pass, I64Attr:$chunk, I64Attr:$microbatch, DenseI64ArrayAttr:$buffers,
-                       DenseI64ArrayAttr:$waits);
-  let assemblyFormat = "$pass `chunk` $chunk `microbatch` $microbatch `buffers` $buffers `waits` $waits attr-dict";
+  let description = "With `part`, only that part of it: the instances of the chunk's mg.reduction of that number.";
+  let arguments = (ins StrAttr:$pass, I64Attr:$chunk, I64Attr:$microbatch, OptionalAttr<I64Attr>:$part,
+                       DenseI64ArrayAttr:$buffers, DenseI64ArrayAttr:$waits);
+  let assemblyFormat = [{
+    $pass `chunk` $chunk `microbatch` $microbatch (`part` $part^)? `buffers` $buffers `waits` $waits attr-dict
+  }];
 }
 class Mg_TransferOp<string mnemonic> : Mg_Op<mnemonic, [HasParent<"ScheduleOp">]> {
   let arguments = (ins I64Attr:$value, I64Attr:$microbatch, I64Attr:$peer, I64Attr:$offset, I64Attr:$bytes,

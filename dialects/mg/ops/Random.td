@@ -8,9 +8,9 @@ def Mg_DropoutOp : Mg_IndexedOp<"dropout", [MgGradient, MgDearRow]> {
     column / 4.
     1. 0 < p < 1 (dropout_c1)
   }];
-  let arguments = (ins Mg_F32:$x, Mg_I32:$positions, Mg_I32:$samples, F64Attr:$p, StrAttr:$site,
+  let arguments = (ins Mg_Float:$x, Mg_I32:$positions, Mg_I32:$samples, F64Attr:$p, StrAttr:$site,
                        OptionalAttr<DictionaryAttr>:$coordinates);
-  let results = (outs Mg_F32:$y);
+  let results = (outs Mg_Float:$y);
   let rule = "s b n, s b, b -> s b n";
   let hasVerifier = 1;
 }

@@ -43,6 +43,10 @@ LogicalResult verifyAlong(Operation *op, ValueRange parts, Value whole, StringAt
                                << " left out or replaced by one of its own (" << name << "_c1)";
     positions += countOf(part, whole, along);
   }
+  for (auto [i, part] : llvm::enumerate(parts))
+    if (elementOf(part) != elementOf(whole))
+      return op->emitOpError() << "part " << i << " is " << elementOf(part) << ", the whole "
+                               << elementOf(whole) << "; expected one element type (" << name << "_c3)";
   int64_t expected = tensorOf(whole).getDimSize(layoutOf(whole).indexOf(along));
   if (positions != expected)
     return op->emitOpError() << "the parts take " << positions << " positions of " << along << ", which has "

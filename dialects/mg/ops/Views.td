@@ -16,9 +16,10 @@ def Mg_PartsOp : Mg_Op<"parts", [Pure, MgGradient,
     apart as those of the value. Each part has a gradient: something depends on it.
     1. each part has the names of the value with `along` left out or replaced by a name of its own (parts_c1)
     2. the parts take as many positions as `along` has (parts_c2)
+    3. the parts have the element type of the value (parts_c3)
   }];
-  let arguments = (ins Mg_F32:$whole, StrAttr:$along);
-  let results = (outs Variadic<Mg_F32>:$parts);
+  let arguments = (ins Mg_Float:$whole, StrAttr:$along);
+  let results = (outs Variadic<Mg_Float>:$parts);
   let assemblyFormat = "$whole `along` $along attr-dict `:` type($whole) `->` `(` type($parts) `)`";
   let hasVerifier = 1;
 }
@@ -30,9 +31,10 @@ def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
     No data moves: what makes a part writes it where it lies in the value.
     1. each part has the names of the value with `along` left out or replaced by a name of its own (join_c1)
     2. the parts take as many positions as `along` has (join_c2)
+    3. the parts have the element type of the value (join_c3)
   }];
-  let arguments = (ins Variadic<Mg_F32>:$parts, StrAttr:$along);
-  let results = (outs Mg_F32:$whole);
+  let arguments = (ins Variadic<Mg_Float>:$parts, StrAttr:$along);
+  let results = (outs Mg_Float:$whole);
   let assemblyFormat = "$parts `along` $along attr-dict `:` `(` type($parts) `)` `->` type($whole)";
   let hasVerifier = 1;
 }

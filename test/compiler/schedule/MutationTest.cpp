@@ -16,7 +16,10 @@ std::vector<Problem> problems() {
     for (Shape shape :
          {Shape{2, row.minVirtualStages, 4}, Shape{3, row.minVirtualStages, 5},
           Shape{4, row.minVirtualStages, 3}, Shape{2, std::min<int64_t>(row.maxVirtualStages, 3), 6}})
-      result.push_back(uniformProblem(row.name, shape, kSizes));
+    {
+      Problem problem = uniformProblem(row.name, shape, kSizes);
+      result.insert(result.end(), {problem, inParts(problem)});
+    }
   return result;
 }
 
@@ -113,6 +116,30 @@ TEST(Mutation, SwapReduceAndUpdate) {
     if (list.steps[step].task.kind != TaskKind::reduce)
       return;
     std::swap(list.steps[step], list.steps[step + 1]);
+    refuse();
+  });
+}
+
+TEST(Mutation, ChangeAPart) {
+  mutate(100, [](StageSchedule &list, size_t step, auto &&refuse) {
+    if (list.steps[step].kind != Kind::run)
+      return;
+    for (int64_t delta : {-1, 1}) {
+      list.steps[step].task.part += delta;
+      refuse();
+    }
+  });
+}
+
+TEST(Mutation, SwapAPartAndItsGradients) {
+  mutate(40, [](StageSchedule &list, size_t step, auto &&refuse) {
+    if (list.steps[step].task.kind != TaskKind::gradients)
+      return;
+    size_t part = step;
+    while (list.steps[part].task.part != list.steps[step].task.part || part == step)
+      --part;
+    std::swap(list.steps[part], list.steps[step]);
+    list.steps[part].waits.clear();
     refuse();
   });
 }

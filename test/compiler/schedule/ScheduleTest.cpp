@@ -1,5 +1,6 @@
 // Every schedule over many shapes through the verifier, and the memory each one promises.
 #include "compiler/memory/Memory.h"
+#include "compiler/schedule/Timing.h"
 #include "test/compiler/schedule/Sweep.h"
 
 #include <algorithm>
@@ -49,6 +50,33 @@ TEST(Schedule, EveryRowIsValidForEveryShape) {
   std::printf("%ld solutions; worst area / lower bound %.3f\n", long(solutions), worst);
   EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1)); // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1
   EXPECT_LT(worst, 1.25);
+}
+
+TEST(Schedule, EveryRowIsValidInParts) {
+  sweep(5, 3, 8, [&](const Row &row, const Problem &whole) {
+    Problem problem = inParts(whole);
+    Result<Solution> solution = generate(problem);
+    ASSERT_TRUE(solution.isOk()) << nameOf(problem) << ": " << solution.status().message();
+    Status status = verify(problem, *solution);
+    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
+    for (size_t stage = 0; stage < solution->stages.size(); ++stage)
+      for (int64_t chunk = 0; chunk < problem.shape.virtualStages; ++chunk)
+        EXPECT_EQ(std::ranges::count_if(solution->stages[stage].steps,
+                                        [&](const Step &step) {
+                                          return step.task.kind == TaskKind::gradients && step.task.chunk == chunk;
+                                        }),
+                  problem.parts[stage][chunk])
+            << row.name;
+  });
+}
+
+// Gradients are completed while the backward goes on: with a collective as long as a part, all but the last is hidden.
+TEST(Schedule, GradientsAreCompletedBesideTheBackward) {
+  Problem problem = uniformProblem("1f1b", {1, 1, 2}, kSizes);
+  problem.parts = {{4}};
+  Costs costs;
+  costs.chunks = {{1, 4, 2, 2, 4}};
+  EXPECT_DOUBLE_EQ(simulate(*generate(problem), costs).makespan, 2 * (1 + 4) + 1);
 }
 
 TEST(Schedule, UnevenSizesAndBuffersThatAreAbsent) {
@@ -211,6 +239,11 @@ TEST(Schedule, RefusesBadProblems) {
   EXPECT_NE(message(problem).find("-1 bytes"), std::string::npos);
   problem.bytes.pop_back();
   EXPECT_NE(message(problem).find("sizes for 1 stages"), std::string::npos);
+  problem = inParts(uniformProblem("gpipe", {2, 1, 2}, kSizes));
+  problem.parts[1][0] = kMaxParts + 1;
+  EXPECT_NE(message(problem).find("stage 1: its last backward"), std::string::npos);
+  problem.parts.pop_back();
+  EXPECT_NE(message(problem).find("parts for 1 stages"), std::string::npos);
 }
 
 } // namespace

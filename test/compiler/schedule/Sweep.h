@@ -23,6 +23,16 @@ void sweep(int64_t mostStages, int64_t mostVirtual, int64_t mostMicrobatches, Vi
             visit(row, uniformProblem(row.name, {pp, v, m}, kSizes));
 }
 
+// The same problems with their last backwards in parts, another number for each chunk.
+inline Problem inParts(Problem problem) {
+  for (int64_t stage = 0; stage < problem.shape.stages; ++stage) {
+    std::vector<int64_t> &parts = problem.parts.emplace_back();
+    for (int64_t chunk = 0; chunk < problem.shape.virtualStages; ++chunk)
+      parts.push_back((stage + 2 * chunk + 1) % 4);
+  }
+  return problem;
+}
+
 inline std::string nameOf(const Problem &problem) {
   return fmt::format("{} pp {} v {} M {}", problem.schedule, problem.shape.stages,
                      problem.shape.virtualStages, problem.shape.microbatches);

@@ -125,3 +125,26 @@ func.func @complete_demoted_to_maximum(%x: tensor<4xf32, #mg.layout<s>>) {
   %0 = mg.reshard %x : tensor<4xf32, #mg.layout<s>> -> tensor<4xf32, #mg.layout<s, max [tp]>>
   return
 }
+
+// -----
+
+!q = tensor<4x2x1x2x8xbf16, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+func.func @attention_of_two_types(%q: !q, %k: !k, %p: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<4x2xi32, #mg.layout<t, b>>) {
+  // expected-error@+1 {{has values of 'bf16' and of 'f32'; expected one element type for all but lse (attention_c2)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xbf16, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xbf16, #mg.layout<t, b, g, d>>
+!dk = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+func.func @attention_gradients_of_another_type(%q: !q, %k: !k, %l: !l, %p: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<4x2xi32, #mg.layout<t, b>>) {
+  // expected-error@+1 {{has values of 'bf16' and of 'f32'; expected one element type for all but lse (attention_grad_c1)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>) -> (!q, !dk, !dk)
+  return
+}

@@ -93,3 +93,35 @@ func.func @rename_keeps_others(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
   %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
   return
 }
+
+// -----
+
+func.func @einsum_of_two_types(%x: tensor<4x8xbf16, #mg.layout<s, h>>, %w: tensor<8x6xf32, #mg.layout<h, f>>) {
+  // expected-error@+1 {{multiplies 'bf16' by 'f32' to 'f32'; expected operands of one element type and a result of that type or f32 (einsum_c3)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xbf16, #mg.layout<s, h>>, tensor<8x6xf32, #mg.layout<h, f>>) -> tensor<4x6xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @einsum_to_less(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x6xf32, #mg.layout<h, f>>) {
+  // expected-error@+1 {{multiplies 'f32' by 'f32' to 'bf16'; expected operands of one element type and a result of that type or f32 (einsum_c3)}}
+  %0 = mg.einsum %x, %w : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x6xf32, #mg.layout<h, f>>) -> tensor<4x6xbf16, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @cast_to_itself(%x: tensor<4xbf16, #mg.layout<s>>) {
+  // expected-error@+1 {{casts 'bf16' to itself (cast_c1)}}
+  %0 = mg.cast %x : (tensor<4xbf16, #mg.layout<s>>) -> tensor<4xbf16, #mg.layout<s>>
+  return
+}
+
+// -----
+
+func.func @rename_to_another_type(%x: tensor<4xbf16, #mg.layout<s>>) {
+  // expected-error@+1 {{makes 'f32' of 'bf16'; expected one element type (rename_c2)}}
+  %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4xbf16, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<t>>
+  return
+}

@@ -62,3 +62,25 @@ func.func @f(%x: !a) {
   return
 }
 }
+
+// -----
+
+// A part lies in the whole's memory: its elements are those of the whole.
+!a = tensor<4x3x8xbf16, #mg.layout<s, j, d>>
+!p = tensor<4x3x8xf32, #mg.layout<s, r, d>>
+func.func @f(%x: !a) {
+  // expected-error@+1 {{part 0 is 'f32', the whole 'bf16'; expected one element type (parts_c3)}}
+  %0 = mg.parts %x along "j" : !a -> (!p)
+  return
+}
+
+// -----
+
+!a = tensor<4x3x8xf32, #mg.layout<s, j, d>>
+!p = tensor<4x2x8xf32, #mg.layout<s, r, d>>
+!q = tensor<4x8xbf16, #mg.layout<s, d>>
+func.func @f(%x: !p, %y: !q) {
+  // expected-error@+1 {{part 1 is 'bf16', the whole 'f32'; expected one element type (join_c3)}}
+  %0 = mg.join %x, %y along "j" : (!p, !q) -> !a
+  return
+}

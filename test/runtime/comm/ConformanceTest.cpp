@@ -1,5 +1,6 @@
 // What every Communicator must do, for every backend and world size: each collective against its definition,
 // equal bits on all ranks, transfers in order, and an end to every wait.
+#include "runtime/base/Bf16.h"
 #include "runtime/comm/ThreadWorld.h"
 #include "test/runtime/comm/Backends.h"
 
@@ -165,6 +166,59 @@ TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
     for (int64_t rank = 0; rank < ranks(); ++rank)
       EXPECT_EQ(results[i][rank], reference(all[i], sources[i], rank))
           << nameOf(all[i], ranks()) << " rank " << rank;
+}
+
+std::vector<Bf16> rounded(const std::vector<float> &values) {
+  std::vector<Bf16> result(values.size());
+  narrow(values.data(), static_cast<int64_t>(values.size()), result.data());
+  return result;
+}
+
+// bf16 is summed in f32, in the order of the group, and rounded once: the rounding of what f32 gives, to the bit.
+TEST_P(Conformance, everyCollectiveOfBf16RoundsOnce) {
+  std::vector<plan::Collective> all = cases();
+  std::vector<Buffers> sources;
+  using Bf16Buffers = std::vector<std::vector<Bf16>>;
+  std::vector<Bf16Buffers> given(all.size()), results(all.size(), Bf16Buffers(ranks()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].type = plan::DType::bf16;
+    sources.push_back(makeSources(ranks(), sourceElements(all[i], ranks())));
+    for (std::vector<float> &source : sources[i]) {
+      given[i].push_back(rounded(source));
+      widen(given[i].back().data(), static_cast<int64_t>(source.size()), source.data());
+    }
+  }
+  makeWorld()->run([&](Communicator &communicator) {
+    const int64_t rank = communicator.rank();
+    Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
+    ASSERT_TRUE(group.isOk());
+    for (size_t i = 0; i < all.size(); ++i) {
+      std::vector<Bf16> &result = results[i][rank];
+      result.assign(reference(all[i], sources[i], rank).size(), toBf16(NAN));
+      const Status status = communicator.collective(*group, all[i], given[i][rank].data(), result.data());
+      ASSERT_TRUE(status.isOk()) << status.message();
+    }
+  });
+  for (size_t i = 0; i < all.size(); ++i)
+    for (int64_t rank = 0; rank < ranks(); ++rank)
+      EXPECT_EQ(results[i][rank], rounded(reference(all[i], sources[i], rank)))
+          << nameOf(all[i], ranks()) << " rank " << rank;
+}
+
+TEST_P(Conformance, allReduceOfBf16InPlaceGivesAllRanksTheSameBits) {
+  plan::Collective what = makeCollective(Kind::allReduce, 10'007);
+  what.type = plan::DType::bf16;
+  const std::vector<float> one(what.chunk,
+                               1 + 0x1p-7f); // the odd last bit is kept: as many as ranks, exactly
+  std::vector<std::vector<Bf16>> buffers(ranks(), rounded(one));
+  makeWorld()->run([&](Communicator &communicator) {
+    Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
+    Bf16 *data = buffers[communicator.rank()].data();
+    ASSERT_TRUE(communicator.collective(*group, what, data, data).isOk());
+  });
+  const std::vector<float> sums(what.chunk, static_cast<float>(ranks()) * (1 + 0x1p-7f));
+  for (const std::vector<Bf16> &buffer : buffers)
+    EXPECT_EQ(buffer, rounded(sums));
 }
 
 TEST_P(Conformance, allReduceInPlaceGivesAllRanksTheSameBits) {

@@ -64,8 +64,12 @@ struct AttentionProblem {
     for (bool backward : {false, true})
       pass(backward, threads);
     if (!joined.empty())
-      eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
-              [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
+      takeJoinedGradients();
+  }
+
+  void takeJoinedGradients() {
+    eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
+            [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
   }
 
   void pass(bool backward, int threads) {
@@ -80,9 +84,10 @@ struct AttentionProblem {
         samples.data(), o.data(),  lse.data(), outputGradient.data(), dq.data(),
         dk.data(),      dv.data(), aligned};
     if (!joined.empty()) {
-      operands.q = joined.data(), operands.k = operands.q + a.r * a.d, operands.v = operands.k + a.d;
-      operands.dq = joinedGradients.data(), operands.dk = operands.dq + a.r * a.d;
-      operands.dv = operands.dk + a.d;
+      const int64_t key = a.r * a.d, value = key + a.d;
+      operands.q = joined.data(), operands.dq = joinedGradients.data();
+      operands.k = joined.data() + key, operands.dk = joinedGradients.data() + key;
+      operands.v = joined.data() + value, operands.dv = joinedGradients.data() + value;
     }
     attention(a, operands, scalars, threads, *kernels);
   }

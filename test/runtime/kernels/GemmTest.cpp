@@ -1,12 +1,15 @@
 // Every transposition, accumulation and shape against sums in double.
 #include "runtime/kernels/GemmPaths.h"
 
+#include "runtime/base/Bf16.h"
 #include "runtime/base/Philox.h"
+#include "runtime/kernels/GemmNative.h"
 #include "runtime/plan/Fields.h"
 
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <vector>
 
 using namespace mgc;
@@ -130,4 +133,153 @@ TEST(Gemm, stridedPartsLeaveTheRestAlone) {
         expected += static_cast<double>(a[i * stride + p]) * b[p * stride + j];
       EXPECT_NEAR(c[i * stride + j], expected, 1e-5);
     }
+}
+
+// --- bf16 --------------------------------------------------------------------------------------------------
+
+static std::vector<Bf16> randomBf16(int64_t count, uint64_t seed) {
+  const std::vector<float> values = randomVector(count, seed);
+  std::vector<Bf16> rounded(values.size());
+  narrow(values.data(), count, rounded.data());
+  return rounded;
+}
+
+// C, of either type, read as f32.
+class Output {
+public:
+  Output(plan::DType type, const std::vector<Bf16> &values)
+      : type_(type), narrow_(values), wide_(values.size()) {
+    widen(values.data(), int64_t(values.size()), wide_.data());
+  }
+  void *data() { return type_ == plan::DType::bf16 ? static_cast<void *>(narrow_.data()) : wide_.data(); }
+  float at(int64_t i) const { return type_ == plan::DType::bf16 ? toFloat(narrow_[i]) : wide_[i]; }
+  bool operator==(const Output &) const = default;
+
+private:
+  plan::DType type_;
+  std::vector<Bf16> narrow_;
+  std::vector<float> wide_;
+};
+
+using Bf16Product = void (*)(const plan::Gemm &, const void *, const void *, void *, int);
+
+// Products of bf16 are exact in f32. A sum of terms t in any order, k + 1 of them with C, is off by at most
+// k u (sum of |t|), u = 2^-24; rounding it to bf16 adds 2^-8 of the result (Higham, Accuracy and Stability, 3.1). Of a large
+// product every eleventh row and seventh column is looked at, and the last.
+static void checkBf16(plan::Gemm g, int threads, Bf16Product product = gemm) {
+  g.inputType = plan::DType::bf16;
+  const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2),
+                          before = randomBf16(g.m * g.n, 3);
+  Output c(g.outputType, before);
+  product(g, a.data(), b.data(), c.data(), threads);
+  const bool isLarge = g.m * g.n * g.k > 1 << 24;
+  for (int64_t i = (g.m - 1) % (isLarge ? 11 : 1); i < g.m; i += isLarge ? 11 : 1)
+    for (int64_t j = (g.n - 1) % (isLarge ? 7 : 1); j < g.n; j += isLarge ? 7 : 1) {
+      double expected = g.accumulate ? toFloat(before[i * g.n + j]) : 0, sizes = std::abs(expected);
+      for (int64_t p = 0; p < g.k; ++p) {
+        const double term = double(toFloat(a[g.transposeA ? p * g.m + i : i * g.k + p])) *
+                            toFloat(b[g.transposeB ? j * g.k + p : p * g.n + j]);
+        expected += term, sizes += std::abs(term);
+      }
+      const double sum = double(g.k) * 0x1p-24 * sizes;
+      const double rounding = g.outputType == plan::DType::bf16 ? 0x1p-8 * (std::abs(expected) + sum) : 0;
+      ASSERT_NEAR(c.at(i * g.n + j), expected, sum + rounding)
+          << describe(g) << " with " << threads << " threads at " << i << "," << j;
+    }
+}
+
+static void eachBf16(int64_t m, int64_t n, int64_t k, const auto &body) {
+  for (int flags = 0; flags < 8; ++flags)
+    for (plan::DType output : {plan::DType::f32, plan::DType::bf16})
+      body(plan::Gemm{.m = m,
+                      .n = n,
+                      .k = k,
+                      .transposeA = (flags & 1) != 0,
+                      .transposeB = (flags & 2) != 0,
+                      .accumulate = (flags & 4) != 0,
+                      .outputType = output});
+}
+
+TEST(GemmBf16, allShapes) {
+  const int64_t shapes[][3] = {{1, 1, 1},     {1, 1, 1000},  {1, 17, 33},  {17, 1, 33}, {5, 3, 1},
+                               {7, 9, 11},    {0, 3, 2},     {3, 0, 2},    {3, 2, 0},   {1, 1, 0},
+                               {41, 83, 601}, {129, 65, 67}, {96, 80, 513}};
+  for (const auto &[m, n, k] : shapes)
+    for (int threads : {1, 4})
+      eachBf16(m, n, k, [&](const plan::Gemm &g) { checkBf16(g, threads); });
+}
+
+TEST(GemmBf16, severalTilesAndPanels) {
+  for (plan::GemmPath path : {plan::GemmPath::rule, plan::GemmPath::rows, plan::GemmPath::columns})
+    eachBf16(530, 790, 270, [&](plan::Gemm g) {
+      g.path = path;
+      checkBf16(g, path == plan::GemmPath::rule ? 1 : 3);
+    });
+}
+
+// What a sum in f32 keeps, and one in bf16 would not: 256 + 1 is 256 there.
+TEST(GemmBf16, sumsInF32AndRoundsOnce) {
+  for (int64_t k : {600, 2000}) {
+    const std::vector<Bf16> ones(k * 4, toBf16(1));
+    std::vector<Bf16> c(16, toBf16(3));
+    gemm({.m = 4,
+          .n = 4,
+          .k = k,
+          .accumulate = true,
+          .inputType = plan::DType::bf16,
+          .outputType = plan::DType::bf16},
+         ones.data(), ones.data(), c.data(), 1);
+    for (Bf16 value : c)
+      EXPECT_EQ(value, toBf16(float(k + 3)));
+  }
+}
+
+TEST(GemmBf16, nanAndInfinityComeThrough) {
+  std::vector<Bf16> a(9, toBf16(1)), b(9, toBf16(1)), c(9);
+  a[0] = toBf16(std::numeric_limits<float>::quiet_NaN());
+  b[1] = toBf16(std::numeric_limits<float>::infinity());
+  gemm({.m = 3, .n = 3, .k = 3, .inputType = plan::DType::bf16, .outputType = plan::DType::bf16}, a.data(),
+       b.data(), c.data(), 1);
+  for (int64_t i = 0; i < 9; ++i) {
+    if (i < 3)
+      EXPECT_TRUE(std::isnan(toFloat(c[i]))) << i;
+    else
+      EXPECT_EQ(toFloat(c[i]), i % 3 == 1 ? std::numeric_limits<float>::infinity() : 3.0f) << i;
+  }
+}
+
+TEST(GemmBf16, sameBitsEveryTime) {
+  for (int threads : {1, 2, 4})
+    for (plan::DType output : {plan::DType::f32, plan::DType::bf16}) {
+      const plan::Gemm g = {.m = 70,
+                            .n = 80,
+                            .k = 3000,
+                            .transposeA = true,
+                            .inputType = plan::DType::bf16,
+                            .outputType = output};
+      const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2), zeros(g.m * g.n);
+      Output first(output, zeros);
+      gemm(g, a.data(), b.data(), first.data(), threads);
+      for (int i = 0; i < 5; ++i) {
+        Output again(output, zeros);
+        gemm(g, a.data(), b.data(), again.data(), threads);
+        EXPECT_TRUE(first == again) << describe(g) << ", " << threads << " threads";
+      }
+    }
+}
+
+// The processor's own products, made to be used whether the processor says that it has them or not.
+TEST(GemmBf16, nativeWhereThereIsAPrimitive) {
+  const plan::Gemm one = {.m = 8, .n = 8, .k = 8, .inputType = plan::DType::bf16};
+  const std::vector<Bf16> zeros(64);
+  std::vector<float> c(64);
+  const bool isMade = nativeGemm(one, zeros.data(), zeros.data(), c.data(), 1);
+  EXPECT_TRUE(isMade || !multipliesBf16()) << "a processor that has them has the primitive";
+  if (!isMade)
+    GTEST_SKIP() << "oneDNN makes no product of bf16 on this processor";
+  const Bf16Product native = [](const plan::Gemm &g, const void *a, const void *b, void *to, int threads) {
+    ASSERT_TRUE(nativeGemm(g, static_cast<const Bf16 *>(a), static_cast<const Bf16 *>(b), to, threads));
+  };
+  for (int threads : {1, 2})
+    eachBf16(41, 83, 61, [&](const plan::Gemm &g) { checkBf16(g, threads, native); });
 }

@@ -7,9 +7,13 @@ namespace mgc::ptx {
 
 uint64_t AddressSpace::add(void *host, size_t bytes) {
   uint64_t begin = reinterpret_cast<uint64_t>(host) + shift_;
-  std::unique_lock lock(mutex_);
-  regions_[begin] = {begin, bytes, static_cast<std::byte *>(host)};
+  addAt(begin, host, bytes);
   return begin;
+}
+
+void AddressSpace::addAt(uint64_t address, void *host, size_t bytes) {
+  std::unique_lock lock(mutex_);
+  regions_[address] = {address, bytes, static_cast<std::byte *>(host)};
 }
 
 bool AddressSpace::remove(uint64_t address) {

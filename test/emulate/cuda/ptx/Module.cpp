@@ -10,13 +10,13 @@
 namespace mgc::ptx {
 
 const Forms &forms() {
-  static const Forms all = [] {
-    Forms forms;
-    addIntegers(forms);
-    addFloats(forms);
-    addConversions(forms);
-    addMemory(forms);
-    addWarpWide(forms);
+  static const Forms &all = *[] { // never destroyed: kernels may run while the process ends
+    auto *forms = new Forms;
+    addIntegers(*forms);
+    addFloats(*forms);
+    addConversions(*forms);
+    addMemory(*forms);
+    addWarpWide(*forms);
     return forms;
   }();
   return all;

@@ -38,6 +38,8 @@ public:
   explicit AddressSpace(uint64_t shift = 0) : shift_(shift) {}
   // Returns the device address of the first byte.
   uint64_t add(void *host, size_t bytes);
+  // At an address of its own, without the shift.
+  void addAt(uint64_t address, void *host, size_t bytes);
   // False when no allocation begins at the address.
   bool remove(uint64_t address);
   // The allocation that holds the address.

@@ -1,0 +1,34 @@
+// Types of elements: f32 or bf16 for what is computed with, i32 for data.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "runtime/plan/Plan.h"
+
+namespace mgc {
+
+inline mlir::Type elementOf(mlir::Type tensor) {
+  return mlir::cast<mlir::RankedTensorType>(tensor).getElementType();
+}
+inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType()); }
+
+inline int64_t bytesOfElement(mlir::Type element) { return element.getIntOrFloatBitWidth() / 8; }
+inline int64_t bytesOfElement(mlir::Value value) { return bytesOfElement(elementOf(value)); }
+// Of a tensor's elements.
+inline int64_t bytesOf(mlir::Type tensor) {
+  return mlir::cast<mlir::RankedTensorType>(tensor).getNumElements() * bytesOfElement(elementOf(tensor));
+}
+
+// What the plan calls an element's type.
+plan::DType dtypeOf(mlir::Type element);
+
+// What mg.training says of element types; f32 where it says nothing.
+struct Precision {
+  mlir::Type values;    // parameters, activations and the gradients of activations
+  mlir::Type gradients; // of parameters
+  bool hasMasters() const { return !values.isF32(); } // parameters in f32, which the optimizer updates
+};
+inline constexpr llvm::StringLiteral kValueType = "dtype", kGradientType = "gradient_dtype";
+Precision precisionOf(mlir::ModuleOp module);
+
+} // namespace mgc

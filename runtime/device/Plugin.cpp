@@ -1,0 +1,207 @@
+// See Plugin.h.
+#include "runtime/device/Plugin.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+
+namespace mgc::plugin {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> candidates(const std::string &file) {
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  return {folder / file, folder.parent_path() / "lib" / file};
+}
+
+Result<std::string> locate(const std::string &name) {
+  const std::string file = "libmgc_" + name + ".so";
+  std::string places;
+  for (const fs::path &path : candidates(file)) {
+    std::error_code error;
+    if (fs::exists(path, error))
+      return path.string();
+    places += "\n  " + path.string();
+  }
+  return errorf("the plugin for {} devices, {}, is not at{}\n  it is built where the toolkit is found when "
+                "CMake configures "
+                "(preset cuda; configuring says why not), and lies beside mgrun or in ../lib from there",
+                name, file, places);
+}
+
+// The handle that a function of the table makes as its last argument, wrapped.
+template <typename Wrapper, auto Function, typename Raw, typename... Args>
+Result<Wrapper> make(const Table &api, Args... args) {
+  Raw *raw = nullptr;
+  MGC_TRY((call<Function>(api, args..., &raw)));
+  return Wrapper(api, raw);
+}
+
+} // namespace
+
+Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
+  std::string file = path;
+  if (file.empty()) {
+    MGC_ASSIGN(found, locate(name));
+    file = found;
+  }
+  void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return errorf("the plugin for {} devices does not open: {}", name, dlerror());
+  const auto entry = reinterpret_cast<mgc_device_api_function>(dlsym(library, MGC_DEVICE_API_SYMBOL));
+  if (!entry)
+    return errorf("{}: is no plugin for devices: it has no function {}", file, MGC_DEVICE_API_SYMBOL);
+  const Table *api = entry();
+  if (api->version != MGC_DEVICE_API_VERSION)
+    return errorf("{}: is of version {}, expected {}: build the plugin and mgrun from the same sources", file,
+                  api->version, int(MGC_DEVICE_API_VERSION));
+  return Plugin(*api, file);
+}
+
+Result<int32_t> Plugin::countDevices() const {
+  int32_t count = 0;
+  MGC_TRY(call<&Table::count>(*api_, &count));
+  return count;
+}
+
+Result<Device> Plugin::openDevice(int32_t ordinal, bool deterministic) const {
+  mgc_device *raw = nullptr;
+  MGC_TRY(call<&Table::open>(*api_, ordinal, int32_t(deterministic), &raw));
+  return Device(Device::Owner(*api_, raw));
+}
+
+Result<bool> Event::isDone() const {
+  int32_t done = 0;
+  MGC_TRY(call<&Table::query>(api(), raw(), &done));
+  return done != 0;
+}
+
+Result<double> milliseconds(const Event &begin, const Event &end) {
+  double value = 0;
+  MGC_TRY(call<&Table::milliseconds>(begin.api(), begin.raw(), end.raw(), &value));
+  return value;
+}
+
+Result<std::optional<std::vector<int64_t>>> Module::array(const std::string &symbol) const {
+  int64_t count = 0;
+  MGC_TRY(call<&Table::read_array>(api(), raw(), symbol.c_str(), nullptr, int64_t(0), &count));
+  if (count < 0)
+    return std::optional<std::vector<int64_t>>();
+  std::vector<int64_t> values(count);
+  MGC_TRY(call<&Table::read_array>(api(), raw(), symbol.c_str(), values.data(), count, &count));
+  return std::optional(std::move(values));
+}
+
+Result<Kernel> Module::find(const std::string &symbol) const {
+  Kernel kernel;
+  MGC_TRY(call<&Table::find_kernel>(api(), raw(), symbol.c_str(), &kernel.raw));
+  MGC_ASSIGN(launch, array(symbol + "_launch"));
+  if (!launch || launch->size() != 3)
+    return errorf("kernel '{}': its module does not say how to launch it: expected an array {}_launch of "
+                  "blocks, threads, bytes of "
+                  "shared memory; compile the plan again",
+                  symbol, symbol);
+  kernel.blocks = (*launch)[0];
+  kernel.threads = (*launch)[1];
+  kernel.sharedBytes = (*launch)[2];
+  return kernel;
+}
+
+Status Stream::synchronize(std::optional<std::chrono::milliseconds> timeout) const {
+  return call<&Table::synchronize>(api(), raw(), timeout ? int64_t(timeout->count()) : int64_t(-1));
+}
+
+Status Stream::launch(const Kernel &kernel, std::span<const mgc_address> operands,
+                      std::span<const int64_t> scalars) const {
+  return call<&Table::launch>(api(), raw(), kernel.raw, kernel.blocks, kernel.threads, kernel.sharedBytes,
+                              operands.data(), int64_t(operands.size()), scalars.data(),
+                              int64_t(scalars.size()));
+}
+
+Status Stream::combine(mgc_reduce reduce, mgc_type type, mgc_address to, std::span<const mgc_address> sources,
+                       int64_t elements) const {
+  return call<&Table::combine>(api(), raw(), reduce, type, to, sources.data(), int64_t(sources.size()),
+                               elements);
+}
+
+Result<Graph> Stream::endCapture() const { return make<Graph, &Table::end_capture, mgc_graph>(api(), raw()); }
+
+void DeviceBuffer::swap(DeviceBuffer &other) noexcept {
+  std::swap(api_, other.api_);
+  std::swap(device_, other.device_);
+  std::swap(address_, other.address_);
+  std::swap(bytes_, other.bytes_);
+}
+
+void PinnedBuffer::swap(PinnedBuffer &other) noexcept {
+  std::swap(api_, other.api_);
+  std::swap(device_, other.device_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+}
+
+Result<mgc_device_facts> Device::describe() const {
+  mgc_device_facts facts;
+  MGC_TRY(call<&Table::describe>(api(), raw(), &facts));
+  return facts;
+}
+
+Result<DeviceBuffer> Device::allocate(int64_t bytes) const {
+  mgc_address address = 0;
+  MGC_TRY(call<&Table::allocate>(api(), raw(), bytes, &address));
+  return DeviceBuffer(api(), raw(), address, bytes);
+}
+
+Result<PinnedBuffer> Device::allocateHost(int64_t bytes) const {
+  void *data = nullptr;
+  MGC_TRY(call<&Table::allocate_host>(api(), raw(), bytes, &data));
+  return PinnedBuffer(api(), raw(), data, bytes);
+}
+
+Result<Stream> Device::makeStream(bool highPriority) const {
+  return make<Stream, &Table::make_stream, mgc_stream>(api(), raw(), int32_t(highPriority));
+}
+
+Result<Event> Device::makeEvent(bool timed) const {
+  return make<Event, &Table::make_event, mgc_event>(api(), raw(), int32_t(timed));
+}
+
+Result<Module> Device::loadModule(std::string_view text) const {
+  return make<Module, &Table::load_module, mgc_module>(api(), raw(), text.data(), int64_t(text.size()));
+}
+
+Result<int64_t> Device::roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const {
+  int64_t room = 0, algorithm = 0;
+  MGC_TRY(call<&Table::choose_gemm>(api(), stream.raw(), &facts, mgc_address(0), &room, &algorithm));
+  return room;
+}
+
+Result<int64_t> Device::chooseGemm(const Stream &stream, const mgc_gemm_facts &facts,
+                                   mgc_address room) const {
+  int64_t needed = 0, algorithm = 0;
+  MGC_TRY(call<&Table::choose_gemm>(api(), stream.raw(), &facts, room, &needed, &algorithm));
+  return algorithm;
+}
+
+Result<GemmCall> Device::makeGemm(const mgc_gemm_facts &facts) const {
+  return make<GemmCall, &Table::make_gemm, mgc_gemm>(api(), raw(), &facts);
+}
+
+Result<AttentionCall> Device::makeAttention(const mgc_attention_facts &facts) const {
+  return make<AttentionCall, &Table::make_attention, mgc_attention>(api(), raw(), &facts);
+}
+
+Result<mgc_comm_id> Device::makeCommId() const {
+  mgc_comm_id id;
+  MGC_TRY(call<&Table::make_comm_id>(api(), raw(), &id));
+  return id;
+}
+
+Result<Comm> Device::makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
+                              std::chrono::milliseconds timeout) const {
+  return make<Comm, &Table::make_comm, mgc_comm>(api(), raw(), &id, ranks, rank, int64_t(timeout.count()));
+}
+
+} // namespace mgc::plugin

@@ -1,0 +1,254 @@
+// A device's plugin (DeviceApi.h) for C++: found and opened at run time, its handles as move-only objects, its errors as Status.
+//
+// A Device outlives what is made of it, a Module its kernels. Contracts are those of DeviceApi.h.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/device/DeviceApi.h"
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mgc::plugin {
+
+using Table = mgc_device_api_table;
+
+// One call of the table: call<&Table::record>(api, stream, event).
+template <auto Function, typename... Args> Status call(const Table &api, Args... args) {
+  mgc_error error;
+  error.text[0] = 0;
+  if ((api.*Function)(args..., &error) == 0)
+    return Status::ok();
+  return Status::error(error.text);
+}
+
+// Owns what Drop takes back.
+template <typename T, void (*Table::*Drop)(T *)> class Handle {
+public:
+  Handle() = default;
+  Handle(const Table &api, T *raw) : api_(&api), raw_(raw) {}
+  Handle(Handle &&other) noexcept { swap(other); }
+  Handle &operator=(Handle &&other) noexcept {
+    Handle(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Handle() {
+    if (raw_)
+      (api_->*Drop)(raw_);
+  }
+  T *raw() const { return raw_; }
+  const Table &api() const { return *api_; }
+  explicit operator bool() const { return raw_ != nullptr; }
+
+private:
+  void swap(Handle &other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(raw_, other.raw_);
+  }
+  const Table *api_ = nullptr;
+  T *raw_ = nullptr;
+};
+
+using GemmCall = Handle<mgc_gemm, &Table::drop_gemm>;
+using AttentionCall = Handle<mgc_attention, &Table::drop_attention>;
+using Graph = Handle<mgc_graph, &Table::drop_graph>;
+
+class Event : public Handle<mgc_event, &Table::drop_event> {
+public:
+  using Handle::Handle;
+  Result<bool> isDone() const;
+};
+Result<double> milliseconds(const Event &begin, const Event &end);
+
+class Comm : public Handle<mgc_comm, &Table::drop_comm> {
+public:
+  using Handle::Handle;
+  void abort() const { api().abort_comm(raw()); } // from any thread
+  Status check() const { return call<&Table::check_comm>(api(), raw()); }
+};
+
+// A kernel of a module, with what the module says of it (docs/plan-format.md).
+struct Kernel {
+  mgc_kernel *raw = nullptr;
+  int64_t blocks = 0, threads = 0, sharedBytes = 0;
+};
+
+class Module : public Handle<mgc_module, &Table::drop_module> {
+public:
+  using Handle::Handle;
+  // With the launch that the module's `<symbol>_launch` gives.
+  Result<Kernel> find(const std::string &symbol) const;
+  // The i64 array `symbol`; nothing where the module has none.
+  Result<std::optional<std::vector<int64_t>>> array(const std::string &symbol) const;
+};
+
+// Everything here is enqueued, and done in order. Host memory is pinned.
+class Stream : public Handle<mgc_stream, &Table::drop_stream> {
+public:
+  using Handle::Handle;
+  Status record(const Event &event) const { return call<&Table::record>(api(), raw(), event.raw()); }
+  Status wait(const Event &event) const { return call<&Table::wait>(api(), raw(), event.raw()); }
+  Status mark(uint32_t *host, uint32_t value) const { return call<&Table::mark>(api(), raw(), host, value); }
+  // The host waits; no deadline where there is none.
+  Status synchronize(std::optional<std::chrono::milliseconds> timeout = {}) const;
+
+  Status copyIn(mgc_address to, const void *from, int64_t bytes) const {
+    return call<&Table::copy_in>(api(), raw(), to, from, bytes);
+  }
+  Status copyOut(void *to, mgc_address from, int64_t bytes) const {
+    return call<&Table::copy_out>(api(), raw(), to, from, bytes);
+  }
+  Status copy(mgc_address to, mgc_address from, int64_t bytes) const {
+    return call<&Table::copy>(api(), raw(), to, from, bytes);
+  }
+  Status copyRows(mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+                  int64_t rows) const {
+    return call<&Table::copy_rows>(api(), raw(), to, toPitch, from, fromPitch, bytes, rows);
+  }
+  Status fill(mgc_address to, uint8_t byte, int64_t bytes) const {
+    return call<&Table::fill>(api(), raw(), to, byte, bytes);
+  }
+  Status launch(const Kernel &kernel, std::span<const mgc_address> operands,
+                std::span<const int64_t> scalars) const;
+  Status gemm(const GemmCall &gemm, mgc_address a, mgc_address b, mgc_address c,
+              mgc_address workspace) const {
+    return call<&Table::run_gemm>(api(), raw(), gemm.raw(), a, b, c, workspace);
+  }
+  Status attention(const AttentionCall &attention, const mgc_attention_operands &operands) const {
+    return call<&Table::run_attention>(api(), raw(), attention.raw(), &operands);
+  }
+  Status combine(mgc_reduce reduce, mgc_type type, mgc_address to, std::span<const mgc_address> sources,
+                 int64_t elements) const;
+
+  Status beginCapture() const { return call<&Table::begin_capture>(api(), raw()); }
+  Result<Graph> endCapture() const;
+  Status launch(const Graph &graph) const { return call<&Table::launch_graph>(api(), raw(), graph.raw()); }
+
+  Status allReduce(const Comm &comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                   int64_t elements) const {
+    return call<&Table::all_reduce>(api(), raw(), comm.raw(), reduce, type, to, from, elements);
+  }
+  Status allGather(const Comm &comm, mgc_type type, mgc_address to, mgc_address from,
+                   int64_t elements) const {
+    return call<&Table::all_gather>(api(), raw(), comm.raw(), type, to, from, elements);
+  }
+  Status reduceScatter(const Comm &comm, mgc_type type, mgc_address to, mgc_address from,
+                       int64_t elements) const {
+    return call<&Table::reduce_scatter>(api(), raw(), comm.raw(), type, to, from, elements);
+  }
+  Status send(const Comm &comm, mgc_address from, int64_t bytes, int64_t peer) const {
+    return call<&Table::send>(api(), raw(), comm.raw(), from, bytes, peer);
+  }
+  Status receive(const Comm &comm, mgc_address to, int64_t bytes, int64_t peer) const {
+    return call<&Table::receive>(api(), raw(), comm.raw(), to, bytes, peer);
+  }
+};
+
+// Device memory; freed with the object.
+class DeviceBuffer {
+public:
+  DeviceBuffer() = default;
+  DeviceBuffer(const Table &api, mgc_device *device, mgc_address address, int64_t bytes)
+      : api_(&api), device_(device), address_(address), bytes_(bytes) {}
+  DeviceBuffer(DeviceBuffer &&other) noexcept { swap(other); }
+  DeviceBuffer &operator=(DeviceBuffer &&other) noexcept {
+    DeviceBuffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~DeviceBuffer() {
+    if (address_)
+      api_->release(device_, address_);
+  }
+  mgc_address address() const { return address_; }
+  int64_t bytes() const { return bytes_; }
+
+private:
+  void swap(DeviceBuffer &other) noexcept;
+  const Table *api_ = nullptr;
+  mgc_device *device_ = nullptr;
+  mgc_address address_ = 0;
+  int64_t bytes_ = 0;
+};
+
+// Host memory that the device reads and writes; freed with the object.
+class PinnedBuffer {
+public:
+  PinnedBuffer() = default;
+  PinnedBuffer(const Table &api, mgc_device *device, void *data, int64_t bytes)
+      : api_(&api), device_(device), data_(static_cast<std::byte *>(data)), bytes_(bytes) {}
+  PinnedBuffer(PinnedBuffer &&other) noexcept { swap(other); }
+  PinnedBuffer &operator=(PinnedBuffer &&other) noexcept {
+    PinnedBuffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~PinnedBuffer() {
+    if (data_)
+      api_->release_host(device_, data_);
+  }
+  std::byte *data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+private:
+  void swap(PinnedBuffer &other) noexcept;
+  const Table *api_ = nullptr;
+  mgc_device *device_ = nullptr;
+  std::byte *data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+class Device {
+public:
+  Device(Device &&) = default;
+  Device &operator=(Device &&) = default;
+
+  Result<mgc_device_facts> describe() const;
+  Status check() const { return call<&Table::check>(api(), raw()); }
+
+  Result<DeviceBuffer> allocate(int64_t bytes) const;
+  Result<PinnedBuffer> allocateHost(int64_t bytes) const;
+  Result<Stream> makeStream(bool highPriority = false) const;
+  Result<Event> makeEvent(bool timed = false) const;
+  Result<Module> loadModule(std::string_view text) const;
+  // For choose: the room needed, and with room the algorithm. See DeviceApi.h.
+  Result<int64_t> roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const;
+  Result<int64_t> chooseGemm(const Stream &stream, const mgc_gemm_facts &facts, mgc_address room) const;
+  Result<GemmCall> makeGemm(const mgc_gemm_facts &facts) const;
+  Result<AttentionCall> makeAttention(const mgc_attention_facts &facts) const;
+
+  Result<mgc_comm_id> makeCommId() const;
+  Result<Comm> makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
+                        std::chrono::milliseconds timeout) const;
+  Status beginGroup() const { return call<&Table::begin_group>(api(), raw()); }
+  Status endGroup() const { return call<&Table::end_group>(api(), raw()); }
+
+  mgc_device *raw() const { return handle_.raw(); }
+  const Table &api() const { return handle_.api(); }
+
+private:
+  friend class Plugin;
+  using Owner = Handle<mgc_device, &Table::close>;
+  explicit Device(Owner handle) : handle_(std::move(handle)) {}
+  Owner handle_;
+};
+
+class Plugin {
+public:
+  // libmgc_<name>.so: `path` where it is given, else beside the program, or in ../lib from there. `name`: "cuda". The plugin stays
+  // loaded until the process ends.
+  static Result<Plugin> open(const std::string &name, const std::string &path = {});
+
+  Result<int32_t> countDevices() const;
+  Result<Device> openDevice(int32_t ordinal, bool deterministic = true) const;
+  const std::string &path() const { return path_; }
+
+private:
+  Plugin(const Table &api, std::string path) : api_(&api), path_(std::move(path)) {}
+  const Table *api_;
+  std::string path_;
+};
+
+} // namespace mgc::plugin

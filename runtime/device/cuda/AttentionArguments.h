@@ -1,0 +1,38 @@
+// What the kernels of kernels/attention.cu are given: the same struct on the host and on the device.
+#pragma once
+
+#include <cstdint>
+
+namespace mgc::cuda {
+
+// Elements of type bf16 or f32 in rows of d; `stride` elements from one group (position, b, g) to the next.
+struct AttentionTensor {
+  uint64_t address;
+  int64_t stride;
+};
+
+struct AttentionDropout {
+  uint64_t threshold; // a word below it drops; 0: no dropout
+  uint32_t key[2];
+  float keep; // what a kept probability is multiplied by; 1 without dropout
+};
+
+// Everything as in plan::Attention.
+struct AttentionArguments {
+  int64_t s, t, b, g, r, d, window, headOffset, groupStride;
+  AttentionTensor q, k, v, o, outputGradient, dq, dk, dv;
+  uint64_t lse;   // f32 [s,b,g,r]
+  uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
+  uint64_t queryPositions, keyPositions, samples;
+  AttentionDropout dropout;
+  float scale;
+  float scoreScale; // scale / ln(2): scores are in powers of 2
+  int32_t isBf16;
+};
+
+inline constexpr int kAttentionTile = 64;     // rows of a block, and of what it meets at once
+inline constexpr int kAttentionSlice = 32;    // columns that are in shared memory at once
+inline constexpr int kAttentionThreads = 256; // of a block
+inline constexpr int kAttentionDeltaRows = 32; // of a block of attention_delta
+
+} // namespace mgc::cuda

@@ -1,0 +1,12 @@
+// What the host gives the kernels of combine.cu.
+#pragma once
+
+namespace mgc::cuda {
+
+constexpr int kMostSources = 256;
+
+struct CombineSources {
+  unsigned long long address[kMostSources];
+};
+
+} // namespace mgc::cuda

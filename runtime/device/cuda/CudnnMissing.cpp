@@ -1,0 +1,12 @@
+// What the plugin says where the build had no cudnn.h.
+#include "runtime/device/cuda/Attention.h"
+
+namespace mgc::cuda {
+
+Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_facts &facts) {
+  return errorf("this plugin was built without cuDNN's headers");
+}
+
+std::string cudnnVersion() { return "built without cuDNN"; }
+
+} // namespace mgc::cuda

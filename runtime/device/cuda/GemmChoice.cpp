@@ -1,0 +1,95 @@
+// Which algorithm of the library's list is the fastest for a product: each is timed on the device.
+#include "runtime/device/cuda/Gemm.h"
+
+#include <limits>
+#include <utility>
+
+namespace mgc::cuda {
+
+namespace {
+
+constexpr int kRepetitions = 5; // of a measurement, of which the fastest counts
+constexpr int64_t kRoomAlignment = 256;
+
+int64_t roundedUp(int64_t bytes) { return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment; }
+
+// Where a measurement's operands lie in its room.
+struct Room {
+  explicit Room(const mgc_gemm_facts &f, mgc_address begin = 0)
+      : a(begin), b(a + roundedUp(f.m * f.k * bytesOf(f.input))),
+        c(b + roundedUp(f.k * f.n * bytesOf(f.input))),
+        workspace(c + roundedUp(f.m * f.n * bytesOf(f.output))),
+        end(workspace + roundedUp(f.workspace_bytes)) {}
+  mgc_address a, b, c, workspace, end;
+};
+
+// Two timed events.
+class Stopwatch {
+public:
+  static Result<Stopwatch> make(mgc_device &device) {
+    Stopwatch watch;
+    MGC_TRY(makeEvent(&device, 1, &watch.begin_));
+    MGC_TRY(makeEvent(&device, 1, &watch.end_));
+    return watch;
+  }
+  Stopwatch(Stopwatch &&other) noexcept
+      : begin_(std::exchange(other.begin_, nullptr)), end_(std::exchange(other.end_, nullptr)) {}
+  ~Stopwatch() {
+    for (mgc_event *event : {begin_, end_})
+      if (event)
+        dropEvent(event);
+  }
+  template <typename Body> Result<double> time(mgc_stream &stream, const Body &body) {
+    MGC_TRY(record(&stream, begin_));
+    MGC_TRY(body());
+    MGC_TRY(record(&stream, end_));
+    MGC_TRY(synchronize(&stream, -1));
+    double value = 0;
+    MGC_TRY(milliseconds(begin_, end_, &value));
+    return value;
+  }
+
+private:
+  Stopwatch() = default;
+  mgc_event *begin_ = nullptr, *end_ = nullptr;
+};
+
+// The milliseconds of the fastest of some runs; infinite where the library refuses to run its algorithm.
+Result<double> fastest(mgc_stream &stream, Stopwatch &watch, const mgc_gemm &gemm,
+                       const cublasLtMatmulAlgo_t &algorithm, const Room &room) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepetitions; ++i) {
+    const auto took = watch.time(
+        stream, [&] { return enqueue(stream, gemm, algorithm, room.a, room.b, room.c, room.workspace); });
+    if (!took.isOk()) {
+      MGC_TRY(checkDevice(gemm.device));
+      return std::numeric_limits<double>::infinity();
+    }
+    best = std::min(best, *took);
+  }
+  return best;
+}
+
+} // namespace
+
+Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
+                  int64_t *algorithm) {
+  *roomNeeded = int64_t(Room(*facts).end);
+  *algorithm = 0;
+  if (room == 0 || isEmpty(*facts))
+    return checkFacts(*stream->device, *facts);
+  MGC_ASSIGN(gemm, describeGemm(*stream->device, *facts));
+  MGC_ASSIGN(list, algorithms(*gemm));
+  MGC_ASSIGN(watch, Stopwatch::make(*stream->device));
+  double best = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < list.size(); ++i) {
+    MGC_ASSIGN(took, fastest(*stream, watch, *gemm, list[i], Room(*facts, room)));
+    if (took < best) {
+      best = took;
+      *algorithm = int64_t(i);
+    }
+  }
+  return Status::ok();
+}
+
+} // namespace mgc::cuda

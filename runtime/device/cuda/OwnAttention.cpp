@@ -1,0 +1,123 @@
+// Attention by the kernels of kernels/attention.cuh.
+#include "runtime/base/Philox.h"
+#include "runtime/device/cuda/Attention.h"
+#include "runtime/device/cuda/AttentionArguments.h"
+
+#include <limits>
+
+namespace mgc::cuda {
+
+extern const OwnModule attention32Module, attention64Module, attention128Module, attention256Module, attentionRowsModule;
+
+namespace {
+
+struct Columns { // the most that a module's kernels take
+  int64_t d;
+  const OwnModule *module;
+};
+constexpr Columns kColumns[] = {
+    {32, &attention32Module}, {64, &attention64Module}, {128, &attention128Module}, {256, &attention256Module}};
+
+constexpr double kLn2 = 0.693147180559945309417;
+
+int64_t blocksOf(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+AttentionDropout dropoutOf(const mgc_attention_facts &facts) {
+  if (facts.dropout <= 0)
+    return {0, {0, 0}, 1};
+  const PhiloxKey key = dropoutKey(static_cast<uint64_t>(facts.seed), static_cast<uint64_t>(facts.site),
+                                   static_cast<uint64_t>(facts.instance));
+  return {dropoutThreshold(facts.dropout), {key[0], key[1]},
+          facts.dropout < 1 ? static_cast<float>(1 / (1 - facts.dropout)) : 0.0f};
+}
+
+// All but the addresses.
+AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
+  const AttentionStrides strides(facts);
+  AttentionArguments a = {};
+  a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
+  a.window = facts.window, a.headOffset = facts.head_offset, a.groupStride = facts.group_stride;
+  a.q.stride = strides.q, a.k.stride = strides.k, a.v.stride = strides.v;
+  a.dq.stride = strides.dq, a.dk.stride = strides.dk, a.dv.stride = strides.dv;
+  a.o.stride = a.outputGradient.stride = facts.r * facts.d;
+  a.dropout = dropoutOf(facts);
+  a.scale = static_cast<float>(facts.scale), a.scoreScale = static_cast<float>(facts.scale / kLn2);
+  a.isBf16 = facts.type == MGC_BF16;
+  return a;
+}
+
+class OwnAttention : public mgc_attention {
+public:
+  OwnAttention(const mgc_attention_facts &facts) : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
+
+  Status prepare(mgc_device &device, int64_t workspaceBytes) {
+    const AttentionArguments &a = arguments_;
+    heads_ = a.b * a.g;
+    const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
+    if (workspaceBytes < deltaBytes)
+      return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes, deltaBytes);
+    for (const Columns &columns : kColumns)
+      if (a.d <= columns.d)
+        return findKernels(device, *columns.module);
+    return errorf("attention with d = {}; possible are 1 to {}", a.d, std::end(kColumns)[-1].d);
+  }
+
+  Status run(mgc_stream &stream, const mgc_attention_operands &operands) override {
+    setAddresses(operands);
+    const AttentionArguments &a = arguments_;
+    const int64_t queryBlocks = heads_ * blocksOf(a.s * a.r, kAttentionTile);
+    if (!isBackward_)
+      return start(stream, forward_, queryBlocks, "attention_forward");
+    MGC_TRY(start(stream, delta_, blocksOf(a.s * heads_ * a.r, kAttentionDeltaRows), "attention_delta"));
+    MGC_TRY(start(stream, queryGradients_, queryBlocks, "attention_dq"));
+    return start(stream, keyGradients_, heads_ * blocksOf(a.t, kAttentionTile), "attention_dkdv");
+  }
+
+private:
+  bool isBackward_;
+  AttentionArguments arguments_;
+  int64_t heads_ = 0; // of keys: b g
+  CUfunction forward_ = nullptr, delta_ = nullptr, queryGradients_ = nullptr, keyGradients_ = nullptr;
+
+  Status findKernels(mgc_device &device, const OwnModule &module) {
+    if (!isBackward_) {
+      MGC_ASSIGN(forward, ownKernel(device, module, "attention_forward"));
+      forward_ = forward;
+      return Status::ok();
+    }
+    MGC_ASSIGN(delta, ownKernel(device, attentionRowsModule, "attention_delta"));
+    MGC_ASSIGN(queryGradients, ownKernel(device, module, "attention_dq"));
+    MGC_ASSIGN(keyGradients, ownKernel(device, module, "attention_dkdv"));
+    delta_ = delta, queryGradients_ = queryGradients, keyGradients_ = keyGradients;
+    return Status::ok();
+  }
+
+  void setAddresses(const mgc_attention_operands &x) {
+    AttentionArguments &a = arguments_;
+    a.q.address = x.q, a.k.address = x.k, a.v.address = x.v, a.o.address = x.o;
+    a.outputGradient.address = x.output_gradient;
+    a.dq.address = x.dq, a.dk.address = x.dk, a.dv.address = x.dv;
+    a.lse = x.lse, a.delta = x.workspace;
+    a.queryPositions = x.query_positions, a.keyPositions = x.key_positions, a.samples = x.samples;
+  }
+
+  Status start(mgc_stream &stream, CUfunction kernel, int64_t blocks, const char *name) {
+    if (blocks == 0)
+      return Status::ok();
+    if (blocks > std::numeric_limits<int32_t>::max())
+      return errorf("{}: {} needs {} blocks; possible are {}", stream.device->name, name, blocks,
+                    std::numeric_limits<int32_t>::max());
+    return launchOwn(stream, kernel, {.blocks = {static_cast<uint32_t>(blocks), 1, 1}, .threads = {kAttentionThreads, 1, 1}},
+                     name, arguments_);
+  }
+};
+
+} // namespace
+
+Result<Attention> makeOwnAttention(mgc_device &device, const mgc_attention_facts &facts) {
+  auto attention = std::make_unique<OwnAttention>(facts);
+  MGC_TRY(attention->prepare(device, facts.workspace_bytes));
+  return Attention(std::move(attention));
+}
+
+} // namespace mgc::cuda

@@ -1,0 +1,3 @@
+#include "runtime/device/cuda/kernels/attention.cuh"
+
+MGC_ATTENTION_KERNELS(256)

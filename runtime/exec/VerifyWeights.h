@@ -1,0 +1,13 @@
+// Whether weights are fit to be saved.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/exec/BucketBuffer.h"
+
+namespace mgc {
+
+// All ranks are here. Ranks that hold the same block have the same bits, values are finite and, where there are masters,
+// the rounding of them; else up to 20 lines say which are not.
+Status verifySavableWeights(const plan::Plan &plan, Arenas arenas);
+
+} // namespace mgc

@@ -1,0 +1,247 @@
+#include "runtime/exec/device/DeviceEngine.h"
+
+#include "runtime/comm/device/InDeviceWorld.h"
+#include "runtime/exec/Cores.h"
+#include "runtime/exec/MachineRates.h"
+#include "runtime/exec/RankThreads.h"
+#include "runtime/exec/VerifyKernels.h"
+#include "runtime/exec/device/DeviceRank.h"
+#include "runtime/exec/device/DeviceRates.h"
+#include "runtime/plan/Mesh.h"
+
+#include <fmt/ranges.h>
+
+namespace mgc {
+
+namespace {
+
+class DeviceEngine final : public Engine {
+public:
+  DeviceEngine(plan::Plan plan, const DeviceOptions &device, EngineOptions options)
+      : plan_(std::move(plan)), deviceOptions_(device), options_(std::move(options)) {}
+  Status load(const std::string &bundle);
+
+  const plan::Plan &plan() const override { return plan_; }
+  std::span<std::byte *const> arenas() const override { return arenas_; }
+  Status upload(Part part) override;
+  Status download(Part part) override;
+  int threadsPerRank() const override { return threadsPerRank_; }
+  std::string whereRanksAre() const override;
+  const Recording &recording() const override { return recording_; }
+  Result<MachineRates> measureRates() override { return measureDeviceRates(*device_, plan_.dtype); }
+  void onRanks(const std::function<void(int64_t)> &work) override {
+    threads_.run([&](int64_t i) { work(ranks_[i]->index()); });
+  }
+  Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                          const std::function<Status()> &beforeUpdate) override;
+  void readAhead(NextBatch next) override { nextBatch_ = std::move(next); }
+  StepResult results() const override { return resultOf(ranks_[0]->values()); }
+  void abort(const Status &cause) override { communicators_[0]->abort(cause); }
+
+private:
+  Status openDevice();
+  std::vector<int64_t> localRanks() const;
+  Status checkMemory() const;
+  Status openCommunicators();
+  Status forEachRank(const std::function<Status(DeviceRank &)> &work); // on their threads; the first error
+  void runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
+  Status stageInputs(int64_t step, const GlobalBatch &batch);
+  void stageNext(int64_t step);
+  Status failureOf(int64_t step) const;
+  StepResult finishStep(int64_t step, double seconds);
+
+  const plan::Plan plan_;
+  const DeviceOptions deviceOptions_;
+  const EngineOptions options_;
+  std::optional<plugin::Device> device_;
+  std::unique_ptr<DeviceKernels> kernels_;
+  std::unique_ptr<InDeviceWorld> world_;            // of ranks that share the device
+  std::unique_ptr<DeviceCommunicator> communicator_; // of a process with one rank
+  std::vector<DeviceCommunicator *> communicators_; // of the ranks of this process
+  std::vector<std::unique_ptr<DeviceRank>> ranks_;  // of this process
+  std::vector<std::byte *> arenas_;                 // by rank of the plan
+  Recording recording_;
+  NextBatch nextBatch_;
+  int64_t stagedStep_ = -1; // whose inputs are written
+  int threadsPerRank_ = 1;
+  RankThreads threads_; // last: they end before what they use
+};
+
+std::vector<int64_t> DeviceEngine::localRanks() const {
+  if (deviceOptions_.process)
+    return {deviceOptions_.process->rank};
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank)
+    ranks.push_back(rank);
+  return ranks;
+}
+
+Status DeviceEngine::openDevice() {
+  MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), deviceOptions_.plugin));
+  MGC_ASSIGN(device, plugin.openDevice(deviceOptions_.ordinal, deviceOptions_.deterministic));
+  device_ = std::move(device);
+  return Status::ok();
+}
+
+std::string DeviceEngine::whereRanksAre() const {
+  const Result<mgc_device_facts> facts = device_->describe();
+  return fmt::format("{} device {}, {}; {}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?");
+}
+
+std::string inGib(int64_t bytes) { return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0); }
+
+Status DeviceEngine::checkMemory() const {
+  MGC_ASSIGN(facts, device_->describe());
+  const std::vector<int64_t> local = localRanks();
+  int64_t needed = 0, most = 0;
+  for (int64_t rank : local) {
+    const int64_t bytes = plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes + gemmWorkspaceOf(plan_);
+    needed += bytes;
+    most = std::max(most, bytes);
+  }
+  if (needed <= facts.free_bytes)
+    return Status::ok();
+  const std::string advice =
+      local.size() > 1 && most <= facts.free_bytes
+          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
+          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, with --zero 1, "
+                        "dp; or smaller microbatches",
+                        double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
+  return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
+                "allocated; {}",
+                deviceOptions_.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
+                inGib(facts.total_bytes), advice);
+}
+
+Status DeviceEngine::openCommunicators() {
+  const int64_t ranks = plan_.mesh.worldSize();
+  if (deviceOptions_.process && ranks > 1) {
+    const ProcessRank &process = *deviceOptions_.process;
+    communicator_ =
+        makeNcclRank(*device_, {process.rank, ranks, options_.timeout, process.share, process.barrier});
+    communicators_ = {communicator_.get()};
+    return Status::ok();
+  }
+  world_ = std::make_unique<InDeviceWorld>(*device_, ranks, options_.timeout);
+  for (int64_t rank : localRanks())
+    communicators_.push_back(&world_->communicator(rank));
+  return Status::ok();
+}
+
+Status DeviceEngine::load(const std::string &bundle) {
+  MGC_TRY(openDevice());
+  MGC_ASSIGN(kernels, DeviceKernels::load(plan_, bundle, *device_));
+  kernels_ = std::move(kernels);
+  MGC_TRY(verifyKernels(plan_, *kernels_));
+  MGC_TRY(checkMemory());
+  MGC_TRY(openCommunicators());
+  const DeviceRankOptions rankOptions{deviceOptions_.poison, deviceOptions_.graphs && communicators_.size() == 1,
+                                      options_.timeout,      options_.seed,
+                                      options_.inject,       options_.timeline};
+  arenas_.resize(plan_.mesh.worldSize());
+  for (DeviceCommunicator *communicator : communicators_) {
+    Result<std::unique_ptr<DeviceRank>> rank = DeviceRank::load(plan_, *kernels_, *device_, *communicator, rankOptions);
+    if (!rank.isOk())
+      return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
+    ranks_.push_back(rank.take());
+    arenas_[communicator->rank()] = ranks_.back()->mirror();
+    if (const Recording::Rank recording = ranks_.back()->recording(); recording.timeline)
+      recording_.ranks.push_back(recording);
+  }
+  threadsPerRank_ = threadsOfRank(availableCores().size(), static_cast<int64_t>(ranks_.size()));
+  recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
+  return threads_.start(static_cast<int64_t>(ranks_.size()), [](int64_t) {});
+}
+
+Status DeviceEngine::forEachRank(const std::function<Status(DeviceRank &)> &work) {
+  std::vector<Status> results(ranks_.size());
+  threads_.run([&](int64_t i) { results[i] = work(*ranks_[i]); });
+  for (size_t i = 0; i < results.size(); ++i)
+    MGC_TRY(std::move(results[i]).at(fmt::format("rank {}", ranks_[i]->index())));
+  return Status::ok();
+}
+
+Status DeviceEngine::upload(Part part) {
+  return forEachRank([&](DeviceRank &rank) { return rank.upload(part); });
+}
+
+Status DeviceEngine::download(Part part) {
+  return forEachRank([&](DeviceRank &rank) { return rank.download(part); });
+}
+
+Status DeviceEngine::stageInputs(int64_t step, const GlobalBatch &batch) {
+  if (stagedStep_ == step)
+    return Status::ok();
+  MGC_TRY(checkBatch(plan_, batch));
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    rank->writeInputs(batch, step);
+  stagedStep_ = step;
+  return Status::ok();
+}
+
+// A batch that is bad is found again by the step that it is for.
+void DeviceEngine::stageNext(int64_t step) {
+  if (const GlobalBatch *batch = nextBatch_ ? nextBatch_(step) : nullptr)
+    (void)stageInputs(step, *batch);
+}
+
+void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
+                           const std::function<Status()> *beforeUpdate) {
+  if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk())
+    for (DeviceCommunicator *communicator : communicators_)
+      communicator->abort(status); // keeps the first cause
+}
+
+// Of ranks that share a device each one's error is that of the device; the fault may be that of any that was at work.
+Status DeviceEngine::failureOf(int64_t step) const {
+  const Status cause = communicators_[0]->cause();
+  const Status fault = device_->check();
+  if (cause.isOk() || fault.isOk() || ranks_.size() == 1)
+    return cause;
+  std::vector<std::string> places;
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    if (const Place place = rank->place(step); !place.instruction.empty())
+      places.push_back(toString(place));
+  return errorf("{}: {}", fmt::join(places, ", or "), fault.message());
+}
+
+StepResult DeviceEngine::finishStep(int64_t step, double seconds) {
+  if (options_.timeline.measure && step >= options_.timeline.measureFirst)
+    recording_.add(seconds);
+  StepResult result = results();
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    result.hostSeconds = std::max(result.hostSeconds, rank->hostSeconds());
+  return result;
+}
+
+Result<StepResult> DeviceEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                                      const std::function<Status()> &beforeUpdate) {
+  MGC_TRY(failureOf(step));
+  MGC_TRY(stageInputs(step, batch));
+  const auto start = std::chrono::steady_clock::now();
+  const std::function<void(int64_t)> work = [&](int64_t i) {
+    runStep(*ranks_[i], step, scalars, beforeUpdate ? &beforeUpdate : nullptr);
+  };
+  threads_.begin(work);
+  stageNext(step + 1);
+  threads_.end();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  MGC_TRY(failureOf(step));
+  std::vector<StepValues> values;
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    values.push_back(rank->values());
+  MGC_TRY(verifyAgreement(values));
+  return finishStep(step, seconds.count());
+}
+
+} // namespace
+
+Result<std::unique_ptr<Engine>> makeDeviceEngine(plan::Plan plan, const std::string &bundle,
+                                                 const DeviceOptions &device, EngineOptions options) {
+  auto engine = std::make_unique<DeviceEngine>(std::move(plan), device, std::move(options));
+  MGC_TRY(engine->load(bundle));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+} // namespace mgc

@@ -1,0 +1,143 @@
+#include "runtime/exec/device/DeviceProgram.h"
+
+#include "runtime/comm/device/DeviceTypes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kMostAlignment = 256; // of a device's allocation, and more than any library asks for
+
+// All bytes count: equal calls are made once.
+template <typename Facts> std::string keyOf(const Facts &facts) {
+  return std::string(reinterpret_cast<const char *>(&facts), sizeof facts);
+}
+
+// A power of two that divides the operand's address in every run: slots begin on plan::kAlignment.
+int64_t alignmentOf(const OperandRecord &operand) {
+  const int64_t base = operand.slot == 0 ? kMostAlignment : plan::kAlignment;
+  return operand.offset == 0 ? base : std::min(base, operand.offset & -operand.offset);
+}
+
+std::set<std::string> dataAxesOf(const plan::Plan &plan) {
+  std::set<std::string> axes;
+  for (const plan::StagePlan &stage : plan.stages)
+    for (const plan::Bucket &bucket : stage.buckets)
+      axes.insert(bucket.dataAxes.begin(), bucket.dataAxes.end());
+  return axes;
+}
+
+} // namespace
+
+class DeviceProgram::Maker {
+public:
+  Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels, const plugin::Device &device,
+        int64_t gemmWorkspace, DeviceProgram &program)
+      : record_(record), kernels_(kernels), device_(device), gemmWorkspace_(gemmWorkspace), dataAxes_(dataAxesOf(plan)),
+        program_(program) {}
+  Status makeAll();
+
+private:
+  Result<DeviceInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
+  Status make(const GemmRecord &gemm, const OperandRecord *operands, DeviceInstruction &to);
+  Status make(const AttentionRecord &attention, DeviceInstruction &to);
+  SideStream sideOf(const plan::Collective &collective) const;
+
+  const RankRecord &record_;
+  const DeviceKernels &kernels_;
+  const plugin::Device &device_;
+  const int64_t gemmWorkspace_;
+  const std::set<std::string> dataAxes_;
+  DeviceProgram &program_;
+  std::map<std::string, const plugin::GemmCall *> gemms_;
+  std::map<std::string, const plugin::AttentionCall *> attentions_;
+};
+
+Status DeviceProgram::Maker::makeAll() {
+  for (const ChunkRecord &chunk : record_.chunks) {
+    std::vector<DeviceInstruction> &made = program_.chunks_.emplace_back();
+    for (const InstructionRecord &instruction : chunk.instructions) {
+      Result<DeviceInstruction> one = make(chunk, instruction);
+      if (!one.isOk())
+        return Status(one.status()).at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
+      made.push_back(*one);
+    }
+  }
+  return Status::ok();
+}
+
+Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk, const InstructionRecord &instruction) {
+  DeviceInstruction made;
+  if (const auto *row = std::get_if<plan::RowKernel>(&instruction.instruction->body)) {
+    made.kernel = &kernels_.kernel(row->symbol);
+    made.scalars = kernels_.needsOf(row->symbol)->scalars;
+  } else if (const auto *gemm = std::get_if<GemmRecord>(&instruction.body))
+    MGC_TRY(make(*gemm, chunk.operands.data() + instruction.firstOperand, made));
+  else if (const auto *attention = std::get_if<AttentionRecord>(&instruction.body))
+    MGC_TRY(make(*attention, made));
+  else if (const auto *collective = std::get_if<CollectiveRecord>(&instruction.body))
+    made.side = sideOf(*collective->collective);
+  return made;
+}
+
+Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord *operands, DeviceInstruction &to) {
+  const plan::Gemm &gemm = *record.gemm;
+  mgc_gemm_facts facts;
+  std::memset(&facts, 0, sizeof facts);
+  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
+  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB, facts.accumulate = gemm.accumulate;
+  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
+  facts.workspace_bytes = gemmWorkspace_;
+  facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
+  const plugin::GemmCall *&known = gemms_[keyOf(facts)];
+  if (!known) {
+    MGC_ASSIGN(call, device_.makeGemm(facts));
+    known = &program_.gemms_.emplace_back(std::move(call));
+  }
+  to.gemm = known;
+  return Status::ok();
+}
+
+Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstruction &to) {
+  const plan::Attention &attention = *record.attention;
+  mgc_attention_facts facts;
+  std::memset(&facts, 0, sizeof facts);
+  facts.backward = attention.backward, facts.causal = attention.causal, facts.type = deviceType(attention.type);
+  facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
+  facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
+  facts.scale = attention.scale, facts.window = attention.window;
+  if (attention.dropout > 0) { // what only it looks at makes no calls different
+    facts.dropout = attention.dropout, facts.site = attention.site;
+    facts.seed = static_cast<int64_t>(record.scalars.seed), facts.instance = record.scalars.instance;
+    facts.head_offset = record.scalars.headOffset, facts.group_stride = attention.groupStride;
+  }
+  facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
+  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride, facts.dv_stride = attention.dvStride;
+  facts.workspace_bytes = attention.workspaceBytes;
+  const plugin::AttentionCall *&known = attentions_[keyOf(facts)];
+  if (!known) {
+    MGC_ASSIGN(call, device_.makeAttention(facts));
+    known = &program_.attentions_.emplace_back(std::move(call));
+  }
+  to.attention = known;
+  return Status::ok();
+}
+
+SideStream DeviceProgram::Maker::sideOf(const plan::Collective &collective) const {
+  const bool crossesData =
+      std::ranges::any_of(collective.axes, [&](const std::string &axis) { return dataAxes_.contains(axis); });
+  return crossesData || !collective.stages.empty() ? SideStream::data : SideStream::tensor;
+}
+
+Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
+                                          const plugin::Device &device, int64_t gemmWorkspace) {
+  DeviceProgram program;
+  MGC_TRY(Maker(plan, record, kernels, device, gemmWorkspace, program).makeAll());
+  return program;
+}
+
+} // namespace mgc

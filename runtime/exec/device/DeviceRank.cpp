@@ -1,0 +1,149 @@
+#include "runtime/exec/device/DeviceRank.h"
+
+#include "runtime/exec/Resolve.h"
+#include "runtime/plan/Mesh.h"
+
+#include <atomic>
+
+namespace mgc {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr uint8_t kPoison = 0xFF;                  // every f32 a NaN, every i32 -1
+constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+
+uint32_t doneOf(const StepIo &io) { return std::atomic_ref<uint32_t>(*io.progress()).load(std::memory_order_acquire); }
+
+} // namespace
+
+int64_t gemmWorkspaceOf(const plan::Plan &plan) {
+  for (const plan::Program &program : plan.programs)
+    for (const plan::Instruction &instruction : program.instructions)
+      if (std::holds_alternative<plan::Gemm>(instruction.body))
+        return kGemmWorkspaceBytes;
+  return 0;
+}
+
+Result<std::unique_ptr<DeviceRank>> DeviceRank::load(const plan::Plan &plan, const DeviceKernels &kernels,
+                                                     const plugin::Device &device, DeviceCommunicator &communicator,
+                                                     const DeviceRankOptions &options) {
+  std::unique_ptr<DeviceRank> rank(new DeviceRank(plan, device, communicator, options));
+  MGC_TRY(rank->load(kernels));
+  return rank;
+}
+
+Status DeviceRank::load(const DeviceKernels &kernels) {
+  MGC_ASSIGN(record, resolveRank({plan_, nullptr, options_.seed}, communicator_.rank(),
+                                 [&](const std::vector<int64_t> &ranks) { return communicator_.openGroup(ranks); }));
+  record_ = std::move(record);
+  const int64_t workspace = gemmWorkspaceOf(plan_);
+  MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_, workspace));
+  program_ = std::move(program);
+  MGC_ASSIGN(copies, device_.makeStream());
+  copies_ = std::move(copies);
+  MGC_ASSIGN(arena, DeviceArena::allocate(device_, copies_, record_.stage->bytes, options_.poison ? kPoison : 0));
+  arena_ = std::move(arena);
+  if (workspace > 0) {
+    MGC_ASSIGN(buffer, device_.allocate(workspace));
+    gemmWorkspace_ = std::move(buffer);
+  }
+  MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
+  io_ = std::move(io);
+  if (options_.timeline.trace() || options_.timeline.measure) {
+    MGC_ASSIGN(timeline, Timeline::create(record_, options_.timeline));
+    timeline_ = std::move(timeline);
+    MGC_ASSIGN(clock, StreamClock::make(device_, record_, *timeline_));
+    clock_ = std::move(clock);
+  }
+  MGC_ASSIGN(executor,
+             StreamExecutor::make(device_, record_, program_, communicator_,
+                                  {arena_.address(), gemmWorkspace_.address(), io_.progress(), options_.inject}));
+  executor_ = std::move(executor);
+  return Status::ok();
+}
+
+Status DeviceRank::upload(Part part) {
+  if (part == Part::weights)
+    for (const ByteRange &range : momentsOf(plan_, *record_.stage))
+      if (range.bytes > 0)
+        MGC_TRY(copies_.fill(arena_.address() + static_cast<uint64_t>(range.offset), 0, range.bytes));
+  return arena_.upload(copies_, rangesOf(plan_, *record_.stage, part));
+}
+
+Status DeviceRank::download(Part part) { return arena_.download(copies_, rangesOf(plan_, *record_.stage, part)); }
+
+Place DeviceRank::place(int64_t step) const { return executor_->placeAt(step, doneOf(io_)); }
+
+Status DeviceRank::run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate) {
+  const auto start = Clock::now();
+  std::atomic_ref<uint32_t>(*io_.progress()).store(0, std::memory_order_release);
+  io_.writeScalars(scalars, step);
+  MGC_TRY(enqueue(step, beforeUpdate));
+  hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  MGC_TRY(finish(step));
+  return isMeasured_ ? clock_->report() : Status::ok();
+}
+
+// What the libraries make when they are first used must not be captured: the first step never is.
+Status DeviceRank::enqueue(int64_t step, const std::function<Status()> *beforeUpdate) {
+  isMeasured_ = clock_ && clock_->beginStep(step);
+  MGC_TRY(io_.copyIn(stream(), arena_.address(), step));
+  if (!options_.graphs || options_.inject || beforeUpdate || isMeasured_ || directSteps_ == 0) {
+    ++directSteps_;
+    MGC_TRY(enqueueDirectly(step, beforeUpdate));
+  } else {
+    if (!graph_)
+      MGC_TRY(capture(step));
+    MGC_TRY(stream().launch(graph_));
+  }
+  return io_.copyOut(stream(), arena_.address());
+}
+
+Status DeviceRank::enqueueDirectly(int64_t step, const std::function<Status()> *beforeUpdate) {
+  return executor_->enqueue(
+      step, [&] { return beforeUpdate ? pauseForUpdate(step, *beforeUpdate) : Status::ok(); },
+      isMeasured_ ? clock_.get() : nullptr);
+}
+
+Status DeviceRank::capture(int64_t step) {
+  MGC_TRY(stream().beginCapture());
+  const Status enqueued = enqueueDirectly(step, nullptr);
+  Result<plugin::Graph> graph = stream().endCapture();
+  MGC_TRY(Status(enqueued));
+  if (!graph.isOk())
+    return Status(graph.status()).at("capturing a step");
+  graph_ = graph.take();
+  return Status::ok();
+}
+
+// The gradients are complete on the host too when beforeUpdate runs, and stay until all ranks have come out of it.
+Status DeviceRank::pauseForUpdate(int64_t step, const std::function<Status()> &beforeUpdate) {
+  MGC_TRY(io_.copyOut(stream(), arena_.address()));
+  MGC_TRY(finish(step));
+  MGC_TRY(download(Part::gradients));
+  MGC_TRY(communicator_.barrier());
+  if (index() == 0)
+    MGC_TRY(beforeUpdate());
+  return communicator_.barrier();
+}
+
+// As long as instructions end, the device is at work.
+Status DeviceRank::finish(int64_t step) {
+  uint32_t seen = doneOf(io_);
+  auto deadline = Clock::now() + options_.timeout;
+  while (!stream().synchronize(std::min(kSlice, options_.timeout)).isOk()) {
+    MGC_TRY(device_.check().at(toString(place(step))));
+    MGC_TRY(communicator_.check());
+    if (const uint32_t done = doneOf(io_); done != seen)
+      seen = done, deadline = Clock::now() + options_.timeout;
+    else if (Clock::now() > deadline)
+      return errorf("waited {} s for the device to end this instruction",
+                    std::chrono::duration<double>(options_.timeout).count())
+          .at(toString(place(step)));
+  }
+  return Status::ok();
+}
+
+} // namespace mgc

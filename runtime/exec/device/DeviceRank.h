@@ -1,0 +1,72 @@
+// One rank on a device: its memory, its streams, its step. Used by the rank's thread.
+#pragma once
+
+#include "runtime/exec/device/DeviceArena.h"
+#include "runtime/exec/device/StepIo.h"
+#include "runtime/exec/device/StreamExecutor.h"
+
+namespace mgc {
+
+struct DeviceRankOptions {
+  bool poison = false, graphs = true; // graphs: a step is captured when it is the second
+  std::chrono::milliseconds timeout{600'000};
+  uint64_t seed = 0; // of dropout
+  std::function<Status(const Place &)> inject = nullptr;
+  TimelineOptions timeline = {};
+};
+
+// Beside the allocation that the plan proves, what the library of products is given of each rank.
+inline constexpr int64_t kGemmWorkspaceBytes = 32 << 20;
+int64_t gemmWorkspaceOf(const plan::Plan &plan); // 0: it has no products
+
+class DeviceRank {
+public:
+  // All that is passed by reference outlives it.
+  static Result<std::unique_ptr<DeviceRank>> load(const plan::Plan &plan, const DeviceKernels &kernels,
+                                                  const plugin::Device &device, DeviceCommunicator &communicator,
+                                                  const DeviceRankOptions &options);
+  int64_t index() const { return record_.rank; }
+  std::byte *mirror() const { return arena_.mirror(); }
+  Recording::Rank recording() const { return {&record_, timeline_.get()}; }
+  Status upload(Part part);
+  Status download(Part part);
+
+  void writeInputs(const GlobalBatch &batch, int64_t step) { io_.writeInputs(batch, step); }
+  // The inputs are written. Returns when the device is done; an error has its place.
+  Status run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
+  StepValues values() const { return io_.values(); }
+  double hostSeconds() const { return hostSeconds_; } // of the last step
+  Place place(int64_t step) const;                    // how far it has come
+
+private:
+  DeviceRank(const plan::Plan &plan, const plugin::Device &device, DeviceCommunicator &communicator,
+             const DeviceRankOptions &options)
+      : plan_(plan), device_(device), communicator_(communicator), options_(options) {}
+  Status load(const DeviceKernels &kernels);
+  Status enqueue(int64_t step, const std::function<Status()> *beforeUpdate);
+  Status enqueueDirectly(int64_t step, const std::function<Status()> *beforeUpdate);
+  Status capture(int64_t step);
+  Status pauseForUpdate(int64_t step, const std::function<Status()> &beforeUpdate);
+  Status finish(int64_t step); // waits for the device
+  const plugin::Stream &stream() const { return executor_->compute(); }
+
+  const plan::Plan &plan_;
+  const plugin::Device &device_;
+  DeviceCommunicator &communicator_;
+  const DeviceRankOptions options_;
+  RankRecord record_;
+  DeviceProgram program_;
+  std::unique_ptr<Timeline> timeline_; // null: not asked for
+  std::unique_ptr<StreamClock> clock_;
+  plugin::Stream copies_; // while no step runs
+  DeviceArena arena_;
+  plugin::DeviceBuffer gemmWorkspace_;
+  StepIo io_;
+  plugin::Graph graph_; // once captured
+  std::unique_ptr<StreamExecutor> executor_;
+  int64_t directSteps_ = 0;
+  bool isMeasured_ = false; // the step that runs
+  double hostSeconds_ = 0;
+};
+
+} // namespace mgc

@@ -1,0 +1,13 @@
+// What a device can do at best, measured with its own libraries: what a step is held against.
+#pragma once
+
+#include "runtime/device/Plugin.h"
+#include "runtime/exec/MachineRates.h"
+
+namespace mgc {
+
+// Products and copies of growing size, until they take long enough to be measured or there is no more memory; a fraction of a
+// second. Products of `type`.
+Result<MachineRates> measureDeviceRates(const plugin::Device &device, plan::DType type);
+
+} // namespace mgc

@@ -1,0 +1,38 @@
+// What goes into a step on a device and what comes out of it, through pinned memory: inputs and step scalars in two turns, so
+// that those of the next step are written while this one runs; results and how far the rank has come.
+#pragma once
+
+#include "runtime/device/Plugin.h"
+#include "runtime/exec/Engine.h"
+#include "runtime/exec/Inputs.h"
+
+namespace mgc {
+
+class StepIo {
+public:
+  // `plan` outlives it.
+  static Result<StepIo> make(const plugin::Device &device, const plan::Plan &plan, int64_t rank);
+
+  // By the host. Steps take turns: only the step before may still be running.
+  void writeInputs(const GlobalBatch &batch, int64_t step);
+  void writeScalars(const StepScalars &scalars, int64_t step);
+  // Enqueued: before and behind the work of a step.
+  Status copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const;
+  Status copyOut(const plugin::Stream &stream, mgc_address arena) const;
+
+  StepValues values() const; // of the last step that was copied out and is done
+  uint32_t *progress() const; // see StreamExecutorOptions
+
+private:
+  std::byte *inputsOf(int64_t step) const;
+  std::byte *results() const;
+  const plan::Plan *plan_ = nullptr;
+  const plan::StagePlan *stage_ = nullptr;
+  std::vector<plan::Input> packed_;  // the stage's inputs, one behind the other
+  std::vector<int64_t> bytes_;       // of each
+  std::vector<InputRecord> records_; // of packed_
+  int64_t inputBytes_ = 0;
+  plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, progress
+};
+
+} // namespace mgc

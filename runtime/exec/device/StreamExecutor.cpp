@@ -1,0 +1,254 @@
+// See StreamExecutor.h. This file walks the schedule; StreamInstructions.cpp enqueues what is in a chunk.
+#include "runtime/exec/device/StreamExecutor.h"
+
+#include <algorithm>
+
+namespace mgc {
+
+using StepKind = plan::ScheduleStep::Kind;
+using plugin::Event;
+using plugin::Stream;
+
+StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &program, DeviceCommunicator &communicator,
+                               StreamExecutorOptions options)
+    : record_(record), program_(program), communicator_(communicator), options_(std::move(options)),
+      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), transfers_(record.schedule.size()) {
+  place_.rank = record.rank;
+  place_.stage = record.stageIndex;
+  deferred_.reserve(record.transfers);
+  unmet_.reserve(record.transfers);
+  communicator_.setProgress(this);
+  for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index)
+    if (isRun(index))
+      for (size_t i = 0; i < record.chunks[record.schedule[index].step->chunk].instructions.size(); ++i)
+        positions_.push_back({index, static_cast<int64_t>(i)});
+}
+
+StreamExecutor::~StreamExecutor() { communicator_.setProgress(nullptr); }
+
+Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::Device &device, const RankRecord &record,
+                                                             const DeviceProgram &program, DeviceCommunicator &communicator,
+                                                             StreamExecutorOptions options) {
+  std::unique_ptr<StreamExecutor> executor(new StreamExecutor(record, program, communicator, std::move(options)));
+  MGC_TRY(executor->makeStreams(device));
+  return executor;
+}
+
+StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
+  const StepRecord &record = record_.schedule[transfer];
+  return {record.peer, record.step->kind == StepKind::send};
+}
+
+Status StreamExecutor::makeStreams(const plugin::Device &device) {
+  MGC_ASSIGN(compute, device.makeStream());
+  compute_ = std::move(compute);
+  MGC_ASSIGN(begun, device.makeEvent());
+  begun_ = std::move(begun);
+  for (SideStream kind : {SideStream::tensor, SideStream::data}) {
+    MGC_ASSIGN(stream, device.makeStream(true));
+    MGC_ASSIGN(begin, device.makeEvent());
+    MGC_ASSIGN(end, device.makeEvent());
+    sides_[kind] = {std::move(stream), std::move(begin), std::move(end)};
+  }
+  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
+    if (isRun(index))
+      continue;
+    if (!transferStreams_.contains(wayOf(index))) {
+      MGC_TRY(communicator_.openTransfers(wayOf(index).first, wayOf(index).second));
+      MGC_ASSIGN(stream, device.makeStream(true));
+      transferStreams_[wayOf(index)] = std::move(stream);
+    }
+    std::vector<int64_t> recorded = record_.schedule[index].step->waits;
+    recorded.push_back(index);
+    for (int64_t step : recorded) {
+      MGC_ASSIGN(event, device.makeEvent());
+      events_.try_emplace(step, std::move(event));
+    }
+  }
+  return Status::ok();
+}
+
+Place StreamExecutor::placeAt(int64_t step, uint32_t done) const {
+  Place place{record_.rank, record_.stageIndex, step, -1, "end of the step", {}};
+  if (done >= positions_.size())
+    return place;
+  const auto &[schedule, instruction] = positions_[done];
+  const plan::ScheduleStep &run = *record_.schedule[schedule].step;
+  place.microbatch = run.microbatch;
+  place.chunk = record_.chunks[run.chunk].name;
+  place.instruction = record_.chunks[run.chunk].instructions[instruction].instruction->label;
+  return place;
+}
+
+Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StreamClock *clock) {
+  place_.step = step;
+  place_.microbatch = -1;
+  place_.chunk = place_.instruction = {};
+  std::fill(transfers_.begin(), transfers_.end(), TransferRecord());
+  deferred_.clear();
+  unmet_.clear();
+  clock_ = clock;
+  enqueued_ = 0;
+  Status status = enqueueSchedule(beforeUpdate);
+  return status.isOk() ? status : std::move(status).at(toString(place_));
+}
+
+Status StreamExecutor::begin() {
+  if (clock_)
+    MGC_TRY(clock_->stepBegins(compute_));
+  MGC_TRY(compute_.record(begun_));
+  for (const auto &[kind, side] : sides_)
+    MGC_TRY(side.stream.wait(begun_));
+  for (const auto &[way, stream] : transferStreams_)
+    MGC_TRY(stream.wait(begun_));
+  return Status::ok();
+}
+
+Status StreamExecutor::enqueueSchedule(const std::function<Status()> &beforeUpdate) {
+  MGC_TRY(begin());
+  const auto size = static_cast<int64_t>(record_.schedule.size());
+  for (int64_t index = 0; index < size; ++index) {
+    if (index == record_.updateStep)
+      MGC_TRY(beforeUpdate());
+    MGC_TRY(runStep(index));
+  }
+  if (record_.updateStep == size)
+    MGC_TRY(beforeUpdate());
+  MGC_TRY(join());
+  return clock_ ? clock_->stepEnds(compute_) : Status::ok();
+}
+
+Status StreamExecutor::runStep(int64_t index) {
+  if (communicator_.isAborted())
+    return communicator_.cause();
+  MGC_TRY(progress());
+  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  place_.microbatch = step.microbatch;
+  place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].name)
+                 : step.kind == StepKind::send ? "send"
+                                               : "recv";
+  if (step.kind != StepKind::run)
+    return start(index);
+  for (int64_t wait : step.waits) {
+    MGC_TRY(finish(wait));
+    if (!isRun(wait))
+      MGC_TRY(compute_.wait(*transfers_[wait].done));
+  }
+  if (clock_)
+    MGC_TRY(clock_->runBegins(compute_));
+  MGC_TRY(runChunk(index));
+  const auto event = events_.find(index);
+  return event == events_.end() ? Status::ok() : compute_.record(event->second);
+}
+
+int64_t StreamExecutor::firstDeferredLike(int64_t index) const {
+  const auto same = [&](int64_t other) { return wayOf(other) == wayOf(index); };
+  const auto first = std::ranges::find_if(deferred_, same);
+  return first == deferred_.end() ? index : *first;
+}
+
+// A run is enqueued once the list has gone past it, and a transfer that waits for it stands after it.
+Result<const Event *> StreamExecutor::eventOf(int64_t index) {
+  if (isRun(index))
+    return &events_.at(index);
+  TransferRecord &transfer = transfers_[index];
+  if (transfer.state == TransferState::posted) {
+    MGC_ASSIGN(done, communicator_.poll(transfer.ticket));
+    return done;
+  }
+  return transfer.done;
+}
+
+Result<bool> StreamExecutor::isReady(int64_t index) {
+  for (int64_t wait : record_.schedule[index].step->waits) {
+    MGC_ASSIGN(event, eventOf(wait));
+    if (!event)
+      return false;
+  }
+  return firstDeferredLike(index) >= index;
+}
+
+Status StreamExecutor::post(int64_t index) {
+  const StepRecord &record = record_.schedule[index];
+  const plan::ScheduleStep &step = *record.step;
+  const Stream &stream = streamOf(index);
+  for (int64_t wait : step.waits) {
+    MGC_ASSIGN(event, eventOf(wait));
+    MGC_TRY(stream.wait(*event));
+  }
+  const DeviceTransfer transfer{record.peer, step.value, step.microbatch,
+                                options_.arena + static_cast<uint64_t>(step.offset), step.bytes};
+  const Event &mine = events_.at(index);
+  MGC_ASSIGN(ticket, step.kind == StepKind::send ? communicator_.send(stream, transfer, mine)
+                                                 : communicator_.receive(stream, transfer, mine));
+  transfers_[index] = {TransferState::posted, ticket, nullptr};
+  unmet_.push_back(index);
+  return Status::ok();
+}
+
+Status StreamExecutor::start(int64_t index) {
+  MGC_ASSIGN(ready, isReady(index));
+  if (ready)
+    return post(index);
+  transfers_[index].state = TransferState::deferred;
+  deferred_.push_back(index);
+  return Status::ok();
+}
+
+// Posts what has become ready, and has the communicator enqueue what has met its other end.
+Status StreamExecutor::progress() {
+  for (size_t i = 0; i < unmet_.size();) {
+    MGC_ASSIGN(done, eventOf(unmet_[i]));
+    if (done)
+      unmet_.erase(unmet_.begin() + static_cast<int64_t>(i));
+    else
+      ++i;
+  }
+  for (size_t i = 0; i < deferred_.size();) {
+    const int64_t index = deferred_[i];
+    MGC_ASSIGN(ready, isReady(index));
+    if (!ready) {
+      ++i;
+      continue;
+    }
+    MGC_TRY(post(index));
+    deferred_.erase(deferred_.begin() + static_cast<int64_t>(i));
+  }
+  return Status::ok();
+}
+
+// As RankExecutor::finish: a deferred transfer needs its waits enqueued, and then those before it posted.
+Status StreamExecutor::finish(int64_t index) {
+  TransferRecord &transfer = transfers_[index];
+  if (isRun(index) || transfer.state == TransferState::enqueued)
+    return Status::ok();
+  for (int64_t wait : record_.schedule[index].step->waits)
+    if (transfer.state == TransferState::deferred)
+      MGC_TRY(finish(wait));
+  while (transfer.state == TransferState::deferred) {
+    const int64_t first = firstDeferredLike(index);
+    MGC_TRY(first < index ? finish(first) : progress());
+  }
+  MGC_ASSIGN(done, communicator_.finish(transfer.ticket));
+  transfer.state = TransferState::enqueued;
+  transfer.done = done;
+  return Status::ok();
+}
+
+// The compute stream's end is the end of all.
+Status StreamExecutor::join() {
+  place_.chunk = "end of the step";
+  place_.microbatch = -1;
+  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
+    MGC_TRY(finish(index));
+    if (!isRun(index))
+      MGC_TRY(compute_.wait(*transfers_[index].done));
+  }
+  for (const auto &[kind, side] : sides_) {
+    MGC_TRY(side.stream.record(side.end));
+    MGC_TRY(compute_.wait(side.end));
+  }
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,109 @@
+// StreamExecutor: enqueues one rank's schedule on streams of its device, once per training step.
+//
+//     compute          runs, in the order of the list
+//     tensor, data     collectives of the runs: behind what the compute stream has, which goes on when they are done
+//     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
+//
+// A wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its peer
+// (ranks that share a device), it is deferred like those of RankExecutor: posted as soon as its waits are enqueued, by
+// whatever this rank does next or while its host waits. What a stream waits for has been enqueued before, on whichever
+// rank, so streams never wait in a circle.
+//
+// All streams begin behind the compute stream and end before it ends: a step can be captured as a graph.
+#pragma once
+
+#include "runtime/comm/device/DeviceCommunicator.h"
+#include "runtime/exec/RankExecutor.h"
+#include "runtime/exec/device/DeviceProgram.h"
+#include "runtime/exec/device/StreamClock.h"
+
+namespace mgc {
+
+struct StreamExecutorOptions {
+  mgc_address arena = 0;
+  mgc_address gemmWorkspace = 0;
+  uint32_t *progress = nullptr; // pinned: how many instructions of the step are done, for placeAt(); null: not wanted
+  // Called before each instruction is enqueued; an error is one of that instruction.
+  std::function<Status(const Place &)> inject = nullptr;
+};
+
+class StreamExecutor final : public Progress {
+public:
+  // All that is passed by reference outlives it.
+  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::Device &device, const RankRecord &record,
+                                                      const DeviceProgram &program, DeviceCommunicator &communicator,
+                                                      StreamExecutorOptions options);
+  ~StreamExecutor() override;
+  const plugin::Stream &compute() const { return compute_; }
+
+  // A whole step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end without one. `clock`:
+  // null unless the step is measured.
+  Status enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StreamClock *clock);
+  Status progress() override;
+
+  // The first instruction that is not done when so many are; the end of the step when all are.
+  Place placeAt(int64_t step, uint32_t done) const;
+
+private:
+  enum class TransferState : uint8_t { idle, deferred, posted, enqueued };
+  struct TransferRecord {
+    TransferState state = TransferState::idle;
+    Ticket ticket = -1;
+    const plugin::Event *done = nullptr; // once enqueued
+  };
+  struct Side {
+    plugin::Stream stream;
+    plugin::Event begin, end;
+  };
+  struct Position {
+    int64_t schedule, instruction;
+  };
+
+  StreamExecutor(const RankRecord &record, const DeviceProgram &program, DeviceCommunicator &communicator,
+                 StreamExecutorOptions options);
+  Status makeStreams(const plugin::Device &device);
+  Status enqueueSchedule(const std::function<Status()> &beforeUpdate);
+  Status begin();
+  Status join();
+  Status runStep(int64_t index);
+  Status runChunk(int64_t index);
+  Status runInstruction(int64_t chunk, int64_t index);
+
+  Status execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk);
+  Status execute(const GemmRecord &gemm, const DeviceInstruction &made, const ChunkRecord &chunk);
+  Status execute(const AttentionRecord &attention, const DeviceInstruction &made, const ChunkRecord &chunk);
+  Status execute(const CollectiveRecord &collective, const DeviceInstruction &made, const ChunkRecord &chunk);
+  Status execute(const MoveRecord &move, const DeviceInstruction &made, const ChunkRecord &chunk);
+  Status copy(mgc_address to, mgc_address from, int64_t bytes) const;
+
+  bool isRun(int64_t index) const { return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run; }
+  const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
+  using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
+  Way wayOf(int64_t transfer) const;
+  int64_t firstDeferredLike(int64_t index) const; // on the same way; index itself if none
+  Result<const plugin::Event *> eventOf(int64_t index); // when the step is done; null: not enqueued yet
+  Result<bool> isReady(int64_t index);
+  Status post(int64_t index);
+  Status start(int64_t index);
+  Status finish(int64_t index); // waits until it is enqueued
+
+  const RankRecord &record_;
+  const DeviceProgram &program_;
+  DeviceCommunicator &communicator_;
+  const StreamExecutorOptions options_;
+  Place place_;
+  StreamClock *clock_ = nullptr; // of the step that is enqueued
+  uint32_t enqueued_ = 0;        // instructions of the step
+  plugin::Stream compute_;
+  plugin::Event begun_;
+  std::map<SideStream, Side> sides_;
+  std::map<Way, plugin::Stream> transferStreams_;
+  std::map<int64_t, plugin::Event> events_; // by schedule index: of transfers, and of runs that transfers wait for
+  std::vector<Position> positions_;         // of the instructions, in the order in which they are done
+  std::vector<mgc_address> slotBases_, operands_; // of the chunk, of the instruction that is enqueued
+  std::vector<TransferRecord> transfers_;         // by schedule index; unused for runs
+  std::vector<int64_t> deferred_;                 // schedule indices, ascending
+  std::vector<int64_t> unmet_;                    // posted, and the other end was not seen yet
+};
+
+} // namespace mgc

@@ -1,0 +1,112 @@
+// The part of StreamExecutor that enqueues the instructions of a chunk.
+#include "runtime/exec/device/StreamExecutor.h"
+
+namespace mgc {
+
+Status StreamExecutor::runChunk(int64_t index) {
+  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  slotBases_[0] = options_.arena;
+  for (size_t slot = 0; slot < step.slots.size(); ++slot)
+    slotBases_[slot + 1] = options_.arena + static_cast<uint64_t>(step.slots[slot]);
+  const ChunkRecord &chunk = record_.chunks[step.chunk];
+  for (size_t i = 0; i < chunk.instructions.size(); ++i) {
+    place_.instruction = chunk.instructions[i].instruction->label;
+    if (options_.inject)
+      MGC_TRY(options_.inject(place_));
+    MGC_TRY(runInstruction(step.chunk, static_cast<int64_t>(i)));
+    if (clock_)
+      MGC_TRY(clock_->instructionEnds(compute_));
+    if (options_.progress)
+      MGC_TRY(compute_.mark(options_.progress, ++enqueued_));
+  }
+  place_.instruction = {};
+  return Status::ok();
+}
+
+Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
+  const ChunkRecord &chunk = record_.chunks[chunkIndex];
+  const InstructionRecord &instruction = chunk.instructions[index];
+  operands_.clear();
+  for (int64_t i = 0; i < instruction.operandCount; ++i) {
+    const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
+    operands_.push_back(slotBases_[operand.slot] + static_cast<uint64_t>(operand.offset));
+  }
+  return std::visit([&](const auto &body) { return execute(body, program_.at(chunkIndex, index), chunk); },
+                    instruction.body);
+}
+
+Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk) {
+  return compute_.launch(*made.kernel, operands_,
+                         std::span(chunk.scalars).subspan(row.firstScalar, made.scalars));
+}
+
+Status StreamExecutor::execute(const GemmRecord &, const DeviceInstruction &made, const ChunkRecord &) {
+  return compute_.gemm(*made.gemm, operands_[0], operands_[1], operands_[2], options_.gemmWorkspace);
+}
+
+// The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
+Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
+  const plan::Attention &attention = *record.attention;
+  auto next = operands_.begin();
+  mgc_attention_operands to{};
+  to.q = *next++;
+  to.k = *next++;
+  to.v = *next++;
+  if (attention.backward) {
+    to.o = *next++;
+    to.lse = *next++;
+    to.output_gradient = *next++;
+  }
+  to.query_positions = *next++;
+  to.key_positions = *next++;
+  if (attention.dropout > 0)
+    to.samples = *next++;
+  if (attention.backward) {
+    to.dq = *next++;
+    to.dk = *next++;
+    to.dv = *next++;
+  } else {
+    to.o = *next++;
+    to.lse = *next++;
+  }
+  to.workspace = *next++;
+  return compute_.attention(*made.attention, to);
+}
+
+// The one place where a collective is ordered against what the rank computes.
+Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
+  const Side &side = sides_.at(made.side);
+  MGC_TRY(compute_.record(side.begin));
+  MGC_TRY(side.stream.wait(side.begin));
+  MGC_TRY(communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]));
+  MGC_TRY(side.stream.record(side.end));
+  return compute_.wait(side.end);
+}
+
+Status StreamExecutor::copy(mgc_address to, mgc_address from, int64_t bytes) const {
+  return from == to || bytes == 0 ? Status::ok() : compute_.copy(to, from, bytes);
+}
+
+// The last operand is written; a fill has no other.
+Status StreamExecutor::execute(const MoveRecord &record, const DeviceInstruction &, const ChunkRecord &) {
+  const plan::Move &move = *record.move;
+  const mgc_address from = operands_.front(), to = operands_.back();
+  switch (move.kind) {
+  case plan::Move::Kind::slice:
+    if (move.outer == 0 || move.chunkBytes == 0)
+      return Status::ok();
+    return compute_.copyRows(to, move.chunkBytes, from + static_cast<uint64_t>(record.coordinate * move.chunkBytes),
+                             record.groupSize * move.chunkBytes, move.chunkBytes, move.outer);
+  case plan::Move::Kind::fill:
+    return move.bytes == 0 ? Status::ok() : compute_.fill(to, 0, move.bytes);
+  case plan::Move::Kind::demote:
+    if (record.coordinate != 0)
+      return move.bytes == 0 ? Status::ok() : compute_.fill(to, 0, move.bytes);
+    [[fallthrough]];
+  case plan::Move::Kind::copy:
+    return copy(to, from, move.bytes);
+  }
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,17 @@
+// Products of bf16 matrices. By oneDNN's own where the processor multiplies bf16 (GemmNative.h); else panels of the
+// operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
+#pragma once
+
+#include "runtime/base/Bf16.h"
+#include "runtime/plan/Plan.h"
+
+namespace mgc {
+
+// As gemm() of Gemm.h, with gemm.inputType bf16. gemm.path says whether threads divide rows or columns; otherwise it
+// is the longer side.
+void bf16Gemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads);
+
+// That by panels, on every processor. Equal bits for equal paths and thread counts. Each thread keeps at most 3 MiB.
+void panelGemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads);
+
+} // namespace mgc

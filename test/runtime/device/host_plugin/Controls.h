@@ -1,0 +1,25 @@
+// What a test tells the stand-in device, through its symbol mgc_host_plugin_controls. Read where it is used, so that a
+// test sets it while no device is open.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+namespace mgc::test {
+
+struct HostPluginControls {
+  uint64_t seed = 0; // of the pauses before what streams do; 0: none
+  int64_t longestPause = 300; // us
+  int64_t totalBytes = int64_t(1) << 30;
+  int32_t devices = 1, computeCapability = 90;
+  std::string faultyKernel; // symbol; its call number `faultyCall` (from 0) breaks the device
+  int64_t faultyCall = 0;
+  std::string hangingKernel; // symbol; does not return before `released`
+  std::atomic<bool> released{false};
+  std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0}; // counted by the plugin
+};
+
+inline constexpr const char *kControlsSymbol = "mgc_host_plugin_controls"; // HostPluginControls *(*)()
+
+} // namespace mgc::test

@@ -1,0 +1,422 @@
+// The C ABI of runtime/device/DeviceApi.h on the host. "PTX" is a shared object of row kernels as the CPU has them;
+// products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
+#include "runtime/kernels/Attention.h"
+#include "runtime/kernels/Gemm.h"
+#include "test/runtime/device/host_plugin/HostComm.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace mgc;
+using namespace mgc::test;
+
+struct mgc_device : HostDevice {
+  using HostDevice::HostDevice;
+};
+struct mgc_stream : HostStream {
+  using HostStream::HostStream;
+};
+struct mgc_event : HostEvent {};
+struct mgc_graph {
+  std::unique_ptr<HostGraph> graph;
+};
+struct mgc_comm : HostComm {
+  using HostComm::HostComm;
+};
+struct mgc_gemm {
+  mgc_gemm_facts facts;
+};
+struct mgc_attention {
+  mgc_attention_facts facts;
+};
+using RowFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t);
+struct mgc_kernel {
+  std::string symbol;
+  RowFunction function = nullptr;
+  std::vector<int64_t> needs;
+  std::atomic<int64_t> calls{0};
+};
+struct mgc_module {
+  void *handle = nullptr;
+  std::map<std::string, mgc_kernel> kernels;
+};
+
+namespace {
+
+int report(const Status &status, mgc_error *error) {
+  if (status.isOk())
+    return 0;
+  std::snprintf(error->text, sizeof error->text, "%s", status.message().c_str());
+  return -1;
+}
+
+template <typename T, typename To> int give(Result<T> result, To *to, mgc_error *error) {
+  if (result.isOk())
+    *to = result.take();
+  return report(result.status(), error);
+}
+
+// --- The device and its memory
+
+int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
+  *facts = {};
+  std::snprintf(facts->name, sizeof facts->name, "stand-in on the host");
+  facts->compute_capability = controls().computeCapability;
+  facts->multiprocessors = 1;
+  facts->total_bytes = controls().totalBytes;
+  facts->free_bytes = device->freeBytes();
+  std::snprintf(facts->versions, sizeof facts->versions, "none");
+  return 0;
+}
+
+int open(int32_t ordinal, int32_t deterministic, mgc_device **device, mgc_error *error) {
+  if (ordinal < 0 || ordinal >= controls().devices)
+    return report(errorf("device {}: this machine has {}", ordinal, controls().devices), error);
+  *device = new mgc_device(deterministic != 0);
+  return 0;
+}
+
+// --- Streams, copies, fills
+
+int milliseconds(mgc_event *begin, mgc_event *end, double *value, mgc_error *error) {
+  for (const mgc_event *event : {begin, end})
+    if (!event->last || !event->last->isSet())
+      return report(errorf("an event that is not done has no time"), error);
+  *value = std::chrono::duration<double, std::milli>(end->last->time() - begin->last->time()).count();
+  return 0;
+}
+
+Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+              int64_t rows) {
+  return [=]() -> Status {
+    for (int64_t row = 0; row < rows; ++row) {
+      MGC_ASSIGN(target, stream->device().at(to + uint64_t(row * toPitch), bytes));
+      MGC_ASSIGN(source, stream->device().at(from + uint64_t(row * fromPitch), bytes));
+      if (bytes > 0)
+        std::memmove(target, source, size_t(bytes));
+    }
+    return Status::ok();
+  };
+}
+
+int copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes, mgc_error *error) {
+  return report(stream->submit([=]() -> Status {
+    MGC_TRY(stream->device().checkPinned(from, bytes));
+    MGC_ASSIGN(target, stream->device().at(to, bytes));
+    std::memcpy(target, from, size_t(bytes));
+    return Status::ok();
+  }),
+                error);
+}
+
+int copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes, mgc_error *error) {
+  return report(stream->submit([=]() -> Status {
+    MGC_TRY(stream->device().checkPinned(to, bytes));
+    MGC_ASSIGN(source, stream->device().at(from, bytes));
+    std::memcpy(to, source, size_t(bytes));
+    return Status::ok();
+  }),
+                error);
+}
+
+int fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes, mgc_error *error) {
+  return report(stream->submit([=]() -> Status {
+    MGC_ASSIGN(target, stream->device().at(to, bytes));
+    if (bytes > 0)
+      std::memset(target, byte, size_t(bytes));
+    return Status::ok();
+  }),
+                error);
+}
+
+int mark(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error) {
+  return report(stream->submit([=]() -> Status {
+    MGC_TRY(stream->device().checkPinned(host, sizeof value));
+    std::atomic_ref<uint32_t>(*host).store(value);
+    return Status::ok();
+  }),
+                error);
+}
+
+// --- Row kernels
+
+int loadModule(mgc_device *, const char *text, int64_t bytes, mgc_module **module, mgc_error *error) {
+  const int file = memfd_create("row kernels", MFD_CLOEXEC);
+  if (file < 0 || ::write(file, text, size_t(bytes)) != bytes)
+    return report(errorf("no memory for a module of {} bytes", bytes), error);
+  void *handle = dlopen(fmt::format("/proc/self/fd/{}", file).c_str(), RTLD_NOW | RTLD_LOCAL);
+  ::close(file);
+  if (!handle)
+    return report(errorf("the module cannot be loaded: {}", dlerror()), error);
+  *module = new mgc_module{handle, {}};
+  return 0;
+}
+
+void dropModule(mgc_module *module) {
+  dlclose(module->handle);
+  delete module;
+}
+
+const int64_t *arrayOf(mgc_module *module, const std::string &symbol) {
+  return static_cast<const int64_t *>(dlsym(module->handle, symbol.c_str()));
+}
+
+// A kernel on the host has needs, and no launch: one block of one thread does all.
+int readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count, mgc_error *error) {
+  std::vector<int64_t> found;
+  const std::string name = symbol;
+  if (name.ends_with("_launch") && dlsym(module->handle, name.substr(0, name.size() - 7).c_str()))
+    found = {1, 1, 0};
+  else if (const int64_t *needs = arrayOf(module, name))
+    found.assign(needs, needs + 3 + needs[2]);
+  else
+    return *count = -1, 0;
+  *count = int64_t(found.size());
+  std::copy_n(found.begin(), std::min(*count, capacity), values);
+  return 0;
+}
+
+int findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_error *error) {
+  auto *function = reinterpret_cast<RowFunction>(dlsym(module->handle, symbol));
+  const int64_t *needs = arrayOf(module, std::string(symbol) + "_needs");
+  if (!function || !needs)
+    return report(errorf("no kernel '{}' in the module", symbol), error);
+  mgc_kernel &found = module->kernels[symbol];
+  found.symbol = symbol;
+  found.function = function;
+  found.needs.assign(needs, needs + 3 + needs[2]);
+  *kernel = &found;
+  return 0;
+}
+
+Status faultOf(mgc_kernel *kernel) {
+  if (kernel->symbol == controls().hangingKernel)
+    while (!controls().released)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (kernel->symbol != controls().faultyKernel)
+    return Status::ok();
+  return kernel->calls++ == controls().faultyCall ? errorf("an illegal memory access") : Status::ok();
+}
+
+int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, const mgc_address *operands,
+           int64_t operandCount, const int64_t *scalars, int64_t scalarCount, mgc_error *error) {
+  const std::vector<mgc_address> addresses(operands, operands + operandCount);
+  const std::vector<int64_t> values(scalars, scalars + scalarCount);
+  return report(stream->submit([=]() -> Status {
+    MGC_TRY(faultOf(kernel));
+    std::vector<void *> pointers;
+    for (size_t i = 0; i < addresses.size(); ++i) {
+      MGC_ASSIGN(pointer, stream->device().at(addresses[i], kernel->needs[3 + i]));
+      pointers.push_back(pointer);
+    }
+    kernel->function(pointers.data(), values.data(), 0, kernel->needs[0]);
+    return Status::ok();
+  }),
+                error);
+}
+
+// --- Library calls
+
+plan::Gemm planOf(const mgc_gemm_facts &facts) {
+  plan::Gemm gemm;
+  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
+  gemm.transposeA = facts.transpose_a != 0, gemm.transposeB = facts.transpose_b != 0;
+  gemm.accumulate = facts.accumulate != 0;
+  return gemm;
+}
+
+// A product has one algorithm here.
+int chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *roomNeeded, int64_t *algorithm, mgc_error *) {
+  *roomNeeded = *algorithm = 0;
+  return 0;
+}
+
+Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_address> operands) {
+  for (mgc_address operand : operands)
+    if (operand % uint64_t(facts.alignment) != 0)
+      return errorf("an operand of a product at {:#x}, expected a multiple of {}", operand, facts.alignment);
+  return Status::ok();
+}
+
+int runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c, mgc_address workspace,
+            mgc_error *error) {
+  const mgc_gemm_facts facts = gemm->facts;
+  return report(stream->submit([=]() -> Status {
+    MGC_TRY(checkAlignment(facts, {a, b, c}));
+    const int64_t input = bytesOf(facts.input), output = bytesOf(facts.output);
+    MGC_ASSIGN(first, stream->device().at(a, facts.m * facts.k * input));
+    MGC_ASSIGN(second, stream->device().at(b, facts.k * facts.n * input));
+    MGC_ASSIGN(third, stream->device().at(c, facts.m * facts.n * output));
+    if (workspace != 0)
+      MGC_TRY(stream->device().at(workspace, facts.workspace_bytes).status());
+    mgc::gemm(planOf(facts), reinterpret_cast<const float *>(first), reinterpret_cast<const float *>(second),
+              reinterpret_cast<float *>(third), 1);
+    return Status::ok();
+  }),
+                error);
+}
+
+plan::Attention planOf(const mgc_attention_facts &facts) {
+  plan::Attention attention;
+  attention.backward = facts.backward != 0;
+  attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
+  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;
+  attention.scale = facts.scale, attention.window = facts.window;
+  attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
+  attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
+  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride, attention.dvStride = facts.dv_stride;
+  attention.workspaceBytes = facts.workspace_bytes;
+  return attention;
+}
+
+int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error) {
+  if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
+    return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed), error);
+  *attention = new mgc_attention{*facts};
+  return 0;
+}
+
+// The beginnings of operands; how far they go, attention itself knows.
+template <typename T> Status follow(mgc_stream *stream, mgc_address address, T *&to) {
+  if (address == 0)
+    return Status::ok();
+  MGC_ASSIGN(data, stream->device().at(address, 4));
+  to = reinterpret_cast<T *>(data);
+  return Status::ok();
+}
+
+int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands, mgc_error *error) {
+  return report(stream->submit([stream, facts = attention->facts, from = *operands]() -> Status {
+    AttentionOperands to;
+    MGC_TRY(follow(stream, from.q, to.q));
+    MGC_TRY(follow(stream, from.k, to.k));
+    MGC_TRY(follow(stream, from.v, to.v));
+    MGC_TRY(follow(stream, from.o, to.o));
+    MGC_TRY(follow(stream, from.lse, to.lse));
+    MGC_TRY(follow(stream, from.output_gradient, to.outputGradient));
+    MGC_TRY(follow(stream, from.query_positions, to.queryPositions));
+    MGC_TRY(follow(stream, from.key_positions, to.keyPositions));
+    MGC_TRY(follow(stream, from.samples, to.samples));
+    MGC_TRY(follow(stream, from.dq, to.dq));
+    MGC_TRY(follow(stream, from.dk, to.dk));
+    MGC_TRY(follow(stream, from.dv, to.dv));
+    MGC_ASSIGN(workspace, stream->device().at(from.workspace, facts.workspace_bytes));
+    to.workspace = workspace;
+    mgc::attention(planOf(facts), to, {uint64_t(facts.seed), facts.instance, facts.head_offset}, 1);
+    return Status::ok();
+  }),
+                error);
+}
+
+int combine(mgc_stream *stream, mgc_reduce kind, mgc_type type, mgc_address to, const mgc_address *sources, int64_t count,
+            int64_t elements, mgc_error *error) {
+  const std::vector<mgc_address> addresses(sources, sources + count);
+  return report(stream->submit([=]() -> Status {
+    const int64_t bytes = elements * bytesOf(type);
+    MGC_ASSIGN(target, stream->device().at(to, bytes));
+    std::vector<const std::byte *> pointers;
+    for (mgc_address address : addresses) {
+      MGC_ASSIGN(pointer, stream->device().at(address, bytes));
+      pointers.push_back(pointer);
+    }
+    return reduce(kind, type, target, pointers, elements);
+  }),
+                error);
+}
+
+const mgc_device_api_table kTable = {
+    .version = MGC_DEVICE_API_VERSION,
+    .count = [](int32_t *devices, mgc_error *) { return *devices = controls().devices, 0; },
+    .open = open,
+    .close = [](mgc_device *device) { delete device; },
+    .describe = describe,
+    .check = [](mgc_device *device, mgc_error *error) { return report(device->check(), error); },
+    .allocate = [](mgc_device *device, int64_t bytes, mgc_address *to,
+                   mgc_error *error) { return give(device->allocate(bytes), to, error); },
+    .release = [](mgc_device *device, mgc_address address) { device->release(address); },
+    .allocate_host = [](mgc_device *device, int64_t bytes, void **to,
+                        mgc_error *error) { return give(device->allocateHost(bytes), to, error); },
+    .release_host = [](mgc_device *device, void *data) { device->releaseHost(data); },
+    .make_stream = [](mgc_device *device, int32_t, mgc_stream **stream,
+                      mgc_error *) { return *stream = new mgc_stream(*device), 0; },
+    .drop_stream = [](mgc_stream *stream) { delete stream; },
+    .make_event = [](mgc_device *, int32_t, mgc_event **event, mgc_error *) { return *event = new mgc_event, 0; },
+    .drop_event = [](mgc_event *event) { delete event; },
+    .record = [](mgc_stream *stream, mgc_event *event, mgc_error *error) { return report(stream->record(*event), error); },
+    .wait = [](mgc_stream *stream, mgc_event *event, mgc_error *error) { return report(stream->wait(*event), error); },
+    .query = [](mgc_event *event, int32_t *done,
+                mgc_error *) { return *done = !event->last || event->last->isSet(), 0; },
+    .milliseconds = milliseconds,
+    .synchronize = [](mgc_stream *stream, int64_t timeout,
+                      mgc_error *error) { return report(stream->synchronize(timeout), error); },
+    .mark = mark,
+    .copy_in = copyIn,
+    .copy_out = copyOut,
+    .copy = [](mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes,
+               mgc_error *error) { return report(stream->submit(copyWork(stream, to, 0, from, 0, bytes, 1)), error); },
+    .copy_rows =
+        [](mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
+           int64_t rows, mgc_error *error) {
+          return report(stream->submit(copyWork(stream, to, toPitch, from, fromPitch, bytes, rows)), error);
+        },
+    .fill = fill,
+    .load_module = loadModule,
+    .drop_module = dropModule,
+    .find_kernel = findKernel,
+    .read_array = readArray,
+    .launch = launch,
+    .choose_gemm = chooseGemm,
+    .make_gemm = [](mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm,
+                    mgc_error *) { return *gemm = new mgc_gemm{*facts}, 0; },
+    .drop_gemm = [](mgc_gemm *gemm) { delete gemm; },
+    .run_gemm = runGemm,
+    .make_attention = makeAttention,
+    .drop_attention = [](mgc_attention *attention) { delete attention; },
+    .run_attention = runAttention,
+    .combine = combine,
+    .begin_capture = [](mgc_stream *stream, mgc_error *error) { return report(stream->beginCapture(), error); },
+    .end_capture =
+        [](mgc_stream *stream, mgc_graph **graph, mgc_error *error) {
+          auto ended = stream->endCapture();
+          if (ended.isOk())
+            *graph = new mgc_graph{ended.take()};
+          return report(ended.status(), error);
+        },
+    .drop_graph = [](mgc_graph *graph) { delete graph; },
+    .launch_graph = [](mgc_stream *stream, mgc_graph *graph,
+                       mgc_error *error) { return report(stream->launch(*graph->graph), error); },
+    .make_comm_id = [](mgc_device *, mgc_comm_id *id, mgc_error *error) { return give(HostComm::makeId(), id, error); },
+    .make_comm =
+        [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t, mgc_comm **comm, mgc_error *) {
+          return *comm = new mgc_comm(*device, *id, ranks, rank), 0;
+        },
+    .drop_comm = [](mgc_comm *comm) { delete comm; },
+    .abort_comm = [](mgc_comm *comm) { comm->abort(); },
+    .check_comm = [](mgc_comm *comm, mgc_error *error) { return report(comm->check(), error); },
+    .all_reduce =
+        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+           int64_t elements, mgc_error *error) {
+          return report(comm->allReduce(*stream, reduce, type, to, from, elements), error);
+        },
+    .all_gather =
+        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
+           mgc_error *error) { return report(comm->allGather(*stream, type, to, from, elements), error); },
+    .reduce_scatter =
+        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
+           mgc_error *error) { return report(comm->reduceScatter(*stream, type, to, from, elements), error); },
+    .send = [](mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
+               mgc_error *error) { return report(comm->send(*stream, from, bytes, peer), error); },
+    .receive = [](mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,
+                  mgc_error *error) { return report(comm->receive(*stream, to, bytes, peer), error); },
+    .begin_group = [](mgc_device *, mgc_error *error) { return report(HostComm::beginGroup(), error); },
+    .end_group = [](mgc_device *, mgc_error *error) { return report(HostComm::endGroup(), error); },
+};
+
+} // namespace
+
+extern "C" {
+__attribute__((visibility("default"))) const mgc_device_api_table *mgc_device_api() { return &kTable; }
+__attribute__((visibility("default"))) HostPluginControls *mgc_host_plugin_controls() { return &controls(); }
+}

@@ -1,0 +1,2 @@
+// A library that is no plugin.
+extern "C" int something(void) { return 1; }

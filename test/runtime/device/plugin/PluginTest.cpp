@@ -1,0 +1,39 @@
+// Plugins that cannot be used, and what is said of them.
+#include "runtime/device/Plugin.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+
+namespace {
+
+std::string openError(const std::string &name, const std::string &path = {}) {
+  const auto opened = plugin::Plugin::open(name, path);
+  return opened.isOk() ? "" : opened.status().message();
+}
+
+void expectParts(const std::string &text, std::initializer_list<const char *> parts) {
+  for (const char *part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << text << "\n  lacks: " << part;
+}
+
+TEST(Plugin, missingSaysWhereItWasLookedForAndHowItIsBuilt) {
+  expectParts(openError("abacus"),
+              {"the plugin for abacus devices, libmgc_abacus.so, is not at", "/unit/libmgc_abacus.so",
+               "/lib/libmgc_abacus.so", "preset cuda", "beside mgrun"});
+}
+
+TEST(Plugin, pathThatIsNothing) {
+  expectParts(openError("cuda", "/nowhere/x.so"), {"does not open", "/nowhere/x.so"});
+}
+
+TEST(Plugin, libraryThatIsNoPlugin) {
+  expectParts(openError("cuda", MGC_TEST_NO_PLUGIN), {"is no plugin for devices", "mgc_device_api"});
+}
+
+TEST(Plugin, otherVersion) {
+  expectParts(openError("cuda", MGC_TEST_OTHER_PLUGIN),
+              {"is of version 1001, expected 1", "from the same sources"});
+}
+
+} // namespace

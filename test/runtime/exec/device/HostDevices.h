@@ -1,0 +1,40 @@
+// The hand-made plans on the stand-in device (test/runtime/device/host_plugin).
+#pragma once
+
+#include "runtime/exec/device/DeviceEngine.h"
+#include "test/runtime/device/host_plugin/Controls.h"
+#include "test/runtime/exec/HandMadePlans.h"
+
+namespace mgc::test {
+
+// Of the plugin that the engine opens. As they are at first when the object is made and when it ends.
+class PluginControls {
+public:
+  PluginControls();
+  ~PluginControls();
+  HostPluginControls *operator->() const { return controls_; }
+
+private:
+  void reset();
+  HostPluginControls *controls_;
+};
+
+DeviceOptions hostDevice(); // the plugin; memory is poisoned
+plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
+Result<std::unique_ptr<Engine>> tryDeviceEngine(const plan::Plan &plan, EngineOptions options = {},
+                                                const DeviceOptions &device = hostDevice());
+std::unique_ptr<Engine> makeDeviceEngine(const plan::Plan &plan, EngineOptions options = {},
+                                         const DeviceOptions &device = hostDevice()); // fails the test when it does not load
+
+// The weights that the tests begin with; in the ranks when it returns.
+void setWeights(const PipelinePlan &pipeline, Engine &engine);
+
+// Losses, norms, and in the end all bits that the ranks hold of w and its gradient.
+struct Outcome {
+  std::vector<double> losses, norms;
+  std::vector<float> weights, gradients;
+  bool operator==(const Outcome &) const = default;
+};
+Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps = 4);
+
+} // namespace mgc::test

@@ -1,0 +1,161 @@
+// Attention on operands of bf16 computes in f32 and rounds what it writes once: to the bit the rounding of what f32
+// operands of the same values give.
+#include "runtime/base/Bf16.h"
+#include "test/runtime/kernels/AttentionReference.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+using Tensor = std::vector<float>;
+
+std::vector<Bf16> narrowed(const Tensor &values) {
+  std::vector<Bf16> result(values.size());
+  narrow(values.data(), int64_t(values.size()), result.data());
+  return result;
+}
+
+Tensor widened(const std::vector<Bf16> &values) {
+  Tensor result(values.size());
+  widen(values.data(), int64_t(values.size()), result.data());
+  return result;
+}
+
+// The problem in f32, of operands that bf16 has exactly; backward reads the o that bf16 keeps.
+struct Bf16Problem {
+  AttentionProblem f32;
+  explicit Bf16Problem(const plan::Attention &attention) : f32(attention) {
+    for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient})
+      *operand = widened(narrowed(*operand));
+  }
+
+  void runF32() {
+    f32.o.assign(f32.q.size(), 0), f32.lse.assign(f32.a.s * f32.a.b * f32.a.g * f32.a.r, 0);
+    f32.dq.assign(f32.q.size(), 0), f32.dk.assign(f32.k.size(), 0), f32.dv.assign(f32.v.size(), 0);
+    f32.pass(false, 1);
+    f32.o = widened(narrowed(f32.o));
+    f32.pass(true, 1);
+  }
+};
+
+struct Bf16Results {
+  std::vector<Bf16> o, dq, dk, dv;
+  Tensor lse;
+};
+
+// q, k and v in rows of `padding` more elements than they have, so with strides unless that is 0.
+class Bf16Run {
+public:
+  Bf16Run(const Bf16Problem &problem, int64_t padding) : x_(problem.f32), a_(x_.a) {
+    a_.type = plan::DType::bf16;
+    const auto stride = [&](int64_t row) { return padding == 0 ? 0 : row + padding; };
+    a_.qStride = a_.dqStride = stride(a_.r * a_.d);
+    a_.kStride = a_.vStride = a_.dkStride = a_.dvStride = stride(a_.d);
+    query_ = a_.r * a_.d, key_ = a_.d, padding_ = padding;
+  }
+
+  Bf16Results run(int threads) {
+    const Bf16 unset = toBf16(std::numeric_limits<float>::quiet_NaN());
+    std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
+                      v = spread(narrowed(x_.v), key_), outputGradient = narrowed(x_.outputGradient);
+    std::vector<Bf16> o(x_.q.size(), unset), dq(q.size(), unset), dk(k.size(), unset), dv(v.size(), unset);
+    Tensor lse(a_.s * a_.b * a_.g * a_.r);
+    for (bool backward : {false, true}) {
+      a_.backward = backward;
+      Tensor workspace((attentionWorkspaceBytes(a_) + plan::kAlignment) / 4,
+                       std::numeric_limits<float>::quiet_NaN());
+      auto *aligned = reinterpret_cast<char *>(workspace.data());
+      aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
+      attention(a_,
+                {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
+                 x_.samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(),
+                 dv.data(), aligned},
+                x_.scalars, threads, *x_.kernels);
+    }
+    return {o, gathered(dq, query_), gathered(dk, key_), gathered(dv, key_), lse};
+  }
+
+private:
+  std::vector<Bf16> spread(const std::vector<Bf16> &dense, int64_t row) const {
+    std::vector<Bf16> rows(dense.size() / row * (row + padding_));
+    for (size_t i = 0; i < dense.size(); ++i)
+      rows[i / row * (row + padding_) + i % row] = dense[i];
+    return rows;
+  }
+  std::vector<Bf16> gathered(const std::vector<Bf16> &rows, int64_t row) const {
+    std::vector<Bf16> dense(rows.size() / (row + padding_) * row);
+    for (size_t i = 0; i < dense.size(); ++i)
+      dense[i] = rows[i / row * (row + padding_) + i % row];
+    return dense;
+  }
+
+  const AttentionProblem &x_;
+  plan::Attention a_;
+  int64_t query_, key_, padding_;
+};
+
+void check(const plan::Attention &attention, const AttentionKernels *kernels = attentionKernels().front()) {
+  Bf16Problem problem(attention);
+  problem.f32.kernels = kernels;
+  problem.runF32();
+  for (int64_t padding : {0, 5})
+    for (int threads : {1, 4}) {
+      const Bf16Results found = Bf16Run(problem, padding).run(threads);
+      EXPECT_EQ(found.o, narrowed(problem.f32.o)) << padding << " " << threads;
+      EXPECT_EQ(found.lse, problem.f32.lse) << padding << " " << threads;
+      EXPECT_EQ(found.dq, narrowed(problem.f32.dq)) << padding << " " << threads;
+      EXPECT_EQ(found.dk, narrowed(problem.f32.dk)) << padding << " " << threads;
+      EXPECT_EQ(found.dv, narrowed(problem.f32.dv)) << padding << " " << threads;
+    }
+}
+
+} // namespace
+
+TEST(AttentionBf16, isTheRoundingOfF32) {
+  check({.s = 1, .t = 1, .b = 1, .g = 1, .r = 1, .d = 8});
+  check({.s = 300, .t = 300, .b = 2, .g = 2, .r = 2, .d = 16});
+  check({.s = 130, .t = 200, .b = 1, .g = 3, .r = 4, .d = 33, .window = 70});
+  check({.s = 5, .t = 129, .b = 2, .g = 1, .r = 1, .d = 64});
+}
+
+TEST(AttentionBf16, withDropout) {
+  check({.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
+}
+
+TEST(AttentionBf16, onEveryGenerationOfProcessors) {
+  for (const AttentionKernels *kernels : attentionKernels())
+    check({.s = 150, .t = 150, .b = 1, .g = 2, .r = 3, .d = 24}, kernels);
+}
+
+// Keys that a later query would see have a gradient of 0, not what lay there.
+TEST(AttentionBf16, keysThatNobodySees) {
+  Bf16Problem problem({.s = 300, .t = 300, .b = 1, .g = 1, .r = 1, .d = 8});
+  std::fill(problem.f32.queryPositions.begin(), problem.f32.queryPositions.end(), 10);
+  const Bf16Results found = Bf16Run(problem, 0).run(2);
+  for (size_t i = 11 * 8; i < found.dk.size(); ++i) {
+    ASSERT_EQ(found.dk[i], Bf16(0)) << i;
+    ASSERT_EQ(found.dv[i], Bf16(0)) << i;
+  }
+}
+
+TEST(AttentionBf16, workspaceHasTheSumsOfTheKeys) {
+  const plan::Attention forward = {.s = 64, .t = 64, .b = 2, .g = 3, .r = 1, .d = 16};
+  plan::Attention backward = forward, f32 = forward;
+  backward.backward = f32.backward = true;
+  backward.type = plan::DType::bf16;
+  const int64_t lanes = 6, sums = 8 * 64 * 2 * 3 * 16, converted = lanes * 64 * 16 * 4;
+  EXPECT_EQ(attentionWorkspaceBytes(backward), attentionWorkspaceBytes(f32) + sums + converted);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(attentionWorkspaceBytes({.backward = true,
+                                     .s = most,
+                                     .t = most,
+                                     .b = most,
+                                     .g = most,
+                                     .r = most,
+                                     .d = most,
+                                     .type = plan::DType::bf16}),
+            most);
+}
