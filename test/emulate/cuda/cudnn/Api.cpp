@@ -3,6 +3,7 @@
 // test/runtime/device/cuda/CudnnAttentionTest.cpp asks the library itself.
 #include "test/emulate/cuda/cudnn/Graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mgc::emulate;
@@ -23,8 +24,10 @@ struct Descriptor {
     return values;
   }
   template <typename T> T get(int name, T otherwise = {}) const {
-    const std::vector<T> values = all<T>(name);
-    return values.empty() ? otherwise : values.front();
+    const auto found = attributes.find(name);
+    if (found != attributes.end() && found->second.size() >= sizeof(T))
+      std::memcpy(&otherwise, found->second.data(), sizeof(T));
+    return otherwise;
   }
   bool has(int name) const { return attributes.count(name) != 0; }
   const Descriptor &at(int name) const { return *static_cast<const Descriptor *>(get<void *>(name)); }
