@@ -7,7 +7,8 @@
 using namespace mgc;
 
 TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
-  const plan::Attention good = {.s = 64, .t = 64, .b = 1, .g = 2, .r = 2, .d = 64, .type = plan::DType::bf16, .causal = true};
+  const plan::Attention good = {
+      .s = 64, .t = 64, .b = 1, .g = 2, .r = 2, .d = 64, .type = plan::DType::bf16, .causal = true};
   EXPECT_TRUE(cudnnTakes(good).isOk());
   const auto reason = [&](auto change) {
     plan::Attention a = good;
@@ -21,7 +22,8 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   EXPECT_EQ(reason([](auto &a) { a.dropout = 0.1; }), "dropout is 0.1: cuDNN would draw another mask");
   EXPECT_EQ(reason([](auto &a) { a.d = 60; }), "d = 60; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.d = 264; }), "d = 264; cuDNN takes multiples of 8 up to 256");
-  EXPECT_EQ(reason([](auto &a) { a.kStride = 68; }), "groups are 68 elements apart; cuDNN takes multiples of 8");
+  EXPECT_EQ(reason([](auto &a) { a.kStride = 68; }),
+            "groups are 68 elements apart; cuDNN takes multiples of 8");
 }
 
 TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
@@ -32,7 +34,8 @@ TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
 }
 
 TEST(CudaAttentionWorkspaceBytes, hugeSizesAreClamped) {
-  plan::Attention a = {.backward = true, .s = int64_t(1) << 40, .t = int64_t(1) << 40, .b = 1, .g = 1, .r = 1, .d = 64};
+  plan::Attention a = {
+      .backward = true, .s = int64_t(1) << 40, .t = int64_t(1) << 40, .b = 1, .g = 1, .r = 1, .d = 64};
   a.type = plan::DType::bf16, a.causal = true;
   EXPECT_EQ(cudaAttentionWorkspaceBytes(a), std::numeric_limits<int64_t>::max());
 }

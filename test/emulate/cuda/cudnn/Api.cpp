@@ -3,6 +3,7 @@
 // test/runtime/device/cuda/CudnnAttentionTest.cpp asks the library itself.
 #include "test/emulate/cuda/cudnn/Graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mgc::emulate;
@@ -23,8 +24,10 @@ struct Descriptor {
     return values;
   }
   template <typename T> T get(int name, T otherwise = {}) const {
-    const std::vector<T> values = all<T>(name);
-    return values.empty() ? otherwise : values.front();
+    const auto found = attributes.find(name);
+    if (found != attributes.end() && found->second.size() >= sizeof(T))
+      std::memcpy(&otherwise, found->second.data(), sizeof(T));
+    return otherwise;
   }
   bool has(int name) const { return attributes.count(name) != 0; }
   const Descriptor &at(int name) const { return *static_cast<const Descriptor *>(get<void *>(name)); }
@@ -37,13 +40,16 @@ struct Handle {
 size_t sizeOf(cudnnBackendAttributeType_t type) {
   switch (type) {
   case CUDNN_TYPE_BOOLEAN:
-  case CUDNN_TYPE_CHAR: return 1;
+  case CUDNN_TYPE_CHAR:
+    return 1;
   case CUDNN_TYPE_INT64:
   case CUDNN_TYPE_DOUBLE:
   case CUDNN_TYPE_HANDLE:
   case CUDNN_TYPE_VOID_PTR:
-  case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
-  default: return 4;
+  case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+    return 8;
+  default:
+    return 4;
   }
 }
 
@@ -51,7 +57,8 @@ Tensor tensorOf(const Descriptor &descriptor) {
   Tensor tensor;
   tensor.id = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
   tensor.type = descriptor.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-  const auto shape = descriptor.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS), strides = descriptor.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  const auto shape = descriptor.all<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS),
+             strides = descriptor.all<int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
   std::copy_n(shape.begin(), 4, tensor.shape.begin());
   std::copy_n(strides.begin(), 4, tensor.strides.begin());
   tensor.isVirtual = descriptor.get<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
@@ -64,23 +71,28 @@ Operation operationOf(const Descriptor &d) {
   switch (d.type) {
   case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
     o.kind = Operation::Kind::multiply, o.hasB = true;
-    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_ADESC)), o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
+    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_ADESC)),
+    o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
     o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
     return o;
   case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
     o.kind = Operation::Kind::reduce;
     o.mode = d.at(CUDNN_ATTR_OPERATION_REDUCTION_DESC).get<int>(CUDNN_ATTR_REDUCTION_OPERATOR);
-    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_REDUCTION_XDESC)), o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
+    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_REDUCTION_XDESC)),
+    o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
     return o;
   case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
     o.kind = Operation::Kind::reshape;
-    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_XDESC)), o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
+    o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_XDESC)),
+    o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
     return o;
-  default: break;
+  default:
+    break;
   }
   const Descriptor &kind = d.at(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   o.mode = kind.get<int>(CUDNN_ATTR_POINTWISE_MODE), o.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
-  o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)), o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+  o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)),
+  o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
   if ((o.hasB = d.has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)))
     o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
   if ((o.hasPredicate = d.has(CUDNN_ATTR_OPERATION_POINTWISE_TDESC)))
@@ -117,7 +129,9 @@ extern "C" {
 
 size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
-const char *cudnnGetErrorString(cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS ? "success" : "failure of the stand-in"; }
+const char *cudnnGetErrorString(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_SUCCESS ? "success" : "failure of the stand-in";
+}
 
 void cudnnGetLastErrorString(char *message, size_t size) {
   if (size)
@@ -139,7 +153,8 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *descriptor) {
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t *descriptor) {
   *descriptor = new Descriptor{type, {}};
   return CUDNN_STATUS_SUCCESS;
 }
@@ -160,7 +175,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t) { return CUDNN_STAT
 
 // One configuration for a graph, of the first mode only.
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t *count, void *values) {
+                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t *count,
+                                       void *values) {
   *count = 0;
   const Descriptor &self = of(descriptor);
   if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
@@ -177,14 +193,17 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
-  const Descriptor &source = of(plan).at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  const Descriptor &source =
+      of(plan).at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).at(CUDNN_ATTR_ENGINECFG_ENGINE);
   Graph graph;
   for (void *operation : source.all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS))
     graph.operations.push_back(operationOf(of(operation)));
   if (const cudnnStatus_t status = bind(of(pack), graph); status != CUDNN_STATUS_SUCCESS)
     return status;
-  const auto workspace = reinterpret_cast<CUdeviceptr>(of(pack).get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
+  const auto workspace =
+      reinterpret_cast<CUdeviceptr>(of(pack).get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE));
   const auto stream = reinterpret_cast<CUstream>(reinterpret_cast<Handle *>(handle)->stream);
   const CUresult result = mgcEmulateEnqueue(stream, [graph, workspace] {
     if (!mgcEmulateHost(workspace, kWorkspaceBytes, "workspace of a graph"))

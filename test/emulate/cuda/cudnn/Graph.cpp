@@ -48,17 +48,28 @@ int64_t shared(const Index &at, const std::array<int64_t, 4> &of, const Tensor &
 
 float pointwise(int mode, float x, float b, bool predicate) {
   switch (mode) {
-  case CUDNN_POINTWISE_ADD: return x + b;
-  case CUDNN_POINTWISE_SUB: return x - b;
-  case CUDNN_POINTWISE_MUL: return x * b;
-  case CUDNN_POINTWISE_DIV: return x / b;
-  case CUDNN_POINTWISE_EXP: return std::exp(x);
-  case CUDNN_POINTWISE_LOG: return std::log(x);
-  case CUDNN_POINTWISE_IDENTITY: return x;
-  case CUDNN_POINTWISE_CMP_GE: return x >= b;
-  case CUDNN_POINTWISE_CMP_GT: return x > b;
-  case CUDNN_POINTWISE_BINARY_SELECT: return predicate ? x : b;
-  default: return NAN;
+  case CUDNN_POINTWISE_ADD:
+    return x + b;
+  case CUDNN_POINTWISE_SUB:
+    return x - b;
+  case CUDNN_POINTWISE_MUL:
+    return x * b;
+  case CUDNN_POINTWISE_DIV:
+    return x / b;
+  case CUDNN_POINTWISE_EXP:
+    return std::exp(x);
+  case CUDNN_POINTWISE_LOG:
+    return std::log(x);
+  case CUDNN_POINTWISE_IDENTITY:
+    return x;
+  case CUDNN_POINTWISE_CMP_GE:
+    return x >= b;
+  case CUDNN_POINTWISE_CMP_GT:
+    return x > b;
+  case CUDNN_POINTWISE_BINARY_SELECT:
+    return predicate ? x : b;
+  default:
+    return NAN;
   }
 }
 
@@ -82,10 +93,18 @@ private:
         (operation.hasPredicate && !read(operation.predicate, predicate)))
       return false;
     switch (operation.kind) {
-    case Operation::Kind::multiply: multiply(operation, x, b, to); break;
-    case Operation::Kind::reduce: reduce(operation, x, to); break;
-    case Operation::Kind::reshape: reshape(operation, x, to); break;
-    case Operation::Kind::apply: apply(operation, x, b, predicate, to); break;
+    case Operation::Kind::multiply:
+      multiply(operation, x, b, to);
+      break;
+    case Operation::Kind::reduce:
+      reduce(operation, x, to);
+      break;
+    case Operation::Kind::reshape:
+      reshape(operation, x, to);
+      break;
+    case Operation::Kind::apply:
+      apply(operation, x, b, predicate, to);
+      break;
     }
     return write(operation.to, to);
   }
@@ -93,7 +112,8 @@ private:
   static void multiply(const Operation &o, const Values &x, const Values &b, Values &to) {
     const int64_t depth = o.x.shape[3];
     eachIndex(o.to.shape, [&](const Index &at, int64_t flat) {
-      const int64_t left = shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.x) + at[2] * depth;
+      const int64_t left =
+          shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.x) + at[2] * depth;
       const int64_t right = shared({at[0], at[1], 0, 0}, {o.to.shape[0], o.to.shape[1], 1, 1}, o.b) + at[3];
       float sum = 0;
       for (int64_t p = 0; p < depth; ++p)
@@ -115,23 +135,28 @@ private:
   static void reshape(const Operation &o, const Values &x, Values &to) {
     Values memory(o.x.span());
     eachIndex(o.x.shape, [&](const Index &at, int64_t flat) { memory[place(at, o.x.strides)] = x[flat]; });
-    eachIndex(o.to.shape, [&](const Index &at, int64_t flat) { to[flat] = memory.at(place(at, o.to.strides)); });
+    eachIndex(o.to.shape,
+              [&](const Index &at, int64_t flat) { to[flat] = memory.at(place(at, o.to.strides)); });
   }
 
-  static void apply(const Operation &o, const Values &x, const Values &b, const Values &predicate, Values &to) {
+  static void apply(const Operation &o, const Values &x, const Values &b, const Values &predicate,
+                    Values &to) {
     eachIndex(o.to.shape, [&](const Index &at, int64_t flat) {
       if (o.mode == CUDNN_POINTWISE_GEN_INDEX)
         to[flat] = static_cast<float>(at[o.axis]);
       else
-        to[flat] = pointwise(o.mode, x[shared(at, o.to.shape, o.x)], o.hasB ? b[shared(at, o.to.shape, o.b)] : 0,
-                             o.hasPredicate && predicate[shared(at, o.to.shape, o.predicate)] != 0);
+        to[flat] =
+            pointwise(o.mode, x[shared(at, o.to.shape, o.x)], o.hasB ? b[shared(at, o.to.shape, o.b)] : 0,
+                      o.hasPredicate && predicate[shared(at, o.to.shape, o.predicate)] != 0);
     });
   }
 
   void *host(const Tensor &tensor) const {
     const auto address = graph_.addresses.find(tensor.id);
     const size_t bytes = tensor.type == CUDNN_DATA_BFLOAT16 ? 2 : 4;
-    return address == graph_.addresses.end() ? nullptr : mgcEmulateHost(address->second, tensor.span() * bytes, "tensor of a graph");
+    return address == graph_.addresses.end()
+               ? nullptr
+               : mgcEmulateHost(address->second, tensor.span() * bytes, "tensor of a graph");
   }
 
   bool read(const Tensor &tensor, Values &values) {
@@ -146,7 +171,8 @@ private:
     const void *memory = host(tensor);
     values.resize(tensor.count());
     if (memory)
-      eachIndex(tensor.shape, [&](const Index &at, int64_t flat) { values[flat] = element(memory, tensor, at); });
+      eachIndex(tensor.shape,
+                [&](const Index &at, int64_t flat) { values[flat] = element(memory, tensor, at); });
     return memory != nullptr;
   }
 
@@ -175,7 +201,8 @@ private:
       if (tensor.type == CUDNN_DATA_FLOAT)
         static_cast<float *>(memory)[offset] = values[flat];
       else
-        std::memcpy(static_cast<uint16_t *>(memory) + offset, reinterpret_cast<const char *>(&values[flat]) + 2, 2);
+        std::memcpy(static_cast<uint16_t *>(memory) + offset,
+                    reinterpret_cast<const char *>(&values[flat]) + 2, 2);
     });
     return true;
   }

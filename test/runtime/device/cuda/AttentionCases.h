@@ -56,8 +56,10 @@ TEST(DeviceAttention, queriesThatSeeNothing) {
 }
 
 TEST(DeviceAttention, extremePositionsDoNotOverflow) {
-  constexpr int32_t least = std::numeric_limits<int32_t>::min(), greatest = std::numeric_limits<int32_t>::max();
-  for (const int64_t window : {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
+  constexpr int32_t least = std::numeric_limits<int32_t>::min(),
+                    greatest = std::numeric_limits<int32_t>::max();
+  for (const int64_t window :
+       {int64_t(0), int64_t(1), int64_t(1) << 31, int64_t(1) << 32, int64_t(1) << 62}) {
     AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
     problem.queryPositions = {least, 0, greatest, 5};
     problem.keyPositions = {greatest, least, 0, 5};
@@ -66,7 +68,8 @@ TEST(DeviceAttention, extremePositionsDoNotOverflow) {
 }
 
 TEST(DeviceAttention, dropout) {
-  AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 77, .groupStride = 5});
+  AttentionProblem problem(
+      {.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 77, .groupStride = 5});
   problem.scalars = {.seed = 1234567890123, .instance = 3, .headOffset = 11};
   for (const mgc_type type : {MGC_F32, MGC_BF16})
     AttentionCheck(problem, type, run).check();
@@ -79,7 +82,8 @@ TEST(DeviceAttention, dropout) {
 
 // With values that are the unit vectors, o is the probabilities: 0 exactly where dropped or hidden.
 TEST(DeviceAttention, dropsWhatTheCpuDrops) {
-  AttentionProblem problem({.s = 64, .t = 64, .b = 1, .g = 2, .r = 2, .d = 64, .dropout = 0.5, .site = 9, .groupStride = 2});
+  AttentionProblem problem(
+      {.s = 64, .t = 64, .b = 1, .g = 2, .r = 2, .d = 64, .dropout = 0.5, .site = 9, .groupStride = 2});
   problem.scalars = {.seed = 42, .instance = 1, .headOffset = 4};
   for (int64_t t = 0; t < 64; ++t)
     for (int64_t g = 0; g < 2; ++g)
@@ -92,12 +96,14 @@ TEST(DeviceAttention, dropsWhatTheCpuDrops) {
       for (int64_t r = 0; r < 2; ++r) {
         const ReferenceRow row = referenceRow(problem, s, 0, g, r);
         for (int64_t t = 0; t < 64; ++t)
-          ASSERT_EQ(check.o[((s * 2 + g) * 2 + r) * 64 + t] != 0, row.p[t] * row.dropped[t] != 0) << s << " " << g << " " << r << " " << t;
+          ASSERT_EQ(check.o[((s * 2 + g) * 2 + r) * 64 + t] != 0, row.p[t] * row.dropped[t] != 0)
+              << s << " " << g << " " << r << " " << t;
       }
 }
 
 TEST(DeviceAttention, hugeScoresStayFinite) {
-  AttentionCheck check(AttentionProblem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300}), MGC_F32, run);
+  AttentionCheck check(AttentionProblem({.s = 70, .t = 70, .b = 1, .g = 1, .r = 1, .d = 8, .scale = 300}),
+                       MGC_F32, run);
   check.forward(), check.backward();
   for (const auto *values : {&check.o, &check.lse, &check.dq, &check.dk, &check.dv})
     for (const float value : *values)

@@ -42,13 +42,17 @@ Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &own, const cha
   return reinterpret_cast<CUfunction>(&kernel);
 }
 
-Status cuda::launchWith(mgc_stream &, CUfunction function, const Launch &launch, void **arguments, std::string_view) {
+Status cuda::launchWith(mgc_stream &, CUfunction function, const Launch &launch, void **arguments,
+                        std::string_view) {
   const auto &kernel = *reinterpret_cast<const InterpretedKernel *>(function);
   const auto parameters = ptx::packParameters(*kernel.module->kernel(kernel.symbol), arguments);
   const auto [x, y, z] = launch.blocks;
   const auto [i, j, k] = launch.threads;
   return kernel.module
-      ->launch(kernel.symbol, {.grid = {x, y, z}, .block = {i, j, k}, .sharedBytes = launch.sharedBytes, .parameters = parameters,
+      ->launch(kernel.symbol, {.grid = {x, y, z},
+                               .block = {i, j, k},
+                               .sharedBytes = launch.sharedBytes,
+                               .parameters = parameters,
                                .workers = 2})
       .status();
 }
@@ -65,7 +69,8 @@ void run(DeviceAttention &attention) {
     addresses.push_back(memory.empty() ? 0 : space.add(memory.data(), memory.size()));
   mgc_attention_operands operands = {};
   for (const DeviceAttention::Operand &operand : attention.operands)
-    operands.*operand.field = addresses[operand.memory] ? addresses[operand.memory] + uint64_t(operand.offset) : 0;
+    operands.*operand.field =
+        addresses[operand.memory] ? addresses[operand.memory] + uint64_t(operand.offset) : 0;
   const Status status = (*made)->run(stream, operands);
   EXPECT_TRUE(status.isOk()) << status.message();
   for (const uint64_t address : addresses)

@@ -17,7 +17,7 @@ struct DeviceAttention {
   mgc_attention_facts facts = {};
   struct Operand {
     mgc_address mgc_attention_operands::*field;
-    int memory; // which of the allocations
+    int memory;     // which of the allocations
     int64_t offset; // in bytes
   };
   std::vector<Operand> operands;
@@ -45,7 +45,8 @@ public:
   AttentionCheck(AttentionProblem problem, mgc_type type, RunOnDevice run)
       : problem(std::move(problem)), type_(type), run_(std::move(run)) {
     if (type_ == MGC_BF16)
-      for (auto *values : {&this->problem.q, &this->problem.k, &this->problem.v, &this->problem.outputGradient, &this->problem.joined})
+      for (auto *values : {&this->problem.q, &this->problem.k, &this->problem.v,
+                           &this->problem.outputGradient, &this->problem.joined})
         for (float &value : *values)
           value = fromBf16(toBf16(value));
     makeFacts();
@@ -62,9 +63,11 @@ public:
     expectNear(lse, expected.lse, false, "lse of " + where);
     // The same backward on the CPU, from what the device's forward gave.
     problem.o = o, problem.lse = lse;
-    problem.dq.assign(problem.q.size(), 0), problem.dk.assign(problem.k.size(), 0), problem.dv.assign(problem.v.size(), 0);
+    problem.dq.assign(problem.q.size(), 0), problem.dk.assign(problem.k.size(), 0),
+        problem.dv.assign(problem.v.size(), 0);
     AttentionProblem cpu = problem;
-    cpu.joined.clear(), cpu.a.qStride = cpu.a.kStride = cpu.a.vStride = cpu.a.dqStride = cpu.a.dkStride = cpu.a.dvStride = 0;
+    cpu.joined.clear(),
+        cpu.a.qStride = cpu.a.kStride = cpu.a.vStride = cpu.a.dqStride = cpu.a.dkStride = cpu.a.dvStride = 0;
     cpu.a.type = plan::DType::f32;
     cpu.pass(true, 1);
     expectNear(dq, wide(cpu.dq), true, "dq of " + where);
@@ -75,7 +78,8 @@ public:
   void forward() {
     device.facts.backward = 0;
     run_(device);
-    o = read(kO, problem.q.size()), lse = readFloats(kLse, problem.a.s * problem.a.b * problem.a.g * problem.a.r);
+    o = read(kO, problem.q.size()),
+    lse = readFloats(kLse, problem.a.s * problem.a.b * problem.a.g * problem.a.r);
   }
   void backward() {
     device.facts.backward = 1;
@@ -85,7 +89,8 @@ public:
       return;
     }
     problem.joinedGradients = read(kDq, problem.joined.size());
-    problem.dq.resize(problem.q.size()), problem.dk.resize(problem.k.size()), problem.dv.resize(problem.v.size());
+    problem.dq.resize(problem.q.size()), problem.dk.resize(problem.k.size()),
+        problem.dv.resize(problem.v.size());
     problem.takeJoinedGradients();
     dq = problem.dq, dk = problem.dk, dv = problem.dv;
   }
@@ -95,14 +100,30 @@ public:
   std::vector<float> o, lse, dq, dk, dv; // what the device gave
 
 private:
-  enum Memory { kQ, kK, kV, kO, kLse, kOutputGradient, kQueryPositions, kKeyPositions, kSamples, kDq, kDk, kDv, kWorkspace, kCount };
+  enum Memory {
+    kQ,
+    kK,
+    kV,
+    kO,
+    kLse,
+    kOutputGradient,
+    kQueryPositions,
+    kKeyPositions,
+    kSamples,
+    kDq,
+    kDk,
+    kDv,
+    kWorkspace,
+    kCount
+  };
   mgc_type type_;
   RunOnDevice run_;
 
   std::string describe() const {
     const plan::Attention &a = problem.a;
-    return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={} {}{}", a.s, a.t, a.b, a.g, a.r, a.d, a.window,
-                       a.dropout, type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined");
+    return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={} {}{}", a.s, a.t, a.b, a.g, a.r,
+                       a.d, a.window, a.dropout, type_ == MGC_BF16 ? "bf16" : "f32",
+                       problem.joined.empty() ? "" : " joined");
   }
 
   void makeFacts() {
@@ -110,8 +131,10 @@ private:
     mgc_attention_facts &f = device.facts;
     f.causal = a.causal, f.type = type_;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d;
-    f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site, f.group_stride = a.groupStride;
-    f.seed = int64_t(problem.scalars.seed), f.instance = problem.scalars.instance, f.head_offset = problem.scalars.headOffset;
+    f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
+    f.group_stride = a.groupStride;
+    f.seed = int64_t(problem.scalars.seed), f.instance = problem.scalars.instance,
+    f.head_offset = problem.scalars.headOffset;
     f.q_stride = a.qStride, f.k_stride = a.kStride, f.v_stride = a.vStride;
     f.dq_stride = a.dqStride, f.dk_stride = a.dkStride, f.dv_stride = a.dvStride;
   }
@@ -136,8 +159,10 @@ private:
     using Operands = mgc_attention_operands;
     place(&Operands::q, kQ), place(&Operands::dq, kDq);
     const int64_t key = a.r * a.d, value = (a.r + 1) * a.d; // where they begin in what is joined
-    place(&Operands::k, isJoined ? kQ : kK, isJoined ? key : 0), place(&Operands::v, isJoined ? kQ : kV, isJoined ? value : 0);
-    place(&Operands::dk, isJoined ? kDq : kDk, isJoined ? key : 0), place(&Operands::dv, isJoined ? kDq : kDv, isJoined ? value : 0);
+    place(&Operands::k, isJoined ? kQ : kK, isJoined ? key : 0),
+        place(&Operands::v, isJoined ? kQ : kV, isJoined ? value : 0);
+    place(&Operands::dk, isJoined ? kDq : kDk, isJoined ? key : 0),
+        place(&Operands::dv, isJoined ? kDq : kDv, isJoined ? value : 0);
     place(&Operands::o, kO), place(&Operands::lse, kLse), place(&Operands::output_gradient, kOutputGradient);
     place(&Operands::query_positions, kQueryPositions), place(&Operands::key_positions, kKeyPositions);
     place(&Operands::samples, kSamples), place(&Operands::workspace, kWorkspace);
@@ -177,7 +202,8 @@ private:
 
   // Sums of products in f32 are off by some tens of their roundings (2^-24 each) of what they add up, as on the CPU
   // (AttentionTest.cpp); bf16, of 8 bits, is rounded once more, by at most 2^-8 of the value.
-  void expectNear(const std::vector<float> &found, const std::vector<double> &expected, bool hasType, const std::string &what) const {
+  void expectNear(const std::vector<float> &found, const std::vector<double> &expected, bool hasType,
+                  const std::string &what) const {
     ASSERT_EQ(found.size(), expected.size()) << what;
     double scale = 1;
     for (const double value : expected)
@@ -187,7 +213,8 @@ private:
       if (std::isinf(expected[i]))
         ASSERT_EQ(found[i], expected[i]) << what << " at " << i;
       else
-        ASSERT_NEAR(found[i], expected[i], 4e-6 * scale + rounding * std::abs(expected[i])) << what << " at " << i;
+        ASSERT_NEAR(found[i], expected[i], 4e-6 * scale + rounding * std::abs(expected[i]))
+            << what << " at " << i;
   }
 };
 

@@ -1,7 +1,7 @@
 // Attention's graphs, given to the real cuDNN for GPUs that are only described to it: whether it has kernels, and what workspace
 // they ask for.
-#include "runtime/device/cuda/Attention.h"
 #include "runtime/device/cuda/CudnnAttention.h"
+#include "runtime/device/cuda/Attention.h"
 #include "runtime/kernels/CudaAttention.h"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,21 @@ using namespace mgc::cuda;
 
 // What attention asks of a device is not asked here.
 Status mgc_device::enter() { return Status::ok(); }
-Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) { return errorf("there is no device"); }
-Status cuda::launchWith(mgc_stream &, CUfunction, const Launch &, void **, std::string_view) { return errorf("there is no device"); }
+Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
+  return errorf("there is no device");
+}
+Status cuda::launchWith(mgc_stream &, CUfunction, const Launch &, void **, std::string_view) {
+  return errorf("there is no device");
+}
 
 namespace {
 
 // Properties of an A100, an H100 and a B200, as far as the choice of kernels reads them.
 std::string properties(int capability) {
-  const int processors = capability == 80 ? 108 : capability == 90 ? 132 : 148, shared = capability == 80 ? 166912 : 232448;
+  const int processors = capability == 80   ? 108
+                         : capability == 90 ? 132
+                                            : 148,
+            shared = capability == 80 ? 166912 : 232448;
   return fmt::format(
       R"({{"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":{},)"
       R"("warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":{},"reservedSharedMemoryPerBlock":1024,)"
@@ -47,7 +54,8 @@ protected:
     facts.backward = backward;
     facts.workspace_bytes = cudaAttentionWorkspaceBytes(planOf(facts), deterministic);
     const auto graph = makeCudnnGraph(cudnn, facts, deterministic);
-    EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={}: {}", backward, deterministic, graph.status().message());
+    EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={}: {}", backward, deterministic,
+                                             graph.status().message());
   }
   void expectPlans(const mgc_attention_facts &facts) {
     expectPlan(facts, false, true);
@@ -57,14 +65,16 @@ protected:
   std::shared_ptr<Cudnn> cudnn;
 };
 
-INSTANTIATE_TEST_SUITE_P(, CudnnAttention, testing::Values(80, 90, 100), [](const auto &info) { return fmt::format("sm_{}", info.param); });
+INSTANTIATE_TEST_SUITE_P(, CudnnAttention, testing::Values(80, 90, 100),
+                         [](const auto &info) { return fmt::format("sm_{}", info.param); });
 
 TEST_P(CudnnAttention, groupedHeads) { expectPlans(factsOf(4096, 4, 128)); }
 
 TEST_P(CudnnAttention, windowsAndPartsOfOneBuffer) {
   mgc_attention_facts facts = factsOf(129, 3, 40);
   facts.window = 64;
-  facts.q_stride = facts.k_stride = facts.v_stride = facts.dq_stride = facts.dk_stride = facts.dv_stride = (3 + 2) * 40;
+  facts.q_stride = facts.k_stride = facts.v_stride = facts.dq_stride = facts.dk_stride = facts.dv_stride =
+      (3 + 2) * 40;
   expectPlans(facts);
 }
 

@@ -17,7 +17,8 @@ template <typename Handle> CUresult give(Handle *handle) {
 
 extern "C" {
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *, CUjit_option *, void **, unsigned, CUlibraryOption *, void **, unsigned) {
+CUresult cuLibraryLoadData(CUlibrary *library, const void *, CUjit_option *, void **, unsigned,
+                           CUlibraryOption *, void **, unsigned) {
   return give(library);
 }
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary, const char *) { return give(kernel); }
