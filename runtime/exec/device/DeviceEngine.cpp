@@ -9,6 +9,7 @@
 #include "runtime/exec/device/DeviceRates.h"
 #include "runtime/plan/Mesh.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 
 namespace mgc {
@@ -19,6 +20,7 @@ class DeviceEngine final : public Engine {
 public:
   DeviceEngine(plan::Plan plan, const DeviceOptions &device, EngineOptions options)
       : plan_(std::move(plan)), deviceOptions_(device), options_(std::move(options)) {}
+  ~DeviceEngine() override;
   Status load(const std::string &bundle);
 
   const plan::Plan &plan() const override { return plan_; }
@@ -74,6 +76,16 @@ std::vector<int64_t> DeviceEngine::localRanks() const {
   for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank)
     ranks.push_back(rank);
   return ranks;
+}
+
+// To give back what a stuck device uses would wait for it: it is left to the end of the process.
+DeviceEngine::~DeviceEngine() {
+  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck))
+    return;
+  static auto *left = new std::vector<std::shared_ptr<void>>();
+  left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
+  left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));
+  left->push_back(std::make_shared<decltype(ranks_)>(std::move(ranks_)));
 }
 
 Status DeviceEngine::openDevice() {

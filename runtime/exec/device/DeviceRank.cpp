@@ -138,10 +138,12 @@ Status DeviceRank::finish(int64_t step) {
     MGC_TRY(communicator_.check());
     if (const uint32_t done = doneOf(io_); done != seen)
       seen = done, deadline = Clock::now() + options_.timeout;
-    else if (Clock::now() > deadline)
+    else if (Clock::now() > deadline) {
+      isStuck_ = true;
       return errorf("waited {} s for the device to end this instruction",
                     std::chrono::duration<double>(options_.timeout).count())
           .at(toString(place(step)));
+    }
   }
   return Status::ok();
 }
