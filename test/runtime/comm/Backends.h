@@ -17,6 +17,10 @@ public:
   virtual void run(const std::function<void(Communicator &)> &body) = 0;
 };
 
+// Ranks are threads; those of sockets have a process's part each, and the connections that processes have.
+std::unique_ptr<World> makeThreadedWorld(int64_t ranks, std::chrono::milliseconds timeout);
+std::unique_ptr<World> makeSocketedWorld(int64_t ranks, std::chrono::milliseconds timeout);
+
 struct Backend {
   const char *name;
   std::unique_ptr<World> (*make)(int64_t ranks, std::chrono::milliseconds timeout);

@@ -1,6 +1,5 @@
 // What every Communicator must do, for every backend and world size: each collective against its definition,
 // equal bits on all ranks, transfers in order, and an end to every wait.
-#include "runtime/comm/ThreadWorld.h"
 #include "test/runtime/comm/Backends.h"
 
 #include <atomic>
@@ -17,26 +16,7 @@ using Kind = plan::Collective::Kind;
 using Buffers = std::vector<std::vector<float>>; // by rank
 using std::chrono::milliseconds;
 
-class ThreadedWorld final : public World {
-public:
-  ThreadedWorld(int64_t ranks, milliseconds timeout) : world_(ranks, {.timeout = timeout}) {}
-  int64_t size() const override { return world_.size(); }
-  void run(const std::function<void(Communicator &)> &body) override {
-    std::vector<std::thread> threads;
-    for (int64_t rank = 0; rank < size(); ++rank)
-      threads.emplace_back([&, rank] { body(world_.communicator(rank)); });
-    for (std::thread &thread : threads)
-      thread.join();
-  }
-
-private:
-  ThreadWorld world_;
-};
-
-constexpr Backend kBackends[] = {
-    {"threads", [](int64_t ranks, milliseconds timeout) -> std::unique_ptr<World> {
-       return std::make_unique<ThreadedWorld>(ranks, timeout);
-     }}};
+constexpr Backend kBackends[] = {{"threads", makeThreadedWorld}, {"sockets", makeSocketedWorld}};
 
 plan::Collective makeCollective(Kind kind, int64_t chunk, int64_t outer = 1, int64_t middle = 1,
                                 plan::ReduceKind reduce = plan::ReduceKind::sum) {
