@@ -1,12 +1,15 @@
 // See Engine.h. One persistent thread per rank; between steps they sleep.
 #include "runtime/exec/Engine.h"
 
+#include "runtime/base/Philox.h"
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/exec/Cores.h"
 #include "runtime/exec/Inputs.h"
 #include "runtime/exec/Resolve.h"
 #include "runtime/exec/VerifyKernels.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
@@ -27,6 +30,14 @@ struct StepOrder {
   const std::function<Status()> *beforeUpdate = nullptr;
 };
 
+using Results = std::array<float, 3>; // as plan::kResults
+
+// What each process says of a step, as words of 32 bits.
+struct StepReport {
+  Results results{};
+  std::array<uint32_t, 2> batch{}; // its hash
+};
+
 struct Rank {
   int64_t index = 0;
   Buffer buffer;
@@ -44,7 +55,11 @@ class ThreadEngine final : public Engine {
 public:
   ThreadEngine(plan::Plan plan, EngineOptions options)
       : plan_(std::move(plan)), options_(std::move(options)),
-        world_(plan_.mesh.worldSize(), {options_.timeout}), ranks_(plan_.mesh.worldSize()) {}
+        world_(isAlone() ? std::make_unique<ThreadWorld>(plan_.mesh.worldSize(),
+                                                         ThreadWorldOptions{options_.timeout})
+                         : nullptr),
+        ranks_(isAlone() ? plan_.mesh.worldSize() : 1), arenas_(plan_.mesh.worldSize()),
+        reports_(isAlone() ? 0 : plan_.mesh.worldSize()) {}
   ~ThreadEngine() override;
   Status load(const std::string &bundle, Device &device);
 
@@ -56,26 +71,32 @@ public:
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
   StepResult results() const override;
-  void abort(const Status &cause) override { world_.communicator(0).abort(cause); }
+  void abort(const Status &cause) override { ranks_[0].communicator->abort(cause); }
+  Result<int32_t> greatest(int32_t own) override;
 
 private:
-  Status loadRank(int64_t index, Device &device);
+  bool isAlone() const { return !options_.communicator; } // all ranks are here
+  int64_t worldSize() const { return plan_.mesh.worldSize(); }
+  Rank &rankOf(int64_t index) { return *std::ranges::find(ranks_, index, &Rank::index); }
+  Status loadRank(Rank &rank, Device &device);
   Status startThreads();
   void rankMain(Rank &rank);
+  int64_t ranksOnCores() const { return static_cast<int64_t>(ranks_.size()) * options_.cores.parts; }
   void pinToShare(const Rank &rank) const;
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
   void record(int64_t step, double seconds);
-  using Results = std::array<float, 3>; // as plan::kResults
-  Results resultsOf(size_t rank) const;
+  Results resultsOf(const Rank &rank) const;
+  Status collectReports(const GlobalBatch &batch);
   Status verifyResults() const;
 
   const plan::Plan plan_;
   const EngineOptions options_;
-  ThreadWorld world_;
+  std::unique_ptr<ThreadWorld> world_; // null: the ranks are processes
   std::unique_ptr<KernelLibrary> kernels_;
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_; // of this process
   std::vector<std::byte *> arenas_;
+  std::vector<StepReport> reports_; // by rank, where ranks are processes
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
   int threads_ = 1;
@@ -90,33 +111,34 @@ private:
 };
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
-  threads_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
-                                         : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
+  threads_ =
+      options_.threadsPerRank > 0 ? options_.threadsPerRank : threadsOfRank(cores_.size(), ranksOnCores());
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
     MGC_TRY(verifyKernels(plan_, *kernels));
     kernels_ = std::move(kernels);
   }
-  for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
-    MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].communicator =
+        isAlone() ? &world_->communicator(static_cast<int64_t>(i)) : options_.communicator;
+    ranks_[i].index = ranks_[i].communicator->rank();
+    MGC_TRY(loadRank(ranks_[i], device).at(fmt::format("rank {}", ranks_[i].index)));
+  }
   recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
   return startThreads();
 }
 
-Status ThreadEngine::loadRank(int64_t index, Device &device) {
-  Rank &rank = ranks_[index];
-  rank.index = index;
-  rank.communicator = &world_.communicator(index);
-  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, index, *rank.communicator));
+Status ThreadEngine::loadRank(Rank &rank, Device &device) {
+  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, rank.index, *rank.communicator));
   rank.record = std::move(record);
-  std::vector<int64_t> all(ranks_.size());
+  std::vector<int64_t> all(worldSize());
   std::iota(all.begin(), all.end(), 0);
   MGC_ASSIGN(everyone, rank.communicator->openGroup(all));
   rank.everyone = everyone;
   MGC_ASSIGN(buffer, device.allocate(rank.record.stage->bytes));
   rank.buffer = std::move(buffer);
-  arenas_.push_back(rank.buffer.data());
-  rank.inputs = resolveInputs(plan_, index);
+  arenas_[rank.index] = rank.buffer.data();
+  rank.inputs = resolveInputs(plan_, rank.index);
   rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
   if (options_.timeline.trace() || options_.timeline.measure) {
     MGC_ASSIGN(timeline, Timeline::create(rank.record, options_.timeline));
@@ -137,7 +159,7 @@ Status ThreadEngine::startThreads() {
       return errorf(
           "rank {} of {}: its thread does not start: {}; fewer ranks or a higher limit of processes "
           "(ulimit -u) would work",
-          i, ranks_.size(), error.what());
+          ranks_[i].index, worldSize(), error.what());
     }
   return Status::ok();
 }
@@ -155,9 +177,9 @@ ThreadEngine::~ThreadEngine() {
 
 // Each rank has cores of its own when there are enough for all their threads. Else the system balances better.
 void ThreadEngine::pinToShare(const Rank &rank) const {
-  const auto ranks = static_cast<int64_t>(ranks_.size());
-  if (ranks * threads_ <= static_cast<int64_t>(cores_.size()))
-    stayOn(shareOf(cores_, rank.index, ranks));
+  const auto here = static_cast<int64_t>(ranks_.size());
+  if (ranksOnCores() * threads_ <= static_cast<int64_t>(cores_.size()))
+    stayOn(shareOf(cores_, options_.cores.index * here + (&rank - ranks_.data()), ranksOnCores()));
 }
 
 void ThreadEngine::rankMain(Rank &rank) {
@@ -185,12 +207,12 @@ void ThreadEngine::runStep(Rank &rank) {
     rank.communicator->abort(status); // keeps the first cause
 }
 
-// All ranks meet, one calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
+// All ranks meet, one of each process calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
 Status ThreadEngine::beforeUpdate(Rank &rank) {
   if (!*order_.beforeUpdate)
     return Status::ok();
   MGC_TRY(rank.communicator->barrier(rank.everyone));
-  if (rank.communicator->rank() == 0)
+  if (&rank == ranks_.data())
     MGC_TRY((*order_.beforeUpdate)());
   return rank.communicator->barrier(rank.everyone);
 }
@@ -209,10 +231,12 @@ Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, co
   MGC_TRY(checkBatch(plan_, batch));
   const auto start = std::chrono::steady_clock::now();
   order_ = {step, &batch, scalars, &beforeUpdate};
-  onRanks([this](int64_t rank) { runStep(ranks_[rank]); });
+  onRanks([this](int64_t rank) { runStep(rankOf(rank)); });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  MGC_TRY(world_.communicator(0).cause());
+  MGC_TRY(ranks_[0].communicator->cause());
   record(step, seconds.count());
+  if (!isAlone())
+    MGC_TRY(collectReports(batch));
   MGC_TRY(verifyResults());
   return results();
 }
@@ -228,17 +252,47 @@ void ThreadEngine::record(int64_t step, double seconds) {
   ++recording_.steps;
 }
 
-ThreadEngine::Results ThreadEngine::resultsOf(size_t rank) const {
+Results ThreadEngine::resultsOf(const Rank &rank) const {
   Results values;
-  std::memcpy(values.data(), arenas_[rank] + ranks_[rank].record.stage->resultsOffset, sizeof values);
+  std::memcpy(values.data(), rank.buffer.data() + rank.record.stage->resultsOffset, sizeof values);
   return values;
+}
+
+static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
+  const auto textOf = [](const std::vector<int32_t> &values) {
+    return std::string_view(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t));
+  };
+  return std::bit_cast<std::array<uint32_t, 2>>(hashName(textOf(batch.tokens)) * 31 +
+                                                hashName(textOf(batch.labels)));
+}
+
+// Each process tells all others its results, and what data it had: each reads the data itself.
+Status ThreadEngine::collectReports(const GlobalBatch &batch) {
+  const StepReport own{resultsOf(ranks_[0]), hashOf(batch)};
+  plan::Collective gather;
+  gather.kind = plan::Collective::Kind::allGather;
+  gather.type = plan::DType::i32;
+  gather.chunk = sizeof own / sizeof(int32_t);
+  Status status;
+  onRanks([&](int64_t) {
+    ranks_[0].communicator->setWaitObserver(nullptr);
+    status = ranks_[0].communicator->collective(ranks_[0].everyone, gather, &own, reports_.data());
+  });
+  MGC_TRY(std::move(status));
+  for (int64_t rank = 1; rank < worldSize(); ++rank)
+    if (reports_[rank].batch != reports_[0].batch)
+      return errorf(
+          "rank {} was given other data than rank 0; expected the same file, and the same flags, for all",
+          rank);
+  return Status::ok();
 }
 
 // All ranks have the same results, to the bit: they come out of sums over all ranks, in one order.
 Status ThreadEngine::verifyResults() const {
-  const Results first = resultsOf(0);
-  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
-    const Results other = resultsOf(rank);
+  const auto of = [&](int64_t rank) { return isAlone() ? resultsOf(ranks_[rank]) : reports_[rank].results; };
+  const Results first = of(0);
+  for (int64_t rank = 1; rank < worldSize(); ++rank) {
+    const Results other = of(rank);
     for (size_t i = 0; i < first.size(); ++i)
       if (other[i] != first[i] && !(std::isnan(other[i]) && std::isnan(first[i])))
         return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], first[i],
@@ -247,8 +301,24 @@ Status ThreadEngine::verifyResults() const {
   return Status::ok();
 }
 
+Result<int32_t> ThreadEngine::greatest(int32_t own) {
+  if (isAlone())
+    return own;
+  plan::Collective most;
+  most.reduce = plan::ReduceKind::max;
+  most.type = plan::DType::i32;
+  most.chunk = 1;
+  Status status;
+  onRanks([&](int64_t) {
+    ranks_[0].communicator->setWaitObserver(nullptr);
+    status = ranks_[0].communicator->collective(ranks_[0].everyone, most, &own, &own);
+  });
+  MGC_TRY(std::move(status));
+  return own;
+}
+
 StepResult ThreadEngine::results() const {
-  const Results values = resultsOf(0);
+  const Results values = resultsOf(ranks_[0]);
   return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
           values[2]};
 }
