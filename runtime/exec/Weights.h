@@ -7,14 +7,13 @@
 #pragma once
 
 #include "runtime/base/Safetensors.h"
+#include "runtime/exec/RankMemory.h"
 #include "runtime/plan/Plan.h"
 
 #include <functional>
 #include <span>
 
 namespace mgc {
-
-using Arenas = std::span<std::byte *const>;
 
 struct LoadOptions {
   bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
@@ -42,6 +41,8 @@ Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const F
 
 struct SaveOptions {
   int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
+  // Of this process's rank, where ranks are processes: all of them save, and rank 0 writes.
+  Communicator *communicator = nullptr;
 };
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
@@ -56,7 +57,8 @@ Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &dir
 Status verifySavable(const std::string &directory);
 
 // Writes the gradients, times `scale`, under the names and shapes of the weights to one safetensors file.
-// They must be complete: after the chunk "reduce", before "update".
-Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file);
+// They must be complete: after the chunk "reduce", before "update". The communicator is as in SaveOptions.
+Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
+                     Communicator *communicator = nullptr);
 
 } // namespace mgc

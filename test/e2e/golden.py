@@ -5,6 +5,7 @@ weights with the reference values of Hugging Face and PyTorch in test/golden.
     golden.py --bin build/release/bin                              every model, every layout
     golden.py --bin build/release/bin --model qwen3 --layouts sample:20:7
     golden.py --bin build/release/bin --model gpt2 --layouts tp2-pp2-dp2-sp-zero1-mbs1-1f1b --keep run
+    golden.py --bin build/cuda/bin --plans plans --layouts ...     plans/MODEL/LAYOUT, compiled elsewhere: needs mgrun alone
 
 Every run starts on memory full of NaN. With --repeat, each is made twice and must give the same bits, weights must come
 out as they went in, and those drawn from a seed must be the same in every layout.
@@ -131,13 +132,19 @@ def check_weights_in_and_out(options, golden, plan, folder):
     return failures + compare.compare_bits("weight drawn", golden.drawn, drawn)
 
 
-def check_layout(options, golden, layout, folder):
+def compile_plan(options, golden, layout, folder):
+    """The plan's folder, and an error or nothing."""
+    if options.plans:
+        return os.path.join(options.plans, golden.model, str(layout)), None
     plan = os.path.join(folder, "plan")
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
-    compile_command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
-                       *(["--no-fusion"] if options.no_fusion else []),
-                       "-o", plan]
-    error = execute([str(word) for word in compile_command], folder, "mgc", options.timeout)
+    command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
+               *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
+    return plan, execute([str(word) for word in command], folder, "mgc", options.timeout)
+
+
+def check_layout(options, golden, layout, folder):
+    plan, error = compile_plan(options, golden, layout, folder)
     error = error or run_training(options, golden, plan, folder, ["--threads", 1, "--poison"])
     if error:
         return [(error, 1, 0)]
@@ -185,6 +192,7 @@ def parse_arguments():
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all; may be repeated")
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
+    parser.add_argument("--plans", help="folder with plans that are run, not compiled")
     parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")

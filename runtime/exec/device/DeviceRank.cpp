@@ -61,7 +61,7 @@ Status DeviceRank::load(const DeviceKernels &kernels) {
              StreamExecutor::make(device_, record_, program_, communicator_,
                                   {arena_.address(), gemmWorkspace_.address(), io_.progress(), options_.inject}));
   executor_ = std::move(executor);
-  return Status::ok();
+  return communicator_.connect();
 }
 
 Status DeviceRank::upload(Part part) {
@@ -124,7 +124,7 @@ Status DeviceRank::pauseForUpdate(int64_t step, const std::function<Status()> &b
   MGC_TRY(finish(step));
   MGC_TRY(download(Part::gradients));
   MGC_TRY(communicator_.barrier());
-  if (index() == 0)
+  if (options_.callsBeforeUpdate)
     MGC_TRY(beforeUpdate());
   return communicator_.barrier();
 }

@@ -13,6 +13,7 @@ struct DeviceRankOptions {
   uint64_t seed = 0; // of dropout
   std::function<Status(const Place &)> inject = nullptr;
   TimelineOptions timeline = {};
+  bool callsBeforeUpdate = true; // one rank of each process does
 };
 
 // Beside the allocation that the plan proves, what the library of products is given of each rank.

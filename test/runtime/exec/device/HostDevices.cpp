@@ -2,10 +2,10 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
+#include "runtime/comm/ThreadWorld.h"
 #include "runtime/plan/Mesh.h"
 #include "runtime/plan/Verify.h"
 
-#include <barrier>
 #include <condition_variable>
 #include <dlfcn.h>
 #include <filesystem>
@@ -129,13 +129,11 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
 
 namespace {
 
-// What the processes of a run have in common: their ids and where they meet.
-class Launcher {
+// What the processes of a run tell each other once.
+class SharedValues {
 public:
-  explicit Launcher(int64_t processes) : meeting_(processes) {}
-  ProcessRank rank(int64_t rank) {
-    return {rank, [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); },
-            [this] { return meeting_.arrive_and_wait(), Status::ok(); }};
+  Share share() {
+    return [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); };
   }
 
 private:
@@ -153,22 +151,24 @@ private:
   std::mutex mutex_;
   std::condition_variable given_;
   std::map<std::string, std::string> values_;
-  std::barrier<> meeting_;
 };
 
 } // namespace
 
 Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps) {
   const int64_t size = pipeline.plan.mesh.worldSize();
-  Launcher launcher(size);
+  SharedValues shared;
+  ThreadWorld hosts(size);
   std::vector<Outcome> outcomes(size);
   std::vector<std::thread> processes;
   for (int64_t rank = 0; rank < size; ++rank)
     processes.emplace_back([&, rank] {
       DeviceOptions device = hostDevice();
       device.graphs = graphs;
-      device.process = launcher.rank(rank);
-      if (const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, {}, device))
+      device.share = shared.share();
+      EngineOptions options;
+      options.communicator = &hosts.communicator(rank);
+      if (const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, options, device))
         outcomes[rank] = train(pipeline, *engine, steps);
     });
   for (std::thread &process : processes)

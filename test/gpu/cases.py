@@ -1,0 +1,35 @@
+# What scripts/gpu-check runs: plans, compiled where LLVM is, and run where a GPU is. Each fact of a case stands here once;
+# pack.py and check.py read it.
+from dataclasses import dataclass, field
+
+# Targets of the GPUs that are checked; a plan for sm_90 runs on newer ones too.
+TARGET = "cuda:sm_90"
+
+GOLDEN_MODELS = ("gpt2", "llama", "qwen3")
+GOLDEN_DTYPES = ("f32", "bf16")
+# All ranks of a layout share the one GPU.
+GOLDEN_LAYOUTS = ("tp1-pp1-dp1-zero0-mbs2-1f1b", "tp2-pp1-dp1-sp-zero0-mbs1-1f1b", "tp1-pp2-dp1-zero0-mbs1-zb-h1",
+                  "tp1-pp1-dp2-zero1-mbs1-1f1b", "tp2-pp2-dp2-sp-zero1-mbs1-1f1b")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Llama-3-8B's layers and vocabulary, as many layers as fit into `gigabytes` of device memory."""
+    sequence: int
+    batch: int
+    gigabytes: int  # of 10^9 bytes, that the plan may take
+    config: str = "examples/llama-3-8b/config.json"
+    flags: tuple = field(default=("--dtype", "bf16"))
+
+    @property
+    def name(self):
+        return f"llama-3-8b-s{self.sequence}-b{self.batch}-{self.gigabytes}gb"
+
+
+# 141 GB (H200) and 80 GB (H100), less what the driver and the libraries take.
+BENCHES = tuple(Bench(sequence, batch, gigabytes) for gigabytes in (132, 72) for sequence, batch in ((4096, 1), (4096, 2), (8192, 1)))
+
+# A plan that no single GPU can hold: refused before anything is allocated.
+TOO_LARGE = ("examples/llama-3-70b/config.json", ("--seq", "8192", "--mbs", "1", "--gbs", "1", "--dtype", "bf16"))
+# A plan for a newer GPU than any that is checked (compute capability 10.0) must be refused on 9.0.
+TOO_NEW = "cuda:sm_100"
