@@ -24,12 +24,19 @@ constexpr int64_t elementsOf(int64_t ranks) {
   return elements;
 }
 
+std::vector<int64_t> ranksOf(const Engine &engine) {
+  std::vector<int64_t> ranks;
+  for (size_t rank = 0; rank < engine.arenas().size(); ++rank)
+    if (engine.arenas()[rank])
+      ranks.push_back(int64_t(rank));
+  return ranks;
+}
+
 class RateMeter {
 public:
   explicit RateMeter(Engine &engine)
-      : engine_(engine), threads_(engine.threadsPerRank()),
-        ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1,
-                                   engine.plan().mesh.worldSize())),
+      : engine_(engine), threads_(engine.threadsPerRank()), here_(ranksOf(engine)),
+        ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1, int64_t(here_.size()))),
         elements_(elementsOf(ranks_)), arrays_(ranks_) {}
   MachineRates measure();
 
@@ -45,15 +52,17 @@ private:
 
   Engine &engine_;
   int threads_;
-  int64_t ranks_, elements_;
+  std::vector<int64_t> here_; // the ranks of this process
+  int64_t ranks_, elements_;  // the first so many of them measure
   std::vector<Arrays> arrays_;
 };
 
 template <typename Body> double RateMeter::time(const Body &body) {
   const auto start = std::chrono::steady_clock::now();
   engine_.onRanks([&](int64_t rank) {
-    if (rank < ranks_)
-      body(arrays_[rank]);
+    const int64_t place = std::ranges::find(here_, rank) - here_.begin();
+    if (place < ranks_)
+      body(arrays_[place]);
   });
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
