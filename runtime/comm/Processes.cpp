@@ -17,7 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kWord = 2s; // for a message to the store and back
+constexpr auto kWord = 2s;    // for a message to the store and back
+constexpr auto kExcuse = 10s; // for rank 0 to be there
 
 std::string hostName() {
   char name[HOST_NAME_MAX + 1] = "";
@@ -54,13 +55,25 @@ Processes::Processes(const Launch &launch, std::chrono::milliseconds timeout)
 Result<std::unique_ptr<Processes>> Processes::join(const Launch &launch, const RunIdentity &run,
                                                    std::chrono::milliseconds timeout, StoreOwner owner) {
   std::unique_ptr<Processes> processes(new Processes(launch, timeout));
-  MGC_TRY(processes->findOthers(run, launch, owner)
-              .at(fmt::format("rank {} of {} processes", launch.rank, launch.size)));
+  const Joining joining{launch.rank, processes->who_, run};
+  Status status = processes->openStore(joining, launch, owner);
+  if (status.isOk())
+    status = processes->watch();
+  if (status.isOk())
+    status = processes->findNeighbours(launch);
+  MGC_TRY(std::move(status).at(fmt::format("rank {} of {} processes", launch.rank, launch.size)));
   return processes;
 }
 
-Status Processes::findOthers(const RunIdentity &run, const Launch &launch, StoreOwner owner) {
-  const Joining joining{rank_, who_, run};
+void Processes::excuse(const Launch &launch, const Status &failure) {
+  Processes processes(launch, kExcuse);
+  RunIdentity run;
+  run.processes = launch.size;
+  (void)processes.openStore({launch.rank, processes.who_, run, firstLine(failure.message())}, launch,
+                            StoreOwner::rank0);
+}
+
+Status Processes::openStore(const Joining &joining, const Launch &launch, StoreOwner owner) {
   Endpoint at = launch.master;
   if (rank_ == 0 && owner == StoreOwner::rank0) {
     const bool isLocal = isLoopback(at.host);
@@ -70,8 +83,7 @@ Status Processes::findOthers(const RunIdentity &run, const Launch &launch, Store
   }
   MGC_ASSIGN(store, Store::join(at, joining, deadline()));
   store_ = std::move(store);
-  MGC_TRY(watch());
-  return findNeighbours(launch);
+  return Status::ok();
 }
 
 Status Processes::watch() {

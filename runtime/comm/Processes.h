@@ -23,6 +23,9 @@ public:
   static Result<std::unique_ptr<Processes>> join(const Launch &launch, const RunIdentity &run,
                                                  std::chrono::milliseconds timeout,
                                                  StoreOwner owner = StoreOwner::rank0);
+  // Instead of joining: tells the others why this process does not come. What they cannot be told, they learn at their
+  // deadline.
+  static void excuse(const Launch &launch, const Status &failure);
   ~Processes();
 
   int64_t rank() const { return rank_; }
@@ -51,7 +54,7 @@ public:
 
 private:
   Processes(const Launch &launch, std::chrono::milliseconds timeout);
-  Status findOthers(const RunIdentity &run, const Launch &launch, StoreOwner owner);
+  Status openStore(const Joining &joining, const Launch &launch, StoreOwner owner);
   Status watch();
   Status findNeighbours(const Launch &launch);
   void watchMain();

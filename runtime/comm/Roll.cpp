@@ -35,6 +35,10 @@ std::string Roll::nameOf(int64_t rank) const { return fmt::format("rank {} ({})"
 Status Roll::verify(const Joining &found) const {
   const RunIdentity &run = found.run, &own = own_.run;
   const std::string name = fmt::format("rank {} ({})", found.rank, found.who);
+  if (!own_.failure.empty())
+    return errorf("rank 0 ({}) does not come: {}", own_.who, own_.failure);
+  if (!found.failure.empty())
+    return errorf("{} does not come: {}", name, found.failure);
   if (run.processes != own.processes)
     return errorf(
         "{} says that there are {} processes, rank 0 ({}) that there are {}; expected one WORLD_SIZE, or "
@@ -61,6 +65,13 @@ Status Roll::enter(const Joining &found) {
   members_[found.rank].who = found.who.empty() ? "unnamed" : found.who;
   ++come_;
   return Status::ok();
+}
+
+void Roll::call(int64_t rank) {
+  if (!hasRank(rank))
+    return;
+  called_ += !members_[rank].hasCalled;
+  members_[rank].hasCalled = true;
 }
 
 void Roll::finish(int64_t rank) {

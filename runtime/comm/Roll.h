@@ -15,6 +15,10 @@ public:
   bool hasRank(int64_t rank) const { return rank >= 0 && rank < static_cast<int64_t>(members_.size()); }
   bool hasCome(int64_t rank) const { return hasRank(rank) && !members_[rank].who.empty(); }
 
+  // That it has called, whether it belongs here or not.
+  void call(int64_t rank);
+  bool haveAllCalled() const { return called_ == static_cast<int64_t>(members_.size()); }
+
   void finish(int64_t rank);
   bool isFinished(int64_t rank) const { return members_[rank].isFinished; }
   bool haveAllFinished() const { return finished_ == static_cast<int64_t>(members_.size()); }
@@ -28,11 +32,11 @@ private:
   Status verify(const Joining &found) const;
   struct Member {
     std::string who; // empty: has not come
-    bool isFinished = false;
+    bool hasCalled = false, isFinished = false;
   };
   const Joining own_;
   std::vector<Member> members_;
-  int64_t come_ = 0, finished_ = 0;
+  int64_t called_ = 0, come_ = 0, finished_ = 0;
 };
 
 } // namespace mgc

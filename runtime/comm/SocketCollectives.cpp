@@ -90,10 +90,17 @@ Status SocketRank::exchange(const SocketGroup &group, std::span<const Exchange> 
     }
   }
   return waitUntil([&] { return partsToSend_ == 0 && partsToCome_ == 0; },
-                   [&] {
-                     return fmt::format("{} parts to come and {} to go in a collective of ranks [{}]",
-                                        partsToCome_, partsToSend_, fmt::join(group.terms.ranks, ", "));
-                   });
+                   [&] { return describeExchange(group); });
+}
+
+std::string SocketRank::describeExchange(const SocketGroup &group) const {
+  std::vector<int64_t> missing;
+  for (int64_t rank : group.terms.ranks)
+    if (rank != this->rank() &&
+        (partsToCome_ > 0 ? peers_[rank]->part.has_value() : peers_[rank]->hasToSend()))
+      missing.push_back(rank);
+  return fmt::format("ranks [{}] to {} their parts of a collective of ranks [{}]", fmt::join(missing, ", "),
+                     partsToCome_ > 0 ? "send" : "take", fmt::join(group.terms.ranks, ", "));
 }
 
 // Of `all` things, those that member `index` of `members` has.

@@ -76,6 +76,7 @@ public:
 
   // The payload is read until sent(number).
   void queue(const Frame &frame, const Region &payload = {}, int64_t number = -1);
+  bool hasToSend() const { return !out_.empty(); }
   short wishes() const; // for poll(2)
   const Descriptor &descriptor() const { return socket_; }
   // As far as it goes now; an error when the connection is closed or broken.

@@ -96,6 +96,7 @@ private:
   bool hasEntered(const SocketGroup &group, int64_t member);
   Status verifyAgreement(const SocketGroup &group);
   Status exchange(const SocketGroup &group, std::span<const Exchange> parts);
+  std::string describeExchange(const SocketGroup &group) const;
   struct Call {
     const plan::Collective &what;
     const std::byte *source;

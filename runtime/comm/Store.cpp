@@ -51,6 +51,7 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
                               .with(static_cast<int64_t>(run.planHash))
                               .with(fmt::format("{}", fmt::join(run.settings, "\n")))
                               .with(joining.who)
+                              .with(joining.failure)
                               .with(millisecondsTo(deadline));
   Result<Message> answer = ask(message, deadline);
   if (!answer.isOk())

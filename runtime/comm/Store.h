@@ -38,6 +38,7 @@ struct Joining {
   int64_t rank = 0;
   std::string who;
   RunIdentity run;
+  std::string failure = {}; // not empty: why it does not come; it tells the others
 };
 
 // "purpose/0,2,4"

@@ -15,7 +15,7 @@
 namespace mgc {
 
 enum class StoreKind : uint8_t {
-  hello, // magic, protocol, rank, processes, plan version, plan hash, settings, who, ms to wait
+  hello, // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
   who,   // magic, protocol
   watch, // token, rank
   set,   // key, value

@@ -23,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kHelloTime = 10s; // for a new connection to say what it is
 constexpr auto kLastWords = 2s;
+constexpr auto kStragglers = 10s;  // for processes that start late to call, and hear that there is no run
 constexpr int64_t kStrangers = 64; // connections beyond two of each process
 
 // A request that is answered later; without a key it is a hello.
@@ -82,6 +83,7 @@ private:
   int64_t storedBytes_ = 0;
   std::optional<Message> notice_; // why all end
   std::string cause_;
+  bool awaitsStragglers_ = false; // to tell them that the start has failed
   std::list<Connection> connections_;
   std::atomic<bool> ending_{false};
   Waker waker_;
@@ -106,8 +108,9 @@ void Server::serve() {
   std::optional<Deadline> endBy;
   while (true) {
     if (ending_ && !endBy)
-      endBy = Clock::now() + kLastWords;
-    if (endBy && (connections_.empty() || Clock::now() >= *endBy))
+      endBy = Clock::now() + (awaitsStragglers_ ? kStragglers : kLastWords);
+    const bool hasHeardAll = connections_.empty() && (!awaitsStragglers_ || roll_.haveAllCalled());
+    if (endBy && (hasHeardAll || Clock::now() >= *endBy))
       return;
     wait();
     expire();
@@ -236,14 +239,17 @@ void Server::handleHello(Connection &connection, const Message &message) {
   found.run.planHash = static_cast<uint64_t>(reader.number());
   found.run.settings = linesOf(reader.text());
   found.who = printable(reader.text());
+  found.failure = reader.text().substr(0, kMaxCauseBytes);
   const int64_t milliseconds = reader.number();
   if (!reader.isWhole())
     return connection.socket.close();
+  roll_.call(found.rank);
   if (notice_)
     return sendAway(connection, cause_);
   if (const Status entered = roll_.enter(found); !entered.isOk()) {
     sendAway(connection, entered.message());
-    return roll_.isComplete() ? void() : abortAll(-1, entered.message());
+    awaitsStragglers_ = !roll_.isComplete();
+    return awaitsStragglers_ ? abortAll(-1, entered.message()) : void();
   }
   connection.rank = found.rank;
   park(connection, {{}, false, milliseconds, {}});

@@ -10,7 +10,8 @@ class StoreServer {
 public:
   // Expects the processes of `own.run`; `own` is rank 0, for messages. Port 0: any that is free.
   static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own);
-  // Stays until the others have heard the last word, two seconds at most.
+  // Stays until the others have heard the last word: two seconds at most, or ten when the start has failed and not all
+  // have called.
   virtual ~StoreServer() = default;
   virtual int64_t port() const = 0;
 };

@@ -112,6 +112,7 @@ private:
     return summary_;
   }
 
+  Result<plan::Plan> loadPlan() const;
   bool isWriter() const { return options_.launch.rank == 0; }
   Status joinProcesses(const plan::Plan &plan);
   RunIdentity identityOf(const plan::Plan &plan, uint64_t planHash) const;
@@ -182,12 +183,26 @@ Status Training::verifyDeviceFlags(plan::Target target) const {
   return Status::ok();
 }
 
-Status Training::load() {
+Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(verifyIterations());
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   MGC_TRY(verifyDeviceFlags(plan.target));
+  const Launch &launch = options_.launch;
+  if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
+    return errorf(
+        "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
+        options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
+  return plan;
+}
+
+Status Training::load() {
+  Result<plan::Plan> loaded = loadPlan();
+  if (!loaded.isOk() && !options_.launch.isAlone())
+    Processes::excuse(options_.launch, loaded.status());
+  MGC_TRY(Status(loaded.status()));
+  plan::Plan plan = loaded.take();
   if (!options_.launch.isAlone())
     MGC_TRY(joinProcesses(plan));
   MGC_TRY(verifyOutputs(plan));
@@ -237,13 +252,8 @@ RunIdentity Training::identityOf(const plan::Plan &plan, uint64_t planHash) cons
 }
 
 Status Training::joinProcesses(const plan::Plan &plan) {
-  const Launch &launch = options_.launch;
-  if (launch.size != plan.mesh.worldSize())
-    return errorf(
-        "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
-        options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
   MGC_ASSIGN(text, plan::printPlan(plan));
-  MGC_ASSIGN(processes, Processes::join(launch, identityOf(plan, hashName(text)), options_.timeout));
+  MGC_ASSIGN(processes, Processes::join(options_.launch, identityOf(plan, hashName(text)), options_.timeout));
   processes_ = std::move(processes);
   MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
   world_ = std::move(world);
