@@ -25,13 +25,12 @@ void addPrecision(CLI::Option_group &group, frontend::LayoutOptions &layout) {
   CLI::Option *dtype =
       group.add_option("--dtype", layout.dtype, "Of parameters and activations: f32 or bf16 (f32 masters)");
   dtype->check(notEmpty());
-  group
-      .add_flag_callback(
-          "--bf16", [&] { layout.dtype = "bf16"; }, "Megatron-LM's name of --dtype bf16")
+  group.add_flag_callback(
+           "--bf16", [&] { layout.dtype = "bf16"; }, "Megatron-LM's name of --dtype bf16")
       ->disable_flag_override()
       ->excludes(dtype);
-  CLI::Option *gradients = group.add_option(
-      "--grad-dtype", layout.gradientType, "Of parameters' gradients: f32, or bf16 with --dtype bf16");
+  CLI::Option *gradients = group.add_option("--grad-dtype", layout.gradientType,
+                                            "Of parameters' gradients: f32, or bf16 with --dtype bf16");
   gradients->check(notEmpty());
   group
       .add_flag_callback(
@@ -88,16 +87,23 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->add_option("--loss-tile", layout.lossTile,
                    "Tokens whose logits exist at once; 0: all of a microbatch")
       ->check(wholeNumber(0));
+  CLI::Option *overlap = group->add_flag_callback(
+      "--overlap-grad-reduce", [&] { layout.overlapGradReduce = true; },
+      "Reduce gradients over data ranks while the backward goes on (default: on GPUs)");
+  overlap->disable_flag_override();
   group
-      ->add_flag("--overlap-grad-reduce,!--no-overlap-grad-reduce", layout.overlapGradReduce,
-                 "Reduce gradients over data ranks while the backward goes on (default: on GPUs)")
-      ->disable_flag_override();
+      ->add_flag_callback(
+          "--no-overlap-grad-reduce", [&] { layout.overlapGradReduce = false; },
+          "Reduce all of them at the end")
+      ->disable_flag_override()
+      ->excludes(overlap);
   group
       ->add_option("--ddp-bucket-size", layout.bucketSize,
                    "With --overlap-grad-reduce: elements of gradients that are reduced together, at least")
       ->check(wholeNumber());
   addPrecision(*group, layout);
-  group->add_option("--target", layout.target, "cpu, cuda:sm_80, cuda:sm_90 or cuda:sm_100")->check(notEmpty());
+  group->add_option("--target", layout.target, "cpu, cuda:sm_80, cuda:sm_90 or cuda:sm_100")
+      ->check(notEmpty());
   app.add_option(
          "--target-cpu", flags.cpu,
          "Kernels for this CPU alone: native, x86-64-v3, x86-64-v4, znver4, ... (default: for AVX2 and "

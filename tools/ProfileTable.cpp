@@ -40,8 +40,11 @@ std::string describeProfile(const Profile &profile) {
   for (const ProfileRow &row : profile.rows)
     text += describeRow(profile, row);
   text += "\n" + describeParts(profile);
-  text += fmt::format("\nbest matrix product {:.1f} GFLOP/s, memory {:.1f} GB/s, of all ranks together\n",
-                      1e-9 * profile.rates.flops, 1e-9 * profile.rates.bytes);
+  const MachineRates &rates = profile.rates;
+  const std::string bf16 =
+      rates.bf16Flops > 0 ? fmt::format(" ({:.1f} of bf16)", 1e-9 * rates.bf16Flops) : std::string();
+  text += fmt::format("\nbest matrix product {:.1f} GFLOP/s{}, memory {:.1f} GB/s, of all ranks together\n",
+                      1e-9 * rates.flops, bf16, 1e-9 * rates.bytes);
   return text + fmt::format("bound {:.3g} s/step, this run {:.3g} s/step: {:.2f} of the bound\n",
                             profile.bound, profile.median, profile.fraction());
 }

@@ -1,4 +1,4 @@
-// mgrun: trains by a plan, with every rank a thread of this process, on the CPU or on a device.
+// mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
@@ -23,6 +23,8 @@ struct Arguments {
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
   std::string lrList;
+  std::string launch = "auto";
+  LaunchFlags launchFlags;
 };
 
 void addDataFlags(CLI::App &app, Arguments &arguments) {
@@ -43,11 +45,14 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   CLI::Option *save = app.add_option("--save", training.save,
                                      "Folder for the weights at the end; a checkpoint in it is replaced")
                           ->check(notEmpty());
-  app.add_option("--save-dtype", training.saveType,
-                 "Of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the "
-                 "master weights")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, plan::DType>{{"f32", plan::DType::f32}, {"bf16", plan::DType::bf16}}))
+  app.add_option_function<std::string>(
+         "--save-dtype",
+         [&training](const std::string &name) {
+           training.saveType = name == "f32" ? plan::DType::f32 : plan::DType::bf16;
+         },
+         "Type of the weights in it, f32 or bf16; else that of the plan. f32 of a plan of bf16: the master "
+         "weights")
+      ->check(CLI::IsMember({"f32", "bf16"}))
       ->needs(save);
   app.add_option("--save-interval", training.saveInterval,
                  "Save after every so many steps too; 0: at the end only")
@@ -57,6 +62,26 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());
   app.add_option("--log", training.log, "File (.jsonl) with one line per step")->check(notEmpty());
+}
+
+void addLaunchFlags(CLI::App &app, Arguments &arguments) {
+  LaunchFlags &flags = arguments.launchFlags;
+  app.add_option(
+         "--launch", arguments.launch,
+         "Where it is said that this is one of several processes, with a rank each: auto: in the variables "
+         "of "
+         "torchrun, mpirun or srun, if there are any; env: in them, which must be there; none: in none")
+      ->check(CLI::IsMember({"auto", "none", "env"}));
+  app.add_option("--rank", flags.rank, "Of this process, instead of RANK")->check(wholeNumber(0));
+  app.add_option("--world-size", flags.size, "Processes, instead of WORLD_SIZE; 1: all ranks are in this one")
+      ->check(wholeNumber(1));
+  app.add_option("--local-rank", flags.localRank,
+                 "Among the processes of this machine, instead of LOCAL_RANK")
+      ->check(wholeNumber(0));
+  app.add_option("--master-addr", flags.masterHost, "Machine of rank 0, instead of MASTER_ADDR")
+      ->check(notEmpty());
+  app.add_option("--master-port", flags.masterPort, "Port on which rank 0 listens, instead of MASTER_PORT")
+      ->check(wholeNumber(1, 65535));
 }
 
 void addProfileFlags(CLI::App &app, Arguments &arguments) {
@@ -187,19 +212,37 @@ int fail(const Status &status) {
   return 1;
 }
 
+struct NoScreen final : TrainingObserver {
+  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
+  void stepped(const TrainingStep &) override {}
+};
+
+// Rank 0 alone shows something.
+Result<TrainingSummary> trainOnScreen(const Arguments &arguments, Interrupt &interrupt) {
+  const Launch &launch = arguments.training.launch;
+  if (launch.rank != 0) {
+    NoScreen screen;
+    return train(arguments.training, screen, interrupt);
+  }
+  if (!launch.isAlone())
+    say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by,
+        toString(launch.master));
+  RunScreen screen(arguments.training.trainIters, arguments.logInterval);
+  return train(arguments.training, screen, interrupt);
+}
+
 int run(const Arguments &arguments) {
   static Interrupt interrupt; // outlives the thread that watches
   watchSignals(interrupt);
-  const Result<TrainingSummary> summary = [&] {
-    RunScreen screen(arguments.training.trainIters, arguments.logInterval);
-    return train(arguments.training, screen, interrupt);
-  }();
+  const Result<TrainingSummary> summary = trainOnScreen(arguments, interrupt);
   if (!summary.isOk()) {
     fail(summary.status());
     return interrupt.isRequested() ? 130 : 1;
   }
-  say(stdout, "{}", describeSummary(arguments.training, *summary));
-  if (arguments.training.profile && summary->profile)
+  const bool isShown = arguments.training.launch.rank == 0;
+  if (isShown)
+    say(stdout, "{}", describeSummary(arguments.training, *summary));
+  if (isShown && arguments.training.profile && summary->profile)
     say(stdout, "\n{}", describeProfile(*summary->profile));
   if (!summary->outputs.isOk())
     return fail(summary->outputs);
@@ -214,13 +257,16 @@ int main(int argc, char **argv) {
   prepareProcess();
   limitSpinning(argv);
   ignoreClosedPipes();
-  CLI::App app("Trains by a plan, with every rank of the mesh a thread of this process.");
+  CLI::App app(
+      "Trains by a plan, with every rank of the mesh a thread of this process, or a process of its own where "
+      "torchrun, mpirun, srun or flags say so.");
   app.name("mgrun");
   app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C or SIGTERM.");
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);
   addRunFlags(app, arguments);
+  addLaunchFlags(app, arguments);
   addProfileFlags(app, arguments);
   addDeviceFlags(app, arguments);
   addOptimizerFlags(app, arguments);
@@ -231,6 +277,10 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  using Mode = LaunchFlags::Mode;
+  arguments.launchFlags.mode = arguments.launch == "none"  ? Mode::none
+                               : arguments.launch == "env" ? Mode::env
+                                                           : Mode::automatic;
   arguments.training.timeout =
       std::chrono::milliseconds(static_cast<int64_t>(arguments.timeoutSeconds * 1000));
   if (!arguments.lrList.empty()) {
@@ -240,5 +290,9 @@ int main(int argc, char **argv) {
     arguments.training.optimizer.lrList = rates.take();
     arguments.training.inputs.push_back({"--lr-list", arguments.lrList});
   }
+  const Result<Launch> launch = launchOf(arguments.launchFlags);
+  if (!launch.isOk())
+    return fail(launch.status());
+  arguments.training.launch = *launch;
   return run(arguments);
 }

@@ -11,6 +11,12 @@ using namespace mlir;
 
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3; // address spaces
 static constexpr int64_t kMostBlocks = INT32_MAX;
+static constexpr int64_t kMostBytes = 16; // of one access; a vector of more takes several
+
+// Of a vector's place.
+static int64_t alignmentOf(Element element, int64_t width) {
+  return std::min(width * bytesOf(element), kMostBytes);
+}
 
 Status emitGpuKernel(gpu::GPUModuleOp module, const std::string &symbol, const Layout &layout) {
   return GpuEmitter(module, layout).emit(symbol);
@@ -119,7 +125,7 @@ Value GpuEmitter::isAligned() {
   std::vector<int64_t> masks(graph_.operands().size());
   auto look = [&](Operand operand, const std::vector<At> &at) {
     if (mayBeVector(operand, at))
-      masks[operand.id] = shape_.width * bytesOf(graph_[operand].element) - 1;
+      masks[operand.id] = alignmentOf(graph_[operand].element, shape_.width) - 1;
   };
   for (int id = 0; id < int(graph_.nodes().size()); ++id)
     if (const RowGraph::NodeInfo &node = graph_[Node{id}];
@@ -172,7 +178,7 @@ void GpuEmitter::storeVectorTo(Value base, Operand operand, const std::vector<At
 
 // Pairs of bf16 in words: the lower half comes first.
 Value GpuEmitter::loadWords(Value base, Element element, int64_t width) {
-  const unsigned alignment = unsigned(width * bytesOf(element));
+  const unsigned alignment = unsigned(alignmentOf(element, width));
   if (element != Element::bf16)
     return LLVM::LoadOp::create(b_, loc_, vectorType(element, width), base, alignment);
   auto type = VectorType::get({width / 2}, b_.getI32Type());
@@ -188,7 +194,7 @@ Value GpuEmitter::loadWords(Value base, Element element, int64_t width) {
 
 void GpuEmitter::storeWords(Value base, Element element, Value value) {
   const int64_t width = cast<VectorType>(value.getType()).getDimSize(0);
-  const unsigned alignment = unsigned(width * bytesOf(element));
+  const unsigned alignment = unsigned(alignmentOf(element, width));
   if (element == Element::bf16) {
     Values words;
     for (int64_t pair = 0; pair < width / 2; ++pair) {

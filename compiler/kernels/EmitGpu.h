@@ -86,7 +86,11 @@ private:
   Values zerosFor(const GpuPart &part);
   void emitSums(const GpuPart &part);
   Values addRows(const GpuPart &part, mlir::Value firstRow, const Piece &column, mlir::ValueRange sums);
+  std::vector<Piece> piecesOfRows(mlir::Value firstRow, const Piece &column);
+  void addPiece(const GpuPart &part, Piece &piece, Values &sums);
+  mlir::Value sharedSum(size_t sum, mlir::Value number);
   void combineRows(const GpuPart &part, mlir::Value block, mlir::ValueRange sums);
+  void writeColumn(const GpuPart &part, mlir::Value block);
   void writeSum(size_t effect, mlir::Value sum, const Lanes &lanes, mlir::Value condition);
   void emitTables(const GpuPart &part);
   mlir::Value isOfClass(mlir::Value index, int64_t classes, mlir::Value ownClass);

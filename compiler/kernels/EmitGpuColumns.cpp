@@ -62,7 +62,18 @@ void GpuEmitter::emitSums(const GpuPart &part) {
   combineRows(part, block, sums);
 }
 
-// `unroll` rows, each rowsAtOnce after the one before.
+// `unroll` rows of the thread's columns, each rowsAtOnce after the one before. Those beyond the end are the last one.
+std::vector<GpuEmitter::Piece> GpuEmitter::piecesOfRows(Value firstRow, const Piece &column) {
+  const bool mayEnd = layout_.rows() % (shape_.rowsAtOnce() * shape_.unroll) != 0;
+  std::vector<Piece> pieces;
+  for (int64_t number = 0; number < shape_.unroll; ++number) {
+    Value row = plus(firstRow, position(number * shape_.rowsAtOnce()));
+    Value isInside = mayEnd ? both(column.isInside, isBelow(row, layout_.rows())) : column.isInside;
+    pieces.push_back({mayEnd ? bounded(row, layout_.rows()) : row, column.vector, isInside});
+  }
+  return pieces;
+}
+
 GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, const Piece &column,
                                        ValueRange carried) {
   std::vector<Node> nodes;
@@ -72,83 +83,82 @@ GpuEmitter::Values GpuEmitter::addRows(const GpuPart &part, Value firstRow, cons
     if (graph_.effects()[effect].kind == EffectKind::store)
       stores.push_back(effect);
   }
-  std::vector<Piece> pieces;
-  std::vector<Value> rowIsInside;
-  for (int64_t number = 0; number < shape_.unroll; ++number) {
-    Value row = plus(firstRow, position(number * shape_.rowsAtOnce())), isInside;
-    if (layout_.rows() % (shape_.rowsAtOnce() * shape_.unroll)) {
-      isInside = isBelow(row, layout_.rows());
-      row = bounded(row, layout_.rows());
-    }
-    pieces.push_back({row, column.vector, both(column.isInside, isInside)});
-    rowIsInside.push_back(isInside);
-  }
+  std::vector<Piece> pieces = piecesOfRows(firstRow, column);
   loadFirst(nodes, pieces);
   Values sums(carried);
-  for (size_t number = 0; number < pieces.size(); ++number) {
-    enter(pieces[number]);
-    size_t next = 0;
-    for (size_t effect : part.effects) {
-      Node node = graph_.effects()[effect].node;
-      prepare(node);
-      Value value = vectorOf(node, pieces[number].lanes);
-      if (graph_.effects()[effect].kind != EffectKind::sumOverRows)
-        continue;
-      if (rowIsInside[number])
-        value = arith::SelectOp::create(b_, loc_, rowIsInside[number], value,
-                                        identityOf(Reduction::sum, value.getType()));
-      sums[next] = combine(Reduction::sum, sums[next], value);
-      ++next;
-    }
+  for (Piece &piece : pieces) {
+    enter(piece);
+    addPiece(part, piece, sums);
   }
   storePieces(pieces, stores);
   return sums;
 }
 
-// The partial sums of the block's threads; thread t writes element t of the block's columns.
-void GpuEmitter::combineRows(const GpuPart &part, Value block, ValueRange sums) {
-  const int64_t columns = shape_.lanes * shape_.width, warps = shape_.threads / kWarp;
-  Value lane = remainder(thread_, kWarp);
-  std::vector<Values> partial;
-  for (Value sum : sums) {
-    Values &elements = partial.emplace_back();
-    for (int64_t element = 0; element < shape_.width; ++element)
-      elements.push_back(acrossLanes(Reduction::sum,
-                                     vector::ExtractOp::create(b_, loc_, sum, ArrayRef<int64_t>{element}),
-                                     shape_.lanes, kWarp));
+void GpuEmitter::addPiece(const GpuPart &part, Piece &piece, Values &sums) {
+  size_t next = 0;
+  for (size_t effect : part.effects) {
+    Node node = graph_.effects()[effect].node;
+    prepare(node);
+    Value value = vectorOf(node, piece.lanes);
+    if (graph_.effects()[effect].kind != EffectKind::sumOverRows)
+      continue;
+    if (piece.isInside)
+      value = arith::SelectOp::create(b_, loc_, piece.isInside, value,
+                                      identityOf(Reduction::sum, value.getType()));
+    sums[next] = combine(Reduction::sum, sums[next], value);
+    ++next;
   }
-  auto placeOf = [&](size_t sum, Value number) {
-    return shared(int64_t(sum) * warps * columns, warps * columns, number);
-  };
+}
+
+// Of one sum's part of the block's memory: [warps][columns of the block].
+Value GpuEmitter::sharedSum(size_t sum, Value number) {
+  const int64_t size = shape_.threads / kWarp * shape_.lanes * shape_.width;
+  return shared(int64_t(sum) * size, size, number);
+}
+
+// Each warp lays its sums down, then thread t adds up those of the block's column t.
+void GpuEmitter::combineRows(const GpuPart &part, Value block, ValueRange sums) {
+  const int64_t columns = shape_.lanes * shape_.width;
+  Value lane = remainder(thread_, kWarp);
+  Values ofWarp;
+  for (Value sum : sums) {
+    Values elements;
+    for (int64_t element = 0; element < shape_.width; ++element) {
+      Value own = vector::ExtractOp::create(b_, loc_, sum, ArrayRef<int64_t>{element});
+      elements.push_back(acrossLanes(Reduction::sum, own, shape_.lanes, kWarp));
+    }
+    ofWarp.push_back(vector::FromElementsOp::create(b_, loc_, sum.getType(), elements));
+  }
   onlyIf(isBelow(lane, shape_.lanes), [&] {
     Value first = plus(times(quotient(thread_, kWarp), columns), times(lane, shape_.width));
-    for (size_t sum = 0; sum < partial.size(); ++sum) {
-      Value vector = vector::FromElementsOp::create(b_, loc_, sums[sum].getType(), partial[sum]);
-      LLVM::StoreOp::create(b_, loc_, vector, placeOf(sum, first), unsigned(4 * shape_.width));
-    }
+    for (size_t sum = 0; sum < ofWarp.size(); ++sum)
+      LLVM::StoreOp::create(b_, loc_, ofWarp[sum], sharedSum(sum, first),
+                            unsigned(std::min<int64_t>(4 * shape_.width, 16)));
   });
   waitForBlock();
-  onlyIf(isBelow(thread_, columns), [&] {
-    Piece piece = columnAt(plus(times(block, shape_.lanes), quotient(thread_, shape_.width)),
-                           shape_.vectors % shape_.lanes != 0);
-    piece.row = position(0); // The results have no row dim: any row gives their places.
-    enter(piece);
-    Lanes single{1, 1, addI64(piece.lanes.position, wide(remainder(thread_, shape_.width)))};
-    size_t number = 0;
-    for (size_t effect : part.effects) {
-      if (graph_.effects()[effect].kind != EffectKind::sumOverRows)
-        continue;
-      Value total;
-      for (int64_t warp = 0; warp < warps; ++warp) {
-        Type type = elementType(graph_[graph_.effects()[effect].node].element);
-        Value place = placeOf(number, plus(thread_, position(warp * columns)));
-        Value next = LLVM::LoadOp::create(b_, loc_, type, place, 4);
-        total = total ? combine(Reduction::sum, total, next) : next;
-      }
-      ++number;
-      writeSum(effect, splat(total, 1), single, piece.isInside);
+  onlyIf(isBelow(thread_, columns), [&] { writeColumn(part, block); });
+}
+
+void GpuEmitter::writeColumn(const GpuPart &part, Value block) {
+  Piece piece = columnAt(plus(times(block, shape_.lanes), quotient(thread_, shape_.width)),
+                         shape_.vectors % shape_.lanes != 0);
+  piece.row = position(0); // The results have no row dim: any row gives their places.
+  enter(piece);
+  Lanes single{1, 1, addI64(piece.lanes.position, wide(remainder(thread_, shape_.width)))};
+  size_t number = 0;
+  for (size_t effect : part.effects) {
+    if (graph_.effects()[effect].kind != EffectKind::sumOverRows)
+      continue;
+    Type type = elementType(graph_[graph_.effects()[effect].node].element);
+    Value total;
+    for (int64_t warp = 0; warp < shape_.threads / kWarp; ++warp) {
+      Value place = sharedSum(number, plus(thread_, position(warp * shape_.lanes * shape_.width)));
+      Value next = LLVM::LoadOp::create(b_, loc_, type, place, 4);
+      total = total ? combine(Reduction::sum, total, next) : next;
     }
-  });
+    ++number;
+    writeSum(effect, splat(total, 1), single, piece.isInside);
+  }
 }
 
 void GpuEmitter::writeSum(size_t number, Value sum, const Lanes &lanes, Value condition) {

@@ -21,7 +21,8 @@ constexpr int64_t kKeptFloats = 48;     // registers for a thread's part of a ro
 constexpr int64_t kMostKeptFloats = 64; // and with most threads so many taken
 constexpr double kDearFlops = 10;       // a value to keep rather than to make again
 constexpr int64_t kRowsPerClass = 32;   // of a part with an index, about
-constexpr int64_t kMostClasses = 128;
+constexpr int64_t kMostClasses = 256;
+constexpr int64_t kMostSharedFloats = 8192; // of a block: 48 KiB is what every kernel may have
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t powerBelow(int64_t value) { return int64_t(llvm::bit_floor(uint64_t(std::max<int64_t>(value, 1)))); }
@@ -55,19 +56,9 @@ public:
 private:
   bool isUsedLoad(int id) const { return layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::load; }
 
-  // Of the operands that a thread could read or write in one piece.
-  int64_t widestElement() const {
-    int64_t widest = 0;
-    auto look = [&](Operand operand, const std::vector<At> &at) {
-      if (layout_.innerStride(operand, at) == 1)
-        widest = std::max(widest, bytesOf(graph_[operand].element));
-    };
-    for (int id = 0; id < int(graph_.nodes().size()); ++id)
-      if (isUsedLoad(id) && layout_.varies({id}))
-        look(graph_[Node{id}].operand, graph_[Node{id}].at);
-    for (const RowGraph::Effect &effect : graph_.effects())
-      look(effect.operand, effect.at);
-    return widest ? widest : 4;
+  // Is it another place for every row? What is not is read once, or from a cache.
+  bool isStream(Operand operand, const std::vector<At> &at) const {
+    return layout_.rows() == 1 || layout_.changesWithRow(operand, at);
   }
 
   // Loads that bring something else for every row.
@@ -75,10 +66,25 @@ private:
     std::vector<Node> found;
     for (int id = 0; id < int(graph_.nodes().size()); ++id)
       if (const RowGraph::NodeInfo &node = graph_[Node{id}];
-          isUsedLoad(id) && layout_.varies({id}) &&
-          (layout_.rows() == 1 || layout_.changesWithRow(node.operand, node.at)))
+          layout_.isUsed({id}) && node.kind == Kind::load && layout_.varies({id}) &&
+          isStream(node.operand, node.at))
         found.push_back({id});
     return found;
+  }
+
+  // Bytes of an element of the streams that a thread could read or write in one piece.
+  int64_t widestElement() const {
+    int64_t widest = 0;
+    auto look = [&](Operand operand, const std::vector<At> &at) {
+      if (layout_.innerStride(operand, at) == 1)
+        widest = std::max(widest, bytesOf(graph_[operand].element));
+    };
+    for (Node node : streams())
+      look(graph_[node].operand, graph_[node].at);
+    for (const RowGraph::Effect &effect : graph_.effects())
+      if (isStream(effect.operand, effect.at))
+        look(effect.operand, effect.at);
+    return widest ? widest : 4;
   }
 
   int64_t unrollFor(int64_t flightBytes, int64_t most) const {
@@ -118,7 +124,7 @@ private:
     if (shape_.keeps) {
       shape_.unroll = perThread();
     } else {
-      shape_.unroll = unrollFor(2 * kFlightBytes, 8);
+      shape_.unroll = unrollFor(kFlightBytes, 8);
       if (layout_.passes() > 1)
         shape_.lanes = most;
       while (shape_.lanes < most && perThread() > 2 * shape_.unroll)
@@ -172,6 +178,12 @@ private:
     shape_.lanes = kWarp;
     const int64_t least = kSectorBytes / vectorBytes_;
     while (shape_.lanes > least && divideUp(shape_.vectors, shape_.lanes) < kManyBlocks)
+      shape_.lanes /= 2;
+    const int64_t sums =
+        std::count_if(graph_.effects().begin(), graph_.effects().end(),
+                      [](const auto &effect) { return effect.kind == EffectKind::sumOverRows; });
+    while (shape_.lanes > least &&
+           sums * shape_.threads / kWarp * shape_.lanes * shape_.width > kMostSharedFloats)
       shape_.lanes /= 2;
     shape_.unroll = powerBelow(unrollFor(2 * kFlightBytes, 8));
     while (shape_.unroll > 1 && shape_.rowsAtOnce() * shape_.unroll / 2 >= layout_.rows())

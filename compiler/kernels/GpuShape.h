@@ -28,7 +28,8 @@ struct GpuPart {
 struct GpuShape {
   int64_t blocks = 1, threads = 256;
   int64_t width =
-      1; // elements of a vector: 16 bytes of the widest operand, less where it would not divide rows
+      1; // elements of a vector: 16 bytes of the widest operand that changes with the row, less where it would
+         // not divide rows
   int64_t vectors = 1; // in the columns of a row
   int64_t unroll =
       1; // vectors that are loaded before one is used, to have enough of the memory's latency in flight

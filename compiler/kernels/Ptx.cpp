@@ -139,7 +139,7 @@ static Status findUnresolved(mlir::gpu::GPUModuleOp module) {
 // Tables of constants have the same names in all modules; those of a text must be distinct.
 static void renameInternals(llvm::Module &module, const std::string &suffix) {
   for (llvm::GlobalVariable &variable : module.globals())
-    if (variable.hasLocalLinkage())
+    if (variable.hasLocalLinkage() && variable.isConstant())
       variable.setName(variable.getName() + "_" + suffix);
 }
 

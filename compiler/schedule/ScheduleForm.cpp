@@ -45,7 +45,7 @@ private:
       return errorf("has {} buffers, expected one place or -1 per kind: {}", run.getBuffers().size(),
                     kBufferKinds);
     Step step;
-    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch()), run.getPart().value_or(-1)};
+    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch()), int64_t(run.getPart().value_or(-1))};
     step.microbatch = step.task.microbatch;
     step.waits.assign(run.getWaits().begin(), run.getWaits().end());
     bool hasBuffers = plan::isPerMicrobatch(kind) && step.task.chunk >= 0 &&

@@ -64,8 +64,9 @@ private:
         for (const schedule::BufferUse &use : *uses)
           offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
       IntegerAttr part = step.task.part < 0 ? IntegerAttr() : builder_.getI64IntegerAttr(step.task.part);
-      RunOp::create(builder_, loc, plan::nameOf(step.task.kind), builder_.getI64IntegerAttr(step.task.chunk),
-                    builder_.getI64IntegerAttr(step.task.microbatch), part, offsets, step.waits);
+      RunOp::create(builder_, loc, builder_.getStringAttr(plan::nameOf(step.task.kind)),
+                    builder_.getI64IntegerAttr(step.task.chunk), builder_.getI64IntegerAttr(step.task.microbatch), part,
+                    builder_.getDenseI64ArrayAttr(offsets), builder_.getDenseI64ArrayAttr(step.waits));
       return;
     }
     const schedule::BufferUse &use = step.kind == Kind::send ? step.reads.front() : step.writes.front();

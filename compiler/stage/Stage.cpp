@@ -309,7 +309,8 @@ private:
                       place.first, place.count, place.bucket, place.offset, place.stride);
     for (int64_t k = 0, part = 0; k < virtualStages_; ++k)
       for (int64_t instances : partsOf(chunks_[k * stages_ + stage]))
-        ReductionOp::create(builder_, loc, gradients[part++], k, instances);
+        ReductionOp::create(builder_, loc, gradients[part++], builder_.getI64IntegerAttr(k),
+                            builder_.getI64IntegerAttr(instances));
     for (int64_t k = 0; k < virtualStages_; ++k) {
       OpBuilder::InsertionGuard guard(builder_);
       auto chunk = ChunkOp::create(builder_, loc, k);

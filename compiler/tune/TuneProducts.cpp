@@ -24,7 +24,10 @@ std::string processorName() {
   return "unknown processor";
 }
 
+// Paths are ways to divide a product of f32.
 bool hasChoice(const plan::Gemm &gemm, int threads) {
+  if (gemm.inputType != plan::DType::f32)
+    return false;
   return std::ranges::count_if(gemmPaths(),
                                [&](const GemmPathRow &row) { return row.applies(gemm, threads); }) > 1;
 }

@@ -44,6 +44,9 @@ public:
   virtual void waitEnds() = 0;
 };
 
+// The place of `rank` in a group; an error unless the group's ranks are of the world, each once, and `rank` is one.
+Result<int64_t> indexInGroup(const std::vector<int64_t> &ranks, int64_t rank, int64_t worldSize);
+
 class Communicator {
 public:
   virtual ~Communicator() = default;

@@ -259,4 +259,13 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
   return seat_.meet(my);
 }
 
+std::string toString(const Agreement &agreement) { return describe(agreement); }
+
+void reduceSources(const Group &group, const plan::Collective &what, int64_t elements, std::byte *sum) {
+  const int64_t bytes = plan::sizeInBytes(what.type);
+  reduce(group, what, 0, elements, [&](int64_t done, const void *part, int64_t count) {
+    std::memcpy(sum + done * bytes, part, count * bytes);
+  });
+}
+
 } // namespace mgc

@@ -55,6 +55,7 @@ struct Agreement {
   int64_t outer = 0, chunk = 0, middle = 0;
   bool operator==(const Agreement &) const = default;
 };
+std::string toString(const Agreement &agreement);
 
 // What a member has laid down for the others between two meetings.
 struct alignas(64) GroupMember {
@@ -72,6 +73,9 @@ struct Group {
   std::atomic<uint64_t> generation{0}; // meetings completed
   int64_t size() const { return static_cast<int64_t>(ranks.size()); }
 };
+
+// sum = the reduction, in the order of the group, of `elements` of what each member's source points to.
+void reduceSources(const Group &group, const plan::Collective &what, int64_t elements, std::byte *sum);
 
 struct ThreadShared {
   // Moves what a matched pair of transfers is about, or has it moved: called by the end that comes second.

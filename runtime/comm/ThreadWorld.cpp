@@ -84,19 +84,23 @@ Status ThreadSeat::cause() const {
   return shared_.cause;
 }
 
-Result<GroupId> ThreadSeat::openGroup(const std::vector<int64_t> &ranks) {
+Result<int64_t> indexInGroup(const std::vector<int64_t> &ranks, int64_t rank, int64_t worldSize) {
   if (std::set<int64_t>(ranks.begin(), ranks.end()).size() != ranks.size())
     return errorf("group of ranks [{}]: a rank stands in it twice", fmt::join(ranks, ", "));
   int64_t index = -1;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i] < 0 || ranks[i] >= worldSize())
-      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "),
-                    worldSize() - 1);
-    if (ranks[i] == rank_)
+    if (ranks[i] < 0 || ranks[i] >= worldSize)
+      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "), worldSize - 1);
+    if (ranks[i] == rank)
       index = static_cast<int64_t>(i);
   }
   if (index < 0)
-    return errorf("group of ranks [{}]: rank {} is no member", fmt::join(ranks, ", "), rank_);
+    return errorf("group of ranks [{}]: rank {} is no member", fmt::join(ranks, ", "), rank);
+  return index;
+}
+
+Result<GroupId> ThreadSeat::openGroup(const std::vector<int64_t> &ranks) {
+  MGC_ASSIGN(index, indexInGroup(ranks, rank_, worldSize()));
   std::lock_guard lock(shared_.groupsMutex);
   std::unique_ptr<Group> &group = shared_.groups[ranks];
   if (!group)

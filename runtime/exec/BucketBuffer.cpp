@@ -59,6 +59,7 @@ BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parame
   type_ = place.type;
   elementBytes_ = sizeInBytes(type_);
   slice_ = bucket.elements / int64_t(ranks.size());
+  ranks_ = ranks;
   for (int64_t holder : ranks)
     slices_.push_back(arenas[holder] ? arenas[holder] + place.offset : nullptr);
 }
@@ -70,6 +71,19 @@ void BucketBuffer::read(BucketRange range, float *out) const {
     load(type_, slices_[owner] + inside * elementBytes_, count, out + done);
     done += count;
   }
+}
+
+Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const {
+  for (int64_t done = 0; done < range.count;) {
+    const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
+    const int64_t count = std::min(range.count - done, slice_ - inside);
+    const std::byte *own = slices_[owner] ? slices_[owner] + inside * elementBytes_ : nullptr;
+    MGC_ASSIGN(come, memory.fetch(ranks_[owner], own, count * elementBytes_, scratch));
+    if (memory.isWriter())
+      load(type_, come, count, out + done);
+    done += count;
+  }
+  return Status::ok();
 }
 
 BucketRange BucketBuffer::ownPart(BucketRange range) const {

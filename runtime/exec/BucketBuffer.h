@@ -2,14 +2,12 @@
 // slices lie.
 #pragma once
 
+#include "runtime/exec/RankMemory.h"
 #include "runtime/exec/Shard.h"
 
 #include <span>
 
 namespace mgc {
-
-// One allocation (StagePlan::bytes of the rank's stage) per rank of the mesh.
-using Arenas = std::span<std::byte *const>;
 
 // Elements [begin, begin + count) of a bucket.
 struct BucketRange {
@@ -28,8 +26,10 @@ public:
   BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
                Arenas arenas);
 
-  // From whichever ranks have them.
+  // From whichever ranks have them; they are here.
   void read(BucketRange range, float *out) const;
+  // The same of ranks that may be other processes, all of which call it. `out` is the writer's.
+  Status fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const;
   // What the rank itself has of a range, which may be nothing.
   BucketRange ownPart(BucketRange range) const;
   // Rounds to the buffer's type; of other ranks' slices nothing is written.
@@ -46,6 +46,7 @@ private:
   plan::DType type_;
   int64_t elementBytes_, slice_; // elements of a slice
   int64_t mine_ = 0;             // of slices_
+  std::vector<int64_t> ranks_; // that have slices
   std::vector<std::byte *> slices_;
 };
 

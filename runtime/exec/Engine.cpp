@@ -5,13 +5,16 @@
 #include "runtime/exec/Cores.h"
 #include "runtime/exec/Inputs.h"
 #include "runtime/exec/MachineRates.h"
+#include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
 #include "runtime/exec/Resolve.h"
 #include "runtime/exec/VerifyKernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 namespace mgc {
 
@@ -41,7 +44,10 @@ class ThreadEngine final : public Engine {
 public:
   ThreadEngine(plan::Plan plan, EngineOptions options)
       : plan_(std::move(plan)), options_(std::move(options)),
-        world_(plan_.mesh.worldSize(), {options_.timeout}), ranks_(plan_.mesh.worldSize()) {}
+        world_(isAlone() ? std::make_unique<ThreadWorld>(plan_.mesh.worldSize(),
+                                                         ThreadWorldOptions{options_.timeout})
+                         : nullptr),
+        ranks_(isAlone() ? plan_.mesh.worldSize() : 1), arenas_(plan_.mesh.worldSize()) {}
   Status load(const std::string &bundle, Device &device);
 
   const plan::Plan &plan() const override { return plan_; }
@@ -52,26 +58,33 @@ public:
   }
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return mgc::measureRates(*this); }
-  void onRanks(const std::function<void(int64_t)> &work) override { threads_.run(work); }
+  void onRanks(const std::function<void(int64_t)> &work) override {
+    threads_.run([&](int64_t local) { work(ranks_[local].index); });
+  }
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
   StepResult results() const override;
-  void abort(const Status &cause) override { world_.communicator(0).abort(cause); }
+  void abort(const Status &cause) override { ranks_[0].communicator->abort(cause); }
+  Result<int32_t> greatest(int32_t own) override;
 
 private:
-  Status loadRank(int64_t index, Device &device);
-  void pinToShare(int64_t rank) const;
+  bool isAlone() const { return !options_.communicator; } // all ranks are here
+  int64_t worldSize() const { return plan_.mesh.worldSize(); }
+  Status loadRank(Rank &rank, Device &device);
+  int64_t ranksOnCores() const { return static_cast<int64_t>(ranks_.size()) * options_.cores.parts; }
+  void pinToShare(int64_t local) const;
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
-  StepValues valuesOf(size_t rank) const;
-  Status verifyResults() const;
+  StepValues valuesOf(const Rank &rank) const;
+  Result<std::vector<StepValues>> valuesOfAll(const GlobalBatch &batch);
 
   const plan::Plan plan_;
   const EngineOptions options_;
-  ThreadWorld world_;
+  std::unique_ptr<ThreadWorld> world_; // null: the ranks are processes
   std::unique_ptr<KernelLibrary> kernels_;
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_; // of this process
   std::vector<std::byte *> arenas_;
+  std::optional<ProcessReports> reports_; // where ranks are processes
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
@@ -81,33 +94,36 @@ private:
 
 Status ThreadEngine::load(const std::string &bundle, Device &device) {
   MGC_TRY(device.accepts(plan_));
-  threadsPerRank_ = options_.threadsPerRank > 0 ? options_.threadsPerRank
-                                         : threadsOfRank(cores_.size(), plan_.mesh.worldSize());
+  threadsPerRank_ =
+      options_.threadsPerRank > 0 ? options_.threadsPerRank : threadsOfRank(cores_.size(), ranksOnCores());
   if (!plan_.kernels.empty()) {
     MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
     MGC_TRY(verifyKernels(plan_, *kernels));
     kernels_ = std::move(kernels);
   }
-  for (int64_t rank = 0; rank < static_cast<int64_t>(ranks_.size()); ++rank)
-    MGC_TRY(loadRank(rank, device).at(fmt::format("rank {}", rank)));
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].communicator =
+        isAlone() ? &world_->communicator(static_cast<int64_t>(i)) : options_.communicator;
+    ranks_[i].index = ranks_[i].communicator->rank();
+    MGC_TRY(loadRank(ranks_[i], device).at(fmt::format("rank {}", ranks_[i].index)));
+  }
+  if (!isAlone())
+    reports_.emplace(*ranks_[0].communicator, ranks_[0].everyone);
   recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
-  return threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t rank) { pinToShare(rank); });
+  return threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t local) { pinToShare(local); });
 }
 
-Status ThreadEngine::loadRank(int64_t index, Device &device) {
-  Rank &rank = ranks_[index];
-  rank.index = index;
-  rank.communicator = &world_.communicator(index);
-  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, index, *rank.communicator));
+Status ThreadEngine::loadRank(Rank &rank, Device &device) {
+  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, rank.index, *rank.communicator));
   rank.record = std::move(record);
-  std::vector<int64_t> all(ranks_.size());
+  std::vector<int64_t> all(worldSize());
   std::iota(all.begin(), all.end(), 0);
   MGC_ASSIGN(everyone, rank.communicator->openGroup(all));
   rank.everyone = everyone;
   MGC_ASSIGN(buffer, device.allocate(rank.record.stage->bytes));
   rank.buffer = std::move(buffer);
-  arenas_.push_back(rank.buffer.data());
-  rank.inputs = resolveInputs(plan_, index);
+  arenas_[rank.index] = rank.buffer.data();
+  rank.inputs = resolveInputs(plan_, rank.index);
   rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
   if (options_.timeline.trace() || options_.timeline.measure) {
     MGC_ASSIGN(timeline, Timeline::create(rank.record, options_.timeline));
@@ -121,10 +137,10 @@ Status ThreadEngine::loadRank(int64_t index, Device &device) {
 }
 
 // Each rank has cores of its own when there are enough for all their threads. Else the system balances better.
-void ThreadEngine::pinToShare(int64_t rank) const {
-  const auto ranks = static_cast<int64_t>(ranks_.size());
-  if (ranks * threadsPerRank_ <= static_cast<int64_t>(cores_.size()))
-    stayOn(shareOf(cores_, rank, ranks));
+void ThreadEngine::pinToShare(int64_t local) const {
+  const auto here = static_cast<int64_t>(ranks_.size());
+  if (ranksOnCores() * threadsPerRank_ <= static_cast<int64_t>(cores_.size()))
+    stayOn(shareOf(cores_, options_.cores.index * here + local, ranksOnCores()));
 }
 
 void ThreadEngine::runStep(Rank &rank) {
@@ -136,12 +152,12 @@ void ThreadEngine::runStep(Rank &rank) {
     rank.communicator->abort(status); // keeps the first cause
 }
 
-// All ranks meet, one calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
+// All ranks meet, one of each process calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
 Status ThreadEngine::beforeUpdate(Rank &rank) {
   if (!*order_.beforeUpdate)
     return Status::ok();
   MGC_TRY(rank.communicator->barrier(rank.everyone));
-  if (rank.communicator->rank() == 0)
+  if (&rank == ranks_.data())
     MGC_TRY((*order_.beforeUpdate)());
   return rank.communicator->barrier(rank.everyone);
 }
@@ -151,29 +167,42 @@ Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, co
   MGC_TRY(checkBatch(plan_, batch));
   const auto start = std::chrono::steady_clock::now();
   order_ = {step, &batch, scalars, &beforeUpdate};
-  threads_.run([this](int64_t rank) { runStep(ranks_[rank]); });
+  threads_.run([this](int64_t local) { runStep(ranks_[local]); });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  MGC_TRY(world_.communicator(0).cause());
+  MGC_TRY(ranks_[0].communicator->cause());
   if (options_.timeline.measure && step >= options_.timeline.measureFirst)
     recording_.add(seconds.count());
-  MGC_TRY(verifyResults());
+  MGC_ASSIGN(values, valuesOfAll(batch));
+  MGC_TRY(verifyAgreement(values));
   return results();
 }
 
-StepValues ThreadEngine::valuesOf(size_t rank) const {
+StepValues ThreadEngine::valuesOf(const Rank &rank) const {
   StepValues values;
-  std::memcpy(values.data(), arenas_[rank] + ranks_[rank].record.stage->resultsOffset, sizeof values);
+  std::memcpy(values.data(), rank.buffer.data() + rank.record.stage->resultsOffset, sizeof values);
   return values;
 }
 
-Status ThreadEngine::verifyResults() const {
+Result<std::vector<StepValues>> ThreadEngine::valuesOfAll(const GlobalBatch &batch) {
   std::vector<StepValues> all;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    all.push_back(valuesOf(rank));
-  return verifyAgreement(all);
+  if (isAlone()) {
+    for (const Rank &rank : ranks_)
+      all.push_back(valuesOf(rank));
+    return all;
+  }
+  Result<std::vector<StepValues>> collected = Status();
+  threads_.run([&](int64_t) { collected = reports_->collect(valuesOf(ranks_[0]), batch); });
+  return collected;
 }
 
-StepResult ThreadEngine::results() const { return resultOf(valuesOf(0)); }
+Result<int32_t> ThreadEngine::greatest(int32_t own) {
+  Result<int32_t> most = own;
+  if (!isAlone())
+    threads_.run([&](int64_t) { most = reports_->greatest(own); });
+  return most;
+}
+
+StepResult ThreadEngine::results() const { return resultOf(valuesOf(ranks_[0])); }
 
 } // namespace
 
@@ -191,12 +220,14 @@ Status verifyAgreement(std::span<const StepValues> ranks) {
     for (size_t i = 0; i < ranks[0].size(); ++i)
       if (const float one = ranks[0][i], other = ranks[rank][i];
           other != one && !(std::isnan(other) && std::isnan(one)))
-        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], one, other, rank);
+        return errorf("the ranks disagree: {} is {} on rank 0, {} on rank {}", plan::kResults[i], one, other,
+                      rank);
   return Status::ok();
 }
 
 StepResult resultOf(const StepValues &values) {
-  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1], values[2]};
+  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
+          values[2]};
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle, Device &device,

@@ -1,4 +1,5 @@
-// Engine: runs a plan, with every rank of the mesh a thread of this process.
+// Engine: runs a plan, with every rank of the mesh a thread of this process, or with one of them in each of several
+// processes.
 //   in:  a verified plan, its bundle folder, a device; per step the global batch and the optimizer's scalars
 //   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks'
 //   allocations
@@ -7,6 +8,7 @@
 // (gemm aside: oneDNN may keep scratch memory of its own).
 #pragma once
 
+#include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Data.h"
 #include "runtime/exec/Optimizer.h"
@@ -18,12 +20,20 @@
 
 namespace mgc {
 
+// Processes that may use the same cores of a machine take parts of them.
+struct CoreShare {
+  int64_t index = 0, parts = 1;
+};
+
 struct EngineOptions {
   int threadsPerRank = 0;                     // 0: the cores this process may use over the ranks, at least 1
   std::chrono::milliseconds timeout{600'000}; // of each wait for another rank
   uint64_t seed = 1234;                       // of dropout
   std::function<Status(const Place &)> inject = nullptr; // see ExecutorOptions
   TimelineOptions timeline = {};
+  // Of this process's rank, where ranks are processes; it outlives the engine. Null: all ranks are here.
+  Communicator *communicator = nullptr;
+  CoreShare cores = {};
 };
 
 struct StepResult {
@@ -33,7 +43,7 @@ struct StepResult {
   double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the CPU
 };
 
-// What the ranks did when, as EngineOptions::timeline asks. Complete between steps, after an error too.
+// What the ranks of this process did when, as EngineOptions::timeline asks. Complete between steps, after an error too.
 struct Recording {
   struct Rank {
     const RankRecord *record = nullptr;
@@ -75,12 +85,16 @@ public:
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;
 
-  // Calls work(rank) for every rank on the rank's own thread, and returns when all are done. Between steps only.
+  // Calls work(rank) for every rank of this process on the rank's own thread, and returns when all are done. Between
+  // steps only.
   virtual void onRanks(const std::function<void(int64_t rank)> &work) = 0;
+  // The greatest of the numbers that the processes give. All must call it, between steps.
+  virtual Result<int32_t> greatest(int32_t own) = 0;
 
   // One training step. `step` counts from 0 and names the global samples (step * globalBatchSize + i).
-  // beforeUpdate, if given, is called once, on some thread, when all ranks have complete gradients and none
-  // updates yet; arenas() have the gradients then. After an error the engine runs no more steps; the error is the root cause, with its place.
+  // beforeUpdate, if given, is called once in each process, on some thread, when all ranks have complete gradients and
+  // none updates yet; arenas() have the gradients then. After an error the engine runs no more steps; the error is the
+  // root cause, with its place.
   virtual Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                                   const std::function<Status()> &beforeUpdate = nullptr) = 0;
   // Where the host would only wait while the ranks work, step() asks for the batch of the step after it; null: there is

@@ -24,16 +24,24 @@ constexpr int64_t elementsOf(int64_t ranks) {
   return elements;
 }
 
+std::vector<int64_t> ranksOf(const Engine &engine) {
+  std::vector<int64_t> ranks;
+  for (size_t rank = 0; rank < engine.arenas().size(); ++rank)
+    if (engine.arenas()[rank])
+      ranks.push_back(int64_t(rank));
+  return ranks;
+}
+
 class RateMeter {
 public:
   explicit RateMeter(Engine &engine)
-      : engine_(engine), threads_(engine.threadsPerRank()),
-        ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1,
-                                   engine.plan().mesh.worldSize())),
+      : engine_(engine), threads_(engine.threadsPerRank()), here_(ranksOf(engine)),
+        ranks_(std::clamp<int64_t>(int64_t(availableCores().size()) / threads_, 1, int64_t(here_.size()))),
         elements_(elementsOf(ranks_)), arrays_(ranks_) {}
   MachineRates measure();
 
 private:
+  double flopsOf(plan::DType inputType);
   struct Arrays {
     std::vector<float> a, b, c;
   };
@@ -44,15 +52,17 @@ private:
 
   Engine &engine_;
   int threads_;
-  int64_t ranks_, elements_;
+  std::vector<int64_t> here_; // the ranks of this process
+  int64_t ranks_, elements_;  // the first so many of them measure
   std::vector<Arrays> arrays_;
 };
 
 template <typename Body> double RateMeter::time(const Body &body) {
   const auto start = std::chrono::steady_clock::now();
   engine_.onRanks([&](int64_t rank) {
-    if (rank < ranks_)
-      body(arrays_[rank]);
+    const int64_t place = std::ranges::find(here_, rank) - here_.begin();
+    if (place < ranks_)
+      body(arrays_[place]);
   });
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -71,17 +81,26 @@ template <typename Body> void RateMeter::inParts(const Body &body) const {
   });
 }
 
+// The bytes of the operands are ones in f32; as bf16 they are ones and zeros.
+double RateMeter::flopsOf(plan::DType inputType) {
+  double best = 0;
+  for (plan::Gemm product : kProducts) {
+    product.inputType = inputType;
+    const double seconds = bestOf(
+        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
+    best = std::max(best, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
+  }
+  return best;
+}
+
 MachineRates RateMeter::measure() {
   for (Arrays &arrays : arrays_)
     for (std::vector<float> *array : {&arrays.a, &arrays.b, &arrays.c})
       array->assign(elements_, 1.0f);
   MachineRates rates;
-  for (const plan::Gemm &product : kProducts) {
-    const double seconds = bestOf(
-        kProductRounds, [&](Arrays &x) { gemm(product, x.a.data(), x.b.data(), x.c.data(), threads_); });
-    rates.flops =
-        std::max(rates.flops, double(ranks_) * 2 * double(product.m * product.n * product.k) / seconds);
-  }
+  rates.flops = flopsOf(plan::DType::f32);
+  if (engine_.plan().dtype == plan::DType::bf16)
+    rates.bf16Flops = flopsOf(plan::DType::bf16);
   const double arrayBytes = double(ranks_ * elements_) * sizeof(float);
   const double copy = bestOf(kMemoryRounds, [&](Arrays &x) {
     inParts([&](int64_t begin, int64_t count) {

@@ -92,6 +92,8 @@ void Profiler::addInstruction(const Recording::Rank &rank, int64_t chunk, int64_
   to.waiting += seconds(sum.waits);
   to.flops += calls * plan::flopsOf(instruction.body);
   to.bytes += calls * plan::bytesOf(plan_.mesh, instruction.body);
+  if (const auto *gemm = std::get_if<plan::Gemm>(&instruction.body))
+    to.isBf16 = gemm->inputType == plan::DType::bf16;
   part(partOf(kind, of.chunk->task)) += seconds(sum.own);
 }
 
@@ -123,7 +125,9 @@ void Profiler::addRank(const Recording::Rank &rank) {
 double Profiler::boundOf(const ProfileRow &row) const {
   const auto ranks = static_cast<double>(profile_.ranks);
   const bool computes = row.kind == WorkKind::product || row.kind == WorkKind::attention;
-  return computes ? row.flops * ranks / profile_.rates.flops : row.bytes * ranks / profile_.rates.bytes;
+  const MachineRates &rates = profile_.rates;
+  return computes ? row.flops * ranks / (row.isBf16 && rates.bf16Flops > 0 ? rates.bf16Flops : rates.flops)
+                  : row.bytes * ranks / rates.bytes;
 }
 
 void Profiler::finish() {
@@ -175,6 +179,7 @@ std::string toJson(const Profile &profile) {
                      {"ranks", profile.ranks},
                      {"threads_per_rank", profile.threads},
                      {"gemm_flops_per_second", profile.rates.flops},
+                     {"bf16_gemm_flops_per_second", profile.rates.bf16Flops},
                      {"memory_bytes_per_second", profile.rates.bytes},
                      {"bound_seconds", profile.bound},
                      {"step_seconds", profile.median},

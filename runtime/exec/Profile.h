@@ -15,7 +15,8 @@ struct ProfileRow {
   double calls = 0, seconds = 0; // without waiting
   double waiting = 0;            // s
   double flops = 0, bytes = 0;
-  double bound = 0; // s at the rank's share of the rates
+  double bound = 0;    // s at the rank's share of the rates
+  bool isBf16 = false; // a product of bf16 operands
 };
 
 // What the rank's time of a step was spent on: everything, so the seconds add up to the step.
@@ -29,7 +30,8 @@ struct Profile {
   MachineRates rates;
   double step = 0;   // s, mean over the measured steps
   double median = 0; // s
-  double bound = 0;  // s: products and attention at rates.flops, all other bytes once at rates.bytes
+  double bound =
+      0; // s: products of bf16 at rates.bf16Flops, others and attention at rates.flops, all other bytes once at rates.bytes
   std::vector<ProfileRow> rows; // by seconds, most first
   std::vector<ProfilePart> parts;
   double fraction() const { return bound / median; }

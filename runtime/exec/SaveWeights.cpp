@@ -4,6 +4,7 @@
 #include "runtime/exec/Replacement.h"
 #include "runtime/exec/Shard.h"
 #include "runtime/exec/VerifyWeights.h"
+#include "runtime/exec/WeightDigests.h"
 #include "runtime/exec/Weights.h"
 
 #include <algorithm>
@@ -17,9 +18,9 @@ namespace {
 
 const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
 
-Status verifyPresent(Arenas arenas) {
+Status verifyPresent(Arenas arenas, const Communicator *communicator) {
   for (size_t rank = 0; rank < arenas.size(); ++rank)
-    if (!arenas[rank])
+    if (!arenas[rank] && !communicator)
       return errorf("rank {} is not in this process: only a process that holds all ranks can save", rank);
   return Status::ok();
 }
@@ -33,19 +34,55 @@ struct Source {
   float scale = 1;
 };
 
-std::vector<float> gather(const Plan &plan, const FileTensor &tensor, BucketBuffer::Kind kind,
-                          Arenas arenas) {
-  std::vector<float> whole(size_t(tensor.elements()));
-  for (const Parameter *parameter : tensor.parameters)
-    for (const std::vector<Holder> &holders : blocksOf(plan, *parameter)) {
-      const BucketBuffer buffer(plan, *parameter, holders[0], kind, arenas);
-      const int64_t begin = beginOf(*parameter, holders[0]);
-      forEachRun(shardOf(plan.mesh, *parameter, holders[0].rank),
-                 [&](int64_t local, int64_t file, int64_t count) {
-                   buffer.read({begin + local, count}, whole.data() + file);
-                 });
+// A tensor in the memory of the ranks. In a process that does not write, nothing: it has sent what it has.
+class Gatherer {
+public:
+  Gatherer(const Plan &plan, const Source &source, RankMemory &memory, Arenas arenas)
+      : plan_(plan), source_(source), memory_(memory), arenas_(arenas) {}
+
+  Result<std::vector<float>> gather(const FileTensor &tensor) {
+    std::vector<float> whole(memory_.isWriter() ? size_t(tensor.elements()) : 0);
+    for (const Parameter *parameter : tensor.parameters)
+      for (const std::vector<Holder> &holders : blocksOf(plan_, *parameter))
+        MGC_TRY(gatherBlock(*parameter, holders[0], whole.data()));
+    for (float &value : whole)
+      value *= source_.scale;
+    return whole;
+  }
+
+private:
+  Status gatherBlock(const Parameter &parameter, const Holder &holder, float *whole) {
+    const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
+    const Shard shard = shardOf(plan_.mesh, parameter, holder.rank);
+    const int64_t begin = beginOf(parameter, holder);
+    if (memory_.areAllHere()) {
+      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+        buffer.read({begin + local, count}, whole + file);
+      });
+      return Status::ok();
     }
-  return whole;
+    block_.resize(memory_.isWriter() ? shard.span() : 0);
+    MGC_TRY(buffer.fetch({begin, shard.span()}, memory_, scratch_, block_.data()));
+    if (memory_.isWriter())
+      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+        std::copy_n(block_.data() + local, count, whole + file);
+      });
+    return Status::ok();
+  }
+
+  const Plan &plan_;
+  const Source source_;
+  RankMemory &memory_;
+  const Arenas arenas_;
+  std::vector<float> block_;
+  std::vector<std::byte> scratch_;
+};
+
+// The part of a process that does not write.
+Status sendTensors(std::span<const FileTensor> tensors, Gatherer &gatherer) {
+  for (const FileTensor &tensor : tensors)
+    MGC_TRY(gatherer.gather(tensor).status());
+  return Status::ok();
 }
 
 Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, plan::DType type) {
@@ -57,19 +94,16 @@ Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, 
 }
 
 // A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
-Result<SafetensorsWriter> writeTensors(const Plan &plan, std::span<const FileTensor> tensors,
-                                       const std::string &path, const Source &source, Arenas arenas) {
-  const ElementType type = source.type == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
+Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path, plan::DType dtype,
+                                       Gatherer &gatherer) {
+  const ElementType type = dtype == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
   std::vector<TensorSpec> specs;
   for (const FileTensor &tensor : tensors)
     specs.push_back({tensor.name, type, tensor.shape});
   MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, kMetadata));
   for (const FileTensor &tensor : tensors) {
-    std::vector<float> values = gather(plan, tensor, source.kind, arenas);
-    if (source.scale != 1.0f)
-      for (float &value : values)
-        value *= source.scale;
-    MGC_TRY(writeValues(writer, values, source.type));
+    MGC_ASSIGN(values, gatherer.gather(tensor));
+    MGC_TRY(writeValues(writer, values, dtype));
   }
   MGC_TRY(writer.finish());
   return writer;
@@ -139,11 +173,15 @@ Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
 Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
                    const SaveOptions &options) {
   MGC_TRY(verifyArenas(plan, arenas));
-  MGC_TRY(verifyPresent(arenas).at(directory));
+  MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
-  MGC_TRY(verifySavableWeights(plan, arenas).at(directory));
-  MGC_TRY(makeDirectory(directory));
+  RankMemory memory(arenas, options.communicator);
+  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas) : verifyDigests(plan, memory, arenas)).at(directory));
   const Source source = sourceOfWeights(plan, options);
+  Gatherer gatherer(plan, source, memory, arenas);
+  if (!memory.isWriter())
+    return sendTensors(tensors, gatherer);
+  MGC_TRY(makeDirectory(directory));
   const int64_t elementBytes = sizeInBytes(source.type);
   MGC_ASSIGN(config, configText(plan, source.type));
   std::vector<std::vector<FileTensor>> files =
@@ -154,7 +192,7 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
       !old.isOk() || *old != config)
     MGC_TRY(replacement.addText("config.json", config));
   for (size_t i = 0; i < files.size(); ++i) {
-    MGC_ASSIGN(writer, writeTensors(plan, files[i], replacement.pathOf(names[i]), source, arenas));
+    MGC_ASSIGN(writer, writeTensors(files[i], replacement.pathOf(names[i]), source.type, gatherer));
     replacement.add(names[i], std::move(writer));
   }
   if (files.size() > 1)
@@ -169,12 +207,17 @@ Status verifySavable(const std::string &directory) {
   return probe.isOk() ? Status::ok() : probe.status();
 }
 
-Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file) {
+Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file,
+                     Communicator *communicator) {
   MGC_TRY(verifyArenas(plan, arenas));
-  MGC_TRY(verifyPresent(arenas).at(file));
+  MGC_TRY(verifyPresent(arenas, communicator).at(file));
   std::vector<FileTensor> tensors = fileTensors(plan);
   const Source source = {BucketBuffer::Kind::gradients, plan::DType::f32, scale};
-  MGC_ASSIGN(writer, writeTensors(plan, tensors, file, source, arenas));
+  RankMemory memory(arenas, communicator);
+  Gatherer gatherer(plan, source, memory, arenas);
+  if (!memory.isWriter())
+    return sendTensors(tensors, gatherer);
+  MGC_ASSIGN(writer, writeTensors(tensors, file, source.type, gatherer));
   return writer.commit();
 }
 

@@ -2,12 +2,15 @@
 #include "runtime/exec/Training.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/Philox.h"
+#include "runtime/comm/SocketWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -75,11 +78,29 @@ std::function<Status(const Place &)> randomDelays(uint64_t seed) {
   };
 }
 
+// What each process writes: files of its own, or nothing where rank 0 writes for all.
+TrainingOptions optionsOfRank(TrainingOptions options) {
+  const Launch &launch = options.launch;
+  if (launch.isAlone())
+    return options;
+  for (std::optional<std::string> *path : {&options.trace, &options.profileJson})
+    if (*path)
+      *path = pathOfRank(**path, launch.rank);
+  if (launch.rank != 0)
+    options.log.reset();
+  return options;
+}
+
 class Training {
 public:
   Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
-      : options_(options), observer_(observer), interrupt_(interrupt) {}
+      : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {}
   ~Training() { interrupt_.watch(nullptr); }
+  Result<TrainingSummary> run();
+  // The last word to the other processes, and what they have to say.
+  Status end(const Status &status) { return processes_ ? processes_->end(status) : status; }
+
+private:
   Status load();
   Status runSteps();
   Status save();
@@ -91,7 +112,15 @@ public:
     return summary_;
   }
 
-private:
+  Result<plan::Plan> loadPlan() const;
+  bool isWriter() const { return options_.launch.rank == 0; }
+  Status joinProcesses(const plan::Plan &plan);
+  RunIdentity identityOf(const plan::Plan &plan, uint64_t planHash) const;
+  Status verifyThreads();
+  // What the processes say before each step; the greatest counts for all.
+  enum Vote { goOn, interrupted, failed };
+  Result<Vote> vote(const Status &failure);
+
   Status verifyIterations() const;
   Status verifyDeviceFlags(plan::Target target) const;
   Status verifyOutputs(const plan::Plan &plan) const;
@@ -102,14 +131,16 @@ private:
   Status loadParameters();
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
-  Status runStep(int64_t step);
+  Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   Status writeGradients() const;
   void account(const TrainingStep &step);
   bool isSaveDue() const;
 
-  const TrainingOptions &options_;
+  const TrainingOptions options_;
   TrainingObserver &observer_;
   Interrupt &interrupt_;
+  std::unique_ptr<Processes> processes_; // null: this one is alone
+  std::unique_ptr<SocketWorld> world_;
   std::unique_ptr<Device> cpu_; // of a plan for it
   std::unique_ptr<DataSource> data_;
   struct Batch {
@@ -122,6 +153,8 @@ private:
   LossLog log_;
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
+  Status failure_;             // beside the training: of the data or the log
+  bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
 
@@ -150,24 +183,92 @@ Status Training::verifyDeviceFlags(plan::Target target) const {
   return Status::ok();
 }
 
-Status Training::load() {
+Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(verifyIterations());
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   MGC_TRY(verifyDeviceFlags(plan.target));
+  const Launch &launch = options_.launch;
+  if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
+    return errorf(
+        "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
+        options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
+  return plan;
+}
+
+Status Training::load() {
+  Result<plan::Plan> loaded = loadPlan();
+  if (!loaded.isOk() && !options_.launch.isAlone())
+    Processes::excuse(options_.launch, loaded.status());
+  MGC_TRY(Status(loaded.status()));
+  plan::Plan plan = loaded.take();
+  if (!options_.launch.isAlone())
+    MGC_TRY(joinProcesses(plan));
   MGC_TRY(verifyOutputs(plan));
   MGC_TRY(loadEngine(std::move(plan)));
+  if (processes_ && cpu_)
+    MGC_TRY(verifyThreads());
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
   if (options_.log)
     MGC_TRY(log_.open(*options_.log));
   if (isProfiled()) {
+    MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
     rates_ = rates;
   }
   observer_.began(options_, *engine_, data_->describe());
   return Status::ok();
+}
+
+// Of all numbers that the updates get.
+uint64_t hashOf(const OptimizerOptions &optimizer, int64_t trainIters) {
+  constexpr int64_t kMostSteps = 1000; // are enough to tell options apart
+  uint64_t hash = 0;
+  for (int64_t step = 0; step < std::min(trainIters, kMostSteps); ++step) {
+    const StepScalars scalars = stepScalars(optimizer, learningRate(optimizer, trainIters, step), step);
+    hash = hash * 31 + hashName({reinterpret_cast<const char *>(scalars.data()), sizeof scalars});
+  }
+  return hash;
+}
+
+// What the numbers depend on, and which files are written: all processes must do the same. The data, which each reads
+// itself, are compared step by step.
+RunIdentity Training::identityOf(const plan::Plan &plan, uint64_t planHash) const {
+  RunIdentity identity{options_.launch.size, plan.version, planHash, {}};
+  const auto add = [&](const char *what, const auto &value) {
+    identity.settings.push_back(fmt::format("{} = {}", what, value));
+  };
+  add("--train-iters", options_.trainIters);
+  add("--seed", options_.seed);
+  add("hash of the optimizer's flags", hashOf(options_.optimizer, options_.trainIters));
+  add("--weights", options_.weights ? "a checkpoint" : "none");
+  add("--save", options_.save ? "a folder" : "none");
+  add("--save-interval", options_.saveInterval);
+  add("--save-gradients", options_.saveGradients ? "a file" : "none");
+  add("--profile", isProfiled());
+  return identity;
+}
+
+Status Training::joinProcesses(const plan::Plan &plan) {
+  MGC_ASSIGN(text, plan::printPlan(plan));
+  MGC_ASSIGN(processes, Processes::join(options_.launch, identityOf(plan, hashName(text)), options_.timeout));
+  processes_ = std::move(processes);
+  MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
+  world_ = std::move(world);
+  return Status::ok();
+}
+
+// Ranks that compute the same must split it in the same way.
+Status Training::verifyThreads() {
+  const auto own = [&]() -> Result<std::string> { return std::to_string(engine_->threadsPerRank()); };
+  MGC_ASSIGN(first, processes_->store().share("threads", isWriter(), own, processes_->deadline()));
+  if (first == std::to_string(engine_->threadsPerRank()))
+    return Status::ok();
+  return errorf(
+      "rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",
+      processes_->rank(), engine_->threadsPerRank(), first, first);
 }
 
 bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
@@ -254,9 +355,10 @@ Status verifyLoggable(const std::optional<std::string> &path) {
 Status Training::verifyOutputs(const plan::Plan &plan) const {
   MGC_TRY(verifyApart(options_, plan));
   MGC_TRY(verifyLoggable(options_.log));
-  if (options_.save)
+  if (options_.save && isWriter())
     MGC_TRY(verifySavable(*options_.save).at("--save"));
-  MGC_TRY(verifyCreatable("--save-gradients", options_.saveGradients));
+  if (isWriter())
+    MGC_TRY(verifyCreatable("--save-gradients", options_.saveGradients));
   MGC_TRY(verifyCreatable("--trace", options_.trace));
   return verifyCreatable("--profile-json", options_.profileJson);
 }
@@ -266,6 +368,10 @@ Status Training::loadEngine(plan::Plan plan) {
   engine.threadsPerRank = options_.threads;
   engine.timeout = options_.timeout;
   engine.seed = options_.seed;
+  if (processes_) {
+    engine.communicator = &world_->communicator();
+    engine.cores = {processes_->coreRank(), processes_->coreSize()};
+  }
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
@@ -285,10 +391,14 @@ Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const Engi
   }
   DeviceOptions device;
   device.plugin = options_.devicePlugin.value_or("");
-  device.ordinal = options_.device.value_or(0);
+  device.ordinal = options_.device.value_or(processes_ ? static_cast<int>(processes_->localRank()) : 0);
   device.deterministic = !options_.nonDeterministic;
   device.poison = options_.poison;
   device.graphs = !options_.noGraphs;
+  if (processes_)
+    device.share = [this](const auto &key, bool isMaker, const auto &make) {
+      return processes_->store().share(key, isMaker, make, processes_->deadline());
+    };
   return makeDeviceEngine(std::move(plan), options_.plan, device, options);
 }
 
@@ -339,15 +449,33 @@ Result<const GlobalBatch *> Training::batchOf(int64_t step) {
   return &std::as_const(kept.batch);
 }
 
+// A failure beside the training ends it between two steps, in all processes at the same one.
+Result<Training::Vote> Training::vote(const Status &failure) {
+  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : goOn;
+  MGC_ASSIGN(greatest, engine_->greatest(own));
+  return static_cast<Vote>(greatest);
+}
+
 Status Training::runSteps() {
   MGC_TRY(makeBatches(engine_->plan()));
-  for (int64_t step = 0; step < options_.trainIters && !interrupt_.isRequested(); ++step) {
-    MGC_TRY(runStep(step));
+  for (int64_t step = 0;; ++step) {
+    const auto start = Clock::now();
+    const bool isLast = step == options_.trainIters;
+    const GlobalBatch *batch = nullptr;
+    if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
+      Result<const GlobalBatch *> read = batchOf(step);
+      failure_ = read.status();
+      batch = read.isOk() ? *read : nullptr;
+    }
+    MGC_ASSIGN(votes, vote(failure_));
+    otherFailed_ = votes == failed && failure_.isOk();
+    summary_.interrupted = votes == interrupted;
+    if (isLast || votes != goOn)
+      return failure_;
+    MGC_TRY(runStep(step, *batch, start));
     if (isSaveDue())
       MGC_TRY(save());
   }
-  summary_.interrupted = interrupt_.isRequested();
-  return Status::ok();
 }
 
 // The last step's is the one at the end.
@@ -356,19 +484,17 @@ bool Training::isSaveDue() const {
          summary_.steps < options_.trainIters;
 }
 
-Status Training::runStep(int64_t step) {
-  const auto start = Clock::now();
-  MGC_ASSIGN(batch, batchOf(step));
+Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
   const double lr = learningRate(options_.optimizer, options_.trainIters, step);
   std::function<Status()> beforeUpdate;
   if (step == 0 && options_.saveGradients)
     beforeUpdate = [this] { return writeGradients(); };
   isBetweenSteps_ = false;
-  MGC_ASSIGN(result, engine_->step(step, *batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
+  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
   const TrainingStep done{step, result, lr, secondsSince(start)};
   account(done);
   isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
-  MGC_TRY(log_.write(done));
+  failure_ = log_.write(done);
   observer_.stepped(done);
   if (isBetweenSteps_)
     return Status::ok();
@@ -381,7 +507,8 @@ Status Training::runStep(int64_t step) {
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
 Status Training::writeGradients() const {
   const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
-  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients);
+  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients,
+                       world_ ? &world_->communicator() : nullptr);
 }
 
 void Training::account(const TrainingStep &step) {
@@ -400,6 +527,7 @@ Status Training::save() {
   MGC_TRY(engine_->download(Part::weights));
   SaveOptions save;
   save.type = options_.saveType;
+  save.communicator = world_ ? &world_->communicator() : nullptr;
   return saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
 }
 
@@ -413,19 +541,37 @@ Status Training::profile() {
     return Status::ok();
   MGC_ASSIGN(after,
              engine_->measureRates()); // what else the machine does comes and goes: the better one counts
-  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bytes, after.bytes)};
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
+            std::max(rates_.bytes, after.bytes)};
   summary_.profile = profileOf(*engine_, rates_);
   return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
                               : Status::ok();
 }
 
+Result<TrainingSummary> Training::run() {
+  MGC_TRY(load());
+  const Status ran = runSteps();
+  const Status traced = trace(); // of a run that failed too
+  if (!ran.isOk() || otherFailed_)
+    MGC_TRY(saveAfter(ran));
+  else
+    MGC_TRY(save());
+  const Status profiled = profile();
+  summary_.outputs = traced.isOk() ? profiled : traced;
+  return summary_;
+}
+
 // What was trained is not lost because something beside it failed.
 Status Training::saveAfter(const Status &failure) {
-  if (!options_.save || !isBetweenSteps_ || summary_.steps == 0)
+  const bool haveAllEnded = !processes_ || !failure_.isOk() || otherFailed_; // here, to save together
+  if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)
     return failure;
   if (Status saved = save(); !saved.isOk())
-    return errorf("{}\nthe weights of the {} steps before are lost too: {}", failure.message(),
-                  summary_.steps, saved.message());
+    return failure.isOk() ? saved
+                          : errorf("{}\nthe weights of the {} steps before are lost too: {}",
+                                   failure.message(), summary_.steps, saved.message());
+  if (failure.isOk())
+    return failure;
   return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps,
                 *options_.save);
 }
@@ -447,14 +593,15 @@ void Interrupt::watch(Engine *engine) {
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt) {
   Training training(options, observer, interrupt);
-  MGC_TRY(training.load());
-  const Status ran = training.runSteps();
-  const Status traced = training.trace(); // of a run that failed too
-  if (!ran.isOk())
-    return training.saveAfter(ran);
-  MGC_TRY(training.save());
-  const Status profiled = training.profile();
-  return training.summary(traced.isOk() ? profiled : traced);
+  Result<TrainingSummary> summary = training.run();
+  MGC_TRY(training.end(summary.status()));
+  return summary;
+}
+
+std::string pathOfRank(const std::string &path, int64_t rank) {
+  std::filesystem::path changed = path;
+  const std::string ending = changed.extension().string();
+  return changed.replace_extension(fmt::format("rank{}{}", rank, ending)).string();
 }
 
 } // namespace mgc

@@ -1,6 +1,7 @@
 // A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
 #pragma once
 
+#include "runtime/comm/Launch.h"
 #include "runtime/exec/Profile.h"
 #include "runtime/exec/device/DeviceEngine.h"
 
@@ -19,6 +20,7 @@ struct NamedFile {
 
 struct TrainingOptions {
   std::string plan;                   // folder
+  Launch launch;                      // alone: all ranks are threads of this process; else each is a process
   std::optional<std::string> data;    // none: makeMockData
   std::string binType;                // see DataOptions
   std::optional<std::string> weights; // none: initialised from the seed
@@ -35,7 +37,7 @@ struct TrainingOptions {
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions. Of plans for the CPU
   // Of plans for a device; each is refused where it means nothing.
-  std::optional<int> device; // its number; none: 0
+  std::optional<int> device; // its number; none: that of the process on its machine
   std::optional<std::string> devicePlugin;
   bool nonDeterministic = false, noGraphs = false;
   std::chrono::milliseconds timeout{600'000};
@@ -83,7 +85,14 @@ private:
 // the log fails, the weights of the steps before are saved too. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
+//
+// Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
+// traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who
+// had it is told it in full, the others whose it was.
 Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
                               Interrupt &interrupt);
+
+// "trace.json" of rank 3: "trace.rank3.json".
+std::string pathOfRank(const std::string &path, int64_t rank);
 
 } // namespace mgc

@@ -130,6 +130,10 @@ Status verifySavableWeights(const Plan &plan, Arenas arenas) {
     for (const std::vector<Holder> &holders : blocksOf(plan, plan.parameters[i]))
       perParameter[i] += BlockCheck(plan, plan.parameters[i], holders, arenas).run();
   });
+  return reportProblems(perParameter);
+}
+
+Status reportProblems(const std::vector<std::string> &perParameter) {
   size_t problems = 0;
   std::string text = "the weights are not fit to be saved; nothing was";
   for (const std::string &problem : perParameter)

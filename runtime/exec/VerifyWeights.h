@@ -10,4 +10,7 @@ namespace mgc {
 // the rounding of them; else up to 20 lines say which are not.
 Status verifySavableWeights(const plan::Plan &plan, Arenas arenas);
 
+// Up to 20 of them, if there are any: what is wrong with each parameter, in lines that begin with a line end.
+Status reportProblems(const std::vector<std::string> &perParameter);
+
 } // namespace mgc

@@ -8,6 +8,7 @@
 
 #include "runtime/base/Safetensors.h"
 #include "runtime/exec/BucketBuffer.h"
+#include "runtime/exec/RankMemory.h"
 
 #include <functional>
 #include <optional>
@@ -42,6 +43,8 @@ Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const F
 struct SaveOptions {
   int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
   std::optional<plan::DType> type = {};  // f32: the masters, where there are; none: the plan's dtype
+  // Of this process's rank, where ranks are processes: all of them save, and rank 0 writes.
+  Communicator *communicator = nullptr;
 };
 
 // Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
@@ -57,7 +60,8 @@ Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &dir
 Status verifySavable(const std::string &directory);
 
 // Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file.
-// They must be complete: after the chunk "reduce", before "update".
-Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file);
+// They must be complete: after the chunk "reduce", before "update". The communicator is as in SaveOptions.
+Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
+                     Communicator *communicator = nullptr);
 
 } // namespace mgc

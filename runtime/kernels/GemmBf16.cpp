@@ -15,13 +15,13 @@ namespace {
 
 // Of C in a tile: an element of A is converted once for so many columns, one of B for so many rows.
 constexpr int64_t kTileRows = 512, kTileColumns = 768;
-// Between rows of panels: no power of two, whose lines would fall into few sets of the cache.
-constexpr int64_t kGap = 16;
+// Rows of panels are an odd number of cache lines apart: of a power of two, lines would fall into few sets of the cache.
+constexpr int64_t kLine = plan::kAlignment / sizeof(float);
 
 struct alignas(plan::kAlignment) Scratch {
-  float a[(kTileRows + kGap) * (kGemmDepth + kGap)];
-  float b[(kTileColumns + kGap) * (kGemmDepth + kGap)];
-  float c[kTileRows * (kTileColumns + kGap)];
+  float a[(kTileRows + kLine) * (kGemmDepth + kLine)];
+  float b[(kTileColumns + kLine) * (kGemmDepth + kLine)];
+  float c[kTileRows * (kTileColumns + kLine)];
 };
 
 void widenRows(const Bf16 *from, int64_t stride, int64_t rows, int64_t columns, float *to, int64_t toStride) {
@@ -34,7 +34,7 @@ Matrix widenPanel(const Bf16 *x, bool isTransposed, int64_t stride, GemmPart row
                   float *to) {
   if (isTransposed)
     std::swap(rows, columns);
-  const int64_t toStride = columns.count + kGap - columns.count % kGap;
+  const int64_t toStride = ((columns.count / kLine + 1) | 1) * kLine;
   widenRows(x + rows.begin * stride + columns.begin, stride, rows.count, columns.count, to, toStride);
   return {to, toStride};
 }
@@ -61,7 +61,7 @@ private:
     const int64_t at = rows.begin * gemm_.n + columns.begin;
     if (gemm_.outputType == plan::DType::f32)
       return sum(rows, columns, scratch, static_cast<float *>(c_) + at, gemm_.n);
-    constexpr int64_t stride = kTileColumns + kGap;
+    constexpr int64_t stride = kTileColumns + kLine;
     Bf16 *c = static_cast<Bf16 *>(c_) + at;
     if (gemm_.accumulate)
       widenRows(c, gemm_.n, rows.count, columns.count, scratch.c, stride);

@@ -4,6 +4,9 @@
 //   mgc_products_bench         answers lines of m n k transposeA transposeB accumulate threads repeats by the seconds
 //                              of mgc's product by rule, by rows and by columns, of oneDNN's sgemm (mgc's path `whole`)
 //                              and of its matmul primitive, the best of `repeats`, in turns
+//   mgc_products_bench bf16 THREADS REPEATS
+//                              prints what some products of bf16 operands take, as parts of what they take in f32: with
+//                              C in f32 and in bf16, the best of `repeats`, in turns
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Parallel.h"
 #include "runtime/plan/PlanJson.h"
@@ -147,9 +150,37 @@ void answer(const plan::Gemm &gemm, int threads, int repeats) {
   std::cout << std::endl;
 }
 
+void compareTypes(const plan::Gemm &gemm, int threads, int repeats) {
+  const Floats a = floats(gemm.m * gemm.k), b = floats(gemm.k * gemm.n), c = floats(gemm.m * gemm.n);
+  std::vector<Way> ways;
+  using plan::DType;
+  for (auto [input, output] :
+       {std::pair(DType::f32, DType::f32), {DType::bf16, DType::f32}, {DType::bf16, DType::bf16}}) {
+    plan::Gemm product = gemm;
+    product.inputType = input, product.outputType = output;
+    ways.push_back([&, product] { mgc::gemm(product, a.get(), b.get(), c.get(), threads); });
+  }
+  const std::vector<double> seconds = bestSeconds(repeats, ways);
+  const double gflops = 2e-9 * double(gemm.m) * double(gemm.n) * double(gemm.k);
+  std::cout << sizesOf(gemm) << ": f32 " << gflops / seconds[0] << " GFLOP/s; bf16 to f32 takes "
+            << seconds[1] / seconds[0] << " of that, to bf16 " << seconds[2] / seconds[0] << std::endl;
+}
+
+void compareTypes(int threads, int repeats) {
+  for (int flags = 0; flags < 4; ++flags)
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}, {64, 768, 768}})
+      compareTypes({.m = m, .n = n, .k = k, .transposeA = (flags & 1) != 0, .transposeB = (flags & 2) != 0},
+                   threads, repeats);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
+  if (argc == 4 && std::string_view(argv[1]) == "bf16") {
+    compareTypes(std::atoi(argv[2]), std::atoi(argv[3]));
+    return 0;
+  }
   if (argc > 1)
     return list(argv[1]);
   plan::Gemm gemm;

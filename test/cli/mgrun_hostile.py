@@ -64,6 +64,8 @@ class Hostile(unittest.TestCase):
                 ("--lr", "1e400", "expected a finite number"),
                 ("--log-interval", "0", "expected a whole number, at least 1"),
                 ("--save", "", "the value is empty"),
+                ("--save-dtype", "f16", "f16 not in {f32,bf16}"),
+                ("--save-dtype", "bf16", "--save-dtype requires --save"),
                 ("--fly", "1", "--fly")]:
             with self.subTest(flag=flag, value=value):
                 self.expect(2, message, "plan", "--mock-data", flag, value)

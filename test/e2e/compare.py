@@ -6,11 +6,72 @@
 # term for tensors whose spread is 0, is what is allowed.
 import numpy
 
-SPREAD_MAX, SPREAD_RMS = 2, 3
+GAP_MAX, GAP_RMS, SPREAD_MAX, SPREAD_RMS = range(4)
 
 # The reference's own norms in float32 and float64 differ by a relative 6e-6 at most, over all models and steps; four
 # times that, as for everything else.
 NORM_TOLERANCE = 2.4e-5
+
+
+# Unit roundoffs. To first order the error of a run is a sum of terms that are each proportional to that of the type it
+# rounds to, so the error of a bf16 run is that of the float32 run, whose gap to float64 is known, times their ratio. Sums,
+# masters and gradients in f32 make it smaller. 4 of it are allowed, as of the spread of float32.
+ROUNDOFF = {"f32": 2.0**-24, "bf16": 2.0**-8}
+
+
+class Float32:
+    """What a float32 run may be off by."""
+
+    def __init__(self, expect):
+        self.expect = expect
+
+    def loss(self, step):
+        return 4 * self.expect["loss_spread"][step] + 1e-6
+
+    def norm(self, step):
+        return NORM_TOLERANCE * self.expect["grad_norm_f64"][step]
+
+    def gradient(self, name):
+        """Of its largest error, of the rms"""
+        gap = self.expect["gap"][f"grad.{name}"]
+        return 4 * gap[SPREAD_MAX] + 1e-8, 4 * gap[SPREAD_RMS] + 1e-8
+
+    def weight(self, name):
+        gap = self.expect["gap"][f"final.{name}"]
+        return 4 * gap[SPREAD_MAX] + 1e-6, 4 * gap[SPREAD_RMS] + 1e-6
+
+    # Elements that rounding moves by less than this are those of the rms of weights.
+    steady = 1e-5
+
+
+class Bfloat16(Float32):
+    """What a bf16 run may be off by: the same from the gap of float32 to float64, times the ratio of the roundoffs."""
+
+    ratio = ROUNDOFF["bf16"] / ROUNDOFF["f32"]
+    steady = Float32.steady * ratio
+
+    def worst(self, key):
+        """Relative, over the steps: in one step the gap of a single number may be nearly zero."""
+        return max(abs(a - b) / abs(b) for a, b in zip(self.expect[key], self.expect[f"{key}_f64"]))
+
+    def loss(self, step):
+        return 4 * self.ratio * self.worst("loss") * self.expect["loss_f64"][step]
+
+    def norm(self, step):
+        return 4 * self.ratio * self.worst("grad_norm") * self.expect["grad_norm_f64"][step]
+
+    def gradient(self, name):
+        gap = self.expect["gap"][f"grad.{name}"]
+        return 4 * self.ratio * gap[GAP_MAX], 4 * self.ratio * gap[GAP_RMS]
+
+    def weight(self, name):
+        """An update is at most about the learning rate: two runs end at most twice their sum apart."""
+        gap = self.expect["gap"][f"final.{name}"]
+        most = 2 * sum(self.expect["lr"])
+        return tuple(min(most, 4 * self.ratio * gap[i]) for i in (GAP_MAX, GAP_RMS))
+
+
+ALLOWED = {"f32": Float32, "bf16": Bfloat16}
 
 
 def rms(values):
@@ -22,16 +83,16 @@ def check(failures, what, found, allowed):
         failures.append((what, found, allowed))
 
 
-def compare_steps(expect, log):
+def compare_steps(expect, log, dtype="f32"):
     """log: one record per step of mgrun --log"""
-    failures = []
+    failures, allowed = [], ALLOWED[dtype](expect)
     check(failures, "number of steps", abs(len(log) - expect["steps"]), 0)
     for step, record in enumerate(log):
         check(failures, f"tokens of step {step}", abs(record["tokens"] - expect["valid_tokens"][step]), 0)
         loss = expect["loss_f64"][step]
-        check(failures, f"loss of step {step}", abs(record["loss"] - loss), 4 * expect["loss_spread"][step] + 1e-6)
+        check(failures, f"loss of step {step}", abs(record["loss"] - loss), allowed.loss(step))
         norm = expect["grad_norm_f64"][step]
-        check(failures, f"grad_norm of step {step}", abs(record["grad_norm"] - norm), NORM_TOLERANCE * norm)
+        check(failures, f"grad_norm of step {step}", abs(record["grad_norm"] - norm), allowed.norm(step))
     return failures
 
 
@@ -53,18 +114,19 @@ def compare_bits(what, wanted, found):
     return failures
 
 
-def compare_gradients(expect, wanted, found):
+def compare_gradients(expect, wanted, found, dtype="f32"):
     """Gradients of step 0 before clipping, by tensor name."""
+    allowed = ALLOWED[dtype](expect)
     failures = names_and_shapes(found, wanted, "gradient")
     for name in wanted if not failures else ():
         error = found[name].astype(numpy.float64) - wanted[name]
-        gap = expect["gap"][f"grad.{name}"]
-        check(failures, f"gradient {name}", float(numpy.abs(error).max()), 4 * gap[SPREAD_MAX] + 1e-8)
-        check(failures, f"gradient {name} (rms)", rms(error), 4 * gap[SPREAD_RMS] + 1e-8)
+        most, most_rms = allowed.gradient(name)
+        check(failures, f"gradient {name}", float(numpy.abs(error).max()), most)
+        check(failures, f"gradient {name} (rms)", rms(error), most_rms)
     return failures
 
 
-def conditioning(expect, name, gradient):
+def conditioning(expect, name, gradient, dtype="f32"):
     """How far each element of a final weight may be off because Adam divides by the size of its gradient.
 
     An update is lr * m / sqrt(v). If gradients are known to within d, m is known to within d, and sqrt(v) is at least
@@ -73,24 +135,23 @@ def conditioning(expect, name, gradient):
     steps this is negligible except where the gradient is nearly zero: key biases without rotary positions, whose exact
     gradient is zero, and single elements elsewhere. An exact zero, a token that did not occur, has no rounding.
     """
-    gap = expect["gap"][f"grad.{name}"]
-    noise = 4 * gap[SPREAD_MAX] + 1e-8
+    noise, _ = ALLOWED[dtype](expect).gradient(name)
     size = numpy.abs(gradient.astype(numpy.float64))
     with numpy.errstate(divide="ignore"):
         ratio = numpy.minimum(2.0, 4 * noise / size)
     return sum(expect["lr"]) * numpy.where(size == 0, 0.0, ratio)
 
 
-def compare_weights(expect, wanted, gradients, found):
+def compare_weights(expect, wanted, gradients, found, dtype="f32"):
     """Weights after the last step. Every element within its own bound; the rms, which shows a forgotten decay in
     tensors of any size, over the elements that rounding moves by less than 1e-5."""
-    failures = names_and_shapes(found, wanted, "weight")
+    failures, allowed = names_and_shapes(found, wanted, "weight"), ALLOWED[dtype](expect)
     for name in wanted if not failures else ():
         error = numpy.abs(found[name].astype(numpy.float64) - wanted[name])
-        loose = conditioning(expect, name, gradients[name])
-        gap = expect["gap"][f"final.{name}"]
-        bound = 4 * gap[SPREAD_MAX] + 1e-6 + loose
+        loose = conditioning(expect, name, gradients[name], dtype)
+        most, most_rms = allowed.weight(name)
+        bound = most + loose
         worst = numpy.unravel_index(numpy.argmax(error - bound), error.shape)
         check(failures, f"weight {name}{[int(i) for i in worst]}", float(error[worst]), float(bound[worst]))
-        check(failures, f"weight {name} (rms)", rms(error[loose < 1e-5]), 4 * gap[SPREAD_RMS] + 1e-6)
+        check(failures, f"weight {name} (rms)", rms(error[loose < allowed.steady]), most_rms)
     return failures

@@ -4,8 +4,9 @@ weights with the reference values of Hugging Face and PyTorch in test/golden.
 
     golden.py --bin build/release/bin                              every model, every layout
     golden.py --bin build/release/bin --model qwen3 --layouts sample:20:7
+    golden.py --bin build/release/bin --dtype bf16 --layouts pairs:1
     golden.py --bin build/release/bin --model gpt2 --layouts tp2-pp2-dp2-sp-zero1-mbs1-1f1b --keep run
-    golden.py --bin build/cuda/bin --plans plans --layouts ...     plans/MODEL/LAYOUT, compiled elsewhere: needs mgrun alone
+    golden.py --bin build/cuda/bin --target cuda:sm_90 --plans plans ...   plans/MODEL/LAYOUT, compiled elsewhere: mgrun alone
 
 Every run starts on memory full of NaN. With --repeat, each is made twice and must give the same bits, weights must come
 out as they went in, and those drawn from a seed must be the same in every layout.
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import compare
@@ -46,6 +48,7 @@ class Golden:
         part = lambda prefix: {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
         self.gradients, self.weights = part("grad."), part("final.")
         self.start = safetensors.load(self.path("model.safetensors"))
+        self.first, self.lock = None, threading.Lock()  # what the first layout gave: check_among_layouts
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def path(self, name):
@@ -83,6 +86,11 @@ def training_command(options, golden, plan, folder):
     return [str(word) for word in command]
 
 
+def one_thread(options):
+    """What makes CPU ranks repeat their bits; a device does so anyway."""
+    return ["--threads", 1] if options.target == "cpu" else []
+
+
 def run_training(options, golden, plan, folder, extra):
     command = training_command(options, golden, plan, folder)
     return execute(command + [str(word) for word in extra], folder, "mgrun", options.timeout)
@@ -106,7 +114,7 @@ def check_repeat(options, golden, plan, folder):
     """A second run, on clean memory, gives the same bits."""
     again = os.path.join(folder, "again")
     os.makedirs(again)
-    error = run_training(options, golden, plan, again, ["--threads", 1])
+    error = run_training(options, golden, plan, again, one_thread(options))
     if error:
         return [("second run: " + error, 1, 0)]
     same = fingerprint(folder) == fingerprint(again)
@@ -132,6 +140,33 @@ def check_weights_in_and_out(options, golden, plan, folder):
     return failures + compare.compare_bits("weight drawn", golden.drawn, drawn)
 
 
+def compare_all(expect, gradients, weights, folder, dtype):
+    """Losses, norms, gradients and weights of the run in the folder, with others."""
+    failures = compare.compare_steps(expect, read_lines(os.path.join(folder, "log.jsonl")), dtype)
+    found = safetensors.load(os.path.join(folder, RESULTS[0]))
+    failures += compare.compare_gradients(expect, gradients, found, dtype)
+    found = safetensors.load(os.path.join(folder, RESULTS[1]))
+    return failures + compare.compare_weights(expect, weights, gradients, found, dtype)
+
+
+def check_among_layouts(options, golden, folder):
+    """Less than f32: each layout agrees with the first one, by what it may be off from the reference."""
+    if options.dtype == "f32":
+        return []
+    with golden.lock:
+        if not golden.first:
+            log = read_lines(os.path.join(folder, "log.jsonl"))
+            found = {"loss_f64": [r["loss"] for r in log], "grad_norm_f64": [r["grad_norm"] for r in log]}
+            # The gap of float32 is that of the reference: both lists move together.
+            for key in ("loss", "grad_norm"):
+                gaps = [a - b for a, b in zip(golden.expect[key], golden.expect[f"{key}_f64"])]
+                found[key] = [a + gap for a, gap in zip(found[f"{key}_f64"], gaps)]
+            golden.first = ({**golden.expect, **found}, *(safetensors.load(os.path.join(folder, name)) for name in RESULTS))
+            return []
+    failures = compare_all(*golden.first, folder, options.dtype)
+    return [(f"from the first layout, {what}", *numbers) for what, *numbers in failures]
+
+
 def compile_plan(options, golden, layout, folder):
     """The plan's folder, and an error or nothing."""
     if options.plans:
@@ -139,20 +174,17 @@ def compile_plan(options, golden, layout, folder):
     plan = os.path.join(folder, "plan")
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
     command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
-               *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
+               "--dtype", options.dtype, "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
     return plan, execute([str(word) for word in command], folder, "mgc", options.timeout)
 
 
 def check_layout(options, golden, layout, folder):
     plan, error = compile_plan(options, golden, layout, folder)
-    error = error or run_training(options, golden, plan, folder, ["--threads", 1, "--poison"])
+    error = error or run_training(options, golden, plan, folder, [*one_thread(options), "--poison"])
     if error:
         return [(error, 1, 0)]
-    failures = compare.compare_steps(golden.expect, read_lines(os.path.join(folder, "log.jsonl")))
-    gradients = safetensors.load(os.path.join(folder, RESULTS[0]))
-    failures += compare.compare_gradients(golden.expect, golden.gradients, gradients)
-    weights = safetensors.load(os.path.join(folder, RESULTS[1]))
-    failures += compare.compare_weights(golden.expect, golden.weights, golden.gradients, weights)
+    failures = compare_all(golden.expect, golden.gradients, golden.weights, folder, options.dtype)
+    failures += check_among_layouts(options, golden, folder)
     if options.repeat:
         failures += check_repeat(options, golden, plan, folder)
         failures += check_weights_in_and_out(options, golden, plan, folder)
@@ -193,6 +225,8 @@ def parse_arguments():
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
     parser.add_argument("--plans", help="folder with plans that are run, not compiled")
+    parser.add_argument("--dtype", default="f32", choices=sorted(compare.ALLOWED), help="of mgc compile")
+    parser.add_argument("--target", default="cpu", help="of mgc compile, or of --plans")
     parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")

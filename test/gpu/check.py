@@ -118,7 +118,7 @@ def check_goldens(run):
     rows = []
     for dtype in cases.GOLDEN_DTYPES:
         name = f"goldens-{dtype}"
-        code, text = run.execute(name, sys.executable, ROOT / "test/e2e/golden.py", "--bin", run.bin, "--dtype", dtype, "--plans",
+        code, text = run.execute(name, sys.executable, ROOT / "test/e2e/golden.py", "--bin", run.bin, "--dtype", dtype, "--target", cases.TARGET, "--plans",
                                  run.pack / "golden" / dtype, *(f"--model={model}" for model in cases.GOLDEN_MODELS), "--layouts",
                                  ",".join(cases.GOLDEN_LAYOUTS), "--jobs", 4, timeout=240)
         rows.append((failed if code else passed)(name, last_lines(text, 1 if not code else 4)))

@@ -23,10 +23,12 @@ public:
   virtual ~DeviceCommunicator() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t worldSize() const = 0;
-  // At load time. Every member opens its groups in the same order.
+  // At load time. Every member opens the group.
   virtual Result<GroupId> openGroup(const std::vector<int64_t> &ranks) = 0;
   // At load time. Both ends open the way from one rank to the other; transfers on it match in order.
   virtual Status openTransfers(int64_t peer, bool isSend) = 0;
+  // At load time, after all ranks have opened what they use: before the first use.
+  virtual Status connect() = 0;
   virtual void setProgress(Progress *progress) = 0; // called while the host waits for another rank; null: none
 
   // When the stream has done it, this rank's result is there and its source may change again.

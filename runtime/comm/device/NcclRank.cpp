@@ -1,5 +1,6 @@
 // See NcclRank.h. Work of one communicator stays in order, so each group, and each way from a rank to another, has its
-// own: one that waits for its peer holds up no other.
+// own: one that waits for its peer holds up no other. To make one, all its ranks meet; each rank makes its own in the order
+// of the ranks' lists, so that some can always be made.
 #include "runtime/comm/device/NcclRank.h"
 
 #include "runtime/comm/device/DeviceTypes.h"
@@ -27,6 +28,7 @@ public:
   int64_t worldSize() const override { return options_.ranks; }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
   Status openTransfers(int64_t peer, bool isSend) override;
+  Status connect() override;
   void setProgress(Progress *) override {} // no host waits for another while it enqueues
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination) override;
@@ -53,27 +55,55 @@ private:
     int64_t bytes; // of a chunk
     mgc_address at(mgc_address base, int64_t chunks) const { return base + static_cast<uint64_t>(chunks * bytes); }
   };
-  Result<Group> makeGroup(const std::string &name, const std::vector<int64_t> &ranks);
+  Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
 
   const plugin::Device &device_;
   const NcclOptions options_;
-  mutable std::mutex mutex_; // of cause_, and of groups_ as abort() sees them
-  std::deque<Group> groups_; // by GroupId
-  std::map<std::pair<int64_t, int64_t>, Group> ways_; // by (from, to)
+  mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
+  using Ranks = std::vector<int64_t>;
+  std::deque<Group> groups_;       // by GroupId; without communicators until connect()
+  std::map<Ranks, GroupId> byRanks_;
+  std::map<Ranks, Group> ways_;    // by {from, to}
   std::vector<const Event *> transfers_;              // by Ticket
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
   Status cause_;
 };
 
-Result<NcclRank::Group> NcclRank::makeGroup(const std::string &name, const std::vector<int64_t> &ranks) {
-  const auto mine = std::ranges::find(ranks, options_.rank);
-  if (mine == ranks.end())
-    return errorf("ranks [{}]: rank {} is no member", fmt::join(ranks, ", "), options_.rank);
-  MGC_ASSIGN(bytes, options_.share(name, mine == ranks.begin(), [&]() -> Result<std::string> {
+Result<GroupId> NcclRank::openGroup(const Ranks &ranks) {
+  MGC_ASSIGN(index, indexInGroup(ranks, rank(), worldSize()));
+  const auto [entry, isNew] = byRanks_.try_emplace(ranks, static_cast<GroupId>(groups_.size()));
+  if (isNew)
+    groups_.push_back({{}, index, static_cast<int64_t>(ranks.size())});
+  return entry->second;
+}
+
+Status NcclRank::openTransfers(int64_t peer, bool isSend) {
+  const Ranks way = isSend ? Ranks{rank(), peer} : Ranks{peer, rank()};
+  MGC_ASSIGN(index, indexInGroup(way, rank(), worldSize()));
+  ways_.try_emplace(way, Group{{}, index, 2});
+  return Status::ok();
+}
+
+Status NcclRank::connect() {
+  std::map<Ranks, std::vector<std::pair<std::string, Group *>>> all;
+  for (const auto &[ranks, group] : byRanks_)
+    all[ranks].push_back({"group", &groups_[group]});
+  for (auto &[ranks, way] : ways_)
+    all[ranks].push_back({"way", &way});
+  for (const auto &[ranks, sameRanks] : all)
+    for (const auto &[kind, group] : sameRanks)
+      if (!group->comm)
+        MGC_TRY(make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group)
+                    .at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));
+  return Status::ok();
+}
+
+Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group) {
+  MGC_ASSIGN(bytes, options_.share(name, group.index == 0, [&]() -> Result<std::string> {
     MGC_ASSIGN(id, device_.makeCommId());
     return std::string(id.bytes, sizeof id.bytes);
   }));
@@ -81,26 +111,9 @@ Result<NcclRank::Group> NcclRank::makeGroup(const std::string &name, const std::
   if (bytes.size() != sizeof id.bytes)
     return errorf("{}: {} bytes came for an id of {}", name, bytes.size(), sizeof id.bytes);
   std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
-  const auto size = static_cast<int64_t>(ranks.size());
-  Result<plugin::Comm> comm = device_.makeComm(id, size, mine - ranks.begin(), options_.timeout);
-  if (!comm.isOk())
-    return Status(comm.status()).at(fmt::format("ranks [{}]", fmt::join(ranks, ", ")));
-  return Group{comm.take(), mine - ranks.begin(), size};
-}
-
-Result<GroupId> NcclRank::openGroup(const std::vector<int64_t> &ranks) {
-  const std::string name = fmt::format("group {} {}", fmt::join(ranks, ","), groups_.size());
-  MGC_ASSIGN(group, makeGroup(name, ranks));
+  MGC_ASSIGN(comm, device_.makeComm(id, group.size, group.index, options_.timeout));
   std::lock_guard lock(mutex_);
-  groups_.push_back(std::move(group));
-  return static_cast<GroupId>(groups_.size()) - 1;
-}
-
-Status NcclRank::openTransfers(int64_t peer, bool isSend) {
-  const int64_t from = isSend ? rank() : peer, to = isSend ? peer : rank();
-  MGC_ASSIGN(group, makeGroup(fmt::format("way {} {}", from, to), {from, to}));
-  std::lock_guard lock(mutex_);
-  ways_.emplace(std::pair(from, to), std::move(group));
+  group.comm = std::move(comm);
   return Status::ok();
 }
 
@@ -177,9 +190,11 @@ void NcclRank::abort(const Status &cause) {
   cause_ = cause;
   aborted_.store(true, std::memory_order_release);
   for (const Group &group : groups_)
-    group.comm.abort();
+    if (group.comm)
+      group.comm.abort();
   for (const auto &[way, group] : ways_)
-    group.comm.abort();
+    if (group.comm)
+      group.comm.abort();
 }
 
 Status NcclRank::cause() const {
@@ -190,10 +205,11 @@ Status NcclRank::cause() const {
 Status NcclRank::check() {
   if (isAborted())
     return cause();
+  MGC_TRY(options_.check());
   for (const Group &group : groups_)
     MGC_TRY(group.comm.check());
   for (const auto &[way, group] : ways_)
-    MGC_TRY(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way.first, way.second)));
+    MGC_TRY(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1])));
   return Status::ok();
 }
 

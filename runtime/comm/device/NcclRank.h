@@ -18,6 +18,7 @@ struct NcclOptions {
   std::chrono::milliseconds timeout{600'000}; // of each wait of the host
   Share share;
   std::function<Status()> barrier; // of all processes
+  std::function<Status()> check;   // whether one has aborted
 };
 
 // Transfers do not carry what they are: that both ends name the same value is the plan's proof.

@@ -27,8 +27,9 @@ Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_fac
 struct AttentionStrides {
   int64_t q, k, v, dq, dk, dv;
   explicit AttentionStrides(const mgc_attention_facts &a)
-      : q(a.q_stride ? a.q_stride : a.r * a.d), k(a.k_stride ? a.k_stride : a.d), v(a.v_stride ? a.v_stride : a.d),
-        dq(a.dq_stride ? a.dq_stride : a.r * a.d), dk(a.dk_stride ? a.dk_stride : a.d), dv(a.dv_stride ? a.dv_stride : a.d) {}
+      : q(a.q_stride ? a.q_stride : a.r * a.d), k(a.k_stride ? a.k_stride : a.d),
+        v(a.v_stride ? a.v_stride : a.d), dq(a.dq_stride ? a.dq_stride : a.r * a.d),
+        dk(a.dk_stride ? a.dk_stride : a.d), dv(a.dv_stride ? a.dv_stride : a.d) {}
 };
 
 } // namespace mgc::cuda

@@ -30,9 +30,9 @@ struct AttentionArguments {
   int32_t isBf16;
 };
 
-inline constexpr int kAttentionTile = 64;     // rows of a block, and of what it meets at once
-inline constexpr int kAttentionSlice = 32;    // columns that are in shared memory at once
-inline constexpr int kAttentionThreads = 256; // of a block
+inline constexpr int kAttentionTile = 64;      // rows of a block, and of what it meets at once
+inline constexpr int kAttentionSlice = 32;     // columns that are in shared memory at once
+inline constexpr int kAttentionThreads = 256;  // of a block
 inline constexpr int kAttentionDeltaRows = 32; // of a block of attention_delta
 
 } // namespace mgc::cuda

@@ -8,8 +8,9 @@ namespace mgc::cuda {
 namespace {
 
 constexpr std::array kNames = {"libcudnn.so.9"};
-constexpr const char *kHelp = "It is in NVIDIA's cuDNN packages, also in the Python package nvidia-cudnn-cu13: name its folder in "
-                              "LD_LIBRARY_PATH. Without it attention takes this plugin's own kernels, which use no tensor cores.";
+constexpr const char *kHelp =
+    "It is in NVIDIA's cuDNN packages, also in the Python package nvidia-cudnn-cu13: name its folder in "
+    "LD_LIBRARY_PATH. Without it attention takes this plugin's own kernels, which use no tensor cores.";
 constexpr size_t kLeastVersion = 91000; // before it, attention's masks and head sizes had more limits
 
 Result<CudnnTable> load() {
@@ -18,7 +19,8 @@ Result<CudnnTable> load() {
   MGC_CUDNN_FUNCTIONS(MGC_FIND_FUNCTION)
   MGC_TRY(library.complete("cuDNN 9.10 or later"));
   if (table.cudnnGetVersion() < kLeastVersion)
-    return errorf("{} is version {}; expected {} or later", library.path(), table.cudnnGetVersion(), kLeastVersion);
+    return errorf("{} is version {}; expected {} or later", library.path(), table.cudnnGetVersion(),
+                  kLeastVersion);
   return table;
 }
 
@@ -50,7 +52,8 @@ Result<std::shared_ptr<Cudnn>> Cudnn::of(mgc_device &device) {
     MGC_ASSIGN(api, CudnnTable::get());
     auto made = std::make_shared<Cudnn>(*api);
     if (const cudnnStatus_t result = api->cudnnCreate(&made->handle); result != CUDNN_STATUS_SUCCESS)
-      return errorf("opening cuDNN {}: {}: {}", api->cudnnGetVersion(), api->cudnnGetErrorString(result), lastError(*api));
+      return errorf("opening cuDNN {}: {}: {}", api->cudnnGetVersion(), api->cudnnGetErrorString(result),
+                    lastError(*api));
     device.cudnn = made;
   }
   return device.cudnn;
@@ -78,7 +81,8 @@ std::string cudnnVersion() {
 // --- Descriptors.
 
 CudnnDescriptor::CudnnDescriptor(const CudnnTable &api, cudnnBackendDescriptorType_t type) : api_(&api) {
-  check(api.cudnnBackendCreateDescriptor(type, &handle_), fmt::format("descriptor {}", static_cast<int>(type)));
+  check(api.cudnnBackendCreateDescriptor(type, &handle_),
+        fmt::format("descriptor {}", static_cast<int>(type)));
 }
 
 CudnnDescriptor &CudnnDescriptor::operator=(CudnnDescriptor &&other) noexcept {
@@ -91,10 +95,11 @@ CudnnDescriptor::~CudnnDescriptor() {
     api_->cudnnBackendDestroyDescriptor(handle_);
 }
 
-void CudnnDescriptor::setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
-                             const void *values) {
+void CudnnDescriptor::setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                             int64_t count, const void *values) {
   if (status_.isOk())
-    check(api_->cudnnBackendSetAttribute(handle_, name, type, count, values), fmt::format("attribute {}", static_cast<int>(name)));
+    check(api_->cudnnBackendSetAttribute(handle_, name, type, count, values),
+          fmt::format("attribute {}", static_cast<int>(name)));
 }
 
 void CudnnDescriptor::finalize() {

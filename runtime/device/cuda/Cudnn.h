@@ -14,9 +14,10 @@
 #include <span>
 
 #define MGC_CUDNN_FUNCTIONS(F)                                                                               \
-  F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream) F(cudnnGetVersion) F(cudnnGetErrorString)                 \
-  F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor)                \
-  F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
+  F(cudnnCreate)                                                                                             \
+  F(cudnnDestroy) F(cudnnSetStream) F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnGetLastErrorString)     \
+      F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute)           \
+          F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
 
 namespace mgc::cuda {
 
@@ -49,7 +50,9 @@ public:
   template <typename T> void set(cudnnBackendAttributeName_t name, std::span<const T> values) {
     setRaw(name, kCudnnType<T>, static_cast<int64_t>(values.size()), values.data());
   }
-  template <typename T> void set(cudnnBackendAttributeName_t name, const T &value) { setRaw(name, kCudnnType<T>, 1, &value); }
+  template <typename T> void set(cudnnBackendAttributeName_t name, const T &value) {
+    setRaw(name, kCudnnType<T>, 1, &value);
+  }
   void setPointers(cudnnBackendAttributeName_t name, std::span<void *const> values) {
     setRaw(name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(values.size()), values.data());
   }
@@ -66,7 +69,8 @@ public:
   const Status &status() const { return status_; }
 
 private:
-  void setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void *values);
+  void setRaw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+              const void *values);
   void check(cudnnStatus_t result, std::string_view what);
 
   const CudnnTable *api_;
@@ -127,8 +131,8 @@ public:
   void reduce(cudnnReduceTensorOp_t operation, const Tensor &x, const Tensor &to);
   // to <- x with other strides.
   void reshape(const Tensor &x, const Tensor &to);
-  void apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor *b, const Tensor &to, const Tensor *predicate = nullptr,
-             cudnnDataType_t arithmetic = CUDNN_DATA_FLOAT);
+  void apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor *b, const Tensor &to,
+             const Tensor *predicate = nullptr, cudnnDataType_t arithmetic = CUDNN_DATA_FLOAT);
   Tensor apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor &b); // between, like x
   Tensor apply(cudnnPointwiseMode_t mode, const Tensor &x);
   // Where each element of x is along an axis, i32.
@@ -154,7 +158,7 @@ private:
   bool take(const CudnnDescriptor &configuration, int64_t workspaceBytes, std::string &reasons);
 
   std::shared_ptr<Cudnn> cudnn_;
-  std::deque<CudnnDescriptor> kept_; // what the graph's operations refer to
+  std::deque<CudnnDescriptor> kept_; // what descriptors refer to
   std::vector<cudnnBackendDescriptor_t> operations_;
   std::deque<float> constants_;
   std::vector<int64_t> constantIds_;

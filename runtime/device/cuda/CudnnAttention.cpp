@@ -40,31 +40,41 @@ private:
   CudnnShape rows() const { return {batch_, a_.r, a_.s, 1}; }
   CudnnShape scores() const { return {batch_, a_.r, a_.s, a_.t}; }
   Tensor queries(CudnnOperand operand, int64_t stride) {
-    return graph_.memory(idOf(operand), {{batch_, a_.r, a_.s, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(
+        idOf(operand), {{batch_, a_.r, a_.s, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
   Tensor keys(CudnnOperand operand, int64_t stride) {
-    return graph_.memory(idOf(operand), {{batch_, 1, a_.t, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(idOf(operand),
+                         {{batch_, 1, a_.t, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
   // The same memory with rows for columns.
   Tensor keysAcross(CudnnOperand operand, int64_t stride) {
-    return graph_.memory(idOf(operand), {{batch_, 1, a_.d, a_.t}, {stride, a_.d, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
+    return graph_.memory(idOf(operand),
+                         {{batch_, 1, a_.d, a_.t}, {stride, a_.d, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
   }
-  Tensor statistics(CudnnOperand operand) { return graph_.memory(idOf(operand), {rows(), denseStrides(rows())}); }
+  Tensor statistics(CudnnOperand operand) {
+    return graph_.memory(idOf(operand), {rows(), denseStrides(rows())});
+  }
 
   Tensor product(const Tensor &a, const Tensor &b) {
     const Tensor to = graph_.between(scores());
     graph_.multiply(a, b, to);
     return to;
   }
-  Tensor scale(const Tensor &x) { return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(a_.scale))); }
+  Tensor scale(const Tensor &x) {
+    return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(a_.scale)));
+  }
   Tensor hide(const Tensor &scores);
-  Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left, const Tensor &right);
+  Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
+                      const Tensor &right);
   Tensor across(const Tensor &weights);
   void sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to);
 };
 
-Tensor Builder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left, const Tensor &right) {
-  const Tensor visible = graph_.between(scores.layout.shape, CUDNN_DATA_BOOLEAN), to = graph_.between(scores.layout.shape);
+Tensor Builder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
+                             const Tensor &right) {
+  const Tensor visible = graph_.between(scores.layout.shape, CUDNN_DATA_BOOLEAN),
+               to = graph_.between(scores.layout.shape);
   graph_.apply(compare, left, &right, visible, nullptr, CUDNN_DATA_BOOLEAN);
   const Tensor hidden = graph_.constant(-std::numeric_limits<float>::infinity());
   graph_.apply(CUDNN_POINTWISE_BINARY_SELECT, scores, &hidden, to, &visible);
@@ -78,7 +88,8 @@ Tensor Builder::hide(const Tensor &scores) {
   if (a_.window <= 0 || a_.window >= a_.t)
     return causal;
   const Tensor again = graph_.indexAlong(2, causal), keyAgain = graph_.indexAlong(3, causal);
-  const Tensor past = graph_.apply(CUDNN_POINTWISE_ADD, keyAgain, graph_.constant(static_cast<float>(a_.window)));
+  const Tensor past =
+      graph_.apply(CUDNN_POINTWISE_ADD, keyAgain, graph_.constant(static_cast<float>(a_.window)));
   return hideWhereNot(causal, CUDNN_POINTWISE_CMP_GT, past, again);
 }
 
@@ -100,7 +111,8 @@ void Builder::forward() {
 // [.., t, s] of [.., s, t], rounded to bf16.
 Tensor Builder::across(const Tensor &weights) {
   const int64_t matrix = a_.s * a_.t;
-  const Tensor to = graph_.between({{batch_, a_.r, a_.t, a_.s}, {a_.r * matrix, matrix, 1, a_.t}, CUDNN_DATA_BFLOAT16});
+  const Tensor to =
+      graph_.between({{batch_, a_.r, a_.t, a_.s}, {a_.r * matrix, matrix, 1, a_.t}, CUDNN_DATA_BFLOAT16});
   graph_.reshape(weights, to);
   return to;
 }
@@ -117,10 +129,12 @@ void Builder::backward(bool sumsUp) {
   const int64_t dense = a_.r * a_.d;
   const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
   const Tensor v = keysAcross(CudnnOperand::v, strides_.v), lse = statistics(CudnnOperand::statistics);
-  const Tensor o = queries(CudnnOperand::o, dense), outputGradient = queries(CudnnOperand::outputGradient, dense);
+  const Tensor o = queries(CudnnOperand::o, dense),
+               outputGradient = queries(CudnnOperand::outputGradient, dense);
   const Tensor dq = queries(CudnnOperand::dq, strides_.dq);
 
-  const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta), one = graph_.constant(1);
+  const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta),
+               one = graph_.constant(1);
   graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, graph_.apply(CUDNN_POINTWISE_MUL, outputGradient, o), sum);
   graph_.apply(CUDNN_POINTWISE_MUL, sum, &one, delta);
 
@@ -144,7 +158,8 @@ void Builder::backward(bool sumsUp) {
 
 } // namespace
 
-Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts, bool deterministic) {
+Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts,
+                                  bool deterministic) {
   MGC_TRY(cudnnTakes(planOf(facts)));
   CudnnGraph graph(std::move(cudnn));
   Builder builder(graph, facts);
@@ -167,7 +182,8 @@ public:
   Status run(mgc_stream &stream, const mgc_attention_operands &x) override {
     for (const mgc_address address : {x.q, x.k, x.v, x.o, x.output_gradient, x.dq, x.dk, x.dv})
       if (address % 16 != 0)
-        return errorf("{}: attention's operand at {:#x}; cuDNN takes multiples of 16", stream.device->name, address);
+        return errorf("{}: attention's operand at {:#x}; cuDNN takes multiples of 16", stream.device->name,
+                      address);
     if (facts_.backward)
       MGC_TRY(convertStatistics(stream, x.workspace, x.lse));
     const mgc_address delta = x.workspace + static_cast<uint64_t>(parts_.rows);
@@ -186,7 +202,8 @@ public:
         {idOf(CudnnOperand::dqSum), dqSum},
     };
     const size_t given = !facts_.backward ? 5 : parts_.dqSum ? 11 : 10;
-    MGC_TRY(graph_.run(stream, std::span(addresses).first(given), dqSum + static_cast<uint64_t>(parts_.dqSum)));
+    MGC_TRY(
+        graph_.run(stream, std::span(addresses).first(given), dqSum + static_cast<uint64_t>(parts_.dqSum)));
     return facts_.backward ? Status::ok() : convertStatistics(stream, x.lse, x.workspace);
   }
 
@@ -210,8 +227,9 @@ Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_fac
   MGC_TRY(cudnnTakes(planOf(facts))); // before the library is opened
   MGC_ASSIGN(cudnn, Cudnn::of(device));
   MGC_ASSIGN(graph, makeCudnnGraph(cudnn, facts, device.deterministic));
-  MGC_ASSIGN(convert, ownKernel(device, attentionRowsModule,
-                                facts.backward ? "attention_statistics_from_lse" : "attention_lse_from_statistics"));
+  MGC_ASSIGN(convert,
+             ownKernel(device, attentionRowsModule,
+                       facts.backward ? "attention_statistics_from_lse" : "attention_lse_from_statistics"));
   return Attention(std::make_unique<CudnnAttention>(facts, std::move(graph), device.deterministic, convert));
 }
 

@@ -25,7 +25,8 @@ cudnnBackendDescriptor_t CudnnGraph::keep(CudnnDescriptor descriptor) {
   return kept_.back().handle();
 }
 
-CudnnGraph::Tensor CudnnGraph::keepTensor(int64_t id, const CudnnLayout &layout, bool isVirtual, bool isByValue) {
+CudnnGraph::Tensor CudnnGraph::keepTensor(int64_t id, const CudnnLayout &layout, bool isVirtual,
+                                          bool isByValue) {
   CudnnDescriptor tensor = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, layout.type);
@@ -38,7 +39,9 @@ CudnnGraph::Tensor CudnnGraph::keepTensor(int64_t id, const CudnnLayout &layout,
   return {keep(std::move(tensor)), layout};
 }
 
-CudnnGraph::Tensor CudnnGraph::memory(int64_t id, const CudnnLayout &layout) { return keepTensor(id, layout, false, false); }
+CudnnGraph::Tensor CudnnGraph::memory(int64_t id, const CudnnLayout &layout) {
+  return keepTensor(id, layout, false, false);
+}
 
 CudnnGraph::Tensor CudnnGraph::constant(float value) {
   constants_.push_back(value);
@@ -46,7 +49,9 @@ CudnnGraph::Tensor CudnnGraph::constant(float value) {
   return keepTensor(nextId_++, {}, false, true);
 }
 
-CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout &layout) { return keepTensor(nextId_++, layout, true, false); }
+CudnnGraph::Tensor CudnnGraph::between(const CudnnLayout &layout) {
+  return keepTensor(nextId_++, layout, true, false);
+}
 
 // --- Operations.
 
@@ -86,8 +91,8 @@ void CudnnGraph::reshape(const Tensor &x, const Tensor &to) {
   keepOperation(std::move(operation));
 }
 
-void CudnnGraph::apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor *b, const Tensor &to, const Tensor *predicate,
-                       cudnnDataType_t arithmetic) {
+void CudnnGraph::apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor *b, const Tensor &to,
+                       const Tensor *predicate, cudnnDataType_t arithmetic) {
   CudnnDescriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   kind.set(CUDNN_ATTR_POINTWISE_MODE, mode);
   kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, arithmetic);
@@ -144,7 +149,8 @@ Result<CudnnDescriptor> CudnnGraph::finishGraph() {
 }
 
 // What the library proposes, best first.
-std::vector<CudnnDescriptor> CudnnGraph::candidates(const CudnnDescriptor &graph, cudnnBackendHeurMode_t mode) {
+std::vector<CudnnDescriptor> CudnnGraph::candidates(const CudnnDescriptor &graph,
+                                                    cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.handle());
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
@@ -188,14 +194,20 @@ bool CudnnGraph::take(const CudnnDescriptor &configuration, int64_t workspaceByt
   return true;
 }
 
+// What a plan was made of stays as long as the plan.
 Status CudnnGraph::choose(int64_t workspaceBytes) {
   MGC_ASSIGN(graph, finishGraph());
+  kept_.push_back(std::move(graph));
+  const CudnnDescriptor &whole = kept_.back();
   std::string reasons;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
-    for (const CudnnDescriptor &candidate : candidates(graph, mode))
-      if (take(candidate, workspaceBytes, reasons))
+    for (CudnnDescriptor &candidate : candidates(whole, mode))
+      if (take(candidate, workspaceBytes, reasons)) {
+        kept_.push_back(std::move(candidate));
         return Status::ok();
-  return errorf("cuDNN {} has no kernel for it:{}", cudnn_->api.cudnnGetVersion(), reasons.empty() ? " it proposes none" : reasons);
+      }
+  return errorf("cuDNN {} has no kernel for it:{}", cudnn_->api.cudnnGetVersion(),
+                reasons.empty() ? " it proposes none" : reasons);
 }
 
 Status CudnnGraph::run(mgc_stream &stream, std::span<const Address> addresses, mgc_address workspace) {
@@ -214,11 +226,13 @@ Status CudnnGraph::run(mgc_stream &stream, std::span<const Address> addresses, m
   pack.finalize();
   MGC_TRY(Status(pack.status()));
   std::lock_guard lock(cudnn_->mutex);
-  cudnnStatus_t result = cudnn_->api.cudnnSetStream(cudnn_->handle, reinterpret_cast<cudaStream_t>(stream.handle));
+  cudnnStatus_t result =
+      cudnn_->api.cudnnSetStream(cudnn_->handle, reinterpret_cast<cudaStream_t>(stream.handle));
   if (result == CUDNN_STATUS_SUCCESS)
     result = cudnn_->api.cudnnBackendExecute(cudnn_->handle, plan_->handle(), pack.handle());
   if (result != CUDNN_STATUS_SUCCESS)
-    return errorf("{}: cuDNN {}: {}", stream.device->name, cudnn_->api.cudnnGetVersion(), cudnn_->api.cudnnGetErrorString(result));
+    return errorf("{}: cuDNN {}: {}", stream.device->name, cudnn_->api.cudnnGetVersion(),
+                  cudnn_->api.cudnnGetErrorString(result));
   return Status::ok();
 }
 

@@ -138,5 +138,5 @@ mgc::Status mgc_device::enter() {
     std::lock_guard lock(failureMutex);
     return mgc::Status::error(failure);
   }
-  return mgc::cuda::check(*this, driver->cuCtxSetCurrent(context), "making it the thread's");
+  return mgc::cuda::check(*this, driver->cuCtxSetCurrent(context), "found by the next call");
 }

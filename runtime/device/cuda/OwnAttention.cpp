@@ -7,7 +7,8 @@
 
 namespace mgc::cuda {
 
-extern const OwnModule attention32Module, attention64Module, attention128Module, attention256Module, attentionRowsModule;
+extern const OwnModule attention32Module, attention64Module, attention128Module, attention256Module,
+    attentionRowsModule;
 
 namespace {
 
@@ -15,8 +16,10 @@ struct Columns { // the most that a module's kernels take
   int64_t d;
   const OwnModule *module;
 };
-constexpr Columns kColumns[] = {
-    {32, &attention32Module}, {64, &attention64Module}, {128, &attention128Module}, {256, &attention256Module}};
+constexpr Columns kColumns[] = {{32, &attention32Module},
+                                {64, &attention64Module},
+                                {128, &attention128Module},
+                                {256, &attention256Module}};
 
 constexpr double kLn2 = 0.693147180559945309417;
 
@@ -27,7 +30,8 @@ AttentionDropout dropoutOf(const mgc_attention_facts &facts) {
     return {0, {0, 0}, 1};
   const PhiloxKey key = dropoutKey(static_cast<uint64_t>(facts.seed), static_cast<uint64_t>(facts.site),
                                    static_cast<uint64_t>(facts.instance));
-  return {dropoutThreshold(facts.dropout), {key[0], key[1]},
+  return {dropoutThreshold(facts.dropout),
+          {key[0], key[1]},
           facts.dropout < 1 ? static_cast<float>(1 / (1 - facts.dropout)) : 0.0f};
 }
 
@@ -48,14 +52,16 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
 
 class OwnAttention : public mgc_attention {
 public:
-  OwnAttention(const mgc_attention_facts &facts) : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
+  OwnAttention(const mgc_attention_facts &facts)
+      : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
 
   Status prepare(mgc_device &device, int64_t workspaceBytes) {
     const AttentionArguments &a = arguments_;
     heads_ = a.b * a.g;
     const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
     if (workspaceBytes < deltaBytes)
-      return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes, deltaBytes);
+      return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes,
+                    deltaBytes);
     for (const Columns &columns : kColumns)
       if (a.d <= columns.d)
         return findKernels(device, *columns.module);
@@ -107,7 +113,8 @@ private:
     if (blocks > std::numeric_limits<int32_t>::max())
       return errorf("{}: {} needs {} blocks; possible are {}", stream.device->name, name, blocks,
                     std::numeric_limits<int32_t>::max());
-    return launchOwn(stream, kernel, {.blocks = {static_cast<uint32_t>(blocks), 1, 1}, .threads = {kAttentionThreads, 1, 1}},
+    return launchOwn(stream, kernel,
+                     {.blocks = {static_cast<uint32_t>(blocks), 1, 1}, .threads = {kAttentionThreads, 1, 1}},
                      name, arguments_);
   }
 };

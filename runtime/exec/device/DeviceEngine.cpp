@@ -3,13 +3,17 @@
 #include "runtime/comm/device/InDeviceWorld.h"
 #include "runtime/exec/Cores.h"
 #include "runtime/exec/MachineRates.h"
+#include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
 #include "runtime/exec/VerifyKernels.h"
 #include "runtime/exec/device/DeviceRank.h"
 #include "runtime/exec/device/DeviceRates.h"
 #include "runtime/plan/Mesh.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
+#include <numeric>
+#include <optional>
 
 namespace mgc {
 
@@ -19,6 +23,7 @@ class DeviceEngine final : public Engine {
 public:
   DeviceEngine(plan::Plan plan, const DeviceOptions &device, EngineOptions options)
       : plan_(std::move(plan)), deviceOptions_(device), options_(std::move(options)) {}
+  ~DeviceEngine() override;
   Status load(const std::string &bundle);
 
   const plan::Plan &plan() const override { return plan_; }
@@ -36,11 +41,15 @@ public:
                           const std::function<Status()> &beforeUpdate) override;
   void readAhead(NextBatch next) override { nextBatch_ = std::move(next); }
   StepResult results() const override { return resultOf(ranks_[0]->values()); }
-  void abort(const Status &cause) override { communicators_[0]->abort(cause); }
+  void abort(const Status &cause) override;
+  Result<int32_t> greatest(int32_t own) override;
 
 private:
   Status openDevice();
+  bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
   std::vector<int64_t> localRanks() const;
+  Status openProcesses();
+  Result<std::vector<StepValues>> valuesOfAll(const GlobalBatch &batch);
   Status checkMemory() const;
   Status openCommunicators();
   Status forEachRank(const std::function<Status(DeviceRank &)> &work); // on their threads; the first error
@@ -58,6 +67,7 @@ private:
   std::unique_ptr<InDeviceWorld> world_;            // of ranks that share the device
   std::unique_ptr<DeviceCommunicator> communicator_; // of a process with one rank
   std::vector<DeviceCommunicator *> communicators_; // of the ranks of this process
+  std::optional<ProcessReports> reports_;           // where ranks are processes
   std::vector<std::unique_ptr<DeviceRank>> ranks_;  // of this process
   std::vector<std::byte *> arenas_;                 // by rank of the plan
   Recording recording_;
@@ -68,12 +78,22 @@ private:
 };
 
 std::vector<int64_t> DeviceEngine::localRanks() const {
-  if (deviceOptions_.process)
-    return {deviceOptions_.process->rank};
+  if (isProcessRank())
+    return {options_.communicator->rank()};
   std::vector<int64_t> ranks;
   for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank)
     ranks.push_back(rank);
   return ranks;
+}
+
+// To give back what a stuck device uses would wait for it: it is left to the end of the process.
+DeviceEngine::~DeviceEngine() {
+  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck))
+    return;
+  static auto *left = new std::vector<std::shared_ptr<void>>();
+  left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
+  left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));
+  left->push_back(std::make_shared<decltype(ranks_)>(std::move(ranks_)));
 }
 
 Status DeviceEngine::openDevice() {
@@ -114,16 +134,22 @@ Status DeviceEngine::checkMemory() const {
                 inGib(facts.total_bytes), advice);
 }
 
+Status DeviceEngine::openProcesses() {
+  Communicator &hosts = *options_.communicator;
+  std::vector<int64_t> all(plan_.mesh.worldSize());
+  std::iota(all.begin(), all.end(), 0);
+  MGC_ASSIGN(everyone, hosts.openGroup(all));
+  reports_.emplace(hosts, everyone);
+  communicator_ = makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, deviceOptions_.share,
+                                          [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
+  communicators_ = {communicator_.get()};
+  return Status::ok();
+}
+
 Status DeviceEngine::openCommunicators() {
-  const int64_t ranks = plan_.mesh.worldSize();
-  if (deviceOptions_.process && ranks > 1) {
-    const ProcessRank &process = *deviceOptions_.process;
-    communicator_ =
-        makeNcclRank(*device_, {process.rank, ranks, options_.timeout, process.share, process.barrier});
-    communicators_ = {communicator_.get()};
-    return Status::ok();
-  }
-  world_ = std::make_unique<InDeviceWorld>(*device_, ranks, options_.timeout);
+  if (isProcessRank())
+    return openProcesses();
+  world_ = std::make_unique<InDeviceWorld>(*device_, plan_.mesh.worldSize(), options_.timeout);
   for (int64_t rank : localRanks())
     communicators_.push_back(&world_->communicator(rank));
   return Status::ok();
@@ -136,15 +162,16 @@ Status DeviceEngine::load(const std::string &bundle) {
   MGC_TRY(verifyKernels(plan_, *kernels_));
   MGC_TRY(checkMemory());
   MGC_TRY(openCommunicators());
-  const DeviceRankOptions rankOptions{deviceOptions_.poison, deviceOptions_.graphs && communicators_.size() == 1,
-                                      options_.timeout,      options_.seed,
-                                      options_.inject,       options_.timeline};
+  DeviceRankOptions rankOptions{deviceOptions_.poison, deviceOptions_.graphs && communicators_.size() == 1,
+                                options_.timeout,      options_.seed,
+                                options_.inject,       options_.timeline};
   arenas_.resize(plan_.mesh.worldSize());
   for (DeviceCommunicator *communicator : communicators_) {
     Result<std::unique_ptr<DeviceRank>> rank = DeviceRank::load(plan_, *kernels_, *device_, *communicator, rankOptions);
     if (!rank.isOk())
       return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
     ranks_.push_back(rank.take());
+    rankOptions.callsBeforeUpdate = false; // the first one does
     arenas_[communicator->rank()] = ranks_.back()->mirror();
     if (const Recording::Rank recording = ranks_.back()->recording(); recording.timeline)
       recording_.ranks.push_back(recording);
@@ -189,8 +216,32 @@ void DeviceEngine::stageNext(int64_t step) {
 void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
                            const std::function<Status()> *beforeUpdate) {
   if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk())
-    for (DeviceCommunicator *communicator : communicators_)
-      communicator->abort(status); // keeps the first cause
+    abort(status);
+}
+
+// The first cause is kept. Of ranks that share a device the abort of one is that of all.
+void DeviceEngine::abort(const Status &cause) {
+  communicators_[0]->abort(cause);
+  if (isProcessRank())
+    options_.communicator->abort(cause);
+}
+
+Result<int32_t> DeviceEngine::greatest(int32_t own) {
+  Result<int32_t> most = own;
+  if (isProcessRank())
+    threads_.run([&](int64_t) { most = reports_->greatest(own); });
+  return most;
+}
+
+Result<std::vector<StepValues>> DeviceEngine::valuesOfAll(const GlobalBatch &batch) {
+  std::vector<StepValues> all;
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    all.push_back(rank->values());
+  if (!isProcessRank())
+    return all;
+  Result<std::vector<StepValues>> collected = Status();
+  threads_.run([&](int64_t) { collected = reports_->collect(all[0], batch); });
+  return collected;
 }
 
 // Of ranks that share a device each one's error is that of the device; the fault may be that of any that was at work.
@@ -228,9 +279,7 @@ Result<StepResult> DeviceEngine::step(int64_t step, const GlobalBatch &batch, co
   threads_.end();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MGC_TRY(failureOf(step));
-  std::vector<StepValues> values;
-  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
-    values.push_back(rank->values());
+  MGC_ASSIGN(values, valuesOfAll(batch));
   MGC_TRY(verifyAgreement(values));
   return finishStep(step, seconds.count());
 }

@@ -5,16 +5,7 @@
 #include "runtime/comm/device/NcclRank.h"
 #include "runtime/exec/Engine.h"
 
-#include <optional>
-
 namespace mgc {
-
-// This process is one of several, each with one rank of the plan.
-struct ProcessRank {
-  int64_t rank = 0;
-  Share share;
-  std::function<Status()> barrier; // of all processes
-};
 
 struct DeviceOptions {
   std::string plugin; // file; empty: where mgrun is
@@ -22,10 +13,11 @@ struct DeviceOptions {
   bool deterministic = true; // equal bits from run to run
   bool poison = false;       // fill the memory with NaN first
   bool graphs = true;        // of one rank per process: replay a step instead of enqueueing it
-  std::optional<ProcessRank> process = {}; // none: the ranks share the device
+  Share share = nullptr;     // between processes, where ranks are processes: EngineOptions::communicator
 };
 
-// Opens the plugin for the plan's target and its device. The plan must have passed verifyPlan. Before anything is
+// With EngineOptions::communicator, which is of the hosts, this process has one rank and the others are processes too; without,
+// all ranks share the device. Opens the plugin for the plan's target and its device. The plan must have passed verifyPlan. Before anything is
 // allocated, what the ranks need is held against what is free.
 Result<std::unique_ptr<Engine>> makeDeviceEngine(plan::Plan plan, const std::string &bundle,
                                                  const DeviceOptions &device, EngineOptions options = {});

@@ -61,7 +61,7 @@ Status DeviceRank::load(const DeviceKernels &kernels) {
              StreamExecutor::make(device_, record_, program_, communicator_,
                                   {arena_.address(), gemmWorkspace_.address(), io_.progress(), options_.inject}));
   executor_ = std::move(executor);
-  return Status::ok();
+  return communicator_.connect();
 }
 
 Status DeviceRank::upload(Part part) {
@@ -124,7 +124,7 @@ Status DeviceRank::pauseForUpdate(int64_t step, const std::function<Status()> &b
   MGC_TRY(finish(step));
   MGC_TRY(download(Part::gradients));
   MGC_TRY(communicator_.barrier());
-  if (index() == 0)
+  if (options_.callsBeforeUpdate)
     MGC_TRY(beforeUpdate());
   return communicator_.barrier();
 }
@@ -138,10 +138,12 @@ Status DeviceRank::finish(int64_t step) {
     MGC_TRY(communicator_.check());
     if (const uint32_t done = doneOf(io_); done != seen)
       seen = done, deadline = Clock::now() + options_.timeout;
-    else if (Clock::now() > deadline)
+    else if (Clock::now() > deadline) {
+      isStuck_ = true;
       return errorf("waited {} s for the device to end this instruction",
                     std::chrono::duration<double>(options_.timeout).count())
           .at(toString(place(step)));
+    }
   }
   return Status::ok();
 }

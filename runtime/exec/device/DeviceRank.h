@@ -13,6 +13,7 @@ struct DeviceRankOptions {
   uint64_t seed = 0; // of dropout
   std::function<Status(const Place &)> inject = nullptr;
   TimelineOptions timeline = {};
+  bool callsBeforeUpdate = true; // one rank of each process does
 };
 
 // Beside the allocation that the plan proves, what the library of products is given of each rank.
@@ -37,6 +38,7 @@ public:
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
   Place place(int64_t step) const;                    // how far it has come
+  bool isStuck() const { return isStuck_; }           // the device has not ended what it was given, and may never do
 
 private:
   DeviceRank(const plan::Plan &plan, const plugin::Device &device, DeviceCommunicator &communicator,
@@ -66,6 +68,7 @@ private:
   std::unique_ptr<StreamExecutor> executor_;
   int64_t directSteps_ = 0;
   bool isMeasured_ = false; // the step that runs
+  bool isStuck_ = false;
   double hostSeconds_ = 0;
 };
 

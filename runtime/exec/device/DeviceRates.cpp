@@ -88,6 +88,8 @@ Result<MachineRates> DeviceMeter::measure(plan::DType type) {
     milliseconds = *taken;
     rates.bytes = std::max(rates.bytes, 2e3 * double(bytes) / milliseconds); // read and written
   }
+  if (type == plan::DType::bf16)
+    rates.bf16Flops = rates.flops; // attention too computes in it here
   return rates;
 }
 

@@ -97,8 +97,6 @@ Status StreamExecutor::begin() {
   if (clock_)
     MGC_TRY(clock_->stepBegins(compute_));
   MGC_TRY(compute_.record(begun_));
-  for (const auto &[kind, side] : sides_)
-    MGC_TRY(side.stream.wait(begun_));
   for (const auto &[way, stream] : transferStreams_)
     MGC_TRY(stream.wait(begun_));
   return Status::ok();
@@ -235,7 +233,7 @@ Status StreamExecutor::finish(int64_t index) {
   return Status::ok();
 }
 
-// The compute stream's end is the end of all.
+// The compute stream's end is the end of all; it waited for each collective where it stood.
 Status StreamExecutor::join() {
   place_.chunk = "end of the step";
   place_.microbatch = -1;
@@ -243,10 +241,6 @@ Status StreamExecutor::join() {
     MGC_TRY(finish(index));
     if (!isRun(index))
       MGC_TRY(compute_.wait(*transfers_[index].done));
-  }
-  for (const auto &[kind, side] : sides_) {
-    MGC_TRY(side.stream.record(side.end));
-    MGC_TRY(compute_.wait(side.end));
   }
   return Status::ok();
 }

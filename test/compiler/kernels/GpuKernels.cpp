@@ -1,6 +1,7 @@
 // What only kernels for GPUs have: forms by size, more rows and columns than one block, tables shared by warps.
 #include "compiler/kernels/GpuShape.h"
 #include "compiler/kernels/RowOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "test/compiler/kernels/Harness.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -45,6 +46,7 @@ TEST(GpuShape, ColumnSumsHaveBlocksEnough) {
   g.storeSumOverRows(g.addOperand(Element::f32, Access::accumulate, {H}), x);
   GpuShape shape = shapeOf(g);
   EXPECT_GE(shape.blocks, 100);
+  EXPECT_EQ(shape.width, 8);
   EXPECT_GE(shape.lanes * shape.width * 2, 32); // bytes of a row that a block reads
 }
 
@@ -166,6 +168,39 @@ TEST(GpuKernels, PicksBeforeItOverwrites) {
   runOne(g, {&values, &labels, &values});
   for (int64_t i = 0; i < rows * v; ++i)
     ASSERT_EQ(values[i], old[i] - old[i / v * v + labels.ints()[i / v]]) << i;
+}
+
+// A library's function has no definition on a GPU.
+TEST(GpuKernels, UnresolvedSymbols) {
+  RowGraph g;
+  Dim R = g.addDim(DimKind::row, 4), H = g.addDim(DimKind::column, 8);
+  Body tanh = [](mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange x) -> mlir::Value {
+    return mlir::math::TanhOp::create(b, loc, x[0]);
+  };
+  Node y = g.map("library_tanh", tanh, {g.load(g.addOperand(Element::f32, Access::in, {R, H}))});
+  g.store(g.addOperand(Element::f32, Access::out, {R, H}), y);
+  auto result =
+      compileKernels({{"calls", g}}, PtxFile{plan::KernelLevel::sm80, ::testing::TempDir() + "/never.ptx"});
+  ASSERT_FALSE(result.isOk());
+  EXPECT_EQ(result.status().message().find(
+                "kernel calls: map 'library_tanh' calls __nv_tanhf, which nothing defines"),
+            0u)
+      << result.status().message();
+}
+
+TEST(GpuKernels, NothingToCompile) { EXPECT_TRUE(Library({}).ok()); }
+
+// Several modules, one text.
+TEST(GpuKernels, PrintsTheKernels) {
+  std::vector<NamedGraph> graphs;
+  for (int64_t h = 1; h <= 12; ++h)
+    graphs.push_back({fmt::format("norm{}", h), Norm(4, h, Element::bf16).g});
+  std::string text;
+  CompileOptions options;
+  options.printed = &text;
+  EXPECT_TRUE(Library(graphs, options).ok());
+  EXPECT_NE(text.find("gpu.func @norm7("), std::string::npos);
+  EXPECT_NE(text.find("gpu.shuffle"), std::string::npos);
 }
 
 } // namespace mgc::rowgen::test

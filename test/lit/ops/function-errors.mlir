@@ -31,14 +31,14 @@ func.func @passless(%x: !x) -> !x attributes {mg.block = "b"} { return %x : !x }
 
 !x = tensor<4xf32, #mg.layout<h>>
 
-// expected-error@+1 {{mg.pass must be forward, backward, input, weight, begin, reduce or update}}
+// expected-error@+1 {{mg.pass must be forward, backward, input, weight, begin, gradients, reduce or update}}
 func.func @sideways(%x: !x) -> !x attributes {mg.block = "b", mg.pass = "sideways"} { return %x : !x }
 
 // -----
 
 !x = tensor<4xf32, #mg.layout<h>>
 
-// expected-error@+1 {{begin, reduce and update belong to no block}}
+// expected-error@+1 {{begin, gradients, reduce and update belong to no block}}
 func.func @begin(%x: !x) -> !x attributes {mg.block = "b", mg.pass = "begin"} { return %x : !x }
 
 // -----

@@ -2,7 +2,7 @@
 // the values are the rounding; gradients are added up and reduced in f32. Two data ranks hold 256 and 8 elements; a bucket
 // of 2 x 32 elements at least, since 32 of bf16 are an alignment of 64 bytes.
 // RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage | FileCheck %s --check-prefix=ALL
+// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage | FileCheck %s --check-prefix=REPLICATED
 // RUN: sed 's/gradient_dtype = f32/gradient_dtype = bf16/; s/!gv = .*/!gv = !v/; s/!gh = .*/!gh = !h/' %s > %t.mlir
 // RUN: sed -i 's/xf32, #mg.layout<v, h, sum/xbf16, #mg.layout<v, h, sum/; s/xf32, #mg.layout<h, sum/xbf16, #mg.layout<h, sum/' %t.mlir
 // RUN: %mg-opt %t.mlir --mg-stage | FileCheck %s --check-prefix=SAME
@@ -80,17 +80,17 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 // CHECK-NOT:     mg.slice
 // CHECK:         %[[NEW:[a-z_A-Z0-9]+]], %{{.*}}, %{{.*}} = mg.adamw %[[M]], %[[G]]
 // CHECK:         %[[V:.*]] = mg.cast %[[NEW]] : (tensor<1x8x16xf32, {{.*}}>) -> tensor<1x8x16xbf16
-// CHECK:         %[[ALL:.*]] = mg.all_gather %[[V]] over ["dp"] {{.*}} -> tensor<2x8x16xbf16
-// CHECK:         return %[[NEW]], %[[ALL]]
+// CHECK:         %[[GATHERED:.*]] = mg.all_gather %[[V]] over ["dp"] {{.*}} -> tensor<2x8x16xbf16
+// CHECK:         return %[[NEW]], %[[GATHERED]]
 // CHECK:         mg.stage 0
 // CHECK:         mg.bucket 256 {{.*}}decay{{.*}}sharded
 // CHECK:         mg.bucket 64 {{.*}}sharded
 
 // Without ZeRO-1 a rank has all masters.
-// ALL-LABEL: func.func @update.0(
-// ALL-SAME:    tensor<1x16x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}}
-// ALL:         mg.cast %{{.*}} -> tensor<1x16x16xbf16
-// ALL-NOT:     mg.all_gather
+// REPLICATED-LABEL: func.func @update.0(
+// REPLICATED-SAME:    tensor<1x16x16xf32, {{[^>]*}}>> {mg.buffer = {index = 0 : i64, kind = "master"}}
+// REPLICATED:         mg.cast %{{.*}} -> tensor<1x16x16xbf16
+// REPLICATED-NOT:     mg.all_gather
 
 // SAME-LABEL: func.func @begin.0(
 // SAME:         mg.zero : tensor<2x8x16xbf16

@@ -1,5 +1,5 @@
 // A chunk in parts, from its end on, each of the fewest instances with bucket_elements elements: the head, which has
-// none, and two layers of 16 with padding; two more; the embedding. Each part's gradients have buckets of their own and are completed
+// none, and two layers of 8; two more; the embedding. Each part's gradients have buckets of their own and are completed
 // while the parts before it are computed.
 // RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
 // RUN: %mg-opt %s --mg-stage --mg-fuse --mg-schedule | FileCheck %s --check-prefix=STEPS
@@ -15,7 +15,7 @@
 
 module attributes {mg.mesh = #mg.mesh<dp = 2, tp = 2>,
                    mg.training = {sequence_length = 4, micro_batch_size = 2, global_batch_size = 8, microbatches = 2, vocabulary = 32,
-                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, bucket_elements = 20}} {
+                                  schedule = "1f1b", virtual_stages = 1, zero = 1, split_backward = false, bucket_elements = 16}} {
 func.func @embed.forward(%ids: !i {mg.data = "tokens", mg.type = tensor<4x4xi32, #mg.layout<s [tp], b [dp]>>},
     %t: !v {mg.param = {tensor = "wte", file_shape = array<i64: 32, 8>}, mg.type = tensor<32x8xf32, #mg.layout<v [tp], h>>})
     -> (!x {mg.type = tensor<4x4x8xf32, #x>}) attributes {mg.block = "embed", mg.pass = "forward"} {
@@ -62,11 +62,12 @@ func.func @head.backward() -> (!x {mg.result = "din", mg.type = tensor<4x4x8xf32
 mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 }
 
+// CHECK-LABEL: func.func @reduce.0(
+// CHECK-NOT: mg.reduce_scatter
+// CHECK-LABEL: func.func @update.0(
 // CHECK-LABEL: func.func @gradients.0.0(
 // CHECK: mg.all_reduce %{{.*}} over ["tp"]
 // CHECK: mg.reduce_scatter %{{.*}} over ["dp"]
-// CHECK-LABEL: func.func @reduce.0(
-// CHECK-NOT: mg.reduce_scatter
 // CHECK: mg.stage 0
 // CHECK: mg.reduction @gradients.0.0 chunk 0 instances 3
 // CHECK: mg.reduction @gradients.0.1 chunk 0 instances 2

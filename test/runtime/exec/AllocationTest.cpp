@@ -100,5 +100,33 @@ TEST(Allocation, noneInAttentionAndProducts) {
   }
 }
 
+// Of bf16, each thread allocates its panels once. The bytes of the f32 operands are more than enough.
+TEST(Allocation, noneInProductsAndAttentionOfBf16) {
+  plan::Attention shape;
+  shape.s = shape.t = 200, shape.b = 2, shape.g = 2, shape.r = 2, shape.d = 16,
+  shape.type = plan::DType::bf16;
+  AttentionProblem x(shape);
+  const auto product = [&] {
+    gemm({.m = 50,
+          .n = 16,
+          .k = 30,
+          .accumulate = true,
+          .inputType = plan::DType::bf16,
+          .outputType = plan::DType::bf16},
+         x.q.data(), x.k.data(), x.v.data(), 1);
+  };
+  const auto both = [&] {
+    for (bool isBackward : {false, true})
+      x.pass(isBackward, 1);
+    product();
+  };
+  for (auto *made : {&x.o, &x.lse, &x.dq, &x.dk, &x.dv})
+    made->assign(x.q.size(), 0);
+  both();
+  const AllocationCount count;
+  both();
+  EXPECT_EQ(count.count(), 0);
+}
+
 } // namespace
 } // namespace mgc::test

@@ -1,6 +1,8 @@
 // The engine on the two-stage plan: what it computes, that it is the same every time, and that a step
 // allocates nothing.
+#include "runtime/base/Bf16.h"
 #include "runtime/exec/Cores.h"
+#include "runtime/exec/Weights.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <algorithm>
@@ -27,7 +29,7 @@ void setWeights(const PipelinePlan &pipeline, const Engine &engine) {
 // The same model in a few loops over the global batch.
 struct Reference {
   std::vector<double> w, gradient;
-  double lossSum = 0, tokens = 0;
+  double lossSum = 0, tokens = 0, rate = kRate;
   explicit Reference(const plan::Plan &plan) {
     for (int64_t s = 0; s < plan.sequenceLength; ++s)
       w.push_back(0.25 * static_cast<double>(s + 1));
@@ -43,7 +45,7 @@ struct Reference {
       tokens += 1;
     }
     for (size_t s = 0; s < w.size(); ++s)
-      w[s] -= kRate * gradient[s] / tokens;
+      w[s] -= rate * gradient[s] / tokens;
   }
   double norm() const {
     double squares = 0;
@@ -73,6 +75,81 @@ TEST(Engine, trainsAsTheReferenceDoes) {
         for (size_t s = 0; s < reference.w.size(); ++s)
           EXPECT_NEAR(inArena<float>(*engine, rank, pipeline.valueOffset)[s], reference.w[s], 1e-3);
     }
+}
+
+// Of f32 and bf16: half the distance from one number to the next, as a part of it.
+constexpr double kRoundF32 = 0x1p-24, kRoundBf16 = 0x1p-8;
+
+// Gradients are sums of integers below 2^24: exact in f32. In bf16 they are rounded after every microbatch and once
+// when they are reduced. A step of the masters rounds a product, a quotient and a difference in f32, on top of what
+// the gradient is off by.
+double masterTolerance(const Reference &before, const Reference &after, size_t s, double gradientError) {
+  const double change = std::abs(before.w[s] - after.w[s]);
+  return 3 * kRoundF32 * (std::abs(before.w[s]) + change) + gradientError * change;
+}
+
+// The prediction of a token reads a rounded value and is rounded itself; what is summed up has `terms` of them.
+double lossTolerance(const Reference &reference, double masterError, double terms) {
+  const double size = std::abs(reference.lossSum); // all terms of these plans have one sign as long as w > 0
+  return size * (2 * kRoundBf16 + kRoundBf16 * kRoundBf16 + terms * kRoundF32) + masterError * size;
+}
+
+TEST(Engine, trainsInBf16WithF32Masters) {
+  using plan::DType;
+  for (int64_t dp : {1, 2})
+    for (DType gradientType : {DType::f32, DType::bf16}) {
+      const PipelinePlan pipeline =
+          makePipelinePlan(dp, {.dtype = DType::bf16, .gradientType = gradientType});
+      const plan::Plan &plan = pipeline.plan;
+      const auto elements = static_cast<size_t>(plan.sequenceLength);
+      std::unique_ptr<Engine> engine = makeEngine(plan);
+      ASSERT_TRUE(initWeights(plan, 1, engine->arenas()).isOk());
+      const double gradientError =
+          gradientType == DType::f32 ? 0 : double(plan.microbatches + 1) * kRoundBf16 * (1 + kRoundBf16);
+      Reference reference(plan);
+      reference.w.assign(elements, 1);
+      reference.rate = 0.001f;
+      std::vector<double> error(elements, 0); // of the masters, so far
+      for (int64_t step = 0; step < 4; ++step) {
+        const GlobalBatch batch = makeBatch(plan, step);
+        const Reference before = reference;
+        reference.step(plan, batch);
+        Result<StepResult> result = engine->step(step, batch, stepScalars({}, reference.rate, step));
+        ASSERT_TRUE(result.isOk()) << result.status().message();
+        EXPECT_EQ(result->tokens, reference.tokens);
+        const double least = *std::ranges::min_element(before.w), most = *std::ranges::max_element(error);
+        ASSERT_GT(least, 0);
+        EXPECT_NEAR(result->loss * reference.tokens, reference.lossSum,
+                    lossTolerance(reference, most / least, double(batch.tokens.size())));
+        EXPECT_NEAR(result->gradientNorm, reference.norm(),
+                    reference.norm() * (gradientError + double(elements + 2) * kRoundF32));
+        for (size_t s = 0; s < elements; ++s) {
+          error[s] += masterTolerance(before, reference, s, gradientError);
+          for (int64_t rank = 0; rank < dp; ++rank) {
+            const float master = inArena<float>(*engine, rank, pipeline.masterOffset)[s];
+            EXPECT_NEAR(master, reference.w[s], error[s]) << "step " << step << " element " << s;
+            EXPECT_EQ(inArena<Bf16>(*engine, rank, pipeline.valueOffset)[s], toBf16(master));
+          }
+        }
+      }
+    }
+}
+
+// Steps that are too small for bf16 add up in the masters.
+TEST(Engine, mastersKeepWhatBf16WouldLose) {
+  const PipelinePlan pipeline = makePipelinePlan(1, {.dtype = plan::DType::bf16});
+  std::unique_ptr<Engine> engine = makeEngine(pipeline.plan);
+  ASSERT_TRUE(initWeights(pipeline.plan, 1, engine->arenas()).isOk());
+  const Bf16 *value = inArena<Bf16>(*engine, 0, pipeline.valueOffset);
+  const float *master = inArena<float>(*engine, 0, pipeline.masterOffset);
+  const GlobalBatch batch = makeBatch(pipeline.plan, 0);
+  for (int64_t step = 0; step < 30; ++step) {
+    const float before = *master;
+    ASSERT_TRUE(engine->step(step, batch, stepScalars({}, 2e-4f, step)).isOk());
+    ASSERT_LT(*master, before);
+    ASSERT_EQ(toBf16(toFloat(*value) + (*master - before)), *value) << "alone it is rounded away";
+  }
+  EXPECT_LT(toFloat(*value), 1);
 }
 
 TEST(Engine, sameRunTwiceGivesTheSameBits) {

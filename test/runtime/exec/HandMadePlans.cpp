@@ -41,6 +41,8 @@ plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes
   plan.microbatches = sizes.microbatches;
   plan.globalBatchSize = sizes.microBatch * dp * sizes.microbatches;
   plan.vocabulary = 100;
+  plan.dtype = sizes.dtype;
+  plan.gradientType = sizes.gradientType;
   plan.schedule = "by hand";
   const std::filesystem::path kernels = MGC_TEST_KERNELS;
   Result<MappedFile> file = MappedFile::open(kernels);
@@ -126,9 +128,10 @@ plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_
 
 namespace {
 
-plan::Collective allReduce(int64_t elements, const plan::Axes &axes,
-                           const std::vector<int64_t> &stages = {}) {
+plan::Collective allReduce(int64_t elements, const plan::Axes &axes, const std::vector<int64_t> &stages = {},
+                           plan::DType type = plan::DType::f32) {
   plan::Collective collective;
+  collective.type = type;
   collective.chunk = elements;
   collective.axes = axes;
   collective.stages = stages;
@@ -159,13 +162,24 @@ constexpr int64_t kLine = plan::kAlignment;
 struct PipelineBuilder {
   PipelinePlan result;
   plan::Plan &plan = result.plan;
-  int64_t wBytes, activationBytes; // of one microbatch, one rank
+  int64_t wBytes, gradientBytes, masterBytes;
+  int64_t inputBytes, activationBytes; // of one microbatch, one rank
   explicit PipelineBuilder(int64_t dp, const PlanSizes &sizes)
-      : result{emptyPlan({{"pp", 2}, {"dp", dp}}, sizes), 0, 0}, wBytes(sizes.sequence * 4),
-        activationBytes(sizes.sequence * sizes.microBatch * 4) {
+      : result{emptyPlan({{"pp", 2}, {"dp", dp}}, sizes), 0, 0},
+        wBytes(sizes.sequence * sizeInBytes(sizes.dtype)),
+        gradientBytes(sizes.sequence * sizeInBytes(sizes.gradientType)), masterBytes(sizes.sequence * 4),
+        inputBytes(sizes.sequence * sizes.microBatch * 4),
+        activationBytes(sizes.sequence * sizes.microBatch * sizeInBytes(sizes.dtype)) {
     buildFirstStage();
     buildLastStage();
   }
+  bool isBf16() const { return plan.dtype == plan::DType::bf16; }
+  // The kernel for values, and for gradients of weights, of the plan's types.
+  std::string ofValues(const std::string &kernel) const { return kernel + (isBf16() ? "Bf16" : ""); }
+  std::string ofGradients(const std::string &kernel) const {
+    return kernel + (plan.gradientType == plan::DType::bf16 ? "Bf16" : "");
+  }
+  ProgramBuilder updateProgram() const;
   void placeScalars(plan::StagePlan &stage, StageLayout &layout) {
     stage.stepScalarsOffset = layout.place("scalars", kLine);
     stage.resultsOffset = layout.place("scalars", kLine);
@@ -188,6 +202,7 @@ void PipelineBuilder::addParameter(int64_t firstMoment, int64_t secondMoment) {
   bucket.gradientOffset = bucket.gradientShardOffset = result.gradientOffset;
   bucket.firstMomentOffset = firstMoment;
   bucket.secondMomentOffset = secondMoment;
+  bucket.masterOffset = result.masterOffset;
   plan.stages[0].buckets = {bucket};
   plan::Parameter w;
   w.name = w.tensor = "w";
@@ -200,49 +215,61 @@ void PipelineBuilder::addParameter(int64_t firstMoment, int64_t secondMoment) {
   plan.parameters = {w};
 }
 
+ProgramBuilder PipelineBuilder::updateProgram() const {
+  if (!isBf16())
+    return ProgramBuilder("update", {wBytes, gradientBytes, kLine, kLine})
+        .add(rowKernel("descend", plan.sequenceLength), {0, 1, 2, 3});
+  return ProgramBuilder("update", {wBytes, gradientBytes, kLine, kLine, masterBytes})
+      .add(rowKernel(ofGradients("descendMasters"), plan.sequenceLength), {0, 1, 2, 3, 4});
+}
+
 void PipelineBuilder::buildFirstStage() {
   plan::StagePlan &stage = plan.stages[0];
   StageLayout layout;
   placeScalars(stage, layout);
   const int64_t w = result.valueOffset = layout.place("parameters", wBytes);
-  const int64_t wGradient = result.gradientOffset = layout.place("gradients", wBytes);
-  const int64_t firstMoment = layout.place("optimizer", wBytes),
-                secondMoment = layout.place("optimizer", wBytes);
-  const int64_t tokens = layout.place("inputs", activationBytes * plan.microbatches);
+  const int64_t wGradient = result.gradientOffset = layout.place("gradients", gradientBytes);
+  const int64_t firstMoment = layout.place("optimizer", masterBytes),
+                secondMoment = layout.place("optimizer", masterBytes);
+  if (isBf16())
+    result.masterOffset = layout.place("optimizer", masterBytes);
+  const int64_t tokens = layout.place("inputs", inputBytes * plan.microbatches);
   const int64_t buffers = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
-  stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, activationBytes)};
+  stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, inputBytes)};
   addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
-  const int64_t begin =
-      addChunk(plan, 0, plan::Task::begin,
-               ProgramBuilder("begin", {wBytes, kLine}).add(fill(wBytes), {0}).add(fill(kLine), {1}),
-               {wGradient, stage.resultsOffset});
+  const int64_t begin = addChunk(
+      plan, 0, plan::Task::begin,
+      ProgramBuilder("begin", {gradientBytes, kLine}).add(fill(gradientBytes), {0}).add(fill(kLine), {1}),
+      {wGradient, stage.resultsOffset});
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
-                                   ProgramBuilder("forward", {activationBytes, wBytes, activationBytes})
-                                       .add(rowKernel("scaleForward", s, {b}), {0, 1, 2}),
+                                   ProgramBuilder("forward", {inputBytes, wBytes, activationBytes})
+                                       .add(rowKernel(ofValues("scaleForward"), s, {b}), {0, 1, 2}),
                                    {-1, w, -2});
-  const int64_t backward = addChunk(plan, 0, plan::Task::backward,
-                                    ProgramBuilder("backward", {activationBytes, activationBytes, wBytes})
-                                        .add(rowKernel("scaleBackward", s, {b}), {0, 1, 2}),
-                                    {-1, -2, wGradient});
-  ProgramBuilder reduceProgram("reduce.first", {kLine, wBytes});
-  reduceProgram.add(allReduce(s, {"dp"}), {1, 1}).add(rowKernel("norm", 1, {s}), {1, 0});
+  const int64_t backward =
+      addChunk(plan, 0, plan::Task::backward,
+               ProgramBuilder("backward", {inputBytes, activationBytes, gradientBytes})
+                   .add(rowKernel(ofGradients(ofValues("scaleBackward")), s, {b}), {0, 1, 2}),
+               {-1, -2, wGradient});
+  ProgramBuilder reduceProgram("reduce.first", {kLine, gradientBytes});
+  reduceProgram.add(allReduce(s, {"dp"}, {}, plan.gradientType), {1, 1})
+      .add(rowKernel(ofGradients("norm"), 1, {s}), {1, 0});
   reduceResults(reduceProgram);
   const int64_t reduce =
       addChunk(plan, 0, plan::Task::reduce, reduceProgram, {stage.resultsOffset, wGradient});
-  const int64_t update = addChunk(
-      plan, 0, plan::Task::update,
-      ProgramBuilder("update", {wBytes, wBytes, kLine, kLine}).add(rowKernel("descend", s), {0, 1, 2, 3}),
-      {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset});
+  std::vector<int64_t> updated = {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset};
+  if (isBf16())
+    updated.push_back(result.masterOffset);
+  const int64_t update = addChunk(plan, 0, plan::Task::update, updateProgram(), updated);
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
   steps.push_back(runStep(begin));
   const auto bufferOf = [&](int64_t m) { return buffers + m * activationBytes; };
   std::vector<int64_t> receives;
   for (int64_t m = 0; m < plan.microbatches; ++m) {
-    steps.push_back(runStep(forward, m, {tokens + m * activationBytes, bufferOf(m)}));
+    steps.push_back(runStep(forward, m, {tokens + m * inputBytes, bufferOf(m)}));
     steps.push_back(transferStep(true, 1, kActivation, m, bufferOf(m), activationBytes,
                                  {static_cast<int64_t>(steps.size()) - 1}));
     steps.push_back(transferStep(false, 1, kGradient, m, bufferOf(m), activationBytes,
@@ -250,7 +277,7 @@ void PipelineBuilder::buildFirstStage() {
     receives.push_back(static_cast<int64_t>(steps.size()) - 1);
   }
   for (int64_t m = 0; m < plan.microbatches; ++m)
-    steps.push_back(runStep(backward, m, {tokens + m * activationBytes, bufferOf(m)}, {receives[m]}));
+    steps.push_back(runStep(backward, m, {tokens + m * inputBytes, bufferOf(m)}, {receives[m]}));
   steps.push_back(runStep(reduce));
   steps.push_back(runStep(update));
 }
@@ -259,21 +286,20 @@ void PipelineBuilder::buildLastStage() {
   plan::StagePlan &stage = plan.stages[1];
   StageLayout layout;
   placeScalars(stage, layout);
-  const int64_t weights = layout.place("inputs", activationBytes * plan.microbatches);
+  const int64_t weights = layout.place("inputs", inputBytes * plan.microbatches);
   const int64_t received = layout.place("activations", activationBytes * plan.microbatches);
   const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
-  stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, activationBytes)};
+  stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, inputBytes)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
   const int64_t begin =
       addChunk(plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
                {stage.resultsOffset});
-  const int64_t loss =
-      addChunk(plan, 1, plan::Task::forward,
-               ProgramBuilder("loss", {activationBytes, activationBytes, activationBytes, kLine})
-                   .add(rowKernel("linearLoss", 1, {elements}), {0, 1, 2, 3}),
-               {-1, -2, -3, stage.resultsOffset});
+  const int64_t loss = addChunk(plan, 1, plan::Task::forward,
+                                ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
+                                    .add(rowKernel(ofValues("linearLoss"), 1, {elements}), {0, 1, 2, 3}),
+                                {-1, -2, -3, stage.resultsOffset});
   ProgramBuilder reduceProgram("reduce.last", {kLine});
   reduceResults(reduceProgram);
   const int64_t reduce = addChunk(plan, 1, plan::Task::reduce, reduceProgram, {stage.resultsOffset});
@@ -284,7 +310,7 @@ void PipelineBuilder::buildLastStage() {
   for (int64_t m = 0; m < plan.microbatches; ++m) {
     const int64_t offset = m * activationBytes;
     steps.push_back(transferStep(false, 0, kActivation, m, received + offset, activationBytes));
-    steps.push_back(runStep(loss, m, {received + offset, weights + offset, gradients + offset},
+    steps.push_back(runStep(loss, m, {received + offset, weights + m * inputBytes, gradients + offset},
                             {static_cast<int64_t>(steps.size()) - 1}));
     steps.push_back(transferStep(true, 0, kGradient, m, gradients + offset, activationBytes,
                                  {static_cast<int64_t>(steps.size()) - 1}));
@@ -311,7 +337,7 @@ std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options
   return engine.isOk() ? engine.take() : nullptr;
 }
 
-Bundle::Bundle(int64_t dp) : pipeline_(makePipelinePlan(dp)) {
+Bundle::Bundle(int64_t dp, const PlanSizes &sizes) : pipeline_(makePipelinePlan(dp, sizes)) {
   EXPECT_TRUE(isOk(plan::writePlan(pipeline_.plan, folder())));
   std::error_code error;
   std::filesystem::copy_file(MGC_TEST_KERNELS, folder() + "/" + pipeline_.plan.kernels[0].path, error);

@@ -23,6 +23,7 @@ private:
 // scalars.
 struct PlanSizes {
   int64_t sequence = 16, microBatch = 2, microbatches = 3;
+  plan::DType dtype = plan::DType::f32, gradientType = plan::DType::f32;
 };
 plan::Plan emptyPlan(const std::vector<plan::Axis> &axes, const PlanSizes &sizes = {});
 
@@ -49,7 +50,7 @@ plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_
 // sends.
 struct PipelinePlan {
   plan::Plan plan;
-  int64_t valueOffset = 0, gradientOffset = 0; // of w, in stage 0
+  int64_t valueOffset = 0, gradientOffset = 0, masterOffset = -1; // of w, in stage 0
 };
 PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes = {});
 

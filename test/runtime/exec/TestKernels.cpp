@@ -1,57 +1,119 @@
 // Row kernels of the hand-made plans: a model that predicts token * w[position], with a linear loss.
+// Values, activations and their gradients are f32 or bf16, the gradients of weights too; all arithmetic is in f32.
 // Rows are positions; scalar 0, where there is one, is the number of samples b.
+#include "runtime/base/Bf16.h"
+
 #include <cmath>
 #include <cstdint>
 
 namespace {
-template <typename T> T *at(void *const *operands, int index) { return static_cast<T *>(operands[index]); }
-} // namespace
 
-extern "C" {
+using mgc::Bf16;
+using mgc::toFloat;
+
+template <typename T> T *at(void *const *operands, int index) { return static_cast<T *>(operands[index]); }
+void assign(float &to, float value) { to = value; }
+void assign(Bf16 &to, float value) { to = mgc::toBf16(value); }
 
 // activation[s,b] = token[s,b] * w[s]
-void scaleForward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+template <typename T>
+void scaleForwardOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
   const auto *tokens = at<const int32_t>(operands, 0);
-  const auto *w = at<const float>(operands, 1);
-  auto *activation = at<float>(operands, 2);
+  const auto *w = at<const T>(operands, 1);
+  auto *activation = at<T>(operands, 2);
   for (int64_t s = begin; s < end; ++s)
     for (int64_t b = 0; b < scalars[0]; ++b)
-      activation[s * scalars[0] + b] = static_cast<float>(tokens[s * scalars[0] + b]) * w[s];
+      assign(activation[s * scalars[0] + b], static_cast<float>(tokens[s * scalars[0] + b]) * toFloat(w[s]));
 }
 
 // wGradient[s] += sum over b of token * gradient
-void scaleBackward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+template <typename T, typename G>
+void scaleBackwardOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
   const auto *tokens = at<const int32_t>(operands, 0);
-  const auto *gradient = at<const float>(operands, 1);
-  auto *wGradient = at<float>(operands, 2);
-  for (int64_t s = begin; s < end; ++s)
+  const auto *gradient = at<const T>(operands, 1);
+  auto *wGradient = at<G>(operands, 2);
+  for (int64_t s = begin; s < end; ++s) {
+    float sum = toFloat(wGradient[s]);
     for (int64_t b = 0; b < scalars[0]; ++b)
-      wGradient[s] += static_cast<float>(tokens[s * scalars[0] + b]) * gradient[s * scalars[0] + b];
+      sum += static_cast<float>(tokens[s * scalars[0] + b]) * toFloat(gradient[s * scalars[0] + b]);
+    assign(wGradient[s], sum);
+  }
 }
 
 // Adds to results (loss_sum, tokens) and gives the gradient; one row, scalar 0 = elements.
-void linearLoss(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  const auto *activation = at<const float>(operands, 0);
+template <typename T>
+void linearLossOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  const auto *activation = at<const T>(operands, 0);
   const auto *weight = at<const float>(operands, 1);
-  auto *gradient = at<float>(operands, 2);
+  auto *gradient = at<T>(operands, 2);
   auto *results = at<float>(operands, 3);
   for (int64_t row = begin; row < end; ++row)
     for (int64_t i = 0; i < scalars[0]; ++i) {
-      results[0] += activation[i] * weight[i];
+      results[0] += toFloat(activation[i]) * weight[i];
       results[1] += weight[i];
-      gradient[i] = weight[i];
+      assign(gradient[i], weight[i]);
     }
 }
 
 // results[grad_norm] = |gradient|; one row, scalar 0 = elements.
-void norm(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
-  const auto *gradient = at<const float>(operands, 0);
+template <typename G> void normOf(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  const auto *gradient = at<const G>(operands, 0);
   for (int64_t row = begin; row < end; ++row) {
     float squares = 0;
     for (int64_t i = 0; i < scalars[0]; ++i)
-      squares += gradient[i] * gradient[i];
+      squares += toFloat(gradient[i]) * toFloat(gradient[i]);
     at<float>(operands, 1)[2] = std::sqrt(squares);
   }
+}
+
+// master -= lr * gradient / tokens, w = its rounding
+template <typename G> void descendMastersOf(void *const *operands, int64_t begin, int64_t end) {
+  auto *w = at<Bf16>(operands, 0);
+  const auto *gradient = at<const G>(operands, 1);
+  const float lr = at<const float>(operands, 2)[0], tokens = at<const float>(operands, 3)[1];
+  auto *master = at<float>(operands, 4);
+  for (int64_t i = begin; i < end; ++i) {
+    master[i] -= lr * toFloat(gradient[i]) / tokens;
+    assign(w[i], master[i]);
+  }
+}
+
+} // namespace
+
+extern "C" {
+
+void scaleForward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  scaleForwardOf<float>(operands, scalars, begin, end);
+}
+void scaleForwardBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  scaleForwardOf<Bf16>(operands, scalars, begin, end);
+}
+void scaleBackward(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  scaleBackwardOf<float, float>(operands, scalars, begin, end);
+}
+void scaleBackwardBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  scaleBackwardOf<Bf16, float>(operands, scalars, begin, end);
+}
+void scaleBackwardBf16Bf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  scaleBackwardOf<Bf16, Bf16>(operands, scalars, begin, end);
+}
+void linearLoss(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  linearLossOf<float>(operands, scalars, begin, end);
+}
+void linearLossBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  linearLossOf<Bf16>(operands, scalars, begin, end);
+}
+void norm(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  normOf<float>(operands, scalars, begin, end);
+}
+void normBf16(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {
+  normOf<Bf16>(operands, scalars, begin, end);
+}
+void descendMasters(void *const *operands, const int64_t *, int64_t begin, int64_t end) {
+  descendMastersOf<float>(operands, begin, end);
+}
+void descendMastersBf16(void *const *operands, const int64_t *, int64_t begin, int64_t end) {
+  descendMastersOf<Bf16>(operands, begin, end);
 }
 
 // w -= lr * gradient / tokens

@@ -1,5 +1,6 @@
 // A whole run, from the bundle to the saved weights.
 #include "runtime/exec/Training.h"
+#include "runtime/base/Bf16.h"
 #include "runtime/base/Safetensors.h"
 #include "test/runtime/exec/Bundle.h"
 
@@ -86,6 +87,41 @@ TEST(Training, startsFromSavedWeights) {
   for (size_t i = 0; i < first.size(); ++i)
     EXPECT_NEAR(second[i], first[i] - 0.01f * gradient[i], 1e-4);
   EXPECT_LT(recorder.steps[1].result.loss, recorder.steps[0].result.loss);
+}
+
+// The run is the same to the bit, so what is saved as bf16 is the rounding of what is saved as f32; f32 goes back.
+TEST(Training, savesEitherTypeOfAPlanOfBf16) {
+  const Bundle bundle(2, {.dtype = plan::DType::bf16});
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lr = 0.001;
+  const auto run = [&](const std::string &to, std::optional<plan::DType> type) {
+    options.save = bundle.path(to);
+    options.saveType = type;
+    Recorder recorder;
+    Interrupt interrupt;
+    EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+    return tensorOf(*options.save, "w");
+  };
+  const std::vector<float> values = run("values", {}), masters = run("masters", plan::DType::f32);
+  ASSERT_EQ(values.size(), 16u);
+  EXPECT_NE(values, masters);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], toFloat(toBf16(masters[i])));
+  EXPECT_NE(bundle.read("values/config.json").find("bfloat16"), std::string::npos);
+  options.weights = bundle.path("masters");
+  options.trainIters = 0;
+  EXPECT_EQ(run("again", plan::DType::f32), masters);
+}
+
+TEST(Training, profilesProductsOfBf16) {
+  const Bundle bundle(1, {.dtype = plan::DType::bf16});
+  TrainingOptions options = makeOptions(bundle);
+  options.profile = true;
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_GT(summary->profile->rates.bf16Flops, 0);
 }
 
 TEST(Training, theLogHasALinePerStep) {

@@ -54,9 +54,10 @@ static void place(Plan &plan, Parameter &parameter, int64_t stage, int64_t bucke
 // Pads the buckets and lays out their buffers one after another.
 static void layOut(Plan &plan, bool zero) {
   for (plan::StagePlan &stage : plan.stages) {
-    auto take = [&](int64_t elements) {
+    auto take = [&](int64_t elements, plan::DType type) {
       int64_t offset = stage.bytes;
-      stage.bytes += (elements * 4 + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+      stage.bytes +=
+          (elements * sizeInBytes(type) + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
       return offset;
     };
     stage.bytes = plan::kAlignment;
@@ -64,14 +65,17 @@ static void layOut(Plan &plan, bool zero) {
       bucket.name = "bucket";
       bucket.dataAxes = {"dp"};
       bucket.sharded = zero;
-      int64_t ranks = plan::groupSize(plan.mesh, bucket.dataAxes), unit = 16 * ranks;
+      int64_t ranks = plan::groupSize(plan.mesh, bucket.dataAxes),
+              unit = plan::kAlignment / leastElementBytes(plan) * ranks;
       bucket.elements = (bucket.elements + 5 + unit - 1) / unit * unit;
       int64_t slice = zero ? bucket.elements / ranks : bucket.elements;
-      bucket.valueOffset = take(bucket.elements);
-      bucket.gradientOffset = take(bucket.elements);
-      bucket.firstMomentOffset = take(slice);
-      bucket.secondMomentOffset = take(slice);
-      bucket.gradientShardOffset = zero ? take(slice) : bucket.gradientOffset;
+      bucket.valueOffset = take(bucket.elements, plan.dtype);
+      bucket.gradientOffset = take(bucket.elements, plan.gradientType);
+      bucket.firstMomentOffset = take(slice, plan::DType::f32);
+      bucket.secondMomentOffset = take(slice, plan::DType::f32);
+      bucket.gradientShardOffset = zero ? take(slice, plan.gradientType) : bucket.gradientOffset;
+      if (plan.dtype == plan::DType::bf16)
+        bucket.masterOffset = take(slice, plan::DType::f32);
     }
   }
 }
@@ -124,8 +128,9 @@ static void join(const plan::Mesh &mesh, std::span<Parameter> parts, int64_t dim
     part.rows.extent = extent;
 }
 
-Plan makePlan(const MeshSizes &sizes, bool zero, bool joined) {
+Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype, plan::DType gradientType) {
   Plan plan;
+  plan.dtype = dtype, plan.gradientType = gradientType;
   setMesh(plan, sizes);
   plan.modelConfig = "{\"model_type\": \"gpt2\"}\n";
   plan.sequenceLength = 8, plan.globalBatchSize = 4, plan.vocabulary = 37;
@@ -242,6 +247,21 @@ std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const Parameter &p
     indices.push_back(padding ? -1 : index);
   }
   return indices;
+}
+
+std::vector<float> bucketContents(const Plan &plan, int64_t rank, int64_t bucket,
+                                  const ExpectedValue &expected) {
+  const int64_t stage = plan::stageOf(plan.mesh, rank);
+  std::vector<float> values(size_t(plan.stages[stage].buckets[bucket].elements), 0.0f);
+  for (const Parameter &parameter : plan.parameters)
+    for (const Parameter::Place &place : parameter.places)
+      if (place.stage == stage && place.bucket == bucket) {
+        const std::vector<int64_t> indices = naiveFileIndices(plan.mesh, parameter, rank);
+        for (size_t i = 0; i < indices.size(); ++i)
+          values[place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i))] =
+              indices[i] < 0 ? 0 : expected(parameter, indices[i]);
+      }
+  return values;
 }
 
 } // namespace mgc::test

@@ -4,6 +4,7 @@
 #include "runtime/plan/Mesh.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -16,7 +17,8 @@ struct MeshSizes {
 // Two layers of a GPT-2 with 8 query heads in groups of 2 on 4 kv heads, tied embedding on the first and the
 // last stage, vocabulary 37 padded to 40. All sizes divide by tpg, tpr in {1, 2} and tp in {1, 2, 4}. Joined: the
 // weights of q, k and v are parts of one matrix [h, g, r + 2, d], and so are their biases.
-plan::Plan makePlan(const MeshSizes &sizes, bool zero = false, bool joined = false);
+plan::Plan makePlan(const MeshSizes &sizes, bool zero = false, bool joined = false,
+                    plan::DType dtype = plan::DType::f32, plan::DType gradientType = plan::DType::f32);
 
 // A plan of random parameters on a random mesh: any number of dimensions, grouped at will, cut with offsets
 // from larger tensors, padded, split over any axes, some in rows of larger matrices.
@@ -27,6 +29,7 @@ class Memory {
 public:
   explicit Memory(const plan::Plan &plan);
   std::span<std::byte *const> arenas() const { return pointers_; }
+  // Of a plan of f32.
   float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter,
                size_t place = 0) const;
   std::span<float> floats(const plan::Plan &plan, int64_t rank, int64_t byteOffset, int64_t count) const;
@@ -42,6 +45,12 @@ std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const plan::Parame
 
 // Where the local element (row-major in the parameter's block) lies, counted from Place::elementOffset.
 int64_t positionInBucket(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t local);
+
+// What a rank's bucket holds where every element is `expected` of its file index: 0 where the file has none, which is
+// padding of dimensions, the rest of a matrix, and the bucket between and after parameters.
+using ExpectedValue = std::function<float(const plan::Parameter &, int64_t index)>;
+std::vector<float> bucketContents(const plan::Plan &plan, int64_t rank, int64_t bucket,
+                                  const ExpectedValue &expected);
 
 int64_t product(std::span<const int64_t> sizes);
 

@@ -48,24 +48,13 @@ void writeCheckpoint(const std::string &path, const std::map<std::string, std::v
   ASSERT_TRUE(isOk(writer->commit()));
 }
 
-using Expected = std::function<float(const Parameter &, int64_t index)>;
-
-// Each value of each rank is `expected` of its file index, 0 where the file has none: padding of dimensions,
-// the rest of a matrix, and the buckets between and after parameters. Moments are zero.
-void expectAll(const Plan &plan, const Memory &memory, const Expected &expected) {
+// Each value of each rank is that of bucketContents. Moments are zero.
+void expectAll(const Plan &plan, const Memory &memory, const ExpectedValue &expected) {
   for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank) {
     int64_t stage = plan::stageOf(plan.mesh, rank);
     for (size_t b = 0; b < plan.stages[stage].buckets.size(); ++b) {
       const Bucket &bucket = plan.stages[stage].buckets[b];
-      std::vector<float> values(size_t(bucket.elements), 0.0f);
-      for (const Parameter &parameter : plan.parameters)
-        for (const Parameter::Place &place : parameter.places)
-          if (place.stage == stage && place.bucket == int64_t(b)) {
-            std::vector<int64_t> indices = naiveFileIndices(plan.mesh, parameter, rank);
-            for (size_t i = 0; i < indices.size(); ++i)
-              values[place.elementOffset + positionInBucket(plan.mesh, parameter, int64_t(i))] =
-                  indices[i] < 0 ? 0 : expected(parameter, indices[i]);
-          }
+      const std::vector<float> values = bucketContents(plan, rank, int64_t(b), expected);
       std::span<float> found = memory.floats(plan, rank, bucket.valueOffset, bucket.elements);
       for (int64_t i = 0; i < bucket.elements; ++i)
         ASSERT_EQ(bits(found[i]), bits(values[i])) << "rank " << rank << " bucket " << b << " element " << i;

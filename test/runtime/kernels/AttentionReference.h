@@ -64,8 +64,12 @@ struct AttentionProblem {
     for (bool backward : {false, true})
       pass(backward, threads);
     if (!joined.empty())
-      eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
-              [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
+      takeJoinedGradients();
+  }
+
+  void takeJoinedGradients() {
+    eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
+            [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
   }
 
   void pass(bool backward, int threads) {

@@ -91,7 +91,7 @@ __device__ void setQuery(const AttentionArguments &a, Side &side, int i, int64_t
   side.last[i] = position;
 }
 
-// Past the end: a key that no query meets, since its first is greater than its last.
+// Past the end: no key, which no query sees.
 __device__ void setKey(const AttentionArguments &a, Side &side, int i, int64_t t, int64_t head) {
   const bool exists = t < a.t;
   side.group[i] = groupIndex(a, exists ? t : 0, head);
@@ -101,9 +101,10 @@ __device__ void setKey(const AttentionArguments &a, Side &side, int i, int64_t t
     side.first[i] = side.last[i] = reinterpret_cast<const int *>(a.keyPositions)[t * a.b + head / a.g];
 }
 
-// A missing query has first > last, and so has a missing key: no position is in both ranges.
+// Where one is missing, its first is greater than its last.
 __device__ bool isVisible(const Side &queries, int query, const Side &keys, int key) {
-  return queries.first[query] <= keys.last[key] && keys.first[key] <= queries.last[query];
+  const int position = keys.last[key];
+  return queries.first[query] <= position && position <= queries.last[query] && keys.first[key] <= position;
 }
 
 // After own rows are set.

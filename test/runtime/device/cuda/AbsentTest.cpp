@@ -1,5 +1,5 @@
-// What is said where there is no driver, or one that is too old. The driver is opened once in a process, where LD_LIBRARY_PATH was
-// when the process began: each test is a process of its own.
+// What is said where there is no driver, one that is too old or broken, no GPU, or one that is too old. Libraries are opened once in a
+// process, where LD_LIBRARY_PATH was when it began: each probe is a process of its own.
 #include "runtime/device/Plugin.h"
 
 #include <filesystem>
@@ -9,14 +9,14 @@ using namespace mgc;
 
 namespace {
 
-// What this program prints when it runs as `probe` with LD_LIBRARY_PATH.
-std::string probe(const std::string &libraryPath) {
+// What this program prints when it runs as the probe, with LD_LIBRARY_PATH and settings of the emulated driver.
+std::string probe(const std::string &libraryPath, const std::string &settings = "") {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  FILE *pipe = popen(fmt::format("LD_LIBRARY_PATH='{}' '{}' --gtest_filter=Probe.DISABLED_openDevice "
-                                 "--gtest_also_run_disabled_tests 2>&1",
-                                 libraryPath, program)
-                         .c_str(),
-                     "r");
+  const std::string command =
+      fmt::format("LD_LIBRARY_PATH='{}' MGC_EMULATE_CUDA='{}' '{}' --gtest_filter=Probe.DISABLED_openDevice "
+                  "--gtest_also_run_disabled_tests 2>&1",
+                  libraryPath, settings, program);
+  FILE *pipe = popen(command.c_str(), "r");
   std::string text;
   for (char buffer[512]; fgets(buffer, sizeof buffer, pipe);)
     text += buffer;
@@ -38,6 +38,10 @@ TEST(Probe, DISABLED_openDevice) {
                     : ("count: " + count.status().message()).c_str());
   const auto device = plugin->openDevice(0);
   puts(device.isOk() ? "opened" : ("open: " + device.status().message()).c_str());
+  if (!device.isOk())
+    return;
+  const auto id = device->makeCommId();
+  puts(id.isOk() ? "has NCCL" : ("NCCL: " + id.status().message()).c_str());
 }
 
 TEST(Absent, noDriver) {
@@ -50,9 +54,32 @@ TEST(Absent, noDriver) {
 }
 
 TEST(Absent, driverThatIsTooOld) {
-  expectParts(probe(MGC_TEST_OLD_DRIVER),
-              {std::string("open: ") + MGC_TEST_OLD_DRIVER + "/libcuda.so.1 lacks ", "cuMemAlloc_v2, ",
+  expectParts(probe(MGC_TEST_old_driver),
+              {std::string("open: ") + MGC_TEST_old_driver + "/libcuda.so.1 lacks ", "cuMemAlloc_v2, ",
                "it is too old; expected the driver of CUDA 1"});
 }
+
+TEST(Absent, driverThatDoesNotStart) {
+  expectParts(probe(MGC_TEST_mismatched_driver),
+              {"open: the NVIDIA driver", "does not start: error 803", "restart the machine"});
+}
+
+TEST(Absent, noGpu) {
+  expectParts(probe(MGC_TEST_EMULATE, "devices=0"),
+              {"open: ", "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"});
+}
+
+TEST(Absent, gpuThatIsTooOld) {
+  expectParts(probe(MGC_TEST_EMULATE, "capability=75"),
+              {"devices: 1", "has compute capability 7.5; expected 8.0 or higher"});
+}
+
+#ifdef MGC_TEST_old_nccl
+TEST(Absent, ncclThatIsTooOld) {
+  expectParts(probe(MGC_TEST_old_nccl ":" MGC_TEST_EMULATE),
+              {"opened", "NCCL: " MGC_TEST_old_nccl
+                         "/libnccl.so.2 is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x"});
+}
+#endif
 
 } // namespace

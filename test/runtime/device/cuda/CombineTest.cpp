@@ -12,6 +12,7 @@ namespace {
 
 class Combine : public CudaTest {
 protected:
+  // `shift`: elements from an aligned address to the first source.
   template <typename T>
   std::vector<T> combined(mgc_reduce reduce, mgc_type type, const std::vector<std::vector<T>> &values,
                           int64_t shift = 0) {
@@ -19,8 +20,9 @@ protected:
     std::vector<plugin::DeviceBuffer> buffers;
     std::vector<mgc_address> sources;
     for (const std::vector<T> &source : values) {
-      buffers.push_back(must(device().allocate((elements + shift) * int64_t(sizeof(T)))));
-      sources.push_back(buffers.back().address() + shift * sizeof(T));
+      const int64_t begin = buffers.empty() ? shift : 0;
+      buffers.push_back(must(device().allocate((elements + begin) * int64_t(sizeof(T)))));
+      sources.push_back(buffers.back().address() + begin * sizeof(T));
       upload(sources.back(), source);
     }
     const mgc_address to = sources[sources.size() / 2]; // one of the sources

@@ -63,14 +63,19 @@ TEST_F(Faults, failedDeviceStaysFailedWithTheFirstError) {
   });
 }
 
+// Whichever call comes first after it.
 TEST_F(Faults, otherStreamsSeeIt) {
   inAProcessOfItsOwn([&] {
     const auto other = must(device().makeStream());
     const auto event = must(device().makeEvent());
-    const bool enqueued = fault().isOk() && stream.record(event).isOk();
-    const Status waits = other.wait(event);
-    const std::string error = errorOf(waits.isOk() ? other.synchronize(60s) : waits);
-    return Outcome{enqueued && contains(error, "CUDA_ERROR_ILLEGAL_ADDRESS"), error};
+    const bool launched = fault().isOk();
+    const auto waitForIt = [&]() -> Status {
+      MGC_TRY(stream.record(event));
+      MGC_TRY(other.wait(event));
+      return other.synchronize(60s);
+    };
+    const std::string error = errorOf(waitForIt());
+    return Outcome{launched && contains(error, "CUDA_ERROR_ILLEGAL_ADDRESS"), error};
   });
 }
 

@@ -89,7 +89,7 @@ std::vector<mgc_gemm_facts> allFacts() {
     for (int bits = 0; bits < 8; ++bits)
       for (const auto &[input, output] :
            {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
-        const int64_t workspace = (m + n) % 2 ? 0 : 4 << 20;
+        const int64_t workspace = (m + n) % 2 ? 0 : 1 << 18;
         all.push_back({m, n, k, bits & 1, bits >> 1 & 1, bits >> 2 & 1, input, output, workspace, 256, 0});
       }
   return all;

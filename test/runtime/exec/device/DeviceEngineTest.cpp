@@ -1,19 +1,137 @@
 // The engine on the stand-in device: the bits of the CPU, whenever its streams do what.
 #include "test/runtime/exec/device/HostDevices.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 
 namespace mgc::test {
 namespace {
+
+constexpr uint64_t kSeeds = 12; // of pauses; 0: none
 
 TEST(DeviceEngine, ranksThatShareADeviceTrainAsOnTheCpu) {
   PluginControls controls;
   for (int64_t dp : {1, 2, 3}) {
     const PipelinePlan pipeline = makePipelinePlan(dp);
     const Outcome onCpu = train(pipeline, *makeEngine(pipeline.plan));
-    for (uint64_t seed = 0; seed < 12; ++seed) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
       controls->seed = seed;
-      EXPECT_EQ(train(pipeline, *makeDeviceEngine(pipeline.plan)), onCpu) << "dp " << dp << ", seed " << seed;
+      EXPECT_EQ(train(pipeline, *engineOnDevice(pipeline.plan)), onCpu) << "dp " << dp << ", seed " << seed;
+    }
+  }
+}
+
+TEST(DeviceEngine, processesTrainAsOnTheCpu) {
+  PluginControls controls;
+  for (int64_t dp : {1, 2}) {
+    const PipelinePlan pipeline = makePipelinePlan(dp);
+    const Outcome onCpu = train(pipeline, *makeEngine(pipeline.plan));
+    for (bool graphs : {false, true})
+      for (uint64_t seed = 0; seed < kSeeds / 2; ++seed) {
+        controls->seed = seed;
+        controls->launchedGraphs = 0;
+        const Outcome outcome = trainInProcesses(pipeline, graphs);
+        EXPECT_EQ(outcome, onCpu) << "dp " << dp << ", graphs " << graphs << ", seed " << seed;
+        EXPECT_EQ(controls->launchedGraphs, graphs ? 3 * 2 * dp : 0) << "of four steps the first is not captured";
+      }
+  }
+}
+
+TEST(DeviceEngine, aRankHasExactlyTheAllocationOfThePlan) {
+  PluginControls controls;
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
+  EXPECT_EQ(controls->allocations, 4);
+  EXPECT_EQ(controls->liveBytes, 2 * (pipeline.plan.stages[0].bytes + pipeline.plan.stages[1].bytes));
+}
+
+TEST(DeviceEngine, aStepAllocatesNothing) {
+  PluginControls controls;
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
+  controls->allocations = 0;
+  train(pipeline, *engine);
+  EXPECT_EQ(controls->allocations, 0);
+}
+
+TEST(DeviceEngine, beforeUpdateSeesCompleteGradientsAndResults) {
+  PluginControls controls;
+  controls->seed = 5;
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const GlobalBatch batch = makeBatch(pipeline.plan, 0);
+  const auto gradientsOf = [&](Engine &engine, const std::function<Status()> &upload) {
+    EXPECT_TRUE(upload().isOk());
+    std::vector<float> seen;
+    double tokens = 0;
+    const Result<StepResult> result = engine.step(0, batch, stepScalars({}, 0.5, 0), [&] {
+      for (int64_t rank : {0, 1}) {
+        const float *gradient = inArena<float>(engine, rank, pipeline.gradientOffset);
+        seen.insert(seen.end(), gradient, gradient + pipeline.plan.sequenceLength);
+      }
+      tokens = engine.results().tokens;
+      return Status::ok();
+    });
+    EXPECT_TRUE(result.isOk()) << result.status().message();
+    EXPECT_EQ(tokens, result->tokens);
+    return seen;
+  };
+  const std::unique_ptr<Engine> onCpu = makeEngine(pipeline.plan), onDevice = engineOnDevice(pipeline.plan);
+  setWeights(pipeline, *onCpu);
+  setWeights(pipeline, *onDevice);
+  const auto nothing = [] { return Status::ok(); };
+  EXPECT_EQ(gradientsOf(*onDevice, nothing), gradientsOf(*onCpu, nothing));
+}
+
+TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
+  PluginControls controls;
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const Outcome expected = train(pipeline, *makeEngine(pipeline.plan));
+  const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan);
+  std::vector<int64_t> asked;
+  std::array<GlobalBatch, 2> batches;
+  engine->readAhead([&](int64_t step) -> const GlobalBatch * {
+    asked.push_back(step);
+    if (step == 3)
+      return nullptr; // comes with the step itself
+    return &(batches[step % 2] = makeBatch(pipeline.plan, step));
+  });
+  EXPECT_EQ(train(pipeline, *engine), expected);
+  EXPECT_EQ(asked, (std::vector<int64_t>{1, 2, 3, 4}));
+}
+
+// Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a
+// collective that stage 0 joins later in its list.
+TEST(DeviceEngine, aTransferThatWaitsDoesNotHoldUpTheList) {
+  PluginControls controls;
+  plan::Plan plan = emptyPlan({{"pp", 2}});
+  std::vector<int64_t> meet(2), buffers(2), sources(2);
+  for (int64_t stage : {0, 1}) {
+    plan::StagePlan &to = plan.stages[stage];
+    StageLayout layout;
+    to.stepScalarsOffset = layout.place("scalars", 64);
+    to.resultsOffset = layout.place("scalars", 64);
+    buffers[stage] = layout.place("activations", 3 * 64);
+    layout.finish(to);
+    plan::Collective collective;
+    collective.chunk = 16;
+    collective.stages = {0, 1};
+    plan::Move copy;
+    copy.bytes = 64;
+    meet[stage] = addChunk(plan, stage, plan::Task::forward,
+                           ProgramBuilder("meet", {64, 64, 64}).add(collective, {0, 0}).add(copy, {1, 2}),
+                           {to.resultsOffset, to.stepScalarsOffset, buffers[stage] + (stage == 0 ? 64 : 0)});
+  }
+  const int64_t a = buffers[0], b = buffers[1];
+  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
+                             runStep(meet[0], 0), transferStep(true, 1, 12, 0, a + 64, 64, {2}), runStep(meet[0], 1)};
+  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64, {0}), runStep(meet[1], 1),
+                             transferStep(false, 0, 11, 0, b + 64, 64), transferStep(false, 0, 12, 0, b + 128, 64)};
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    controls->seed = seed;
+    const std::unique_ptr<Engine> engine = engineOnDevice(plan, {.timeout = std::chrono::seconds(30)});
+    for (int64_t step = 0; step < 3; ++step) {
+      const Result<StepResult> result = engine->step(step, makeBatch(plan, 0), stepScalars({}, 0.5, step));
+      ASSERT_TRUE(result.isOk()) << result.status().message();
     }
   }
 }

@@ -2,12 +2,16 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
+#include "runtime/comm/ThreadWorld.h"
 #include "runtime/plan/Mesh.h"
 #include "runtime/plan/Verify.h"
 
+#include <condition_variable>
 #include <dlfcn.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
 
 namespace mgc::test {
 
@@ -49,18 +53,44 @@ plan::Plan forDevice(plan::Plan plan) {
   return plan;
 }
 
-Result<std::unique_ptr<Engine>> tryDeviceEngine(const plan::Plan &plan, EngineOptions options,
+Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options,
                                                 const DeviceOptions &device) {
   const plan::Plan onDevice = forDevice(plan);
   MGC_TRY(plan::verifyPlan(onDevice));
   const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
-  return mgc::makeDeviceEngine(onDevice, bundle, device, std::move(options));
+  return makeDeviceEngine(onDevice, bundle, device, std::move(options));
 }
 
-std::unique_ptr<Engine> makeDeviceEngine(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
-  Result<std::unique_ptr<Engine>> engine = tryDeviceEngine(plan, std::move(options), device);
+std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
+  Result<std::unique_ptr<Engine>> engine = tryEngineOnDevice(plan, std::move(options), device);
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
+}
+
+std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan) {
+  const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
+  Result<std::unique_ptr<Engine>> engine = makeDeviceEngine(forDevice(plan), bundle, hostDevice());
+  EXPECT_TRUE(engine.isOk()) << engine.status().message();
+  return engine.isOk() ? engine.take() : nullptr;
+}
+
+plan::Plan onePlan() {
+  plan::Plan plan = emptyPlan({}, {.microbatches = 1});
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", 64);
+  stage.resultsOffset = layout.place("scalars", 64);
+  const int64_t w = layout.place("activations", 64);
+  layout.finish(stage);
+  plan::Move fill;
+  fill.kind = plan::Move::Kind::fill;
+  fill.bytes = 64;
+  const int64_t forward =
+      addChunk(plan, 0, plan::Task::forward,
+               ProgramBuilder("work", {64, 64}).add(fill, {1}).add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
+               {w, stage.resultsOffset});
+  stage.schedule = {runStep(forward, 0)};
+  return plan;
 }
 
 void setWeights(const PipelinePlan &pipeline, Engine &engine) {
@@ -95,6 +125,62 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
     outcome.gradients.insert(outcome.gradients.end(), gradient, gradient + pipeline.plan.sequenceLength);
   }
   return outcome;
+}
+
+namespace {
+
+// What the processes of a run tell each other once.
+class SharedValues {
+public:
+  Share share() {
+    return [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); };
+  }
+
+private:
+  Result<std::string> share(const std::string &key, bool isMaker, const std::function<Result<std::string>()> &make) {
+    std::unique_lock lock(mutex_);
+    if (isMaker) {
+      MGC_ASSIGN(made, make());
+      values_[key] = made;
+      given_.notify_all();
+      return made;
+    }
+    given_.wait(lock, [&] { return values_.contains(key); });
+    return values_[key];
+  }
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::map<std::string, std::string> values_;
+};
+
+} // namespace
+
+Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps) {
+  const int64_t size = pipeline.plan.mesh.worldSize();
+  SharedValues shared;
+  ThreadWorld hosts(size);
+  std::vector<Outcome> outcomes(size);
+  std::vector<std::thread> processes;
+  for (int64_t rank = 0; rank < size; ++rank)
+    processes.emplace_back([&, rank] {
+      DeviceOptions device = hostDevice();
+      device.graphs = graphs;
+      device.share = shared.share();
+      EngineOptions options;
+      options.communicator = &hosts.communicator(rank);
+      if (const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, options, device))
+        outcomes[rank] = train(pipeline, *engine, steps);
+    });
+  for (std::thread &process : processes)
+    process.join();
+  Outcome all;
+  for (const Outcome &one : outcomes) {
+    EXPECT_TRUE(one.losses == outcomes[0].losses && one.norms == outcomes[0].norms);
+    all.weights.insert(all.weights.end(), one.weights.begin(), one.weights.end());
+    all.gradients.insert(all.gradients.end(), one.gradients.begin(), one.gradients.end());
+  }
+  all.losses = outcomes[0].losses, all.norms = outcomes[0].norms;
+  return all;
 }
 
 } // namespace mgc::test

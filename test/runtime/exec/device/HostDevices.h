@@ -21,10 +21,14 @@ private:
 
 DeviceOptions hostDevice(); // the plugin; memory is poisoned
 plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
-Result<std::unique_ptr<Engine>> tryDeviceEngine(const plan::Plan &plan, EngineOptions options = {},
+Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options = {},
                                                 const DeviceOptions &device = hostDevice());
-std::unique_ptr<Engine> makeDeviceEngine(const plan::Plan &plan, EngineOptions options = {},
+std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options = {},
                                          const DeviceOptions &device = hostDevice()); // fails the test when it does not load
+
+std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan);
+// One rank, one microbatch: it zeroes its results and runs norm (work/1).
+plan::Plan onePlan();
 
 // The weights that the tests begin with; in the ranks when it returns.
 void setWeights(const PipelinePlan &pipeline, Engine &engine);
@@ -36,5 +40,9 @@ struct Outcome {
   bool operator==(const Outcome &) const = default;
 };
 Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps = 4);
+
+// The same with an engine for each rank, each on a device of its own and on a thread that stands for its process. What comes
+// back are the losses and norms of one and the bits of all.
+Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps = 4);
 
 } // namespace mgc::test

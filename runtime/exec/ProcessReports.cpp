@@ -1,0 +1,46 @@
+#include "runtime/exec/ProcessReports.h"
+
+#include "runtime/base/Philox.h"
+
+#include <bit>
+
+namespace mgc {
+
+static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
+  const auto textOf = [](const std::vector<int32_t> &values) {
+    return std::string_view(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(int32_t));
+  };
+  return std::bit_cast<std::array<uint32_t, 2>>(hashName(textOf(batch.tokens)) * 31 +
+                                                hashName(textOf(batch.labels)));
+}
+
+Result<std::vector<StepValues>> ProcessReports::collect(const StepValues &own, const GlobalBatch &batch) {
+  const Report mine{own, hashOf(batch)};
+  plan::Collective gather;
+  gather.kind = plan::Collective::Kind::allGather;
+  gather.type = plan::DType::i32;
+  gather.chunk = sizeof mine / sizeof(int32_t);
+  communicator_.setWaitObserver(nullptr);
+  MGC_TRY(communicator_.collective(everyone_, gather, &mine, reports_.data()));
+  std::vector<StepValues> values;
+  for (size_t rank = 0; rank < reports_.size(); ++rank) {
+    if (reports_[rank].batch != reports_[0].batch)
+      return errorf(
+          "rank {} was given other data than rank 0; expected the same file, and the same flags, for all",
+          rank);
+    values.push_back(reports_[rank].values);
+  }
+  return values;
+}
+
+Result<int32_t> ProcessReports::greatest(int32_t own) {
+  plan::Collective most;
+  most.reduce = plan::ReduceKind::max;
+  most.type = plan::DType::i32;
+  most.chunk = 1;
+  communicator_.setWaitObserver(nullptr);
+  MGC_TRY(communicator_.collective(everyone_, most, &own, &own));
+  return own;
+}
+
+} // namespace mgc

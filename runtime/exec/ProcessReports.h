@@ -1,0 +1,31 @@
+// What the processes of a run tell each other between and after steps, where each has one rank. All call the same, each on
+// its rank's thread.
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/Data.h"
+#include "runtime/exec/Engine.h"
+
+namespace mgc {
+
+class ProcessReports {
+public:
+  // `everyone`: the group of all ranks.
+  ProcessReports(Communicator &communicator, GroupId everyone)
+      : communicator_(communicator), everyone_(everyone), reports_(communicator.worldSize()) {}
+  Status barrier() { return communicator_.barrier(everyone_); }
+  Result<int32_t> greatest(int32_t own);
+  // What a step left in each rank. An error when one was given other data: each reads the data itself.
+  Result<std::vector<StepValues>> collect(const StepValues &own, const GlobalBatch &batch);
+
+private:
+  struct Report { // words of 32 bits
+    StepValues values{};
+    std::array<uint32_t, 2> batch{}; // its hash
+  };
+  Communicator &communicator_;
+  const GroupId everyone_;
+  std::vector<Report> reports_; // by rank
+};
+
+} // namespace mgc

@@ -1,0 +1,14 @@
+// Whether weights that lie in several processes are fit to be saved.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/exec/BucketBuffer.h"
+#include "runtime/exec/RankMemory.h"
+
+namespace mgc {
+
+// As verifySavableWeights, but of each copy of a block its process looks at it and tells the writer a hash of its bits, and what
+// is wrong with it. All processes call it; the answer is the writer's.
+Status verifyDigests(const plan::Plan &plan, RankMemory &memory, Arenas arenas);
+
+} // namespace mgc

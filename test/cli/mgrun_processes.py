@@ -1,0 +1,302 @@
+#!/usr/bin/python3
+"""Ranks as processes of their own: python3 mgrun_processes.py BIN REPOSITORY [MGRUN]
+
+They give the bits that threads give, and however one of them ends, all end soon and say why. Ports are free ones.
+"""
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN, ROOT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+MGRUN = os.path.abspath(sys.argv[3]) if len(sys.argv) > 3 else BIN + "/mgrun"
+LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_", "SLURM_", "OMPI_", "PMI_", "MPI_", "TORCHELASTIC_")
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+MOCK = ["--mock-data", "--train-iters", "4"]
+ENDLESS = ["--mock-data", "--train-iters", "1000000"]
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    for name, layout in [("plan", "--tp 2 --pp 2 --gbs 8"), ("zero", "--tp 2 --dp 2 --zero 1 --gbs 8"),
+                         ("other", "--tp 2 --pp 2 --gbs 4")]:
+        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", name, "--target-cpu", "native"]
+        subprocess.run(command + f"--seq 64 --mbs 2 {layout}".split(), check=True, capture_output=True)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Run:
+    """One mgrun per entry of `ranks`, as torchrun would start them."""
+
+    def __init__(self, ranks, arguments, world=4, plan="plan", of_rank=lambda rank: {}):
+        self.port = free_port()
+        self.processes = []
+        for rank in ranks:
+            own = of_rank(rank)
+            variables = CLEAN | {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
+                                 "MASTER_PORT": str(self.port)} | own.get("variables", {})
+            command = [MGRUN, own.get("plan", plan), *arguments, *own.get("arguments", [])]
+            self.processes.append(subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, text=True,
+                                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+
+    def wait_for(self, text, process=0):
+        for line in self.processes[process].stderr:
+            if text in line:
+                return
+        raise AssertionError(f"{text} was never printed")
+
+    def end(self, timeout=60):
+        """(code, output, errors) of each."""
+        results, deadline = [], time.monotonic() + timeout
+        for process in self.processes:
+            try:
+                output, errors = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                for other in self.processes:
+                    other.kill()
+                raise
+            results.append((process.returncode, output, errors))
+        return results
+
+
+class Processes(unittest.TestCase):
+    def succeed(self, run):
+        for code, _, errors in run.end():
+            self.assertEqual(code, 0, errors)
+
+    def fail_all(self, run, message, timeout=20):
+        results = run.end(timeout)
+        for code, _, errors in results:
+            self.assertEqual(code, 1, errors)
+            self.assertIn(message, errors)
+        return results
+
+    def compare_with_threads(self, plan, arguments=()):
+        files = lambda name: ["--save", name, "--log", name + ".jsonl", "--save-gradients", name + ".safetensors"]
+        subprocess.run([MGRUN, plan, *MOCK, *arguments, *files("threads")], check=True, capture_output=True, env=CLEAN)
+        self.succeed(Run(range(4), [*MOCK, *arguments, *files("processes")], plan=plan))
+        for name in "threads/model.safetensors", "threads/config.json", "threads.safetensors":
+            self.assertEqual(read(name), read(name.replace("threads", "processes")), name)
+        logs = [[{key: value for key, value in json.loads(line).items() if key != "seconds"}
+                 for line in read(name + ".jsonl").splitlines()] for name in ("threads", "processes")]
+        self.assertEqual(logs[0], logs[1])
+        self.assertEqual(len(logs[0]), 4)
+
+    def test_tensor_and_pipeline_parallel_ranks_give_the_same_bits(self):
+        self.compare_with_threads("plan")
+
+    def test_sharded_optimizers_give_the_same_bits(self):
+        self.compare_with_threads("zero")
+
+    def test_delays_change_nothing(self):
+        self.compare_with_threads("plan", ["--inject-delays", "3"])
+
+    def test_weights_are_read_by_all(self):
+        self.succeed(Run(range(4), [*MOCK, "--save", "first"]))
+        self.compare_with_threads("plan", ["--weights", "first"])
+
+    def test_only_rank_0_shows_something(self):
+        results = Run(range(4), MOCK).end()
+        self.assertIn("step 3: loss", results[0][2])
+        self.assertIn("4 steps: loss", results[0][1])
+        for code, output, errors in results[1:]:
+            self.assertEqual((code, output, errors), (0, "", ""))
+
+    def test_flags_replace_variables(self):
+        port = str(free_port())
+        flags = lambda rank: {"arguments": ["--launch", "none", "--rank", str(rank), "--world-size", "4", "--master-addr",
+                                            "localhost", "--master-port", port]}
+        self.succeed(Run(range(4), MOCK, of_rank=flags))
+
+    def test_srun(self):
+        port = free_port()
+        variables = lambda rank: {name: value for name, value in CLEAN.items()} | {
+            "SLURM_PROCID": str(rank), "SLURM_NTASKS": "4", "SLURM_LOCALID": str(rank), "SLURM_NODELIST": "localhost",
+            "MASTER_PORT": str(port)}
+        runs = [subprocess.Popen([MGRUN, "plan", *MOCK], env=variables(rank), stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True) for rank in range(4)]
+        for run in runs:
+            _, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 0, errors)
+
+    def test_one_process_of_one_runs_all_ranks(self):
+        variables = CLEAN | {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+        run = subprocess.run([MGRUN, "plan", *MOCK], env=variables, capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("4 steps: loss", run.stdout)
+
+    def test_each_process_traces_and_profiles_its_own_rank(self):
+        results = Run(range(4), [*MOCK, "--profile", "--trace", "trace.json", "--profile-json", "profile.json"]).end()
+        for rank, (code, _, errors) in enumerate(results):
+            self.assertEqual(code, 0, errors)
+            events = json.loads(read(f"trace.rank{rank}.json"))["traceEvents"]
+            self.assertEqual({event["tid"] for event in events}, {rank})
+            self.assertEqual(json.loads(read(f"profile.rank{rank}.json"))["ranks"], 1)
+        self.assertIn("of the bound", results[0][1])
+
+    # --- The end -----------------------------------------------------------------------------------------------
+
+    def kill(self, rank, after):
+        run = Run(range(4), [*ENDLESS, "--log-interval", "1"])
+        run.wait_for(after)
+        run.processes[rank].kill()
+        start = time.monotonic()
+        results = run.end(20)
+        self.assertLess(time.monotonic() - start, 5)
+        for other, (code, _, errors) in enumerate(results):
+            if other != rank:
+                self.assertEqual(code, 1, errors)
+                self.assertRegex(errors, f"rank {rank}\\b.*ended without a word")
+
+    def test_a_killed_process_ends_all(self):
+        self.kill(2, "step 3:")
+
+    def test_a_killed_rank_0_ends_all(self):
+        self.kill(0, "step 3:")
+
+    def test_a_process_that_stands_still_is_named_at_the_deadline(self):
+        run = Run(range(4), [*ENDLESS, "--log-interval", "1", "--timeout", "2"])
+        run.wait_for("step 3:")
+        run.processes[3].send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        run.processes[3].send_signal(signal.SIGCONT)
+        messages = [errors for code, _, errors in run.end(30) if code == 1]
+        self.assertEqual(len(messages), 4)
+        self.assertTrue(any("waited 2 s for rank" in errors for errors in messages), messages)
+
+    def test_an_error_is_told_in_full_once(self):
+        self.succeed(Run(range(4), [*MOCK, "--save", "whole"]))
+        weights = lambda rank: {"arguments": ["--weights", "whole" if rank != 2 else "plan/plan.json"]}
+        results = Run(range(4), MOCK, of_rank=weights).end(20)
+        for rank, (code, _, errors) in enumerate(results):
+            self.assertEqual(code, 1, errors)
+            self.assertIn("mgrun: plan/plan.json" if rank == 2 else f"mgrun: rank {rank} ends because of rank 2: plan/plan.json",
+                          errors)
+
+    def test_an_unwritable_output_of_rank_0_ends_all(self):
+        self.fail_all(Run(range(4), [*ENDLESS, "--save", "/dev/null"]), "/dev/null")
+
+    def test_a_failing_log_keeps_the_weights(self):
+        results = Run(range(4), [*ENDLESS, "--log", "/dev/full", "--save", "kept"]).end(30)
+        for rank, (code, _, errors) in enumerate(results):
+            self.assertEqual(code, 1, errors)
+            self.assertIn("/dev/full: cannot be written", errors)
+        self.assertIn("the weights after 1 steps are in kept", results[0][2])
+        run = subprocess.run([MGRUN, "plan", *MOCK, "--weights", "kept"], env=CLEAN, capture_output=True, timeout=60)
+        self.assertEqual(run.returncode, 0)
+
+    def test_an_interrupt_of_one_ends_all_after_the_same_step(self):
+        run = Run(range(4), [*ENDLESS, "--log-interval", "1", "--save", "interrupted", "--log", "interrupted.jsonl"])
+        run.wait_for("step 2:")
+        run.processes[1].send_signal(signal.SIGINT)
+        results = run.end(30)
+        self.assertEqual([code for code, _, _ in results], [130] * 4, results)
+        self.assertIn("(interrupted)", results[0][1])
+        self.assertIn(f"{len(read('interrupted.jsonl').splitlines())} steps (interrupted)", results[0][1])
+        self.assertTrue(os.path.exists("interrupted/model.safetensors"))
+
+    # --- Who belongs together ----------------------------------------------------------------------------------
+
+    def test_a_wrong_number_of_processes(self):
+        self.fail_all(Run(range(2), MOCK, world=2), "the plan has 4 ranks, found 2 processes (torchrun's variables)")
+
+    def test_processes_that_disagree_on_their_number(self):
+        size = lambda rank: {"variables": {"WORLD_SIZE": "8"}, "plan": "plan"} if rank == 3 else {}
+        results = Run(range(4), [*MOCK, "--timeout", "3"], of_rank=size).end(20)
+        self.assertIn("the plan has 4 ranks, found 8 processes", results[3][2])
+        self.assertRegex(results[0][2], "rank 3 .process .* does not come: plan: the plan has 4 ranks, found 8")
+
+    def test_a_rank_that_is_missing(self):
+        results = self.fail_all(Run([0, 1, 3], [*MOCK, "--timeout", "1"]), "rank 2 of them has not come; here are rank 0 (process ")
+        self.assertEqual(len(results), 3)
+
+    def test_rank_0_that_is_missing(self):
+        self.fail_all(Run([1, 2, 3], [*MOCK, "--timeout", "1"]), "Connection refused; is rank 0 running")
+
+    def test_a_plan_that_one_does_not_have(self):
+        for rank in 0, 2:
+            with self.subTest(rank=rank):
+                absent = lambda other: {"plan": "absent"} if other == rank else {}
+                results = self.fail_all(Run(range(4), MOCK, of_rank=absent), "absent/plan.json: cannot open")
+                self.assertRegex(results[1][2], f"rank {rank} .process .* does not come: absent/plan.json")
+
+    def test_two_equal_ranks(self):
+        self.fail_all(Run([0, 1, 1, 3], MOCK), "two processes are rank 1: process ")
+
+    def test_another_plan(self):
+        self.fail_all(Run(range(4), MOCK, of_rank=lambda rank: {"plan": "other"} if rank == 2 else {}),
+                      "rank 2 (process ")
+
+    def test_other_flags(self):
+        results = self.fail_all(Run(range(4), MOCK, of_rank=lambda rank: {"arguments": ["--seed", "5"]} if rank == 1 else {}),
+                                "--seed = 5 there, --seed = 1234 with rank 0")
+        self.assertIn("hash of the optimizer's flags", self.fail_all(
+            Run(range(4), MOCK, of_rank=lambda rank: {"arguments": ["--lr", "5"]} if rank == 1 else {}), "rank 1")[0][2])
+
+    def test_other_data(self):
+        for name, text in [("a.txt", b"abc" * 2000), ("b.txt", b"abd" * 2000)]:
+            with open(name, "wb") as file:
+                file.write(text)
+        data = lambda rank: {"arguments": ["--data", "b.txt" if rank == 3 else "a.txt"]}
+        self.fail_all(Run(range(4), ["--train-iters", "4"], of_rank=data), "rank 3 was given other data than rank 0")
+
+    def test_a_port_that_is_taken(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = str(taken.getsockname()[1])
+            (result,) = Run([0], MOCK, of_rank=lambda rank: {"arguments": ["--master-port", port]}).end(20)
+        self.assertEqual(result[0], 1)
+        self.assertIn(f"cannot listen on 127.0.0.1:{port}: Address already in use", result[2])
+
+    def test_strangers_on_the_port(self):
+        run = Run([0, 1, 2], MOCK)
+        run.wait_for("which meet at")
+        for garbage in b"GET / HTTP/1.1\r\n\r\n", os.urandom(100_000), b"":
+            for _ in range(100):
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", run.port), 5) as stranger:
+                    stranger.sendall(garbage)
+                    break
+        run.processes.append(subprocess.Popen(
+            [MGRUN, "plan", *MOCK], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=CLEAN | {"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1",
+                         "MASTER_PORT": str(run.port)}))
+        self.succeed(run)
+
+    def test_usage(self):
+        for arguments, variables, code, message in [
+                (["--launch", "maybe"], {}, 2, "--launch"),
+                (["--rank", "-1"], {}, 2, "found '-1', expected a whole number, at least 0"),
+                (["--master-port", "0"], {}, 2, "at least 1, at most 65535"),
+                (["--launch", "env"], {}, 1, "expected the variables of torchrun, mpirun or srun"),
+                (["--rank", "1"], {}, 1, "--rank without --world-size"),
+                ([], {"RANK": "1"}, 1, "torchrun's variables are half set: found RANK = 1, no WORLD_SIZE"),
+                ([], {"RANK": "1", "WORLD_SIZE": "4"}, 1, "found no MASTER_ADDR, no MASTER_PORT"),
+                ([], {"RANK": "x", "WORLD_SIZE": "4"}, 1, "RANK = 'x', expected a whole number")]:
+            with self.subTest(arguments=arguments, variables=variables):
+                run = subprocess.run([MGRUN, "plan", *MOCK, *arguments], env=CLEAN | variables, capture_output=True,
+                                     text=True, timeout=60)
+                self.assertEqual(run.returncode, code, run.stderr)
+                self.assertIn(message, run.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=1)

@@ -1,0 +1,259 @@
+// The communicators of devices under the suite of all: buffers of the host go up before and down after each call. On the
+// stand-in device (test/runtime/device/host_plugin).
+#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/device/InDeviceWorld.h"
+#include "runtime/comm/device/NcclRank.h"
+#include "test/runtime/comm/Backends.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace mgc::test {
+
+namespace {
+
+using plugin::Stream;
+using std::chrono::milliseconds;
+
+struct Mirrored { // a buffer on the device and where it comes from or goes to
+  plugin::DeviceBuffer device;
+  plugin::PinnedBuffer pinned;
+};
+
+// One rank, with buffers of the host.
+class HostedRank final : public Communicator {
+public:
+  HostedRank(const plugin::Device &device, DeviceCommunicator &inner, milliseconds timeout)
+      : device_(device), inner_(inner), timeout_(timeout), stream_(device.makeStream().take()) {}
+  int64_t rank() const override { return inner_.rank(); }
+  int64_t worldSize() const override { return inner_.worldSize(); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override {
+    MGC_ASSIGN(group, inner_.openGroup(ranks));
+    sizes_.push_back(static_cast<int64_t>(ranks.size()));
+    MGC_TRY(inner_.connect());
+    return group;
+  }
+  void reserveTransfers(int64_t) override {}
+  void setProgress(Progress *progress) override { inner_.setProgress(progress_ = progress); }
+  void setWaitObserver(WaitObserver *) override {}
+  Status collective(GroupId group, const plan::Collective &what, const void *source, void *destination) override;
+  Status barrier(GroupId group) override;
+  Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
+  Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
+  Result<bool> isDone(Ticket ticket) override;
+  Status wait(Ticket ticket) override;
+  void abort(const Status &cause) override { inner_.abort(cause); }
+  bool isAborted() const override { return inner_.isAborted(); }
+  Status cause() const override { return inner_.cause(); }
+
+private:
+  struct Pending {
+    Transfer what;
+    Mirrored memory;
+    plugin::Event mine;
+    Ticket inner = -1;
+    bool isSend = false;
+  };
+  Result<Mirrored> allocate(int64_t bytes) const;
+  Result<Ticket> post(const Transfer &transfer, bool isSend);
+  Result<const Stream *> way(int64_t peer, bool isSend);
+  Status finish(const Stream &stream); // the host waits for the device
+
+  const plugin::Device &device_;
+  DeviceCommunicator &inner_;
+  const milliseconds timeout_;
+  Stream stream_;
+  Progress *progress_ = nullptr;
+  std::vector<int64_t> sizes_; // of groups
+  std::map<std::pair<int64_t, bool>, Stream> ways_;
+  std::deque<Pending> pending_; // by Ticket
+};
+
+Result<Mirrored> HostedRank::allocate(int64_t bytes) const {
+  MGC_ASSIGN(device, device_.allocate(bytes));
+  MGC_ASSIGN(pinned, device_.allocateHost(bytes));
+  return Mirrored{std::move(device), std::move(pinned)};
+}
+
+Status HostedRank::finish(const Stream &stream) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  while (!stream.synchronize(milliseconds(5)).isOk()) {
+    MGC_TRY(inner_.check());
+    MGC_TRY(device_.check());
+    if (progress_)
+      MGC_TRY(progress_->progress());
+    if (std::chrono::steady_clock::now() > deadline)
+      return errorf("the device is not done after {} ms", timeout_.count());
+  }
+  return Status::ok();
+}
+
+int64_t elementsOf(const plan::Collective &what, int64_t ranks, bool isSource) {
+  using Kind = plan::Collective::Kind;
+  const int64_t one = what.outer * what.middle * what.chunk;
+  const bool isLarge = what.kind == Kind::allToAll || (what.kind == Kind::reduceScatter && isSource) ||
+                       (what.kind == Kind::allGather && !isSource);
+  return isLarge ? one * ranks : one;
+}
+
+Status HostedRank::collective(GroupId group, const plan::Collective &what, const void *source, void *destination) {
+  const int64_t width = plan::sizeInBytes(what.type);
+  const int64_t in = elementsOf(what, sizes_[group], true) * width, out = elementsOf(what, sizes_[group], false) * width;
+  MGC_ASSIGN(from, allocate(in));
+  MGC_ASSIGN(to, allocate(out));
+  const bool inPlace = source == destination;
+  if (in > 0) {
+    std::memcpy(from.pinned.data(), source, size_t(in));
+    MGC_TRY(stream_.copyIn(from.device.address(), from.pinned.data(), in));
+  }
+  const mgc_address target = inPlace ? from.device.address() : to.device.address();
+  Status status = inner_.collective(stream_, group, what, from.device.address(), target);
+  if (status.isOk() && out > 0)
+    status = stream_.copyOut(to.pinned.data(), target, out);
+  const Status finished = finish(stream_); // what was enqueued uses the buffers
+  MGC_TRY(std::move(status));
+  MGC_TRY(Status(finished));
+  if (out > 0)
+    std::memcpy(destination, to.pinned.data(), size_t(out));
+  return Status::ok();
+}
+
+Status HostedRank::barrier(GroupId group) {
+  plan::Collective nothing;
+  nothing.type = plan::DType::i32;
+  nothing.chunk = 1;
+  int32_t word = 0;
+  if (isAborted())
+    return cause();
+  return collective(group, nothing, &word, &word);
+}
+
+Result<const Stream *> HostedRank::way(int64_t peer, bool isSend) {
+  const auto [entry, isNew] = ways_.try_emplace({peer, isSend});
+  if (isNew) {
+    MGC_TRY(inner_.openTransfers(peer, isSend));
+    MGC_TRY(inner_.connect());
+    MGC_ASSIGN(stream, device_.makeStream());
+    entry->second = std::move(stream);
+  }
+  return &std::as_const(entry->second);
+}
+
+Result<Ticket> HostedRank::post(const Transfer &transfer, bool isSend) {
+  MGC_ASSIGN(stream, way(transfer.peer, isSend));
+  MGC_ASSIGN(memory, allocate(transfer.bytes));
+  MGC_ASSIGN(mine, device_.makeEvent());
+  pending_.push_back({transfer, std::move(memory), std::move(mine), -1, isSend});
+  Pending &pending = pending_.back();
+  if (isSend) {
+    std::memcpy(pending.memory.pinned.data(), transfer.data, size_t(transfer.bytes));
+    MGC_TRY(stream->copyIn(pending.memory.device.address(), pending.memory.pinned.data(), transfer.bytes));
+  }
+  const DeviceTransfer what{transfer.peer, transfer.value, transfer.microbatch, pending.memory.device.address(),
+                            transfer.bytes};
+  MGC_ASSIGN(ticket, isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
+  pending.inner = ticket;
+  return static_cast<Ticket>(pending_.size()) - 1;
+}
+
+Result<bool> HostedRank::isDone(Ticket ticket) {
+  MGC_ASSIGN(event, inner_.poll(pending_[ticket].inner));
+  if (!event)
+    return false;
+  return event->isDone();
+}
+
+Status HostedRank::wait(Ticket ticket) {
+  Pending &pending = pending_[ticket];
+  MGC_ASSIGN(event, inner_.finish(pending.inner));
+  MGC_TRY(stream_.wait(*event));
+  if (!pending.isSend)
+    MGC_TRY(stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
+  MGC_TRY(finish(stream_));
+  if (!pending.isSend)
+    std::memcpy(pending.what.data, pending.memory.pinned.data(), size_t(pending.what.bytes));
+  return Status::ok();
+}
+
+plugin::Device openHostDevice() { return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take(); }
+
+void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { body(rank); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+class SharedDevice final : public World {
+public:
+  SharedDevice(int64_t ranks, milliseconds timeout)
+      : device_(openHostDevice()), world_(device_, ranks, timeout), size_(ranks) {
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      ranks_.emplace_back(device_, world_.communicator(rank), timeout);
+  }
+  int64_t size() const override { return size_; }
+  void run(const std::function<void(Communicator &)> &body) override {
+    onThreads(size_, [&](int64_t rank) { body(ranks_[rank]); });
+  }
+
+private:
+  plugin::Device device_;
+  InDeviceWorld world_;
+  const int64_t size_;
+  std::deque<HostedRank> ranks_;
+};
+
+// A device for each rank; what launchers do, their hosts do here: they share ids.
+class DevicePerRank final : public World {
+public:
+  DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}) {
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      devices_.push_back(openHostDevice());
+      const auto share = [this](const auto &key, bool isMaker, const auto &make) { return exchange(key, isMaker, make); };
+      inner_.push_back(makeNcclRank(devices_[rank], {rank, ranks, timeout, share, [] { return Status::ok(); },
+                                                     [this, rank] { return hosts_.communicator(rank).cause(); }}));
+      ranks_.emplace_back(devices_[rank], *inner_[rank], timeout);
+    }
+  }
+  int64_t size() const override { return hosts_.size(); }
+  void run(const std::function<void(Communicator &)> &body) override {
+    onThreads(size(), [&](int64_t rank) { body(ranks_[rank]); });
+  }
+
+private:
+  Result<std::string> exchange(const std::string &key, bool isMaker, const std::function<Result<std::string>()> &make) {
+    std::unique_lock lock(mutex_);
+    if (isMaker) {
+      MGC_ASSIGN(made, make());
+      ids_[key] = made;
+      given_.notify_all();
+      return made;
+    }
+    given_.wait(lock, [&] { return ids_.contains(key); });
+    return ids_[key];
+  }
+  ThreadWorld hosts_;
+  std::deque<plugin::Device> devices_;
+  std::vector<std::unique_ptr<DeviceCommunicator>> inner_;
+  std::deque<HostedRank> ranks_;
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::map<std::string, std::string> ids_;
+};
+
+} // namespace
+
+std::unique_ptr<World> makeSharedDevice(int64_t ranks, milliseconds timeout) {
+  return std::make_unique<SharedDevice>(ranks, timeout);
+}
+
+std::unique_ptr<World> makeDevicePerRank(int64_t ranks, milliseconds timeout) {
+  return std::make_unique<DevicePerRank>(ranks, timeout);
+}
+
+} // namespace mgc::test

@@ -1,0 +1,154 @@
+// Which process this is, from what launchers set.
+#include "runtime/comm/Launch.h"
+#include "test/runtime/TempDir.h"
+
+#include <map>
+
+namespace mgc::test {
+namespace {
+
+using Set = std::map<std::string, std::string>;
+using Mode = LaunchFlags::Mode;
+
+Result<Launch> launchWith(const Set &set, const LaunchFlags &flags = {}) {
+  return launchOf(flags, [&](const char *name) -> std::optional<std::string> {
+    const auto found = set.find(name);
+    return found == set.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+const Set kMaster = {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "4321"}};
+Set with(Set set, const Set &more) {
+  for (const auto &[name, value] : more)
+    set[name] = value;
+  return set;
+}
+const Set kTorchrun = with(kMaster, {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}});
+const Set kSrun = {{"SLURM_PROCID", "2"},
+                   {"SLURM_NTASKS", "4"},
+                   {"SLURM_LOCALID", "0"},
+                   {"SLURM_NODELIST", "gpu[007-009,12],other"},
+                   {"SLURM_JOB_ID", "123456"}};
+
+void expect(const Result<Launch> &launch, int64_t rank, int64_t size, std::optional<int64_t> localRank,
+            const std::string &master) {
+  ASSERT_TRUE(isOk(launch));
+  EXPECT_EQ(launch->rank, rank);
+  EXPECT_EQ(launch->size, size);
+  EXPECT_EQ(launch->localRank, localRank);
+  EXPECT_EQ(toString(launch->master), master);
+}
+
+TEST(Launch, nothingSetIsOneProcess) {
+  for (const Set &set : {Set(), kMaster, Set{{"SLURM_NTASKS", "4"}}, Set{{"SLURM_PROCID", "0"}}}) {
+    const Result<Launch> launch = launchWith(set);
+    ASSERT_TRUE(isOk(launch));
+    EXPECT_TRUE(launch->isAlone());
+  }
+}
+
+TEST(Launch, launchersAreUnderstood) {
+  expect(launchWith(kTorchrun), 3, 8, 1, "node1:4321");
+  expect(launchWith(with(kMaster, {{"OMPI_COMM_WORLD_RANK", "1"},
+                                   {"OMPI_COMM_WORLD_SIZE", "2"},
+                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}})),
+         1, 2, 0, "node1:4321");
+  expect(launchWith(with(kMaster, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})), 1, 2, {}, "node1:4321");
+  expect(launchWith(kSrun), 2, 4, 0, "gpu007:23456");
+  expect(launchWith(with(kSrun, kMaster)), 2, 4, 0, "node1:4321");
+  expect(launchWith(with(kSrun, {{"SLURM_STEP_NODELIST", "other"}})), 2, 4, 0, "other:23456");
+  expect(launchWith({{"SLURM_PROCID", "0"},
+                     {"SLURM_NTASKS", "2"},
+                     {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"},
+                     {"MASTER_PORT", "99"}}),
+         0, 2, {}, "10.0.0.7:99");
+}
+
+TEST(Launch, theInnermostLauncherCounts) {
+  const Set torchrunInSrun = with(with(kSrun, kTorchrun), {{"TORCHELASTIC_RUN_ID", "x"}});
+  expect(launchWith(torchrunInSrun), 3, 8, 1, "node1:4321");
+  const Set mpirunInBatch =
+      with(with(kSrun, kMaster), {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  expect(launchWith(mpirunInBatch), 3, 4, {}, "node1:4321");
+}
+
+TEST(Launch, thePortOfTorchrunsAgentIsNotTaken) {
+  expect(launchWith(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}})), 3, 8, 1, "node1:4322");
+  expect(launchWith(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})), 3, 8, 1, "node1:4321");
+  expect(launchWith(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}}), {.masterPort = 7}), 3, 8, 1,
+         "node1:7");
+}
+
+TEST(Launch, flagsReplaceVariables) {
+  const LaunchFlags all{Mode::automatic, 1, 2, 0, 55, "here"};
+  expect(launchWith({}, all), 1, 2, 0, "here:55");
+  expect(launchWith(kTorchrun, all), 1, 2, 0, "here:55");
+  expect(launchWith(kTorchrun, {.rank = 7}), 7, 8, 1, "node1:4321");
+  expect(launchWith(with(kMaster, {{"WORLD_SIZE", "8"}}), {.rank = 7}), 7, 8, {}, "node1:4321");
+  expect(launchWith(kTorchrun, {Mode::none, 1, 2, {}, 55, "here"}), 1, 2, {}, "here:55");
+}
+
+TEST(Launch, noneMeansNoVariables) {
+  const Result<Launch> launch = launchWith(kTorchrun, {.mode = Mode::none});
+  ASSERT_TRUE(isOk(launch));
+  EXPECT_TRUE(launch->isAlone());
+  EXPECT_TRUE(fails(launchWith(kTorchrun, {Mode::none, 1, 2, {}, {}, {}}).status(),
+                    {"expected both, or --master-addr"}));
+}
+
+TEST(Launch, whatIsMissingIsListed) {
+  EXPECT_TRUE(fails(
+      launchWith({{"RANK", "1"}}).status(),
+      {"torchrun's variables are half set: found RANK = 1, no WORLD_SIZE, no LOCAL_RANK; expected RANK and "
+       "WORLD_SIZE, or --rank and --world-size, or --launch none"}));
+  EXPECT_TRUE(fails(launchWith({{"LOCAL_RANK", "0"}}).status(), {"no RANK, no WORLD_SIZE, LOCAL_RANK = 0"}));
+  EXPECT_TRUE(
+      fails(launchWith({{"PMI_SIZE", "2"}}).status(), {"MPICH's variables are half set: found no PMI_RANK"}));
+  EXPECT_TRUE(fails(launchWith({}, {.rank = 1}).status(), {"--rank without --world-size"}));
+  EXPECT_TRUE(fails(launchWith({}, {.mode = Mode::env}).status(),
+                    {"--launch env: found no RANK, no WORLD_SIZE, no OMPI"}));
+  EXPECT_TRUE(fails(launchWith({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}}).status(),
+                    {"where rank 0 of 2 processes (torchrun's variables) listens is not said: found "
+                     "MASTER_ADDR = node1, no "
+                     "MASTER_PORT; expected both, or --master-addr and --master-port; torchrun sets them"}));
+  EXPECT_TRUE(fails(launchWith({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).status(),
+                    {"mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=PORT"}));
+  EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_ADDR", ""}})).status(),
+                    {"found MASTER_ADDR = , MASTER_PORT"}));
+}
+
+TEST(Launch, whatIsNoNumberIsNamed) {
+  for (const char *bad : {"", "x", "1.5", "-1", "99999999999999999999", "8x"})
+    EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"RANK", bad}})).status(),
+                      {fmt::format("RANK = '{}', expected a whole number from 0", bad)}));
+  EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"MASTER_PORT", "70000"}})).status(),
+                    {"MASTER_PORT = '70000', expected a whole number from 1 to 65535"}));
+  EXPECT_TRUE(
+      fails(launchWith(with(kTorchrun, {{"WORLD_SIZE", "0"}})).status(), {"WORLD_SIZE = '0', expected"}));
+  EXPECT_TRUE(fails(launchWith(with(kTorchrun, {{"RANK", "8"}})).status(),
+                    {"rank 8 (on this machine 1) of 8 processes", "expected ranks from 0 to 7"}));
+}
+
+TEST(Launch, contradictionsAreListed) {
+  const Set both = with(kTorchrun, {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}});
+  EXPECT_TRUE(fails(launchWith(both).status(),
+                    {"torchrun's variables contradict srun's: found RANK = 3, WORLD_SIZE = 8, "
+                     "SLURM_PROCID = 2, SLURM_NTASKS = 8; expected one of them"}));
+  expect(launchWith(with(both, {{"SLURM_PROCID", "3"}})), 3, 8, 1, "node1:4321");
+}
+
+TEST(Launch, theFirstHostOfALIst) {
+  for (const auto &[list, host] :
+       std::vector<std::pair<std::string, std::string>>{{"node1", "node1"},
+                                                        {"node1,node2", "node1"},
+                                                        {"node[003-005,9]", "node003"},
+                                                        {"a[7]b[1-2],c", "a7b1"},
+                                                        {"n[1,3]x", "n1x"},
+                                                        {"n[", "n"},
+                                                        {"[]", ""},
+                                                        {"", ""}})
+    EXPECT_EQ(firstHost(list), host) << list;
+}
+
+} // namespace
+} // namespace mgc::test

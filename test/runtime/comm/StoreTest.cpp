@@ -1,0 +1,370 @@
+// The store and the processes around it: keys and values, who belongs to a run, and how the end of one reaches all.
+#include "runtime/comm/StoreMessages.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/comm/StoreOfTest.h"
+
+#include <random>
+#include <thread>
+
+namespace mgc::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Joined = std::vector<std::unique_ptr<Processes>>;
+
+void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
+  std::vector<std::jthread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] { body(rank); });
+}
+
+Joined joinAll(const StoreOfTest &store, int64_t ranks) {
+  Joined joined(ranks);
+  onThreads(ranks, [&](int64_t rank) { joined[rank] = store.join(rank); });
+  return joined;
+}
+
+TEST(Store, keysAreSharedByAll) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  onThreads(3, [&](int64_t rank) {
+    Store &mine = joined[rank]->store();
+    const Deadline deadline = Clock::now() + 30s;
+    std::this_thread::sleep_for(20ms * rank); // some wait for what others set later
+    EXPECT_TRUE(isOk(mine.set(fmt::format("key {}", rank), fmt::format("value {}", rank))));
+    for (int64_t other = 0; other < 3; ++other) {
+      const Result<std::string> value = mine.get(fmt::format("key {}", other), deadline);
+      ASSERT_TRUE(isOk(value));
+      EXPECT_EQ(*value, fmt::format("value {}", other));
+    }
+    EXPECT_TRUE(isOk(mine.wait({"key 0", "key 1", "key 2"}, deadline)));
+    EXPECT_TRUE(isOk(mine.add("sum", rank + 1)));
+    EXPECT_TRUE(isOk(mine.barrier("all have added", 3, deadline)));
+    EXPECT_EQ(*mine.add("sum", 0), 6);
+    EXPECT_TRUE(isOk(mine.set("zeros", std::string("a\0b", 3))));
+    EXPECT_EQ(*mine.get("zeros", deadline), std::string("a\0b", 3));
+  });
+}
+
+TEST(Store, whatOneMakesAllOfTheGroupGet) {
+  const StoreOfTest store(4);
+  const Joined joined = joinAll(store, 4);
+  std::atomic<int> made{0};
+  onThreads(4, [&](int64_t rank) {
+    const std::vector<int64_t> group = {rank % 2, rank % 2 + 2};
+    const auto make = [&]() -> Result<std::string> {
+      ++made;
+      return std::string(128, static_cast<char>('a' + rank));
+    };
+    const Result<std::string> bytes =
+        joined[rank]->store().share(keyOf("id", group), group[0] == rank, make, Clock::now() + 30s);
+    ASSERT_TRUE(isOk(bytes));
+    EXPECT_EQ(*bytes, std::string(128, static_cast<char>('a' + rank % 2)));
+  });
+  EXPECT_EQ(made, 2);
+}
+
+TEST(Store, aWaitEndsAtItsDeadlineAndTheStoreGoesOn) {
+  const StoreOfTest store(1);
+  const Joined joined = joinAll(store, 1);
+  Store &mine = joined[0]->store();
+  EXPECT_TRUE(
+      fails(mine.get("never", Clock::now() + 50ms).status(), {"waited 0.05 s for 'never', which nobody"}));
+  EXPECT_TRUE(isOk(mine.set("never", "after all")));
+  EXPECT_EQ(*mine.get("never", Clock::now()), "after all");
+}
+
+TEST(Store, whatIsTooLargeIsRefused) {
+  const StoreOfTest store(1);
+  const Joined joined = joinAll(store, 1);
+  Store &mine = joined[0]->store();
+  EXPECT_TRUE(fails(mine.set(std::string(2000, 'k'), "v"), {"a key of 2000 bytes, expected at most 1024"}));
+  const std::string large(1'000'000, 'v');
+  Status status;
+  for (int i = 0; i < 100 && status.isOk(); ++i)
+    status = mine.set(fmt::format("key {}", i), large);
+  EXPECT_TRUE(fails(status, {"the store is full: 'key 67'", "expected at most 67108864"}));
+  EXPECT_TRUE(isOk(mine.set("key 0", "small again")));
+  EXPECT_TRUE(isOk(mine.set("key 67", large)));
+  EXPECT_TRUE(fails(mine.set("larger", std::string(2 << 20, 'v')),
+                    {"a message of 2097", "expected fewer than 1048576"}));
+}
+
+// What the newcomer is told, and what the one that waits is.
+std::pair<Status, Status> joinBoth(int64_t rank, const RunIdentity &run, int64_t ranks = 2) {
+  const StoreOfTest store(ranks);
+  Status first, second;
+  std::jthread waiting([&] { first = store.tryJoin(0, store.run()).status(); });
+  std::this_thread::sleep_for(100ms);
+  second = store.tryJoin(rank, run).status();
+  waiting.join();
+  return {first, second};
+}
+
+TEST(Store, processesThatDoNotBelongTogetherAreToldSo) {
+  const RunIdentity good = StoreOfTest(2).run();
+  RunIdentity three = good, otherPlan = good, otherVersion = good, otherSettings = good;
+  three.processes = 3;
+  otherPlan.planHash = 7;
+  otherVersion.planVersion = 4;
+  otherSettings.settings = {"--seed = 1", "--lr = 0.25"};
+  for (const auto &[rank, run, message] : std::vector<std::tuple<int64_t, RunIdentity, std::string>>{
+           {1, three,
+            "says that there are 3 processes, rank 0 (the test) that there are 2; expected one WORLD_SIZE"},
+           {1, otherPlan,
+            "another plan: version 5, hash 0000000000000007; rank 0 (the test) runs version 5, hash "
+            "000000000000abcd; expected the same plan.json"},
+           {1, otherVersion, "runs another plan: version 4, "},
+           {1, otherSettings, "expected the same for all:\n  --lr = 0.25 there, --lr = 0.5 with rank 0"},
+           {0, good, "two processes are rank 0: process "},
+           {2, good, "expected a rank from 0 to 1"}}) {
+    const auto [first, second] = joinBoth(rank, run);
+    EXPECT_TRUE(fails(first, {message}));
+    EXPECT_TRUE(fails(second, {message}));
+  }
+}
+
+TEST(Store, ranksThatHaveNotComeAreNamedAtTheDeadline) {
+  const StoreOfTest store(5, 300ms);
+  const auto start = Clock::now();
+  onThreads(2, [&](int64_t rank) {
+    EXPECT_TRUE(fails(store.tryJoin(2 * rank, store.run()).status(),
+                      {" s for the processes of 5 ranks: ranks 1, 3, 4 of them have not come; here are "
+                       "rank 0 (process ",
+                       "rank 2 (process "}));
+  });
+  EXPECT_LT(Clock::now() - start, 10s);
+}
+
+TEST(Store, whoDoesNotComeTellsTheOthersWhy) {
+  Launch launch;
+  launch.size = 2;
+  {
+    const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
+    launch.master = {"127.0.0.1", portOf(*listening)};
+  }
+  for (int64_t rank : {0, 1}) {
+    Launch other = launch;
+    launch.rank = rank, other.rank = 1 - rank;
+    std::jthread excusing([&] { Processes::excuse(launch, Status::error("no plan\nanywhere")); });
+    EXPECT_TRUE(fails(Processes::join(other, {2, 5, 1, {}}, 20s).status(),
+                      {fmt::format("rank {} (process ", rank), ") does not come: no plan"}));
+  }
+}
+
+TEST(Store, aLateSecondOneDoesNotDisturbTheRun) {
+  const StoreOfTest store(2);
+  const Joined joined = joinAll(store, 2);
+  EXPECT_TRUE(fails(store.tryJoin(1, store.run()).status(), {"two processes are rank 1"}));
+  EXPECT_TRUE(isOk(joined[0]->cause()));
+  EXPECT_TRUE(isOk(joined[1]->store().set("key", "value")));
+}
+
+// --- What comes to the port that is none of the run's -----------------------------------------------------------
+
+// Sends `bytes`; whether the store closes the connection, answering or not.
+bool isSentAway(const Endpoint &at, std::string_view bytes) {
+  const Deadline deadline = Clock::now() + 5s;
+  Result<Descriptor> socket = connectTo(at, deadline);
+  if (!socket.isOk() || !sendAll(*socket, std::as_bytes(std::span(bytes)), deadline).isOk())
+    return false;
+  std::byte byte;
+  Status status;
+  while (status.isOk())
+    status = receiveAll(*socket, {&byte, 1}, deadline);
+  return status.message().find("closed") != std::string::npos ||
+         status.message().find("broke") != std::string::npos;
+}
+
+std::string lengthOf(uint32_t length) { return {reinterpret_cast<const char *>(&length), sizeof length}; }
+
+TEST(Store, garbageIsSentAway) {
+  const StoreOfTest store(2);
+  const Endpoint at = store.endpoint();
+  EXPECT_TRUE(isSentAway(at, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+  EXPECT_TRUE(isSentAway(at, std::string(100, '\0')));
+  EXPECT_TRUE(isSentAway(at, lengthOf(0xFFFFFFFF) + "x"));
+  EXPECT_TRUE(isSentAway(at, lengthOf(kMaxHelloBytes + 1) + "x"));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::watch).with(int64_t(1)).with(int64_t(0)).bytes()));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::set).with("key").with("value").bytes()));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with("torch").bytes()));
+  EXPECT_TRUE(isSentAway(at, Message::of(StoreKind::hello).with(kStoreMagic).with(kStoreProtocol).bytes()));
+  const Joined joined = joinAll(store, 2);
+  EXPECT_TRUE(joined[0] && joined[1]);
+}
+
+TEST(Store, randomBytesNeverBreakIt) {
+  const StoreOfTest store(2);
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const bool isFramed = round % 2 == 0;
+    std::string body(random() % 200, '\0');
+    for (char &c : body)
+      c = static_cast<char>(random());
+    if (isFramed && !body.empty())
+      body[0] = static_cast<char>(random() % 12); // a kind
+    const Result<Descriptor> socket = connectTo(store.endpoint(), Clock::now() + 5s);
+    ASSERT_TRUE(isOk(socket.status()));
+    const std::string bytes = isFramed ? lengthOf(static_cast<uint32_t>(body.size())) + body : body;
+    (void)sendAll(*socket, std::as_bytes(std::span(bytes)), Clock::now() + 5s);
+  }
+  const Joined joined = joinAll(store, 2);
+  EXPECT_TRUE(joined[0] && joined[1]);
+}
+
+TEST(Store, strangersThatStayAndSayNothingHoldUpNobody) {
+  const StoreOfTest store(2);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 40; ++i)
+    strangers.push_back(connectTo(store.endpoint(), Clock::now() + 5s).take());
+  const Joined joined = joinAll(store, 2);
+  EXPECT_TRUE(joined[0] && joined[1]);
+}
+
+TEST(Store, anotherProtocolIsNamed) {
+  const StoreOfTest store(2);
+  const Deadline deadline = Clock::now() + 5s;
+  const Result<Descriptor> socket = connectTo(store.endpoint(), deadline);
+  ASSERT_TRUE(isOk(
+      sendMessage(*socket, Message::of(StoreKind::hello).with(kStoreMagic).with(int64_t(99)), deadline)));
+  const Result<Message> answer = receiveMessage(*socket, deadline);
+  ASSERT_TRUE(answer.isOk());
+  EXPECT_EQ(answer->kind, static_cast<uint8_t>(StoreKind::refused));
+  EXPECT_NE(MessageReader(*answer).text().find(
+                "speaks version 99 of the store's language, rank 0 (the test) version 1"),
+            std::string::npos);
+}
+
+// --- Where the store should be ----------------------------------------------------------------------------------
+
+Status tryJoin(const Endpoint &at, std::chrono::milliseconds timeout, int64_t rank = 1) {
+  Launch launch;
+  launch.rank = rank, launch.size = 2, launch.master = at;
+  return Processes::join(launch, {2, 5, 1, {}}, timeout).status();
+}
+
+TEST(Store, anAddressThatIsNoneIsNamed) {
+  EXPECT_TRUE(
+      fails(tryJoin({"no..host", 1234}, 500ms), {"rank 1 of 2 processes: no..host:1234: the address of "
+                                                 "'no..host' is not known"}));
+}
+
+TEST(Store, nobodyListens) {
+  int64_t port = 0;
+  {
+    const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
+    port = portOf(*listening);
+  }
+  const auto start = Clock::now();
+  EXPECT_TRUE(
+      fails(tryJoin({"127.0.0.1", port}, 300ms), {fmt::format("no connection to 127.0.0.1:{} in 0.", port),
+                                                  "Connection refused; is rank 0 running"}));
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
+TEST(Store, aPortThatIsTakenNamesWhoHasIt) {
+  const StoreOfTest other(3);
+  EXPECT_TRUE(fails(tryJoin(other.endpoint(), 500ms, 0),
+                    {"cannot listen on 127.0.0.1:", "Address already in use",
+                     "belongs to another run: mgrun, the test, with a plan of 3 ranks",
+                     "MASTER_PORT, or --master-port"}));
+  const Result<Descriptor> mute = listenOn({"127.0.0.1", 0});
+  EXPECT_TRUE(
+      fails(tryJoin({"127.0.0.1", portOf(*mute)}, 500ms, 0), {"Address already in use", "it is not mgrun"}));
+}
+
+TEST(Store, anotherProgramThatAnswersIsTold) {
+  const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
+  std::jthread program([&] {
+    Descriptor socket;
+    while (!socket.isOpen())
+      socket = acceptOn(*listening);
+    const std::string_view text = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    (void)sendAll(socket, std::as_bytes(std::span(text)), Clock::now() + 5s);
+    std::this_thread::sleep_for(100ms);
+  });
+  EXPECT_TRUE(fails(tryJoin({"127.0.0.1", portOf(*listening)}, 2s),
+                    {"answers, but not as the store of mgrun does", "another program has the port"}));
+}
+
+// --- The end ----------------------------------------------------------------------------------------------------
+
+TEST(Processes, allFinishTogether) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  std::atomic<int> saying{0};
+  onThreads(3, [&](int64_t rank) {
+    std::this_thread::sleep_for(50ms * rank);
+    ++saying;
+    EXPECT_TRUE(isOk(joined[rank]->end(Status::ok())));
+    EXPECT_EQ(saying, 3) << "nobody has finished before all are about to";
+  });
+}
+
+TEST(Processes, oneErrorEndsAllAndIsToldInFullOnce) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  std::vector<Status> ends(3);
+  onThreads(3, [&](int64_t rank) {
+    if (rank == 1)
+      ends[1] = joined[1]->end(Status::error("the disk is full\nand slow"));
+    else
+      ends[rank] = joined[rank]->end(Status::ok());
+  });
+  EXPECT_EQ(ends[1].message(), "the disk is full\nand slow");
+  EXPECT_EQ(ends[0].message(), "rank 0 ends because of rank 1: the disk is full");
+  EXPECT_EQ(ends[2].message(), "rank 2 ends because of rank 1: the disk is full");
+}
+
+TEST(Processes, theFirstOfSeveralErrorsIsTheOneThatAllAreTold) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  std::vector<Status> ends(3);
+  onThreads(3, [&](int64_t rank) { ends[rank] = joined[rank]->end(errorf("of {}", rank)); });
+  int inFull = 0;
+  for (const Status &end : ends)
+    inFull += end.message().starts_with("of ");
+  EXPECT_EQ(inFull, 1);
+}
+
+TEST(Processes, oneThatGoesWithoutAWordEndsAll) {
+  const StoreOfTest store(3);
+  Joined joined = joinAll(store, 3);
+  std::atomic<bool> isTold{false};
+  joined[0]->setAbortListener([&](const Status &) { isTold = true; });
+  const auto start = Clock::now();
+  joined[2].reset();
+  for (int64_t rank : {0, 1})
+    EXPECT_TRUE(
+        fails(joined[rank]->awaitCause(10s), {"rank 2 (process ", "ended without a word: was it killed"}));
+  EXPECT_LT(Clock::now() - start, 5s);
+  EXPECT_TRUE(fails(joined[1]->store().set("key", "value"), {"ended without a word"}));
+  EXPECT_TRUE(fails(joined[0]->end(Status::ok()), {"rank 0: rank 2 (process "}));
+  while (!isTold && Clock::now() - start < 30s)
+    std::this_thread::sleep_for(1ms); // the cause is there a moment before the listener is called
+  EXPECT_TRUE(isTold);
+  joined[0]->setAbortListener(nullptr);
+}
+
+TEST(Processes, theStoresEndEndsAll) {
+  StoreOfTest store(2);
+  Joined joined = joinAll(store, 2);
+  std::jthread stopping([&] { store.stop(); });
+  EXPECT_TRUE(fails(joined[1]->awaitCause(10s),
+                    {"rank 0, which holds the store at 127.0.0.1:", "ended without a word"}));
+  joined.clear();
+}
+
+TEST(Processes, ranksOfOneMachineAreCounted) {
+  const StoreOfTest store(3);
+  const Joined joined = joinAll(store, 3);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(joined[rank]->localRank(), rank);
+    EXPECT_EQ(joined[rank]->coreRank(), rank);
+    EXPECT_EQ(joined[rank]->coreSize(), 3);
+  }
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,93 @@
+// Attention's graphs, given to the real cuDNN for GPUs that are only described to it: whether it has kernels, and what workspace
+// they ask for.
+#include "runtime/device/cuda/CudnnAttention.h"
+#include "runtime/device/cuda/Attention.h"
+#include "runtime/kernels/CudaAttention.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::cuda;
+
+// What attention asks of a device is not asked here.
+Status mgc_device::enter() { return Status::ok(); }
+Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
+  return errorf("there is no device");
+}
+Status cuda::launchWith(mgc_stream &, CUfunction, const Launch &, void **, std::string_view) {
+  return errorf("there is no device");
+}
+
+namespace {
+
+// Properties of an A100, an H100 and a B200, as far as the choice of kernels reads them.
+std::string properties(int capability) {
+  const int processors = capability == 80   ? 108
+                         : capability == 90 ? 132
+                                            : 148,
+            shared = capability == 80 ? 166912 : 232448;
+  return fmt::format(
+      R"({{"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":{},)"
+      R"("warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":{},"reservedSharedMemoryPerBlock":1024,)"
+      R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,)"
+      R"("isTccDriver":0,"supportCoopLaunch":1,"totalGlobalMem":84987740160,"smClockRateKHz":1980000,"memClockRateKHz":2619000,)"
+      R"("l2CacheSize":52428800,"cudaDeviceId":0,"deviceVer":{},"driverVer":13000,"deviceName":"GPU"}})",
+      processors, shared, capability * 10);
+}
+
+class CudnnAttention : public testing::TestWithParam<int> {
+protected:
+  void SetUp() override {
+    auto made = Cudnn::without(properties(GetParam()));
+    if (!made.isOk())
+      GTEST_SKIP() << made.status().message();
+    cudnn = *made;
+  }
+  mgc_attention_facts factsOf(int64_t s, int64_t r, int64_t d) {
+    mgc_attention_facts facts = {};
+    facts.causal = 1, facts.type = MGC_BF16, facts.scale = 0.125;
+    facts.s = facts.t = s, facts.b = 2, facts.g = 2, facts.r = r, facts.d = d;
+    return facts;
+  }
+  // The compiler's bytes are enough.
+  void expectPlan(mgc_attention_facts facts, bool backward, bool deterministic) {
+    facts.backward = backward;
+    facts.workspace_bytes = cudaAttentionWorkspaceBytes(planOf(facts), deterministic);
+    const auto graph = makeCudnnGraph(cudnn, facts, deterministic);
+    EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={}: {}", backward, deterministic,
+                                             graph.status().message());
+  }
+  void expectPlans(const mgc_attention_facts &facts) {
+    expectPlan(facts, false, true);
+    for (const bool deterministic : {true, false})
+      expectPlan(facts, true, deterministic);
+  }
+  std::shared_ptr<Cudnn> cudnn;
+};
+
+INSTANTIATE_TEST_SUITE_P(, CudnnAttention, testing::Values(80, 90, 100),
+                         [](const auto &info) { return fmt::format("sm_{}", info.param); });
+
+TEST_P(CudnnAttention, groupedHeads) { expectPlans(factsOf(4096, 4, 128)); }
+
+TEST_P(CudnnAttention, windowsAndPartsOfOneBuffer) {
+  mgc_attention_facts facts = factsOf(129, 3, 40);
+  facts.window = 64;
+  facts.q_stride = facts.k_stride = facts.v_stride = facts.dq_stride = facts.dk_stride = facts.dv_stride =
+      (3 + 2) * 40;
+  expectPlans(facts);
+}
+
+TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
+
+TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), false, true); }
+
+TEST_P(CudnnAttention, aSmallWorkspaceIsSaid) {
+  mgc_attention_facts facts = factsOf(500, 2, 64);
+  facts.backward = 1, facts.workspace_bytes = 1 << 20;
+  const auto graph = makeCudnnGraph(cudnn, facts, true);
+  ASSERT_FALSE(graph.isOk());
+  EXPECT_NE(graph.status().message().find("a kernel needs"), std::string::npos) << graph.status().message();
+}
+
+} // namespace

@@ -1,0 +1,115 @@
+// The engine with one rank, where ranks are processes: the bits of the engine that has them all. Threads, each with a
+// process's part of the run and the connections that processes have, stand for the processes.
+#include "runtime/comm/SocketWorld.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/comm/StoreOfTest.h"
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include <cstring>
+#include <thread>
+
+namespace mgc::test {
+namespace {
+
+constexpr int64_t kSteps = 3;
+
+StepScalars scalarsOf(int64_t step) { return stepScalars({}, 0.5, step); }
+
+// body(engine) on a thread for each rank of the plan.
+void runApart(const plan::Plan &plan, EngineOptions options,
+              const std::function<void(int64_t, Engine &)> &body) {
+  const int64_t ranks = plan.mesh.worldSize();
+  const StoreOfTest store(ranks);
+  std::vector<std::unique_ptr<Processes>> processes(ranks);
+  std::vector<std::jthread> threads;
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      processes[rank] = store.join(rank);
+      ASSERT_TRUE(processes[rank]);
+      Result<std::unique_ptr<SocketWorld>> world = SocketWorld::connect(*processes[rank], {options.timeout});
+      ASSERT_TRUE(isOk(world));
+      EngineOptions own = options;
+      own.communicator = &(*world)->communicator();
+      const std::unique_ptr<Engine> engine = makeEngine(plan, own);
+      body(rank, *engine);
+      (void)processes[rank]->end(Status::ok());
+    });
+}
+
+TEST(ProcessEngine, givesTheBitsOfTheEngineThatHasAllRanks) {
+  for (int64_t dp : {1, 2, 3}) {
+    const PipelinePlan pipeline = makePipelinePlan(dp);
+    const int64_t ranks = pipeline.plan.mesh.worldSize();
+    const auto setWeights = [&](Engine &engine, int64_t rank) {
+      for (int64_t s = 0; s < pipeline.plan.sequenceLength && rank < dp; ++s)
+        inArena<float>(engine, rank, pipeline.valueOffset)[s] = 0.25f * static_cast<float>(s + 1);
+    };
+    std::unique_ptr<Engine> together = makeEngine(pipeline.plan);
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      setWeights(*together, rank);
+    std::vector<StepResult> expected;
+    for (int64_t step = 0; step < kSteps; ++step)
+      expected.push_back(*together->step(step, makeBatch(pipeline.plan, step), scalarsOf(step)));
+    runApart(pipeline.plan, {}, [&](int64_t rank, Engine &engine) {
+      for (int64_t other = 0; other < ranks; ++other)
+        EXPECT_EQ(engine.arenas()[other] != nullptr, other == rank);
+      setWeights(engine, rank);
+      for (int64_t step = 0; step < kSteps; ++step) {
+        const Result<StepResult> result = engine.step(step, makeBatch(pipeline.plan, step), scalarsOf(step));
+        ASSERT_TRUE(isOk(result));
+        EXPECT_EQ(result->loss, expected[step].loss);
+        EXPECT_EQ(result->tokens, expected[step].tokens);
+        EXPECT_EQ(result->gradientNorm, expected[step].gradientNorm);
+      }
+      if (rank < dp)
+        EXPECT_EQ(std::memcmp(inArena<float>(engine, rank, pipeline.valueOffset),
+                              inArena<float>(*together, rank, pipeline.valueOffset),
+                              pipeline.plan.sequenceLength * sizeof(float)),
+                  0);
+    });
+  }
+}
+
+TEST(ProcessEngine, theGreatestOfAllCounts) {
+  runApart(makePipelinePlan(2).plan, {}, [](int64_t rank, Engine &engine) {
+    EXPECT_EQ(*engine.greatest(static_cast<int32_t>(rank)), 3);
+    EXPECT_EQ(*engine.greatest(rank == 1 ? 7 : 0), 7);
+    EXPECT_EQ(*engine.greatest(-5), -5);
+  });
+}
+
+TEST(ProcessEngine, beforeUpdateIsCalledInEachProcess) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  std::atomic<int> calls{0};
+  runApart(pipeline.plan, {}, [&](int64_t, Engine &engine) {
+    ASSERT_TRUE(isOk(engine.step(0, makeBatch(pipeline.plan, 0), scalarsOf(0), [&] {
+      ++calls;
+      return Status::ok();
+    })));
+  });
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(ProcessEngine, otherDataAreFound) {
+  const PipelinePlan pipeline = makePipelinePlan(1);
+  runApart(pipeline.plan, {}, [&](int64_t rank, Engine &engine) {
+    GlobalBatch batch = makeBatch(pipeline.plan, 0);
+    batch.labels[4] += rank == 1;
+    EXPECT_TRUE(fails(engine.step(0, batch, scalarsOf(0)), {"rank 1 was given other data than rank 0"}));
+  });
+}
+
+TEST(ProcessEngine, anErrorOfOneIsTheCauseForAll) {
+  const PipelinePlan pipeline = makePipelinePlan(2);
+  const auto inject = [](const Place &place) {
+    const bool here = place.rank == 3 && place.microbatch == 1 && place.instruction == "loss/0";
+    return here ? Status::error("broken on purpose") : Status::ok();
+  };
+  runApart(pipeline.plan, {.inject = inject}, [&](int64_t, Engine &engine) {
+    EXPECT_TRUE(fails(engine.step(5, makeBatch(pipeline.plan, 5), scalarsOf(5)),
+                      {"rank 3 (stage 1), step 5, microbatch 1, forward.0, loss/0: broken on purpose"}));
+  });
+}
+
+} // namespace
+} // namespace mgc::test
