@@ -1,4 +1,5 @@
 // The stand-in of libcuda, called as the driver is. Each fault of a device is met in a process of its own, as it lasts.
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <cuda.h>
@@ -244,20 +245,41 @@ TEST_F(Driver, OnlyEventsOrderStreams) {
   EXPECT_GT(early(false), 0);
 }
 
+// Holds a stream from the moment it has started until it is released.
+struct Hold {
+  std::atomic<bool> hasStarted = false, isReleased = false;
+
+  explicit Hold(CUstream stream) {
+    auto wait = [](void *data) {
+      auto &hold = *static_cast<Hold *>(data);
+      hold.hasStarted = true;
+      hold.hasStarted.notify_all();
+      hold.isReleased.wait(false);
+    };
+    EXPECT_DONE(cuLaunchHostFunc(stream, wait, this));
+  }
+  void release() {
+    isReleased = true;
+    isReleased.notify_all();
+  }
+};
+
 TEST_F(Driver, EventsTellTime) {
   CUstream one = stream();
   CUevent begin = event(), end = event(), untimed = event(CU_EVENT_DISABLE_TIMING);
   EXPECT_DONE(cuEventQuery(begin));
   EXPECT_DONE(cuEventRecord(begin, one));
-  EXPECT_DONE(cuLaunchHostFunc(
-      one, [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }, nullptr));
+  Hold hold(one);
   EXPECT_DONE(cuEventRecord(end, one));
   EXPECT_EQ(cuEventQuery(end), CUDA_ERROR_NOT_READY);
   EXPECT_EQ(cuStreamQuery(one), CUDA_ERROR_NOT_READY);
+  hold.hasStarted.wait(false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  hold.release();
   EXPECT_DONE(cuEventSynchronize(end));
   float milliseconds = 0;
   EXPECT_DONE(cuEventElapsedTime(&milliseconds, begin, end));
-  EXPECT_GE(milliseconds, 19);
+  EXPECT_GE(milliseconds, 20);
   EXPECT_EQ(cuEventElapsedTime(&milliseconds, begin, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 
@@ -279,12 +301,12 @@ TEST_F(Driver, CopiesReadPinnedMemoryLate) {
   EXPECT_DONE(cuMemHostAlloc(&pinned, 4, 0));
   float plain = 1;
   CUdeviceptr address = allocate(8);
-  auto hold = [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   *static_cast<float *>(pinned) = 1;
-  EXPECT_DONE(cuLaunchHostFunc(one, hold, nullptr));
+  Hold hold(one);
   EXPECT_DONE(cuMemcpyHtoDAsync(address, &plain, 4, one));
   EXPECT_DONE(cuMemcpyHtoDAsync(address + 4, pinned, 4, one));
   plain = *static_cast<float *>(pinned) = 2;
+  hold.release();
   EXPECT_DONE(cuStreamSynchronize(one));
   EXPECT_EQ(download(address, 2), (std::vector<float>{1, 2}));
   EXPECT_DONE(cuMemFreeHost(pinned));
