@@ -80,9 +80,8 @@ static LayoutOptions readDefaults(Config &config) {
   readWord(*mgc, "dtype", options.dtype);
   readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
-  mgc->finish(
-      "the defaults of mgc compile",
-      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, grad_dtype, target");
+  mgc->finish("the defaults of mgc compile", "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, "
+                                             "loss_tile, sp, schedule, dtype, grad_dtype, target");
   return options;
 }
 

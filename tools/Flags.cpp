@@ -25,13 +25,12 @@ void addPrecision(CLI::Option_group &group, frontend::LayoutOptions &layout) {
   CLI::Option *dtype =
       group.add_option("--dtype", layout.dtype, "Of parameters and activations: f32 or bf16 (f32 masters)");
   dtype->check(notEmpty());
-  group
-      .add_flag_callback(
-          "--bf16", [&] { layout.dtype = "bf16"; }, "Megatron-LM's name of --dtype bf16")
+  group.add_flag_callback(
+           "--bf16", [&] { layout.dtype = "bf16"; }, "Megatron-LM's name of --dtype bf16")
       ->disable_flag_override()
       ->excludes(dtype);
-  CLI::Option *gradients = group.add_option(
-      "--grad-dtype", layout.gradientType, "Of parameters' gradients: f32, or bf16 with --dtype bf16");
+  CLI::Option *gradients = group.add_option("--grad-dtype", layout.gradientType,
+                                            "Of parameters' gradients: f32, or bf16 with --dtype bf16");
   gradients->check(notEmpty());
   group
       .add_flag_callback(

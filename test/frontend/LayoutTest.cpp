@@ -93,11 +93,11 @@ TEST(LayoutDefaults, FileThenFlags) {
 }
 
 TEST(LayoutDefaults, WrongFieldsOfTheFile) {
-  EXPECT_EQ(
-      frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
-      "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
-      "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-      "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, grad_dtype, target");
+  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+            "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
+            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+            "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, sp, schedule, dtype, "
+            "grad_dtype, target");
 }
 
 TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
