@@ -2,6 +2,7 @@
 // GPUs of one.
 #pragma once
 
+#include "dialects/mg/Target.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "runtime/base/Status.h"
 #include "runtime/plan/Plan.h"
@@ -11,9 +12,7 @@
 
 namespace mgc {
 
-// What a module is compiled for: one of targets(). Absent: the first.
-inline constexpr llvm::StringLiteral kTargetAttr = "mg.target";
-// "cpu", then "cuda:" and the name of each level of GPUs.
+// What kTargetAttr may be: "cpu", then "cuda:" and the name of each level of GPUs.
 std::vector<std::string> targets();
 
 struct EmitOptions {

@@ -2,8 +2,10 @@
 #include "runtime/kernels/Attention.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
+#include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
 #include "runtime/base/Philox.h"
+#include "runtime/kernels/CudaAttention.h"
 #include "runtime/plan/Work.h"
 
 using namespace mlir;
@@ -120,7 +122,8 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   };
   addTerm(names[2], attention.g * attention.groupStride);
   addTerm(names[3], attention.r);
-  attention.workspaceBytes = attentionWorkspaceBytes(attention);
+  attention.workspaceBytes = targetOf(op) == plan::Target::cuda ? cudaAttentionWorkspaceBytes(attention)
+                                                                 : attentionWorkspaceBytes(attention);
   return attention;
 }
 
