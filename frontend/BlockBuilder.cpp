@@ -189,7 +189,8 @@ Value BlockBuilder::angles(const Rope &rope) {
   SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
   Value positions = data("positions");
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
-  RankedTensorType result = type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
+  RankedTensorType result =
+      type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
   return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
 }
 
@@ -198,8 +199,8 @@ Value BlockBuilder::asKeys(Value x) {
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(x).getNames())
     names.push_back(name == "s" ? StringRef("t") : name.getValue());
-  return RenameOp::create(builder, type(from.getShape(), names, from.getElementType()), x, builder.getStringAttr("s"),
-                          builder.getStringAttr("t"));
+  return RenameOp::create(builder, type(from.getShape(), names, from.getElementType()), x,
+                          builder.getStringAttr("s"), builder.getStringAttr("t"));
 }
 
 Value BlockBuilder::attention(Value x, const Attention &attention) {

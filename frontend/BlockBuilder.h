@@ -49,7 +49,7 @@ private:
   // Of the layout's dtype, unless said otherwise.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
-                                 mlir::Value weight); // like, h replaced by the weight's other names
+                                 mlir::Value weight);    // like, h replaced by the weight's other names
   mlir::RankedTensorType withoutLast(mlir::Value value); // f32: what is kept of the rows
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);

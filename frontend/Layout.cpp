@@ -206,10 +206,10 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
 }
 
 static std::string flagsOf(const LayoutOptions &layout) {
-  return fmt::format("--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}",
-                     *layout.tp, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp",
-                     *layout.seq, *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
-                     layout.dtype ? " --dtype " + *layout.dtype : "");
+  return fmt::format(
+      "--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}", *layout.tp,
+      *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq, *layout.mbs,
+      *layout.gbs, *layout.zero, *layout.schedule, layout.dtype ? " --dtype " + *layout.dtype : "");
 }
 
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,

@@ -102,8 +102,9 @@ bool isComplete(StageOp stage) {
            layoutOf(shardedType(facts.get("type"))) && findDataKind(input.getName()).isOk();
   };
   auto isPlaced = [&](BucketOp bucket) {
-    return llvm::all_of(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>())),
-                        [&](const StateBuffer &buffer) { return hasInts(bucket.getOffsetsAttr(), buffer.name); });
+    return llvm::all_of(
+        stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>())),
+        [&](const StateBuffer &buffer) { return hasInts(bucket.getOffsetsAttr(), buffer.name); });
   };
   return regions && llvm::all_of(regions, isRegion) && inputs && llvm::all_of(inputs, isInput) &&
          llvm::all_of(stage.all<BucketOp>(), isPlaced);

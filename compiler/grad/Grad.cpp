@@ -100,8 +100,7 @@ private:
   void findActive() {
     Block &body = block_.getBody().front();
     for (BlockArgument argument : body.getArguments())
-      if (isa<FloatType>(elementOf(argument)) &&
-          !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
+      if (isa<FloatType>(elementOf(argument)) && !block_.getArgAttr(argument.getArgNumber(), kDataAttr))
         active_.insert(argument);
     for (Operation &op : body)
       if (llvm::any_of(op.getOperands(), [&](Value v) { return active_.contains(v); }))

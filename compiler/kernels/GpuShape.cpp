@@ -124,7 +124,8 @@ private:
     if (shape_.keeps) {
       shape_.unroll = perThread();
     } else {
-      shape_.unroll = unrollFor(kFlightBytes, 8);
+      // Passes over a long row reduce, and compute, at once: twice as many threads with half the registers each.
+      shape_.unroll = unrollFor(layout_.passes() > 1 ? kFlightBytes / 2 : kFlightBytes, 8);
       if (layout_.passes() > 1)
         shape_.lanes = most;
       while (shape_.lanes < most && perThread() > 2 * shape_.unroll)

@@ -11,8 +11,8 @@
 // all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions one after another.
 #include "compiler/Passes.h"
 #include "compiler/memory/Frame.h"
-#include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/ChunkLayout.h"
+#include "compiler/stage/StateBuffers.h"
 #include "runtime/plan/Plan.h"
 
 using namespace mlir;
@@ -99,10 +99,10 @@ private:
     auto buffers = stateBuffers(precisionOf(module_));
     auto placeAll = [&](const StateBuffer &buffer) {
       for (auto [bucket, list] : llvm::zip(buckets, offsets))
-        list.append(buffer.name, buffer.isOwnOf(bucket)
-                                     ? number(take(buffer.elementsOf(bucket, mesh_) *
-                                                   bytesOfElement(buffer.element)))
-                                     : cast<IntegerAttr>(list.get(buffer.unsplit)));
+        list.append(buffer.name,
+                    buffer.isOwnOf(bucket)
+                        ? number(take(buffer.elementsOf(bucket, mesh_) * bytesOfElement(buffer.element)))
+                        : cast<IntegerAttr>(list.get(buffer.unsplit)));
     };
     for (StringRef name : {"parameters", "gradients", "optimizer"})
       region(name, [&] {

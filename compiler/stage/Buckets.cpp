@@ -129,7 +129,8 @@ private:
     }
     for (PlannedBucket &bucket : stage.buckets)
       if (bucket.sharded)
-        bucket.elements = slicedElements(bucket.elements, problem_.unit, plan::groupSize(problem_.mesh, bucket.key.data));
+        bucket.elements =
+            slicedElements(bucket.elements, problem_.unit, plan::groupSize(problem_.mesh, bucket.key.data));
   }
 
   bool isShared(const BlockParameter &parameter, const InstanceRange &range) const {

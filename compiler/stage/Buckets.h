@@ -53,8 +53,8 @@ struct StageBuckets {
 struct BucketProblem {
   std::vector<std::vector<BlockParameter>> blocks;
   std::vector<std::vector<InstanceRange>> stages;
-  plan::Mesh mesh;      // for sizes of axes
-  bool sharded = false; // ZeRO-1: buckets with data axes are divided over them
+  plan::Mesh mesh;                     // for sizes of axes
+  bool sharded = false;                // ZeRO-1: buckets with data axes are divided over them
   int64_t unit = plan::kAlignment / 4; // elements: parameters and slices start at multiples
 };
 

@@ -6,10 +6,11 @@
 namespace mgc {
 
 struct StateBuffer {
-  llvm::StringRef name;     // in mg.buffer, and in mg.bucket's offsets
-  llvm::StringRef region;   // of the memory map
-  bool ofShard;             // of a sharded bucket a rank has its part
-  llvm::StringRef unsplit;  // where the bucket is not sharded: the buffer that it is then; empty: one of its own
+  llvm::StringRef name;   // in mg.buffer, and in mg.bucket's offsets
+  llvm::StringRef region; // of the memory map
+  bool ofShard;           // of a sharded bucket a rank has its part
+  llvm::StringRef
+      unsplit; // where the bucket is not sharded: the buffer that it is then; empty: one of its own
   mlir::Type element;
 
   bool isOwnOf(BucketOp bucket) const { return unsplit.empty() || bucket.getSharded(); }

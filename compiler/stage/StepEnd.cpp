@@ -245,7 +245,8 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 // --- update
 
 // What the optimizer updates: the masters, or the values themselves, of ZeRO-1 the rank's slice of either.
-Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index) {
+Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket,
+                      int64_t index) {
   RankedTensorType shard = f.bucket(shardParts(mesh, bucket), f.builder.getF32Type());
   if (f.precision.hasMasters())
     return f.argument(shard, "master", index);
@@ -259,8 +260,7 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
   const BucketParts parts = shardParts(mesh, bucket);
   Type shard = f.bucket(parts, f.builder.getF32Type());
   Value old = updatedArgument(f, mesh, bucket, index);
-  Value gradient =
-      f.argument(f.gradient(parts), bucket.sharded ? "gradient_shard" : "gradient", index);
+  Value gradient = f.argument(f.gradient(parts), bucket.sharded ? "gradient_shard" : "gradient", index);
   Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
   auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
                                 scalars, bucket.key.decay);

@@ -189,7 +189,8 @@ private:
       return elementOf(type).isF32() &&
              fitsInside(first, elements,
                         kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
-    auto buffer = llvm::find_if(buffers_, [&](const StateBuffer &row) { return row.name == kind.getValue(); });
+    auto buffer =
+        llvm::find_if(buffers_, [&](const StateBuffer &row) { return row.name == kind.getValue(); });
     return index && first < int64_t(buckets_.size()) && buffer != buffers_.end() &&
            elements == buffer->elementsOf(buckets_[first], mesh_) && elementOf(type) == buffer->element;
   }

@@ -50,9 +50,10 @@ public:
         else if (gemm && hasChoice(*gemm, report_.threads))
           MGC_TRY(choose(*gemm));
     if (unmeasured > 0)
-      report_.notes.push_back(fmt::format("{} products are not of f32 and stay as by rule: the paths that are "
-                                          "compared are those of f32",
-                                          unmeasured));
+      report_.notes.push_back(
+          fmt::format("{} products are not of f32 and stay as by rule: the paths that are "
+                      "compared are those of f32",
+                      unmeasured));
     return Status::ok();
   }
   TuneReport take() { return std::move(report_); }

@@ -76,7 +76,7 @@ private:
   void runStep(Rank &rank);
   Status beforeUpdate(Rank &rank);
   StepValues valuesOf(const Rank &rank) const;
-  Result<std::vector<StepValues>> valuesOfAll(const GlobalBatch &batch);
+  Status collectValues(const GlobalBatch &batch); // of all ranks
 
   const plan::Plan plan_;
   const EngineOptions options_;
@@ -85,6 +85,7 @@ private:
   std::vector<Rank> ranks_; // of this process
   std::vector<std::byte *> arenas_;
   std::optional<ProcessReports> reports_; // where ranks are processes
+  std::vector<StepValues> values_ = std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
@@ -172,8 +173,8 @@ Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, co
   MGC_TRY(ranks_[0].communicator->cause());
   if (options_.timeline.measure && step >= options_.timeline.measureFirst)
     recording_.add(seconds.count());
-  MGC_ASSIGN(values, valuesOfAll(batch));
-  MGC_TRY(verifyAgreement(values));
+  MGC_TRY(collectValues(batch));
+  MGC_TRY(verifyAgreement(values_));
   return results();
 }
 
@@ -183,16 +184,14 @@ StepValues ThreadEngine::valuesOf(const Rank &rank) const {
   return values;
 }
 
-Result<std::vector<StepValues>> ThreadEngine::valuesOfAll(const GlobalBatch &batch) {
-  std::vector<StepValues> all;
+Status ThreadEngine::collectValues(const GlobalBatch &batch) {
   if (isAlone()) {
-    for (const Rank &rank : ranks_)
-      all.push_back(valuesOf(rank));
-    return all;
+    std::ranges::transform(ranks_, values_.begin(), [this](const Rank &rank) { return valuesOf(rank); });
+    return Status::ok();
   }
-  Result<std::vector<StepValues>> collected = Status();
-  threads_.run([&](int64_t) { collected = reports_->collect(valuesOf(ranks_[0]), batch); });
-  return collected;
+  Status status;
+  threads_.run([&](int64_t) { status = reports_->collect(valuesOf(ranks_[0]), batch, values_); });
+  return status;
 }
 
 Result<int32_t> ThreadEngine::greatest(int32_t own) {

@@ -14,7 +14,7 @@ static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
                                                 hashName(textOf(batch.labels)));
 }
 
-Result<std::vector<StepValues>> ProcessReports::collect(const StepValues &own, const GlobalBatch &batch) {
+Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch, std::span<StepValues> values) {
   const Report mine{own, hashOf(batch)};
   plan::Collective gather;
   gather.kind = plan::Collective::Kind::allGather;
@@ -22,15 +22,14 @@ Result<std::vector<StepValues>> ProcessReports::collect(const StepValues &own, c
   gather.chunk = sizeof mine / sizeof(int32_t);
   communicator_.setWaitObserver(nullptr);
   MGC_TRY(communicator_.collective(everyone_, gather, &mine, reports_.data()));
-  std::vector<StepValues> values;
   for (size_t rank = 0; rank < reports_.size(); ++rank) {
     if (reports_[rank].batch != reports_[0].batch)
       return errorf(
           "rank {} was given other data than rank 0; expected the same file, and the same flags, for all",
           rank);
-    values.push_back(reports_[rank].values);
+    values[rank] = reports_[rank].values;
   }
-  return values;
+  return Status::ok();
 }
 
 Result<int32_t> ProcessReports::greatest(int32_t own) {

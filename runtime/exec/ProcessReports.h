@@ -6,6 +6,8 @@
 #include "runtime/exec/Data.h"
 #include "runtime/exec/Engine.h"
 
+#include <span>
+
 namespace mgc {
 
 class ProcessReports {
@@ -15,8 +17,8 @@ public:
       : communicator_(communicator), everyone_(everyone), reports_(communicator.worldSize()) {}
   Status barrier() { return communicator_.barrier(everyone_); }
   Result<int32_t> greatest(int32_t own);
-  // What a step left in each rank. An error when one was given other data: each reads the data itself.
-  Result<std::vector<StepValues>> collect(const StepValues &own, const GlobalBatch &batch);
+  // What a step left in each rank, into `values`. An error when one was given other data: each reads the data itself.
+  Status collect(const StepValues &own, const GlobalBatch &batch, std::span<StepValues> values);
 
 private:
   struct Report { // words of 32 bits

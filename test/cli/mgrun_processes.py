@@ -63,7 +63,7 @@ class Run:
                 return
         raise AssertionError(f"{text} was never printed")
 
-    def end(self, timeout=60):
+    def end(self, timeout=200):
         """(code, output, errors) of each."""
         results, deadline = [], time.monotonic() + timeout
         for process in self.processes:

@@ -52,11 +52,9 @@ def assemble(ptxas, level, text):
     if done.returncode:
         sys.exit(f"{text}: ptxas failed:\n{done.stderr or done.stdout}")
     output = done.stdout + done.stderr
-    entries = re.findall(r"Compiling entry function '(\w+)'", output)
-    spills = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", output)
     registers = [int(used) for used in re.findall(r"Used (\d+) registers", output)]
-    by_kernel = {name: int(stores) + int(loads) for name, (stores, loads) in zip(entries, spills) if stores != "0" or loads != "0"}
-    return len(entries), max(registers, default=0), by_kernel
+    spills = re.findall(r"spilled to local memory in function '(\w+)', (\d+) bytes spill stores, (\d+)", output)
+    return len(registers), max(registers, default=0), {name: int(stores) + int(loads) for name, stores, loads in spills}
 
 
 def cases(root):

@@ -40,25 +40,26 @@ class Float32:
         gap = self.expect["gap"][f"final.{name}"]
         return 4 * gap[SPREAD_MAX] + 1e-6, 4 * gap[SPREAD_RMS] + 1e-6
 
-    # Elements that rounding moves by less than this are those of the rms of weights.
-    steady = 1e-5
+    def weight_rms(self, name, error, loose):
+        """Found, and allowed: over the elements that rounding moves by less than 1e-5."""
+        return rms(error[loose < 1e-5]), self.weight(name)[1]
 
 
 class Bfloat16(Float32):
     """What a bf16 run may be off by: the same from the gap of float32 to float64, times the ratio of the roundoffs."""
 
     ratio = ROUNDOFF["bf16"] / ROUNDOFF["f32"]
-    steady = Float32.steady * ratio
 
-    def worst(self, key):
-        """Relative, over the steps: in one step the gap of a single number may be nearly zero."""
-        return max(abs(a - b) / abs(b) for a, b in zip(self.expect[key], self.expect[f"{key}_f64"]))
+    def number(self):
+        """Relative: the worst of losses and norms over the steps. The gap of a single one may be nearly zero by luck."""
+        pairs = [pair for key in ("loss", "grad_norm") for pair in zip(self.expect[key], self.expect[f"{key}_f64"])]
+        return 4 * self.ratio * max(abs(a - b) / abs(b) for a, b in pairs)
 
     def loss(self, step):
-        return 4 * self.ratio * self.worst("loss") * self.expect["loss_f64"][step]
+        return self.number() * self.expect["loss_f64"][step]
 
     def norm(self, step):
-        return 4 * self.ratio * self.worst("grad_norm") * self.expect["grad_norm_f64"][step]
+        return self.number() * self.expect["grad_norm_f64"][step]
 
     def gradient(self, name):
         gap = self.expect["gap"][f"grad.{name}"]
@@ -69,6 +70,10 @@ class Bfloat16(Float32):
         gap = self.expect["gap"][f"final.{name}"]
         most = 2 * sum(self.expect["lr"])
         return tuple(min(most, 4 * self.ratio * gap[i]) for i in (GAP_MAX, GAP_RMS))
+
+    def weight_rms(self, name, error, loose):
+        """Over all elements: rounding moves none by so little that it could be told from the others."""
+        return rms(error), self.weight(name)[1] + rms(loose)
 
 
 ALLOWED = {"f32": Float32, "bf16": Bfloat16}
@@ -149,9 +154,8 @@ def compare_weights(expect, wanted, gradients, found, dtype="f32"):
     for name in wanted if not failures else ():
         error = numpy.abs(found[name].astype(numpy.float64) - wanted[name])
         loose = conditioning(expect, name, gradients[name], dtype)
-        most, most_rms = allowed.weight(name)
-        bound = most + loose
+        bound = allowed.weight(name)[0] + loose
         worst = numpy.unravel_index(numpy.argmax(error - bound), error.shape)
         check(failures, f"weight {name}{[int(i) for i in worst]}", float(error[worst]), float(bound[worst]))
-        check(failures, f"weight {name} (rms)", rms(error[loose < allowed.steady]), most_rms)
+        check(failures, f"weight {name} (rms)", *allowed.weight_rms(name, error, loose))
     return failures

@@ -88,7 +88,8 @@ SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactor
 static bool isWholeData(Value positions, StringRef data) {
   auto argument = dyn_cast<BlockArgument>(positions);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
-  auto kind = function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
+  auto kind =
+      function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
   return kind && kind.getValue() == data;
 }
 

@@ -49,7 +49,7 @@ private:
   bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
   std::vector<int64_t> localRanks() const;
   Status openProcesses();
-  Result<std::vector<StepValues>> valuesOfAll(const GlobalBatch &batch);
+  Status collectValues(const GlobalBatch &batch); // of all ranks
   Status checkMemory() const;
   Status openCommunicators();
   Status forEachRank(const std::function<Status(DeviceRank &)> &work); // on their threads; the first error
@@ -70,6 +70,7 @@ private:
   std::optional<ProcessReports> reports_;           // where ranks are processes
   std::vector<std::unique_ptr<DeviceRank>> ranks_;  // of this process
   std::vector<std::byte *> arenas_;                 // by rank of the plan
+  std::vector<StepValues> values_ = std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
   Recording recording_;
   NextBatch nextBatch_;
   int64_t stagedStep_ = -1; // whose inputs are written
@@ -233,15 +234,13 @@ Result<int32_t> DeviceEngine::greatest(int32_t own) {
   return most;
 }
 
-Result<std::vector<StepValues>> DeviceEngine::valuesOfAll(const GlobalBatch &batch) {
-  std::vector<StepValues> all;
-  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
-    all.push_back(rank->values());
-  if (!isProcessRank())
-    return all;
-  Result<std::vector<StepValues>> collected = Status();
-  threads_.run([&](int64_t) { collected = reports_->collect(all[0], batch); });
-  return collected;
+Status DeviceEngine::collectValues(const GlobalBatch &batch) {
+  Status status;
+  if (isProcessRank())
+    threads_.run([&](int64_t) { status = reports_->collect(ranks_[0]->values(), batch, values_); });
+  else
+    std::ranges::transform(ranks_, values_.begin(), [](const std::unique_ptr<DeviceRank> &rank) { return rank->values(); });
+  return status;
 }
 
 // Of ranks that share a device each one's error is that of the device; the fault may be that of any that was at work.
@@ -279,8 +278,8 @@ Result<StepResult> DeviceEngine::step(int64_t step, const GlobalBatch &batch, co
   threads_.end();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MGC_TRY(failureOf(step));
-  MGC_ASSIGN(values, valuesOfAll(batch));
-  MGC_TRY(verifyAgreement(values));
+  MGC_TRY(collectValues(batch));
+  MGC_TRY(verifyAgreement(values_));
   return finishStep(step, seconds.count());
 }
 

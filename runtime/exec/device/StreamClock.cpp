@@ -13,7 +13,7 @@ Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::Device &dev
   size_t events = 2;
   for (const StepRecord &step : record.schedule)
     if (step.step->kind == StepKind::run)
-      events += 1 + record.chunks[step.step->chunk].instructions.size();
+      events += 1 + static_cast<size_t>(step.endInstruction - step.firstInstruction);
   for (size_t i = 0; i < events; ++i) {
     MGC_ASSIGN(event, device.makeEvent(true));
     clock->events_.push_back(std::move(event));
@@ -45,9 +45,9 @@ Result<int64_t> StreamClock::reportRun(int64_t schedule, size_t &event, int64_t 
   }
   timeline_.openAt(start, Kind::chunk, schedule);
   int64_t end = start;
-  const size_t instructions = record_.chunks[step.chunk].instructions.size();
-  for (size_t i = 0; i < instructions; ++i) {
-    timeline_.openAt(end, Kind::instruction, schedule, static_cast<int64_t>(i));
+  const StepRecord &run = record_.schedule[schedule];
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
+    timeline_.openAt(end, Kind::instruction, schedule, i);
     MGC_ASSIGN(next, timeOf(event++));
     end = next;
     timeline_.closeAt(end);

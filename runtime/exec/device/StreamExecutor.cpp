@@ -20,8 +20,12 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &pr
   communicator_.setProgress(this);
   for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index)
     if (isRun(index))
-      for (size_t i = 0; i < record.chunks[record.schedule[index].step->chunk].instructions.size(); ++i)
-        positions_.push_back({index, static_cast<int64_t>(i)});
+      for (int64_t i = record.schedule[index].firstInstruction; i < record.schedule[index].endInstruction; ++i)
+        positions_.push_back({index, i});
+}
+
+bool StreamExecutor::isOfGradients(int64_t index) const {
+  return isRun(index) && record_.chunks[record_.schedule[index].step->chunk].chunk->task == plan::Task::gradients;
 }
 
 StreamExecutor::~StreamExecutor() { communicator_.setProgress(nullptr); }
@@ -42,6 +46,8 @@ StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
 Status StreamExecutor::makeStreams(const plugin::Device &device) {
   MGC_ASSIGN(compute, device.makeStream());
   compute_ = std::move(compute);
+  MGC_ASSIGN(gradients, device.makeStream(true));
+  gradients_ = std::move(gradients);
   MGC_ASSIGN(begun, device.makeEvent());
   begun_ = std::move(begun);
   for (SideStream kind : {SideStream::tensor, SideStream::data}) {
@@ -51,9 +57,9 @@ Status StreamExecutor::makeStreams(const plugin::Device &device) {
     sides_[kind] = {std::move(stream), std::move(begin), std::move(end)};
   }
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
-    if (isRun(index))
+    if (isRun(index) && !isOfGradients(index))
       continue;
-    if (!transferStreams_.contains(wayOf(index))) {
+    if (!isRun(index) && !transferStreams_.contains(wayOf(index))) {
       MGC_TRY(communicator_.openTransfers(wayOf(index).first, wayOf(index).second));
       MGC_ASSIGN(stream, device.makeStream(true));
       transferStreams_[wayOf(index)] = std::move(stream);
@@ -127,16 +133,19 @@ Status StreamExecutor::runStep(int64_t index) {
                                                : "recv";
   if (step.kind != StepKind::run)
     return start(index);
+  stream_ = &streamOfRun(index);
   for (int64_t wait : step.waits) {
     MGC_TRY(finish(wait));
     if (!isRun(wait))
-      MGC_TRY(compute_.wait(*transfers_[wait].done));
+      MGC_TRY(stream_->wait(*transfers_[wait].done));
+    else if (isOfGradients(wait) != isOfGradients(index))
+      MGC_TRY(stream_->wait(events_.at(wait)));
   }
   if (clock_)
-    MGC_TRY(clock_->runBegins(compute_));
+    MGC_TRY(clock_->runBegins(*stream_));
   MGC_TRY(runChunk(index));
   const auto event = events_.find(index);
-  return event == events_.end() ? Status::ok() : compute_.record(event->second);
+  return event == events_.end() ? Status::ok() : stream_->record(event->second);
 }
 
 int64_t StreamExecutor::firstDeferredLike(int64_t index) const {

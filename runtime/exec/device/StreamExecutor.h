@@ -1,6 +1,7 @@
 // StreamExecutor: enqueues one rank's schedule on streams of its device, once per training step.
 //
 //     compute          runs, in the order of the list
+//     gradients        those of task gradients, in their own order: beside the backward of other layers
 //     tensor, data     collectives of the runs: behind what the compute stream has, which goes on when they are done
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
@@ -76,6 +77,9 @@ private:
   Status execute(const MoveRecord &move, const DeviceInstruction &made, const ChunkRecord &chunk);
   Status copy(mgc_address to, mgc_address from, int64_t bytes) const;
 
+  bool isOfGradients(int64_t index) const;
+  // Of a run. A measured step has all on one stream, so that what each takes can be told.
+  const plugin::Stream &streamOfRun(int64_t index) const { return !clock_ && isOfGradients(index) ? gradients_ : compute_; }
   bool isRun(int64_t index) const { return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run; }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
@@ -94,7 +98,8 @@ private:
   Place place_;
   StreamClock *clock_ = nullptr; // of the step that is enqueued
   uint32_t enqueued_ = 0;        // instructions of the step
-  plugin::Stream compute_;
+  plugin::Stream compute_, gradients_;
+  const plugin::Stream *stream_ = &compute_; // of the run that is enqueued
   plugin::Event begun_;
   std::map<SideStream, Side> sides_;
   std::map<Way, plugin::Stream> transferStreams_;

@@ -9,15 +9,17 @@ Status StreamExecutor::runChunk(int64_t index) {
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
     slotBases_[slot + 1] = options_.arena + static_cast<uint64_t>(step.slots[slot]);
   const ChunkRecord &chunk = record_.chunks[step.chunk];
-  for (size_t i = 0; i < chunk.instructions.size(); ++i) {
+  const StepRecord &run = record_.schedule[index];
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
     place_.instruction = chunk.instructions[i].instruction->label;
     if (options_.inject)
       MGC_TRY(options_.inject(place_));
-    MGC_TRY(runInstruction(step.chunk, static_cast<int64_t>(i)));
+    MGC_TRY(runInstruction(step.chunk, i));
     if (clock_)
-      MGC_TRY(clock_->instructionEnds(compute_));
-    if (options_.progress)
-      MGC_TRY(compute_.mark(options_.progress, ++enqueued_));
+      MGC_TRY(clock_->instructionEnds(*stream_));
+    ++enqueued_;
+    if (options_.progress && stream_ == &compute_) // of what runs beside it, the next mark says that it was enqueued
+      MGC_TRY(compute_.mark(options_.progress, enqueued_));
   }
   place_.instruction = {};
   return Status::ok();
@@ -36,12 +38,12 @@ Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
 }
 
 Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk) {
-  return compute_.launch(*made.kernel, operands_,
+  return stream_->launch(*made.kernel, operands_,
                          std::span(chunk.scalars).subspan(row.firstScalar, made.scalars));
 }
 
 Status StreamExecutor::execute(const GemmRecord &, const DeviceInstruction &made, const ChunkRecord &) {
-  return compute_.gemm(*made.gemm, operands_[0], operands_[1], operands_[2], options_.gemmWorkspace);
+  return stream_->gemm(*made.gemm, operands_[0], operands_[1], operands_[2], options_.gemmWorkspace);
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
@@ -70,21 +72,21 @@ Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstru
     to.lse = *next++;
   }
   to.workspace = *next++;
-  return compute_.attention(*made.attention, to);
+  return stream_->attention(*made.attention, to);
 }
 
 // The one place where a collective is ordered against what the rank computes.
 Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
   const Side &side = sides_.at(made.side);
-  MGC_TRY(compute_.record(side.begin));
+  MGC_TRY(stream_->record(side.begin));
   MGC_TRY(side.stream.wait(side.begin));
   MGC_TRY(communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]));
   MGC_TRY(side.stream.record(side.end));
-  return compute_.wait(side.end);
+  return stream_->wait(side.end);
 }
 
 Status StreamExecutor::copy(mgc_address to, mgc_address from, int64_t bytes) const {
-  return from == to || bytes == 0 ? Status::ok() : compute_.copy(to, from, bytes);
+  return from == to || bytes == 0 ? Status::ok() : stream_->copy(to, from, bytes);
 }
 
 // The last operand is written; a fill has no other.
@@ -95,13 +97,13 @@ Status StreamExecutor::execute(const MoveRecord &record, const DeviceInstruction
   case plan::Move::Kind::slice:
     if (move.outer == 0 || move.chunkBytes == 0)
       return Status::ok();
-    return compute_.copyRows(to, move.chunkBytes, from + static_cast<uint64_t>(record.coordinate * move.chunkBytes),
+    return stream_->copyRows(to, move.chunkBytes, from + static_cast<uint64_t>(record.coordinate * move.chunkBytes),
                              record.groupSize * move.chunkBytes, move.chunkBytes, move.outer);
   case plan::Move::Kind::fill:
-    return move.bytes == 0 ? Status::ok() : compute_.fill(to, 0, move.bytes);
+    return move.bytes == 0 ? Status::ok() : stream_->fill(to, 0, move.bytes);
   case plan::Move::Kind::demote:
     if (record.coordinate != 0)
-      return move.bytes == 0 ? Status::ok() : compute_.fill(to, 0, move.bytes);
+      return move.bytes == 0 ? Status::ok() : stream_->fill(to, 0, move.bytes);
     [[fallthrough]];
   case plan::Move::Kind::copy:
     return copy(to, from, move.bytes);

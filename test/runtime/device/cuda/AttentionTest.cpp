@@ -45,6 +45,8 @@ void checkLibrary(AttentionProblem problem) {
   problem.a.causal = true;
   AttentionCheck check(std::move(problem), MGC_BF16, run);
   check.forward(), check.backward();
+  const std::string choice = must(device().describe()).versions;
+  ASSERT_NE(choice.find("attentions by cuDNN"), choice.npos) << choice;
   const AttentionExpected expected = reference(check.problem);
   expectNearInNorm(check.o, expected.o, "o");
   expectNearInNorm(check.lse, expected.lse, "lse");
