@@ -155,6 +155,7 @@ template <typename V> void fields(V &v, Of<Gemm>) {
   v.optional("path", &Gemm::path);
   v.optional("inputType", &Gemm::inputType);
   v.optional("outputType", &Gemm::outputType);
+  v.optional("workspaceBytes", &Gemm::workspaceBytes);
 }
 
 template <typename V> void fields(V &v, Of<Attention>) {

@@ -41,9 +41,12 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
 static Infos describe(const Mesh &, const RowKernel &) { return {}; }
 
 static Infos describe(const Mesh &, const Gemm &gemm) {
-  return {elementsOf(gemm.inputType, "A", checkedMultiply(gemm.m, gemm.k)),
-          elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n)),
-          elementsOf(gemm.outputType, "C", checkedMultiply(gemm.m, gemm.n), Use::written)};
+  Infos infos = {elementsOf(gemm.inputType, "A", checkedMultiply(gemm.m, gemm.k)),
+                 elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n)),
+                 elementsOf(gemm.outputType, "C", checkedMultiply(gemm.m, gemm.n), Use::written)};
+  if (gemm.workspaceBytes > 0)
+    infos.push_back({"workspace", gemm.workspaceBytes, Use::written});
+  return infos;
 }
 
 // Rows of `row` elements, `stride` elements apart or, if that is 0, one after another.

@@ -179,6 +179,7 @@ struct Gemm {
   bool accumulate = false;
   GemmPath path = GemmPath::rule;
   DType inputType = DType::f32, outputType = DType::f32; // of A and B; of C. f32 gives f32, bf16 either
+  int64_t workspaceBytes = 0; // of a fourth operand, for a device's library; 0: there is none
   bool operator==(const Gemm &) const = default;
 };
 // Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).

@@ -27,6 +27,7 @@ public:
   }
   void operator()(const Gemm &gemm) {
     arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}});
+    notNegative("workspaceBytes", gemm.workspaceBytes);
     isFloatType("inputType", gemm.inputType);
     isFloatType("outputType", gemm.outputType);
     violations_.expect(gemm.inputType != DType::f32 || gemm.outputType != DType::bf16, place_,

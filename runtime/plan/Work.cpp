@@ -39,7 +39,10 @@ double bytesOf(const Mesh &mesh, const InstructionBody &body) {
     bytes += static_cast<double>(operand.bytes.value_or(0));
   if (const auto *attention = std::get_if<Attention>(&body))
     return bytes - static_cast<double>(attention->workspaceBytes); // stays in the cache
-  if (const auto *gemm = std::get_if<Gemm>(&body); gemm && gemm->accumulate)
+  const auto *gemm = std::get_if<Gemm>(&body);
+  if (gemm)
+    bytes -= double(gemm->workspaceBytes);
+  if (gemm && gemm->accumulate)
     bytes += double(gemm->m) * double(gemm->n) * double(sizeInBytes(gemm->outputType)); // C is read too
   return bytes;
 }

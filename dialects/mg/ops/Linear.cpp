@@ -1,6 +1,8 @@
 // Contractions, sums and products: verifiers, gradients, costs.
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
+#include "dialects/mg/Target.h"
+#include "runtime/kernels/CudaGemm.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -134,12 +136,16 @@ LibraryCall EinsumOp::getCall() {
   gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
   gemm.inputType = dtypeOf(elementOf(getLhs())), gemm.outputType = dtypeOf(elementOf(getResult()));
   gemm.transposeA = shape.transposeLhs, gemm.transposeB = shape.transposeRhs;
+  gemm.workspaceBytes = getWorkspaceBytes();
   Value a = getLhs(), b = getRhs();
   if (shape.swapOperands)
     std::swap(a, b);
   return {gemm, {a, b, getResult()}};
 }
 bool EinsumOp::canAccumulate() { return true; }
+int64_t EinsumOp::getWorkspaceBytes() {
+  return targetOf(*this) == plan::Target::cuda ? kCudaGemmWorkspaceBytes : 0;
+}
 
 // --- add
 // ------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
-    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>]> {
+    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate", "getWorkspaceBytes"]>]> {
   let summary = "Contraction: sums the product over the factors the result lacks";
   let description = [{
     The factors are the dimension names. One matrix product on every rank: the factors of each operand must fall into

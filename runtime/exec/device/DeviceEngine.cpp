@@ -117,7 +117,7 @@ Status DeviceEngine::checkMemory() const {
   const std::vector<int64_t> local = localRanks();
   int64_t needed = 0, most = 0;
   for (int64_t rank : local) {
-    const int64_t bytes = plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes + gemmWorkspaceOf(plan_);
+    const int64_t bytes = plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes;
     needed += bytes;
     most = std::max(most, bytes);
   }

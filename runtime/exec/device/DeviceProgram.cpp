@@ -1,6 +1,7 @@
 #include "runtime/exec/device/DeviceProgram.h"
 
 #include "runtime/comm/device/DeviceTypes.h"
+#include "runtime/kernels/CudaGemm.h"
 
 #include <algorithm>
 #include <cstring>
@@ -36,8 +37,8 @@ std::set<std::string> dataAxesOf(const plan::Plan &plan) {
 class DeviceProgram::Maker {
 public:
   Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels, const plugin::Device &device,
-        int64_t gemmWorkspace, DeviceProgram &program)
-      : record_(record), kernels_(kernels), device_(device), gemmWorkspace_(gemmWorkspace), dataAxes_(dataAxesOf(plan)),
+        DeviceProgram &program)
+      : record_(record), kernels_(kernels), device_(device), dataAxes_(dataAxesOf(plan)),
         program_(program) {}
   Status makeAll();
 
@@ -50,7 +51,6 @@ private:
   const RankRecord &record_;
   const DeviceKernels &kernels_;
   const plugin::Device &device_;
-  const int64_t gemmWorkspace_;
   const std::set<std::string> dataAxes_;
   DeviceProgram &program_;
   std::map<std::string, const plugin::GemmCall *> gemms_;
@@ -91,7 +91,7 @@ Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord 
   facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
   facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB, facts.accumulate = gemm.accumulate;
   facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
-  facts.workspace_bytes = gemmWorkspace_;
+  facts.workspace_bytes = std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
   facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
   const plugin::GemmCall *&known = gemms_[keyOf(facts)];
   if (!known) {
@@ -134,9 +134,9 @@ SideStream DeviceProgram::Maker::sideOf(const plan::Collective &collective) cons
 }
 
 Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-                                          const plugin::Device &device, int64_t gemmWorkspace) {
+                                          const plugin::Device &device) {
   DeviceProgram program;
-  MGC_TRY(Maker(plan, record, kernels, device, gemmWorkspace, program).makeAll());
+  MGC_TRY(Maker(plan, record, kernels, device, program).makeAll());
   return program;
 }
 

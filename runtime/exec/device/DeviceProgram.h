@@ -22,9 +22,9 @@ struct DeviceInstruction {
 
 class DeviceProgram {
 public:
-  // `record`, `kernels` and `device` outlive it. A product is given `gemmWorkspace` bytes.
+  // `record`, `kernels` and `device` outlive it.
   static Result<DeviceProgram> make(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-                                    const plugin::Device &device, int64_t gemmWorkspace);
+                                    const plugin::Device &device);
   const DeviceInstruction &at(int64_t chunk, int64_t instruction) const { return chunks_[chunk][instruction]; }
 
 private:

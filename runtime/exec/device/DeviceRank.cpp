@@ -18,14 +18,6 @@ uint32_t doneOf(const StepIo &io) { return std::atomic_ref<uint32_t>(*io.progres
 
 } // namespace
 
-int64_t gemmWorkspaceOf(const plan::Plan &plan) {
-  for (const plan::Program &program : plan.programs)
-    for (const plan::Instruction &instruction : program.instructions)
-      if (std::holds_alternative<plan::Gemm>(instruction.body))
-        return kGemmWorkspaceBytes;
-  return 0;
-}
-
 Result<std::unique_ptr<DeviceRank>> DeviceRank::load(const plan::Plan &plan, const DeviceKernels &kernels,
                                                      const plugin::Device &device, DeviceCommunicator &communicator,
                                                      const DeviceRankOptions &options) {
@@ -38,17 +30,12 @@ Status DeviceRank::load(const DeviceKernels &kernels) {
   MGC_ASSIGN(record, resolveRank({plan_, nullptr, options_.seed}, communicator_.rank(),
                                  [&](const std::vector<int64_t> &ranks) { return communicator_.openGroup(ranks); }));
   record_ = std::move(record);
-  const int64_t workspace = gemmWorkspaceOf(plan_);
-  MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_, workspace));
+  MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_));
   program_ = std::move(program);
   MGC_ASSIGN(copies, device_.makeStream());
   copies_ = std::move(copies);
   MGC_ASSIGN(arena, DeviceArena::allocate(device_, copies_, record_.stage->bytes, options_.poison ? kPoison : 0));
   arena_ = std::move(arena);
-  if (workspace > 0) {
-    MGC_ASSIGN(buffer, device_.allocate(workspace));
-    gemmWorkspace_ = std::move(buffer);
-  }
   MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
   io_ = std::move(io);
   if (options_.timeline.trace() || options_.timeline.measure) {
@@ -59,7 +46,7 @@ Status DeviceRank::load(const DeviceKernels &kernels) {
   }
   MGC_ASSIGN(executor,
              StreamExecutor::make(device_, record_, program_, communicator_,
-                                  {arena_.address(), gemmWorkspace_.address(), io_.progress(), options_.inject}));
+                                  {arena_.address(), io_.progress(), options_.inject}));
   executor_ = std::move(executor);
   return communicator_.connect();
 }

@@ -16,10 +16,6 @@ struct DeviceRankOptions {
   bool callsBeforeUpdate = true; // one rank of each process does
 };
 
-// Beside the allocation that the plan proves, what the library of products is given of each rank.
-inline constexpr int64_t kGemmWorkspaceBytes = 32 << 20;
-int64_t gemmWorkspaceOf(const plan::Plan &plan); // 0: it has no products
-
 class DeviceRank {
 public:
   // All that is passed by reference outlives it.
@@ -62,7 +58,6 @@ private:
   std::unique_ptr<StreamClock> clock_;
   plugin::Stream copies_; // while no step runs
   DeviceArena arena_;
-  plugin::DeviceBuffer gemmWorkspace_;
   StepIo io_;
   plugin::Graph graph_; // once captured
   std::unique_ptr<StreamExecutor> executor_;

@@ -22,7 +22,6 @@ namespace mgc {
 
 struct StreamExecutorOptions {
   mgc_address arena = 0;
-  mgc_address gemmWorkspace = 0;
   uint32_t *progress = nullptr; // pinned: how many instructions of the step are done, for placeAt(); null: not wanted
   // Called before each instruction is enqueued; an error is one of that instruction.
   std::function<Status(const Place &)> inject = nullptr;

@@ -1,6 +1,8 @@
 // The part of StreamExecutor that enqueues the instructions of a chunk.
 #include "runtime/exec/device/StreamExecutor.h"
 
+#include "runtime/kernels/CudaGemm.h"
+
 namespace mgc {
 
 Status StreamExecutor::runChunk(int64_t index) {
@@ -43,7 +45,9 @@ Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &ma
 }
 
 Status StreamExecutor::execute(const GemmRecord &, const DeviceInstruction &made, const ChunkRecord &) {
-  return stream_->gemm(*made.gemm, operands_[0], operands_[1], operands_[2], options_.gemmWorkspace);
+  constexpr mgc_address alignment = kCudaWorkspaceAlignment;
+  const mgc_address workspace = operands_.size() > 3 ? (operands_[3] + alignment - 1) / alignment * alignment : 0;
+  return stream_->gemm(*made.gemm, operands_[0], operands_[1], operands_[2], workspace);
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
