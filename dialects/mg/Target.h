@@ -14,7 +14,8 @@ inline plan::Target targetOf(mlir::Operation *op) {
   if (!module)
     module = op->getParentOfType<mlir::ModuleOp>();
   auto target = module ? module->getAttrOfType<mlir::StringAttr>(kTargetAttr) : mlir::StringAttr();
-  return target && target.getValue() != plan::nameOf(plan::Target::cpu) ? plan::Target::cuda : plan::Target::cpu;
+  const bool isCpu = !target || target.getValue() == llvm::StringRef(plan::nameOf(plan::Target::cpu));
+  return isCpu ? plan::Target::cpu : plan::Target::cuda;
 }
 
 } // namespace mgc
