@@ -122,8 +122,9 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   };
   addTerm(names[2], attention.g * attention.groupStride);
   addTerm(names[3], attention.r);
-  attention.workspaceBytes = targetOf(op) == plan::Target::cuda ? cudaAttentionWorkspaceBytes(attention)
-                                                                 : attentionWorkspaceBytes(attention);
+  const int64_t needed = targetOf(op) == plan::Target::cuda ? cudaAttentionWorkspaceBytes(attention)
+                                                            : attentionWorkspaceBytes(attention);
+  attention.workspaceBytes = std::max(needed, plan::kAlignment); // the call always has the operand
   return attention;
 }
 
