@@ -180,12 +180,14 @@ void Resolver::resolveOverlap() {
   std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
   if (!overlap)
     record("--overlap-grad-reduce", isCpu ? "false" : "true",
-           isCpu ? "CPU ranks compute with all their cores" : "transfers leave the device's cores to the backward");
+           isCpu ? "CPU ranks compute with all their cores"
+                 : "transfers leave the device's cores to the backward");
   if (overlap.value_or(!isCpu))
-    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40, kBucketElements,
-                                 "as Megatron-LM: elements reduced together");
+    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40,
+                                 kBucketElements, "as Megatron-LM: elements reduced together");
   else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))
-    problems.add("--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
+    problems.add(
+        "--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
 }
 
 } // namespace

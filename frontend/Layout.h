@@ -50,7 +50,8 @@ struct Layout {
   int64_t microbatches = 1; // gbs / (mbs * dp)
   int64_t zero = 0;
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
-  int64_t bucketElements = 0; // of parameters whose gradients are completed together, at least; 0: all, at the end
+  int64_t bucketElements =
+      0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   std::string schedule, target;
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
   bool splitBackward = false;

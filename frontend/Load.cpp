@@ -83,10 +83,9 @@ static LayoutOptions readDefaults(Config &config) {
   readWord(*mgc, "dtype", options.dtype);
   readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
-  mgc->finish(
-      "the defaults of mgc compile",
-      "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
-      "schedule, dtype, grad_dtype, target");
+  mgc->finish("the defaults of mgc compile", "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, "
+                                             "loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
+                                             "schedule, dtype, grad_dtype, target");
   return options;
 }
 

@@ -38,8 +38,8 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
       "data: {}\n"
       "{} steps of {} samples of {} tokens\n",
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-      engine.whereRanksAre(), axes.empty() ? " one device" : axes,
-      static_cast<double>(largest) / 1048576.0, data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
+      engine.whereRanksAre(), axes.empty() ? " one device" : axes, static_cast<double>(largest) / 1048576.0,
+      data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
 }
 
 void RunScreen::stepped(const TrainingStep &step) {

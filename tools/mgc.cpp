@@ -92,12 +92,13 @@ Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
   if (!target || target == targets().front())
     return Status::ok();
   if (!flags.cpu.empty())
-    return errorf("--target-cpu {}: chooses kernels of plans for {}; this one is for {}", flags.cpu, targets().front(),
-                  target.str());
-  if (!flags.tuneThreads.empty())
-    return errorf("--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
-                  "the plan is loaded",
+    return errorf("--target-cpu {}: chooses kernels of plans for {}; this one is for {}", flags.cpu,
                   targets().front(), target.str());
+  if (!flags.tuneThreads.empty())
+    return errorf(
+        "--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
+        "the plan is loaded",
+        targets().front(), target.str());
   return Status::ok();
 }
 

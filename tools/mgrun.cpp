@@ -127,7 +127,8 @@ void addDeviceFlags(CLI::App &app, Arguments &arguments) {
       ->check(CLI::ExistingFile);
   app.add_flag("--non-deterministic", training.nonDeterministic,
                "Let libraries of the device take paths whose bits differ from run to run");
-  app.add_flag("--no-graphs", training.noGraphs, "Enqueue every step anew on the device instead of replaying one");
+  app.add_flag("--no-graphs", training.noGraphs,
+               "Enqueue every step anew on the device instead of replaying one");
 }
 
 void addOptimizerFlags(CLI::App &app, Arguments &arguments) {

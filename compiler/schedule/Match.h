@@ -34,7 +34,7 @@ struct NetworkStep {
     std::string what;
   };
   std::vector<Meeting> meetings;
-  double seconds = 0; // run: at most; send, recv: after both ends have started
+  double seconds = 0;       // run: at most; send, recv: after both ends have started
   bool ofGradients = false; // run: on the stream of its own that task gradients has
 };
 

@@ -118,9 +118,10 @@ static Status checkParts(const Problem &problem) {
     int64_t all = 0;
     for (int64_t count : parts) {
       if (count < 0 || count > kMaxParts - all)
-        return errorf("stage {}: its last backward is in {} parts and more; expected at most {} of all its chunks: "
-                      "larger buckets of gradients make fewer",
-                      stage, all + std::max<int64_t>(count, 0), kMaxParts);
+        return errorf(
+            "stage {}: its last backward is in {} parts and more; expected at most {} of all its chunks: "
+            "larger buckets of gradients make fewer",
+            stage, all + std::max<int64_t>(count, 0), kMaxParts);
       all += count;
     }
   }

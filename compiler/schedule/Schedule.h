@@ -36,7 +36,8 @@ struct Task {
   int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
   bool operator==(const Task &) const = default;
 };
-std::string toString(const Task &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
+std::string
+toString(const Task &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
 
 // --- Buffers -----------------------------------------------------------------------------------------------
 

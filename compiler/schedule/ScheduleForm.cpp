@@ -45,11 +45,12 @@ private:
       return errorf("has {} buffers, expected one place or -1 per kind: {}", run.getBuffers().size(),
                     kBufferKinds);
     Step step;
-    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch()), int64_t(run.getPart().value_or(-1))};
+    step.task = {kind, int64_t(run.getChunk()), int64_t(run.getMicrobatch()),
+                 int64_t(run.getPart().value_or(-1))};
     step.microbatch = step.task.microbatch;
     step.waits.assign(run.getWaits().begin(), run.getWaits().end());
-    bool hasBuffers = plan::isPerMicrobatch(kind) && step.task.chunk >= 0 &&
-                      step.task.chunk < problem_.shape.virtualStages;
+    bool hasBuffers =
+        plan::isPerMicrobatch(kind) && step.task.chunk >= 0 && step.task.chunk < problem_.shape.virtualStages;
     for (int64_t k = 0; hasBuffers && k < kBufferKinds; ++k) {
       Access access = problem_.access[int(kind)][k];
       int64_t bytes = bytesOf(problem_, stage_, step.task.chunk, BufferKind(k));

@@ -65,7 +65,8 @@ private:
           offsets[size_t(use.kind)] = schedule.buffers[use.buffer].offset;
       IntegerAttr part = step.task.part < 0 ? IntegerAttr() : builder_.getI64IntegerAttr(step.task.part);
       RunOp::create(builder_, loc, builder_.getStringAttr(plan::nameOf(step.task.kind)),
-                    builder_.getI64IntegerAttr(step.task.chunk), builder_.getI64IntegerAttr(step.task.microbatch), part,
+                    builder_.getI64IntegerAttr(step.task.chunk),
+                    builder_.getI64IntegerAttr(step.task.microbatch), part,
                     builder_.getDenseI64ArrayAttr(offsets), builder_.getDenseI64ArrayAttr(step.waits));
       return;
     }

@@ -112,7 +112,8 @@ Timing simulate(const Solution &solution, const Costs &costs) {
     stage.start = std::move(times.start[s]);
     stage.end = std::move(times.end[s]);
     for (size_t i = 0; i < network.stages[s].size(); ++i) {
-      stage.isRun.push_back(network.stages[s][i].kind == NetworkStep::Kind::run && !network.stages[s][i].ofGradients);
+      stage.isRun.push_back(network.stages[s][i].kind == NetworkStep::Kind::run &&
+                            !network.stages[s][i].ofGradients);
       stage.busy += stage.isRun[i] ? network.stages[s][i].seconds : 0;
       timing.makespan = std::max(timing.makespan, std::isnan(stage.end[i]) ? 0 : stage.end[i]);
     }

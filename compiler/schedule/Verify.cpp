@@ -27,7 +27,8 @@ std::string checkStep(const Shape &shape, const StageSchedule &list, int64_t sta
         return fmt::format("uses buffer {} of {}", use.buffer, list.buffers.size());
   if (!inside(int64_t(step.kind), 3) || !inside(int64_t(step.task.kind), kTaskKinds))
     return "is of no known kind";
-  const bool isEach = plan::isPerMicrobatch(step.task.kind), hasChunk = plan::isPerVirtualStage(step.task.kind);
+  const bool isEach = plan::isPerMicrobatch(step.task.kind),
+             hasChunk = plan::isPerVirtualStage(step.task.kind);
   if (step.microbatch != step.task.microbatch)
     return fmt::format("has microbatch {}, its task {}", step.microbatch, step.task.microbatch);
   if ((!isEach && step.kind != Step::Kind::run) ||
@@ -96,8 +97,9 @@ public:
       for (int64_t m = 0; m < shape.microbatches; ++m)
         checkChain(chunk, m);
       if (int64_t parts = problem.partsOf(stage, chunk); made[chunk] != parts || gradients[chunk] != parts)
-        violations.add(fmt::format("stage {}: chunk {} has {} parts; {} are made, and the gradients of {} completed",
-                                   stage, chunk, parts, made[chunk], gradients[chunk]));
+        violations.add(
+            fmt::format("stage {}: chunk {} has {} parts; {} are made, and the gradients of {} completed",
+                        stage, chunk, parts, made[chunk], gradients[chunk]));
     }
   }
 
@@ -125,7 +127,8 @@ private:
     if (partsOf(task) > 0)
       recordPart(made, task, step);
     else if (task.part >= 0)
-      violations.add(fmt::format("stage {} step {} runs {}, which has no parts", stage, step, toString(task)));
+      violations.add(
+          fmt::format("stage {} step {} runs {}, which has no parts", stage, step, toString(task)));
     if (first >= 0 && task.part > 0)
       return;
     bool isExpected =
@@ -162,7 +165,7 @@ private:
   Violations &violations;
   std::vector<int64_t> position; // step of each task or its first part, [kind][chunk][microbatch]; -1: none
   std::vector<int64_t> made = std::vector<int64_t>(shape.virtualStages, 0); // parts run so far, by chunk
-  std::vector<int64_t> gradients = made;                                    // of these, whose gradients are completed
+  std::vector<int64_t> gradients = made; // of these, whose gradients are completed
 };
 
 Status result(const Violations &violations) {

@@ -82,8 +82,8 @@ private:
   void checkGradients(const Step &step) {
     auto follow = [&](int64_t other) {
       if (!happens.completed(other))
-        violations.add(fmt::format("{} is not ordered after {}, whose gradients it needs; a wait is missing", here(),
-                                   there(other)));
+        violations.add(fmt::format("{} is not ordered after {}, whose gradients it needs; a wait is missing",
+                                   here(), there(other)));
     };
     if (step.task.kind == TaskKind::gradients) {
       if (auto part = partSteps.find({step.task.chunk, step.task.part}); part == partSteps.end())

@@ -49,9 +49,10 @@ std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleSte
       return fmt::format("binds slot {} of {} bytes at {}, outside the allocation of {} bytes", i,
                          chunk.slotBytes[i], step.slots[i], stage.bytes);
   const int64_t calls = int64_t(chunk.calls.size());
-  if (step.firstCall < 0 || step.firstCall > calls || step.callCount < -1 || step.callCount > calls - step.firstCall)
-    return fmt::format("runs {} calls from {} on of the {} of chunk {}", step.callCount, step.firstCall, calls,
-                       chunk.name());
+  if (step.firstCall < 0 || step.firstCall > calls || step.callCount < -1 ||
+      step.callCount > calls - step.firstCall)
+    return fmt::format("runs {} calls from {} on of the {} of chunk {}", step.callCount, step.firstCall,
+                       calls, chunk.name());
   for (const plan::Call &call : chunk.calls)
     if (!inside(call.program, plan.programs.size()) ||
         call.segments.size() != plan.programs[call.program].segmentBytes.size())
@@ -117,11 +118,13 @@ public:
           const Chunk &chunk = plan.stages[s].chunks[step.chunk];
           out.ofGradients = chunk.task == plan::Task::gradients;
           for (int64_t call = step.firstCall; call < step.endCall(chunk.calls.size()); ++call)
-            out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(), meetings[step.chunk][call].end());
+            out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(),
+                                meetings[step.chunk][call].end());
           if (out.ofGradients && !out.meetings.empty())
-            violations.add(fmt::format("stage {} chunk {}: {} is a collective between stages; gradients has those "
-                                       "inside one",
-                                       s, chunk.name(), out.meetings.front().what));
+            violations.add(
+                fmt::format("stage {} chunk {}: {} is a collective between stages; gradients has those "
+                            "inside one",
+                            s, chunk.name(), out.meetings.front().what));
         }
         steps.push_back(std::move(out));
       }
@@ -224,7 +227,8 @@ public:
     for (current = 0; current < int64_t(stage.schedule.size()); ++current) {
       const ScheduleStep &step = stage.schedule[current];
       bool isRun = step.kind == ScheduleStep::Kind::run, isSend = step.kind == ScheduleStep::Kind::send;
-      happens.append(isRun ? HappensBefore::runs(isOfGradients(step)) : HappensBefore::messages(step.peer, isSend),
+      happens.append(isRun ? HappensBefore::runs(isOfGradients(step))
+                           : HappensBefore::messages(step.peer, isSend),
                      step.waits);
       if (!isRun)
         touch({step.offset, step.bytes}, isSend);
@@ -242,7 +246,9 @@ private:
   // Where the memory begins and ends that is in flight beside the stream compute.
   std::vector<int64_t> cuts() const {
     std::vector<int64_t> result;
-    auto add = [&](const Range &range) { result.insert(result.end(), {range.offset, range.offset + range.bytes}); };
+    auto add = [&](const Range &range) {
+      result.insert(result.end(), {range.offset, range.offset + range.bytes});
+    };
     for (const ScheduleStep &step : stage.schedule)
       if (step.kind != ScheduleStep::Kind::run)
         add({step.offset, step.bytes});

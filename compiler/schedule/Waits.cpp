@@ -69,7 +69,8 @@ void addWaits(StageSchedule &stage) {
                          : HappensBefore::messages(step.peer, step.kind == Step::Kind::send),
                    {});
     step.waits.clear();
-    for (int64_t other : mustFollow(memory, gradients, stage, int64_t(i))) // latest first: tends to imply the others
+    for (int64_t other :
+         mustFollow(memory, gradients, stage, int64_t(i))) // latest first: tends to imply the others
       if (!happens.completed(other)) {
         happens.addWait(other);
         step.waits.push_back(other);

@@ -227,15 +227,16 @@ private:
   // --- Emission
   static void appendRange(std::vector<InstanceRange> &ranges, const InstanceRange &next) {
     InstanceRange *last = ranges.empty() ? nullptr : &ranges.back();
-    if (last && last->block == next.block && last->part == next.part && last->first + last->count == next.first)
+    if (last && last->block == next.block && last->part == next.part &&
+        last->first + last->count == next.first)
       last->count += next.count;
     else
       ranges.push_back(next);
   }
 
   // parts: as partsOf; the first of them has the number `firstPart`.
-  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk, const std::vector<int64_t> &parts = {},
-                                      int64_t firstPart = 0) {
+  std::vector<InstanceRange> rangesOf(const std::vector<Instance> &chunk,
+                                      const std::vector<int64_t> &parts = {}, int64_t firstPart = 0) {
     std::vector<int64_t> partOf; // from the last instance on
     for (auto [i, count] : llvm::enumerate(parts))
       partOf.insert(partOf.end(), count, firstPart + int64_t(i));

@@ -56,8 +56,8 @@ public:
   FunctionBuilder(ModuleOp module, StringRef pass, const Twine &number)
       : builder(module.getContext()), loc(module.getLoc()), precision(precisionOf(module)) {
     builder.setInsertionPointToEnd(module.getBody());
-    function = func::FuncOp::create(builder, loc, (pass + "." + number).str(),
-                                    builder.getFunctionType({}, {}));
+    function =
+        func::FuncOp::create(builder, loc, (pass + "." + number).str(), builder.getFunctionType({}, {}));
     function->setAttr(kPassAttr, builder.getStringAttr(pass));
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
@@ -209,8 +209,8 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
     if (bucket.key.part >= 0) { // complete
-      gradients.push_back(
-          f.argument(f.gradient(shardParts(mesh, bucket)), bucket.sharded ? "gradient_shard" : "gradient", i));
+      gradients.push_back(f.argument(f.gradient(shardParts(mesh, bucket)),
+                                     bucket.sharded ? "gradient_shard" : "gradient", i));
       continue;
     }
     Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
@@ -291,9 +291,12 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
-StepEnd buildStepEnd(ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets, const LossAxes &loss) {
-  StepEnd end{buildBegin(module, stage, buckets), buildReduce(module, stage, buckets, loss),
-              buildUpdate(module, stage, buckets), {}};
+StepEnd buildStepEnd(ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,
+                     const LossAxes &loss) {
+  StepEnd end{buildBegin(module, stage, buckets),
+              buildReduce(module, stage, buckets, loss),
+              buildUpdate(module, stage, buckets),
+              {}};
   for (int64_t part = 0; part < parts; ++part)
     end.gradients.push_back(buildGradients(module, stage, part, buckets));
   return end;

@@ -240,8 +240,8 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
                               void *destination) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const Group &group = *my.group;
-  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, source,
-                  destination));
+  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle},
+                        source, destination));
   switch (what.kind) {
   case Kind::allReduce:
     reduceOwnSliceForAll(group, my.index, what);

@@ -90,7 +90,8 @@ Result<int64_t> indexInGroup(const std::vector<int64_t> &ranks, int64_t rank, in
   int64_t index = -1;
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i] < 0 || ranks[i] >= worldSize)
-      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "), worldSize - 1);
+      return errorf("group of ranks [{}]: the world has ranks 0 to {}", fmt::join(ranks, ", "),
+                    worldSize - 1);
     if (ranks[i] == rank)
       index = static_cast<int64_t>(i);
   }

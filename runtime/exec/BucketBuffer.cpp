@@ -73,7 +73,8 @@ void BucketBuffer::read(BucketRange range, float *out) const {
   }
 }
 
-Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const {
+Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch,
+                           float *out) const {
   for (int64_t done = 0; done < range.count;) {
     const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
     const int64_t count = std::min(range.count - done, slice_ - inside);

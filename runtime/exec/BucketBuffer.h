@@ -46,7 +46,7 @@ private:
   plan::DType type_;
   int64_t elementBytes_, slice_; // elements of a slice
   int64_t mine_ = 0;             // of slices_
-  std::vector<int64_t> ranks_; // that have slices
+  std::vector<int64_t> ranks_;   // that have slices
   std::vector<std::byte *> slices_;
 };
 

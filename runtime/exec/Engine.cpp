@@ -85,11 +85,12 @@ private:
   std::vector<Rank> ranks_; // of this process
   std::vector<std::byte *> arenas_;
   std::optional<ProcessReports> reports_; // where ranks are processes
-  std::vector<StepValues> values_ = std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
+  std::vector<StepValues> values_ =
+      std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
-  StepOrder order_; // of the step that runs
+  StepOrder order_;     // of the step that runs
   RankThreads threads_; // last: they end before what they use
 };
 

@@ -80,7 +80,7 @@ public:
   virtual std::span<std::byte *const> arenas() const = 0;
   virtual Status upload(Part) { return Status::ok(); } // weights: values and masters; moments become zero
   virtual Status download(Part) { return Status::ok(); }
-  virtual int threadsPerRank() const = 0; // of the host
+  virtual int threadsPerRank() const = 0;        // of the host
   virtual std::string whereRanksAre() const = 0; // for people: "2 threads each", "sharing device 0, .."
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;

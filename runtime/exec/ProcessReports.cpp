@@ -14,7 +14,8 @@ static std::array<uint32_t, 2> hashOf(const GlobalBatch &batch) {
                                                 hashName(textOf(batch.labels)));
 }
 
-Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch, std::span<StepValues> values) {
+Status ProcessReports::collect(const StepValues &own, const GlobalBatch &batch,
+                               std::span<StepValues> values) {
   const Report mine{own, hashOf(batch)};
   plan::Collective gather;
   gather.kind = plan::Collective::Kind::allGather;

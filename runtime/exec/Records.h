@@ -58,7 +58,7 @@ struct ChunkRecord {
 
 struct StepRecord {
   const plan::ScheduleStep *step = nullptr;
-  int64_t peer = -1; // rank of the other end of a transfer
+  int64_t peer = -1;                                // rank of the other end of a transfer
   int64_t firstInstruction = 0, endInstruction = 0; // of the chunk, for a run
 };
 

@@ -187,10 +187,12 @@ Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
   return group;
 }
 
-StepRecord Resolver::resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const {
+StepRecord Resolver::resolveStep(const plan::ScheduleStep &step,
+                                 const std::vector<ChunkRecord> &chunks) const {
   if (step.kind == plan::ScheduleStep::Kind::run) {
     const ChunkRecord &chunk = chunks[step.chunk];
-    return {&step, -1, chunk.callBegins[step.firstCall], chunk.callBegins[step.endCall(chunk.chunk->calls.size())]};
+    return {&step, -1, chunk.callBegins[step.firstCall],
+            chunk.callBegins[step.endCall(chunk.chunk->calls.size())]};
   }
   return {&step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
 }

@@ -94,8 +94,8 @@ Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, 
 }
 
 // A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
-Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path, plan::DType dtype,
-                                       Gatherer &gatherer) {
+Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path,
+                                       plan::DType dtype, Gatherer &gatherer) {
   const ElementType type = dtype == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
   std::vector<TensorSpec> specs;
   for (const FileTensor &tensor : tensors)
@@ -176,7 +176,8 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
   RankMemory memory(arenas, options.communicator);
-  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas) : verifyDigests(plan, memory, arenas)).at(directory));
+  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas) : verifyDigests(plan, memory, arenas))
+              .at(directory));
   const Source source = sourceOfWeights(plan, options);
   Gatherer gatherer(plan, source, memory, arenas);
   if (!memory.isWriter())

@@ -432,7 +432,8 @@ Status Training::makeBatches(const plan::Plan &plan) {
   engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
     if (step >= options_.trainIters || interrupt_.isRequested())
       return nullptr;
-    const Result<const GlobalBatch *> batch = batchOf(step); // what is wrong with it is said when its turn has come
+    const Result<const GlobalBatch *> batch =
+        batchOf(step); // what is wrong with it is said when its turn has come
     return batch.isOk() ? *batch : nullptr;
   });
   return Status::ok();

@@ -19,9 +19,9 @@ namespace {
 
 // What a rank says of its copy of a block, in the place of the copy.
 struct Digest {
-  uint64_t hash = 0;       // of the values
-  int64_t notFinite = -1;  // the first element that is not
-  int64_t notRounded = -1; // the first whose master, where this rank has it, is another's
+  uint64_t hash = 0;                      // of the values
+  int64_t notFinite = -1;                 // the first element that is not
+  int64_t notRounded = -1;                // the first whose master, where this rank has it, is another's
   float value = 0, other = 0, master = 0; // of the first; of the second, and its master
 };
 
@@ -44,7 +44,8 @@ void lookAtValues(const BucketBuffer &buffer, const Row &row, std::vector<float>
 }
 
 // Of the slice that the rank has.
-void lookAtMasters(const BucketBuffer &masters, const Row &row, const std::vector<float> &values, Digest &digest) {
+void lookAtMasters(const BucketBuffer &masters, const Row &row, const std::vector<float> &values,
+                   Digest &digest) {
   const BucketRange own = masters.ownPart(row.range);
   std::vector<float> found(own.count);
   if (own.count > 0)
@@ -61,13 +62,15 @@ void lookAtMasters(const BucketBuffer &masters, const Row &row, const std::vecto
 
 Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &holder, Arenas arenas) {
   using Kind = BucketBuffer::Kind;
-  const BucketBuffer values(plan, parameter, holder, Kind::values, arenas), masters(plan, parameter, holder, Kind::masters, arenas);
+  const BucketBuffer values(plan, parameter, holder, Kind::values, arenas),
+      masters(plan, parameter, holder, Kind::masters, arenas);
   const bool hasMasters = bucketOf(plan, parameter, holder).masterOffset >= 0;
   const Shard shard = shardOf(plan.mesh, parameter, holder.rank);
   std::vector<float> staged;
   Digest digest;
   for (int64_t i = 0; i < shard.rows; ++i) {
-    const Row row{{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements}, i * shard.rowElements};
+    const Row row{{beginOf(parameter, holder) + i * shard.rowStride, shard.rowElements},
+                  i * shard.rowElements};
     lookAtValues(values, row, staged, digest);
     if (hasMasters)
       lookAtMasters(masters, row, staged, digest);
@@ -76,22 +79,25 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
 }
 
 // What is wrong with a block, from the digests of its holders.
-std::string compareDigests(const Parameter &parameter, const std::vector<Holder> &holders, const std::vector<Digest> &digests) {
+std::string compareDigests(const Parameter &parameter, const std::vector<Holder> &holders,
+                           const std::vector<Digest> &digests) {
   std::vector<int64_t> differing;
   for (size_t i = 1; i < holders.size(); ++i)
     if (digests[i].hash != digests[0].hash)
       differing.push_back(holders[i].rank);
   std::string text;
   if (!differing.empty())
-    text = fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name, fmt::join(differing, ", "),
-                       holders[0].rank);
+    text = fmt::format("\n  parameter {}: ranks {} differ from rank {}", parameter.name,
+                       fmt::join(differing, ", "), holders[0].rank);
   if (digests[0].notFinite >= 0)
-    text += fmt::format("\n  parameter {}: element {} on rank {} is {}", parameter.name, digests[0].notFinite, holders[0].rank,
-                        digests[0].value);
+    text += fmt::format("\n  parameter {}: element {} on rank {} is {}", parameter.name, digests[0].notFinite,
+                        holders[0].rank, digests[0].value);
   for (size_t i = 0; i < holders.size(); ++i)
     if (digests[i].notRounded >= 0)
-      return text + fmt::format("\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
-                                parameter.name, digests[i].notRounded, holders[i].rank, digests[i].other, digests[i].master);
+      return text +
+             fmt::format(
+                 "\n  parameter {}: element {} on rank {} is {}, expected the rounding of its master {}",
+                 parameter.name, digests[i].notRounded, holders[i].rank, digests[i].other, digests[i].master);
   return text;
 }
 
@@ -108,7 +114,8 @@ Status verifyDigests(const Plan &plan, RankMemory &memory, Arenas arenas) {
   std::vector<std::vector<Digest>> byRank(arenas.size());
   forEachBlock(plan, [&](size_t i, const std::vector<Holder> &holders) {
     for (const Holder &holder : holders)
-      byRank[holder.rank].push_back(memory.isHere(holder.rank) ? digestOf(plan, plan.parameters[i], holder, arenas) : Digest());
+      byRank[holder.rank].push_back(
+          memory.isHere(holder.rank) ? digestOf(plan, plan.parameters[i], holder, arenas) : Digest());
   });
   std::vector<std::byte> scratch;
   for (size_t rank = 0; rank < byRank.size(); ++rank) {

@@ -9,6 +9,7 @@ namespace mgc {
 inline constexpr int64_t kCudaWorkspaceAlignment = 256;
 
 // Of a product, whatever its size: what NVIDIA recommends for Hopper (cuBLAS, "cublasSetWorkspace"), and room to align it.
-inline constexpr int64_t kCudaGemmWorkspaceBytes = (int64_t(32) << 20) + kCudaWorkspaceAlignment - plan::kAlignment;
+inline constexpr int64_t kCudaGemmWorkspaceBytes =
+    (int64_t(32) << 20) + kCudaWorkspaceAlignment - plan::kAlignment;
 
 } // namespace mgc

@@ -42,9 +42,8 @@ template <>
 inline constexpr auto enumNames<ScheduleStep::Kind> =
     std::to_array<std::string_view>({"run", "send", "recv"});
 template <>
-inline constexpr auto enumNames<Task> =
-    std::to_array<std::string_view>({"begin", "forward", "backward", "input", "weight", "gradients", "reduce",
-                                    "update"});
+inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
+    {"begin", "forward", "backward", "input", "weight", "gradients", "reduce", "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});

@@ -21,7 +21,8 @@ int64_t Mesh::worldSize() const {
 }
 
 std::string Chunk::name() const {
-  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage) : std::string(nameOf(task));
+  return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage)
+                                 : std::string(nameOf(task));
 }
 
 template <typename Enum> static std::string_view nameIn(Enum value) {

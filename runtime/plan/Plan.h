@@ -288,17 +288,19 @@ struct Chunk {
 // they match in list order, untagged. A step with waits starts after those events.
 struct ScheduleStep {
   enum class Kind { run, send, recv } kind = Kind::run;
-  int64_t chunk = -1;            // run: which
-  int64_t microbatch = -1;       // -1: once per training step
-  std::vector<int64_t> slots;    // run: byte offset of each slot in the allocation
-  int64_t firstCall = 0;         // run: of the chunk's calls, from this one on,
-  int64_t callCount = -1;        // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
-  int64_t peer = -1;             // send, recv: stage
-  int64_t value = -1;            // send, recv: identity of what travels; both ends must agree, microbatch too
+  int64_t chunk = -1;         // run: which
+  int64_t microbatch = -1;    // -1: once per training step
+  std::vector<int64_t> slots; // run: byte offset of each slot in the allocation
+  int64_t firstCall = 0;      // run: of the chunk's calls, from this one on,
+  int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
+  int64_t peer = -1;          // send, recv: stage
+  int64_t value = -1;         // send, recv: identity of what travels; both ends must agree, microbatch too
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps of this list
   // Of a chunk with so many calls: the end of those that the step runs.
-  int64_t endCall(size_t calls) const { return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount; }
+  int64_t endCall(size_t calls) const {
+    return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount;
+  }
   bool operator==(const ScheduleStep &) const = default;
 };
 

@@ -26,8 +26,8 @@ public:
     for (const auto &[run, calls] : runs_) {
       const Chunk &chunk = stage_.chunks[run.first];
       violations_.expect(calls == static_cast<int64_t>(chunk.calls.size()), chunks.element(run.first),
-                         "of the {} calls of chunk '{}' the steps run {} for microbatch {}", chunk.calls.size(),
-                         chunk.name(), calls, run.second);
+                         "of the {} calls of chunk '{}' the steps run {} for microbatch {}",
+                         chunk.calls.size(), chunk.name(), calls, run.second);
     }
   }
 
@@ -75,14 +75,14 @@ private:
   void verifyCalls(const ScheduleStep &step, const Chunk &chunk, const Place &place) {
     const auto calls = static_cast<int64_t>(chunk.calls.size());
     auto [next, isFirst] = runs_.try_emplace({step.chunk, step.microbatch}, 0);
-    violations_.expect(isFirst || step.callCount >= 0, place, "chunk '{}' runs twice for microbatch {}", chunk.name(),
-                       step.microbatch);
+    violations_.expect(isFirst || step.callCount >= 0, place, "chunk '{}' runs twice for microbatch {}",
+                       chunk.name(), step.microbatch);
     if (violations_.expect(step.firstCall == next->second, place,
-                           "chunk '{}' runs from call {} on for microbatch {}, expected {}", chunk.name(), step.firstCall,
-                           step.microbatch, next->second) &&
+                           "chunk '{}' runs from call {} on for microbatch {}, expected {}", chunk.name(),
+                           step.firstCall, step.microbatch, next->second) &&
         violations_.expect(step.callCount >= -1 && step.callCount <= calls - step.firstCall, place,
-                           "{} calls from {} on are not inside the {} of chunk '{}'", step.callCount, step.firstCall, calls,
-                           chunk.name()))
+                           "{} calls from {} on are not inside the {} of chunk '{}'", step.callCount,
+                           step.firstCall, calls, chunk.name()))
       next->second = step.endCall(chunk.calls.size());
   }
 

@@ -62,7 +62,8 @@ static LogicalResult verifyReductions(StageOp stage, SymbolTableCollection &symb
     if (!symbols.lookupNearestSymbolFrom<func::FuncOp>(stage, reduction.getFunctionAttr()))
       return reduction.emitOpError() << reduction.getFunctionAttr() << " is no function (stage_c3)";
     if (int64_t(reduction.getInstances()) < 1)
-      return reduction.emitOpError() << "has " << int64_t(reduction.getInstances()) << " instances (reduction_c1)";
+      return reduction.emitOpError() << "has " << int64_t(reduction.getInstances())
+                                     << " instances (reduction_c1)";
     reduced[reduction.getChunk()] += int64_t(reduction.getInstances());
   }
   for (ChunkOp chunk : stage.all<ChunkOp>()) {
@@ -77,7 +78,8 @@ static LogicalResult verifyReductions(StageOp stage, SymbolTableCollection &symb
       reduced.erase(found);
   }
   if (!reduced.empty())
-    return stage.emitOpError() << "a reduction of chunk " << reduced.begin()->first << ", which it has not (reduction_c1)";
+    return stage.emitOpError() << "a reduction of chunk " << reduced.begin()->first
+                               << ", which it has not (reduction_c1)";
   return success();
 }
 

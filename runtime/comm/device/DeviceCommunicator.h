@@ -29,17 +29,21 @@ public:
   virtual Status openTransfers(int64_t peer, bool isSend) = 0;
   // At load time, after all ranks have opened what they use: before the first use.
   virtual Status connect() = 0;
-  virtual void setProgress(Progress *progress) = 0; // called while the host waits for another rank; null: none
+  virtual void
+  setProgress(Progress *progress) = 0; // called while the host waits for another rank; null: none
 
   // When the stream has done it, this rank's result is there and its source may change again.
-  virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
-                            mgc_address destination) = 0;
+  virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
+                            mgc_address source, mgc_address destination) = 0;
   // `mine` is this end's own event, which nothing else uses until the transfer is finished and waited for.
-  virtual Result<Ticket> send(const plugin::Stream &stream, const DeviceTransfer &transfer, const plugin::Event &mine) = 0;
-  virtual Result<Ticket> receive(const plugin::Stream &stream, const DeviceTransfer &transfer, const plugin::Event &mine) = 0;
+  virtual Result<Ticket> send(const plugin::Stream &stream, const DeviceTransfer &transfer,
+                              const plugin::Event &mine) = 0;
+  virtual Result<Ticket> receive(const plugin::Stream &stream, const DeviceTransfer &transfer,
+                                 const plugin::Event &mine) = 0;
   // The event that is recorded when the transfer is done; null: the other end has not come yet.
   virtual Result<const plugin::Event *> poll(Ticket ticket) = 0;
-  virtual Result<const plugin::Event *> finish(Ticket ticket) = 0; // the same; the host waits for the other end, and gives the ticket back
+  virtual Result<const plugin::Event *>
+  finish(Ticket ticket) = 0; // the same; the host waits for the other end, and gives the ticket back
 
   virtual Status barrier() = 0; // the hosts of all ranks meet
   virtual void abort(const Status &cause) = 0;

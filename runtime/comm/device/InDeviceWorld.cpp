@@ -40,14 +40,13 @@ struct End {
   DeviceTransfer what;
   const Event *mine = nullptr;
   Ticket ticket = -1;
-  End *sender = nullptr;                      // of a receiving end: set when they meet
+  End *sender = nullptr;                        // of a receiving end: set when they meet
   std::atomic<const Event *> finished{nullptr}; // set by the receiver's thread when it has enqueued the copy
 };
 
 void introduce(const Transfer &send, const Transfer &receive) {
   static_cast<End *>(receive.data)->sender = static_cast<End *>(send.data);
 }
-
 
 class InDeviceRank final : public DeviceCommunicator {
 public:
@@ -88,7 +87,8 @@ private:
   Status gather(const Job &job) const;
   Status exchange(const Job &job) const;
   Status combine(const Job &job, mgc_address to, int64_t element, int64_t count) const;
-  Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t rows) const;
+  Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
+                  int64_t rows) const;
 
   Result<Ticket> post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine, bool isSend);
   Status receiveInto(End &end);
@@ -129,14 +129,14 @@ Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) con
   return Status::ok();
 }
 
-Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
-                                mgc_address destination) {
+Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
+                                mgc_address source, mgc_address destination) {
   const ThreadSeat::Membership my = seat_.membership(group);
   const Events &events = events_[group];
   MGC_TRY(stream.record(events.ready));
   const Member mine{source, destination, &events.ready, &events.done};
-  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}, &mine,
-                        nullptr));
+  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle},
+                        &mine, nullptr));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
@@ -168,20 +168,22 @@ Status InDeviceRank::combine(const Job &job, mgc_address to, int64_t element, in
   std::vector<mgc_address> sources;
   for (const Member &member : job.members)
     sources.push_back(member.source + static_cast<uint64_t>(element * job.bytes));
-  return job.stream.combine(deviceReduce(job.what.reduce), deviceType(job.what.type), to,
-                            sources, count);
+  return job.stream.combine(deviceReduce(job.what.reduce), deviceType(job.what.type), to, sources, count);
 }
 
 Status InDeviceRank::reduceOwnSliceForAll(const Job &job) const {
   const int64_t elements = job.what.outer * job.what.chunk;
   const int64_t lines = (elements + kSliceAlignment - 1) / kSliceAlignment;
-  const auto edge = [&](int64_t part) { return std::min(elements, lines * part / job.size() * kSliceAlignment); };
+  const auto edge = [&](int64_t part) {
+    return std::min(elements, lines * part / job.size() * kSliceAlignment);
+  };
   const int64_t begin = edge(job.index), count = edge(job.index + 1) - begin;
   const auto offset = static_cast<uint64_t>(begin * job.bytes);
   MGC_TRY(combine(job, job.mine().destination + offset, begin, count));
   for (const Member &member : job.members)
     if (count > 0 && &member != &job.mine())
-      MGC_TRY(job.stream.copy(member.destination + offset, job.mine().destination + offset, count * job.bytes));
+      MGC_TRY(
+          job.stream.copy(member.destination + offset, job.mine().destination + offset, count * job.bytes));
   return Status::ok();
 }
 
@@ -194,13 +196,13 @@ Status InDeviceRank::reduceOwnChunk(const Job &job) const {
 }
 
 // Rows of one chunk; `to` and pitches in chunks.
-Status InDeviceRank::copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
-                              int64_t rows) const {
+Status InDeviceRank::copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from,
+                              int64_t fromPitch, int64_t rows) const {
   const int64_t bytes = job.what.chunk * job.bytes;
   if (bytes == 0 || rows == 0)
     return Status::ok();
-  return job.stream.copyRows(job.mine().destination + static_cast<uint64_t>(to * bytes), toPitch * bytes, from,
-                             fromPitch * bytes, bytes, rows);
+  return job.stream.copyRows(job.mine().destination + static_cast<uint64_t>(to * bytes), toPitch * bytes,
+                             from, fromPitch * bytes, bytes, rows);
 }
 
 Status InDeviceRank::gather(const Job &job) const {
@@ -219,7 +221,8 @@ Status InDeviceRank::exchange(const Job &job) const {
   return Status::ok();
 }
 
-Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine, bool isSend) {
+Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine,
+                                  bool isSend) {
   if (free_.empty()) {
     free_.push_back(static_cast<Ticket>(ends_.size()));
     ends_.emplace_back();
@@ -229,7 +232,8 @@ Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &tr
   End &end = ends_[mineTicket];
   end.stream = &stream, end.what = transfer, end.mine = &mine, end.sender = nullptr;
   end.finished.store(nullptr, std::memory_order_relaxed);
-  MGC_ASSIGN(ticket, seat_.post({transfer.peer, transfer.value, transfer.microbatch, &end, transfer.bytes}, isSend));
+  MGC_ASSIGN(ticket,
+             seat_.post({transfer.peer, transfer.value, transfer.microbatch, &end, transfer.bytes}, isSend));
   end.ticket = ticket;
   return mineTicket;
 }
@@ -239,7 +243,8 @@ Result<Ticket> InDeviceRank::send(const Stream &stream, const DeviceTransfer &tr
   return post(stream, transfer, mine, true);
 }
 
-Result<Ticket> InDeviceRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
+Result<Ticket> InDeviceRank::receive(const Stream &stream, const DeviceTransfer &transfer,
+                                     const Event &mine) {
   return post(stream, transfer, mine, false);
 }
 

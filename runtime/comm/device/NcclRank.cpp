@@ -23,7 +23,8 @@ using Kind = plan::Collective::Kind;
 
 class NcclRank final : public DeviceCommunicator {
 public:
-  NcclRank(const plugin::Device &device, NcclOptions options) : device_(device), options_(std::move(options)) {}
+  NcclRank(const plugin::Device &device, NcclOptions options)
+      : device_(device), options_(std::move(options)) {}
   int64_t rank() const override { return options_.rank; }
   int64_t worldSize() const override { return options_.ranks; }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
@@ -53,7 +54,9 @@ private:
     const plan::Collective &what;
     mgc_address source, destination;
     int64_t bytes; // of a chunk
-    mgc_address at(mgc_address base, int64_t chunks) const { return base + static_cast<uint64_t>(chunks * bytes); }
+    mgc_address at(mgc_address base, int64_t chunks) const {
+      return base + static_cast<uint64_t>(chunks * bytes);
+    }
   };
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
@@ -64,10 +67,10 @@ private:
   const NcclOptions options_;
   mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
   using Ranks = std::vector<int64_t>;
-  std::deque<Group> groups_;       // by GroupId; without communicators until connect()
+  std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
-  std::map<Ranks, Group> ways_;    // by {from, to}
-  std::vector<const Event *> transfers_;              // by Ticket
+  std::map<Ranks, Group> ways_;          // by {from, to}
+  std::vector<const Event *> transfers_; // by Ticket
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
   Status cause_;
@@ -117,8 +120,8 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
   return Status::ok();
 }
 
-Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
-                            mgc_address destination) {
+Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
+                            mgc_address source, mgc_address destination) {
   const Job job{stream, groups_[group], what, source, destination, what.chunk * plan::sizeInBytes(what.type)};
   if (job.bytes == 0)
     return Status::ok();
@@ -139,9 +142,10 @@ Status NcclRank::enqueue(const Job &job) const {
     return exchange(job);
   for (int64_t row = 0; row < what.outer; ++row)
     MGC_TRY(what.kind == Kind::allGather
-                ? stream.allGather(group.comm, type, job.at(destination, row * group.size), job.at(source, row), what.chunk)
-                : stream.reduceScatter(group.comm, type, job.at(destination, row), job.at(source, row * group.size),
-                                       what.chunk));
+                ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
+                                   job.at(source, row), what.chunk)
+                : stream.reduceScatter(group.comm, type, job.at(destination, row),
+                                       job.at(source, row * group.size), what.chunk));
   return Status::ok();
 }
 
@@ -150,8 +154,10 @@ Status NcclRank::exchange(const Job &job) const {
   for (int64_t row = 0; row < job.what.outer; ++row)
     for (int64_t m = 0; m < middle; ++m)
       for (int64_t peer = 0; peer < n; ++peer) {
-        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, (row * n + peer) * middle + m), job.bytes, peer));
-        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, (row * middle + m) * n + peer), job.bytes, peer));
+        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, (row * n + peer) * middle + m), job.bytes,
+                                peer));
+        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, (row * middle + m) * n + peer),
+                                   job.bytes, peer));
       }
   return Status::ok();
 }

@@ -7,11 +7,12 @@
 
 #define MGC_CUBLASLT_FUNCTIONS(F)                                                                            \
   F(cublasLtCreate)                                                                                          \
-  F(cublasLtDestroy) F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmulDescCreate)            \
-      F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate)           \
-          F(cublasLtMatrixLayoutDestroy) F(cublasLtMatmulPreferenceCreate)                                   \
-              F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute)                     \
-                  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmul)
+  F(cublasLtDestroy)                                                                                         \
+  F(cublasLtGetVersion)                                                                                      \
+  F(cublasLtGetStatusString) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy)                        \
+      F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy)         \
+          F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy)                               \
+              F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmul)
 
 namespace mgc::cuda {
 

@@ -15,9 +15,11 @@
 
 #define MGC_CUDNN_FUNCTIONS(F)                                                                               \
   F(cudnnCreate)                                                                                             \
-  F(cudnnDestroy) F(cudnnSetStream) F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnGetLastErrorString)     \
-      F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute)           \
-          F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
+  F(cudnnDestroy)                                                                                            \
+  F(cudnnSetStream)                                                                                          \
+  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor)       \
+      F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute)               \
+          F(cudnnBackendFinalize) F(cudnnBackendExecute)
 
 namespace mgc::cuda {
 

@@ -108,8 +108,9 @@ Status describeDevice(mgc_device *device, mgc_device_facts *facts) {
   facts->multiprocessors = device->multiprocessors;
   facts->total_bytes = int64_t(totalBytes);
   facts->free_bytes = int64_t(freeBytes);
-  copyText(facts->versions, fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version),
-                                        cublasLtVersion(), cudnnVersion(), ncclVersion(), attentionChoices(*device)));
+  copyText(facts->versions,
+           fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version), cublasLtVersion(),
+                       cudnnVersion(), ncclVersion(), attentionChoices(*device)));
   return Status::ok();
 }
 

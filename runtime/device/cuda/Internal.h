@@ -47,7 +47,7 @@ struct mgc_device {
   std::map<const mgc::cuda::OwnModule *, CUmodule> ownModules;
   std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
   std::shared_ptr<mgc::cuda::Cudnn> cudnn;
-  std::vector<CUfunction> combineKernels; // by Combine.cpp
+  std::vector<CUfunction> combineKernels;          // by Combine.cpp
   std::map<std::string, int64_t> attentionChoices; // how often each was made, by Attention.cpp
 
   // Before every use of the driver on this device: the error that made the device fail, if one has; makes the context the

@@ -15,7 +15,7 @@ struct mgc_comm {
   mgc_device *device;
   const mgc::cuda::Nccl *nccl;
   int64_t ranks, rank, timeoutMs;
-  std::string name; // "NCCL communicator of 8, rank 3", for messages
+  std::string name;   // "NCCL communicator of 8, rank 3", for messages
   std::mutex mutex{}; // of what follows
   ncclComm_t handle = nullptr;
   bool isAborted = false;

@@ -7,9 +7,11 @@
 
 #define MGC_NCCL_FUNCTIONS(F)                                                                                \
   F(ncclGetVersion)                                                                                          \
-  F(ncclGetErrorString) F(ncclGetLastError) F(ncclGetUniqueId) F(ncclCommInitRankConfig) F(ncclCommFinalize) \
-      F(ncclCommDestroy) F(ncclCommAbort) F(ncclCommGetAsyncError) F(ncclAllReduce) F(ncclAllGather)         \
-          F(ncclReduceScatter) F(ncclSend) F(ncclRecv) F(ncclGroupStart) F(ncclGroupEnd)
+  F(ncclGetErrorString)                                                                                      \
+  F(ncclGetLastError)                                                                                        \
+  F(ncclGetUniqueId) F(ncclCommInitRankConfig) F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort)       \
+      F(ncclCommGetAsyncError) F(ncclAllReduce) F(ncclAllGather) F(ncclReduceScatter) F(ncclSend)            \
+          F(ncclRecv) F(ncclGroupStart) F(ncclGroupEnd)
 
 namespace mgc::cuda {
 

@@ -16,7 +16,8 @@ Result<HostMirror> HostMirror::map(int64_t bytes) {
   void *data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED)
-    return errorf("no address space of {} bytes for a copy of a rank's weights on the host: {}; a higher limit (ulimit -v) "
+    return errorf("no address space of {} bytes for a copy of a rank's weights on the host: {}; a higher "
+                  "limit (ulimit -v) "
                   "would work",
                   bytes, std::strerror(errno));
   return HostMirror(static_cast<std::byte *>(data), bytes);
@@ -61,8 +62,8 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   return ranges;
 }
 
-Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, const plugin::Stream &stream, int64_t bytes,
-                                          uint8_t fill) {
+Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, const plugin::Stream &stream,
+                                          int64_t bytes, uint8_t fill) {
   DeviceArena arena;
   MGC_ASSIGN(mirror, HostMirror::map(bytes));
   arena.mirror_ = std::move(mirror);

@@ -37,8 +37,8 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
 class DeviceArena {
 public:
   // All bytes become `fill`, on the stream.
-  static Result<DeviceArena> allocate(const plugin::Device &device, const plugin::Stream &stream, int64_t bytes,
-                                      uint8_t fill);
+  static Result<DeviceArena> allocate(const plugin::Device &device, const plugin::Stream &stream,
+                                      int64_t bytes, uint8_t fill);
   mgc_address address() const { return memory_.address(); }
   std::byte *mirror() const { return mirror_.data(); }
   // Between the mirror and the device, on the stream, done when they return.

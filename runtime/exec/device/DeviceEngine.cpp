@@ -53,7 +53,8 @@ private:
   Status checkMemory() const;
   Status openCommunicators();
   Status forEachRank(const std::function<Status(DeviceRank &)> &work); // on their threads; the first error
-  void runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
+  void runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
+               const std::function<Status()> *beforeUpdate);
   Status stageInputs(int64_t step, const GlobalBatch &batch);
   void stageNext(int64_t step);
   Status failureOf(int64_t step) const;
@@ -64,13 +65,14 @@ private:
   const EngineOptions options_;
   std::optional<plugin::Device> device_;
   std::unique_ptr<DeviceKernels> kernels_;
-  std::unique_ptr<InDeviceWorld> world_;            // of ranks that share the device
+  std::unique_ptr<InDeviceWorld> world_;             // of ranks that share the device
   std::unique_ptr<DeviceCommunicator> communicator_; // of a process with one rank
-  std::vector<DeviceCommunicator *> communicators_; // of the ranks of this process
-  std::optional<ProcessReports> reports_;           // where ranks are processes
-  std::vector<std::unique_ptr<DeviceRank>> ranks_;  // of this process
-  std::vector<std::byte *> arenas_;                 // by rank of the plan
-  std::vector<StepValues> values_ = std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
+  std::vector<DeviceCommunicator *> communicators_;  // of the ranks of this process
+  std::optional<ProcessReports> reports_;            // where ranks are processes
+  std::vector<std::unique_ptr<DeviceRank>> ranks_;   // of this process
+  std::vector<std::byte *> arenas_;                  // by rank of the plan
+  std::vector<StepValues> values_ =
+      std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
   Recording recording_;
   NextBatch nextBatch_;
   int64_t stagedStep_ = -1; // whose inputs are written
@@ -110,7 +112,9 @@ std::string DeviceEngine::whereRanksAre() const {
                      facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?");
 }
 
-std::string inGib(int64_t bytes) { return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0); }
+std::string inGib(int64_t bytes) {
+  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0);
+}
 
 Status DeviceEngine::checkMemory() const {
   MGC_ASSIGN(facts, device_->describe());
@@ -125,14 +129,17 @@ Status DeviceEngine::checkMemory() const {
     return Status::ok();
   const std::string advice =
       local.size() > 1 && most <= facts.free_bytes
-          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(), inGib(most))
-          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, with --zero 1, "
+          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(),
+                        inGib(most))
+          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, "
+                        "with --zero 1, "
                         "dp; or smaller microbatches",
                         double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
-  return errorf("device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
-                "allocated; {}",
-                deviceOptions_.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
-                inGib(facts.total_bytes), advice);
+  return errorf(
+      "device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
+      "allocated; {}",
+      deviceOptions_.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
+      inGib(facts.total_bytes), advice);
 }
 
 Status DeviceEngine::openProcesses() {
@@ -141,8 +148,9 @@ Status DeviceEngine::openProcesses() {
   std::iota(all.begin(), all.end(), 0);
   MGC_ASSIGN(everyone, hosts.openGroup(all));
   reports_.emplace(hosts, everyone);
-  communicator_ = makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, deviceOptions_.share,
-                                          [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
+  communicator_ =
+      makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, deviceOptions_.share,
+                              [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
   communicators_ = {communicator_.get()};
   return Status::ok();
 }
@@ -168,7 +176,8 @@ Status DeviceEngine::load(const std::string &bundle) {
                                 options_.inject,       options_.timeline};
   arenas_.resize(plan_.mesh.worldSize());
   for (DeviceCommunicator *communicator : communicators_) {
-    Result<std::unique_ptr<DeviceRank>> rank = DeviceRank::load(plan_, *kernels_, *device_, *communicator, rankOptions);
+    Result<std::unique_ptr<DeviceRank>> rank =
+        DeviceRank::load(plan_, *kernels_, *device_, *communicator, rankOptions);
     if (!rank.isOk())
       return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
     ranks_.push_back(rank.take());
@@ -239,7 +248,8 @@ Status DeviceEngine::collectValues(const GlobalBatch &batch) {
   if (isProcessRank())
     threads_.run([&](int64_t) { status = reports_->collect(ranks_[0]->values(), batch, values_); });
   else
-    std::ranges::transform(ranks_, values_.begin(), [](const std::unique_ptr<DeviceRank> &rank) { return rank->values(); });
+    std::ranges::transform(ranks_, values_.begin(),
+                           [](const std::unique_ptr<DeviceRank> &rank) { return rank->values(); });
   return status;
 }
 

@@ -13,7 +13,8 @@ std::string versionOf(int64_t capability) { return fmt::format("{}.{}", capabili
 
 int64_t capabilityOf(const plan::KernelFile &file) { return plan::factsOf(file.level).computeCapability; }
 
-Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> &files, const mgc_device_facts &facts) {
+Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> &files,
+                                            const mgc_device_facts &facts) {
   const plan::KernelFile *best = nullptr;
   for (const plan::KernelFile &file : files)
     if (capabilityOf(file) <= facts.compute_capability && (!best || capabilityOf(file) > capabilityOf(*best)))
@@ -21,10 +22,11 @@ Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> 
   if (best)
     return best;
   const auto least = std::ranges::min_element(files, {}, capabilityOf);
-  return errorf("the plan's kernels need compute capability {} ({}), this device, {}, has {}; compile the plan with "
-                "--target cuda:sm_{}, if it is one of those that mgc compiles for",
-                versionOf(capabilityOf(*least)), nameOf(least->level), facts.name, versionOf(facts.compute_capability),
-                facts.compute_capability);
+  return errorf(
+      "the plan's kernels need compute capability {} ({}), this device, {}, has {}; compile the plan with "
+      "--target cuda:sm_{}, if it is one of those that mgc compiles for",
+      versionOf(capabilityOf(*least)), nameOf(least->level), facts.name, versionOf(facts.compute_capability),
+      facts.compute_capability);
 }
 
 } // namespace
@@ -39,8 +41,8 @@ Result<std::unique_ptr<DeviceKernels>> DeviceKernels::load(const plan::Plan &pla
   const std::string path = bundle + "/" + chosen->path;
   MGC_ASSIGN(file, MappedFile::open(path));
   if (const uint64_t found = hashName(file.text()); found != chosen->hash)
-    return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again", path, found,
-                  chosen->hash);
+    return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again",
+                  path, found, chosen->hash);
   Result<plugin::Module> module = device.loadModule(file.text());
   if (!module.isOk())
     return Status(module.status()).at(path);

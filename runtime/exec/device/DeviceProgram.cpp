@@ -36,10 +36,9 @@ std::set<std::string> dataAxesOf(const plan::Plan &plan) {
 
 class DeviceProgram::Maker {
 public:
-  Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels, const plugin::Device &device,
-        DeviceProgram &program)
-      : record_(record), kernels_(kernels), device_(device), dataAxes_(dataAxesOf(plan)),
-        program_(program) {}
+  Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
+        const plugin::Device &device, DeviceProgram &program)
+      : record_(record), kernels_(kernels), device_(device), dataAxes_(dataAxesOf(plan)), program_(program) {}
   Status makeAll();
 
 private:
@@ -63,14 +62,16 @@ Status DeviceProgram::Maker::makeAll() {
     for (const InstructionRecord &instruction : chunk.instructions) {
       Result<DeviceInstruction> one = make(chunk, instruction);
       if (!one.isOk())
-        return Status(one.status()).at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
+        return Status(one.status())
+            .at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
       made.push_back(*one);
     }
   }
   return Status::ok();
 }
 
-Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk, const InstructionRecord &instruction) {
+Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk,
+                                                     const InstructionRecord &instruction) {
   DeviceInstruction made;
   if (const auto *row = std::get_if<plan::RowKernel>(&instruction.instruction->body)) {
     made.kernel = &kernels_.kernel(row->symbol);
@@ -84,14 +85,17 @@ Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk, c
   return made;
 }
 
-Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord *operands, DeviceInstruction &to) {
+Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord *operands,
+                                  DeviceInstruction &to) {
   const plan::Gemm &gemm = *record.gemm;
   mgc_gemm_facts facts;
   std::memset(&facts, 0, sizeof facts);
   facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
-  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB, facts.accumulate = gemm.accumulate;
+  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB,
+  facts.accumulate = gemm.accumulate;
   facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
-  facts.workspace_bytes = std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
+  facts.workspace_bytes =
+      std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
   facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
   const plugin::GemmCall *&known = gemms_[keyOf(facts)];
   if (!known) {
@@ -106,7 +110,8 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
   const plan::Attention &attention = *record.attention;
   mgc_attention_facts facts;
   std::memset(&facts, 0, sizeof facts);
-  facts.backward = attention.backward, facts.causal = attention.causal, facts.type = deviceType(attention.type);
+  facts.backward = attention.backward, facts.causal = attention.causal,
+  facts.type = deviceType(attention.type);
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
   facts.scale = attention.scale, facts.window = attention.window;
@@ -116,7 +121,8 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
     facts.head_offset = record.scalars.headOffset, facts.group_stride = attention.groupStride;
   }
   facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
-  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride, facts.dv_stride = attention.dvStride;
+  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride,
+  facts.dv_stride = attention.dvStride;
   facts.workspace_bytes = attention.workspaceBytes;
   const plugin::AttentionCall *&known = attentions_[keyOf(facts)];
   if (!known) {
@@ -133,8 +139,8 @@ SideStream DeviceProgram::Maker::sideOf(const plan::Collective &collective) cons
   return crossesData || !collective.stages.empty() ? SideStream::data : SideStream::tensor;
 }
 
-Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-                                          const plugin::Device &device) {
+Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record,
+                                          const DeviceKernels &kernels, const plugin::Device &device) {
   DeviceProgram program;
   MGC_TRY(Maker(plan, record, kernels, device, program).makeAll());
   return program;

@@ -23,9 +23,11 @@ struct DeviceInstruction {
 class DeviceProgram {
 public:
   // `record`, `kernels` and `device` outlive it.
-  static Result<DeviceProgram> make(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-                                    const plugin::Device &device);
-  const DeviceInstruction &at(int64_t chunk, int64_t instruction) const { return chunks_[chunk][instruction]; }
+  static Result<DeviceProgram> make(const plan::Plan &plan, const RankRecord &record,
+                                    const DeviceKernels &kernels, const plugin::Device &device);
+  const DeviceInstruction &at(int64_t chunk, int64_t instruction) const {
+    return chunks_[chunk][instruction];
+  }
 
 private:
   class Maker;

@@ -11,15 +11,18 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr uint8_t kPoison = 0xFF;                  // every f32 a NaN, every i32 -1
+constexpr uint8_t kPoison = 0xFF;                // every f32 a NaN, every i32 -1
 constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
 
-uint32_t doneOf(const StepIo &io) { return std::atomic_ref<uint32_t>(*io.progress()).load(std::memory_order_acquire); }
+uint32_t doneOf(const StepIo &io) {
+  return std::atomic_ref<uint32_t>(*io.progress()).load(std::memory_order_acquire);
+}
 
 } // namespace
 
 Result<std::unique_ptr<DeviceRank>> DeviceRank::load(const plan::Plan &plan, const DeviceKernels &kernels,
-                                                     const plugin::Device &device, DeviceCommunicator &communicator,
+                                                     const plugin::Device &device,
+                                                     DeviceCommunicator &communicator,
                                                      const DeviceRankOptions &options) {
   std::unique_ptr<DeviceRank> rank(new DeviceRank(plan, device, communicator, options));
   MGC_TRY(rank->load(kernels));
@@ -27,14 +30,16 @@ Result<std::unique_ptr<DeviceRank>> DeviceRank::load(const plan::Plan &plan, con
 }
 
 Status DeviceRank::load(const DeviceKernels &kernels) {
-  MGC_ASSIGN(record, resolveRank({plan_, nullptr, options_.seed}, communicator_.rank(),
-                                 [&](const std::vector<int64_t> &ranks) { return communicator_.openGroup(ranks); }));
+  MGC_ASSIGN(record,
+             resolveRank({plan_, nullptr, options_.seed}, communicator_.rank(),
+                         [&](const std::vector<int64_t> &ranks) { return communicator_.openGroup(ranks); }));
   record_ = std::move(record);
   MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_));
   program_ = std::move(program);
   MGC_ASSIGN(copies, device_.makeStream());
   copies_ = std::move(copies);
-  MGC_ASSIGN(arena, DeviceArena::allocate(device_, copies_, record_.stage->bytes, options_.poison ? kPoison : 0));
+  MGC_ASSIGN(arena,
+             DeviceArena::allocate(device_, copies_, record_.stage->bytes, options_.poison ? kPoison : 0));
   arena_ = std::move(arena);
   MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
   io_ = std::move(io);
@@ -44,9 +49,8 @@ Status DeviceRank::load(const DeviceKernels &kernels) {
     MGC_ASSIGN(clock, StreamClock::make(device_, record_, *timeline_));
     clock_ = std::move(clock);
   }
-  MGC_ASSIGN(executor,
-             StreamExecutor::make(device_, record_, program_, communicator_,
-                                  {arena_.address(), io_.progress(), options_.inject}));
+  MGC_ASSIGN(executor, StreamExecutor::make(device_, record_, program_, communicator_,
+                                            {arena_.address(), io_.progress(), options_.inject}));
   executor_ = std::move(executor);
   return communicator_.connect();
 }
@@ -59,11 +63,14 @@ Status DeviceRank::upload(Part part) {
   return arena_.upload(copies_, rangesOf(plan_, *record_.stage, part));
 }
 
-Status DeviceRank::download(Part part) { return arena_.download(copies_, rangesOf(plan_, *record_.stage, part)); }
+Status DeviceRank::download(Part part) {
+  return arena_.download(copies_, rangesOf(plan_, *record_.stage, part));
+}
 
 Place DeviceRank::place(int64_t step) const { return executor_->placeAt(step, doneOf(io_)); }
 
-Status DeviceRank::run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate) {
+Status DeviceRank::run(int64_t step, const StepScalars &scalars,
+                       const std::function<Status()> *beforeUpdate) {
   const auto start = Clock::now();
   std::atomic_ref<uint32_t>(*io_.progress()).store(0, std::memory_order_release);
   io_.writeScalars(scalars, step);

@@ -20,7 +20,8 @@ class DeviceRank {
 public:
   // All that is passed by reference outlives it.
   static Result<std::unique_ptr<DeviceRank>> load(const plan::Plan &plan, const DeviceKernels &kernels,
-                                                  const plugin::Device &device, DeviceCommunicator &communicator,
+                                                  const plugin::Device &device,
+                                                  DeviceCommunicator &communicator,
                                                   const DeviceRankOptions &options);
   int64_t index() const { return record_.rank; }
   std::byte *mirror() const { return arena_.mirror(); }
@@ -34,7 +35,7 @@ public:
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
   Place place(int64_t step) const;                    // how far it has come
-  bool isStuck() const { return isStuck_; }           // the device has not ended what it was given, and may never do
+  bool isStuck() const { return isStuck_; } // the device has not ended what it was given, and may never do
 
 private:
   DeviceRank(const plan::Plan &plan, const plugin::Device &device, DeviceCommunicator &communicator,

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLongEnough = 5; // ms
 constexpr int kRounds = 3;
-constexpr int64_t kFirstSide = 256, kLastSide = 8192;                        // of products
+constexpr int64_t kFirstSide = 256, kLastSide = 8192;                   // of products
 constexpr int64_t kFirstBytes = 1 << 20, kLastBytes = int64_t(1) << 30; // of copies
 
 class DeviceMeter {
@@ -59,13 +59,15 @@ Result<double> DeviceMeter::timeProduct(int64_t side, plan::DType type) const {
   facts.input = facts.output = deviceType(type);
   facts.alignment = plan::kAlignment;
   MGC_ASSIGN(gemm, device_->makeGemm(facts));
-  const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes), c = b + static_cast<uint64_t>(bytes);
+  const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes),
+                    c = b + static_cast<uint64_t>(bytes);
   return time([&] { return stream_.gemm(gemm, a, b, c, 0); });
 }
 
 Result<double> DeviceMeter::timeCopy(int64_t bytes) const {
   MGC_ASSIGN(memory, device_->allocate(2 * bytes));
-  return time([&] { return stream_.copy(memory.address(), memory.address() + static_cast<uint64_t>(bytes), bytes); });
+  return time(
+      [&] { return stream_.copy(memory.address(), memory.address() + static_cast<uint64_t>(bytes), bytes); });
 }
 
 Result<MachineRates> DeviceMeter::measure(plan::DType type) {
@@ -98,7 +100,8 @@ Result<MachineRates> DeviceMeter::measure(plan::DType type) {
 Result<MachineRates> measureDeviceRates(const plugin::Device &device, plan::DType type) {
   MGC_ASSIGN(meter, DeviceMeter::make(device));
   Result<MachineRates> rates = meter.measure(type);
-  return rates.isOk() ? rates : Result<MachineRates>(Status(rates.status()).at("measuring what the device can do"));
+  return rates.isOk() ? rates
+                      : Result<MachineRates>(Status(rates.status()).at("measuring what the device can do"));
 }
 
 } // namespace mgc

@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t kScalarBytes = sizeof(StepScalars), kResultBytes = sizeof(StepValues);
 
-int64_t aligned(int64_t bytes) { return (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment; }
+int64_t aligned(int64_t bytes) {
+  return (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
+}
 
 int64_t bytesOf(const InputRecord &record) {
   const int64_t one = record.positions * record.samples * plan::sizeInBytes(record.input->type);
@@ -32,13 +34,15 @@ Result<StepIo> StepIo::make(const plugin::Device &device, const plan::Plan &plan
     io.inputBytes_ += aligned(io.bytes_[i]);
     io.records_[i].input = &io.packed_[i];
   }
-  MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + aligned(kScalarBytes)) + aligned(kResultBytes) +
-                                         plan::kAlignment));
+  MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + aligned(kScalarBytes)) +
+                                         aligned(kResultBytes) + plan::kAlignment));
   io.memory_ = std::move(memory);
   return io;
 }
 
-std::byte *StepIo::inputsOf(int64_t step) const { return memory_.data() + step % 2 * (inputBytes_ + aligned(kScalarBytes)); }
+std::byte *StepIo::inputsOf(int64_t step) const {
+  return memory_.data() + step % 2 * (inputBytes_ + aligned(kScalarBytes));
+}
 
 std::byte *StepIo::results() const { return memory_.data() + 2 * (inputBytes_ + aligned(kScalarBytes)); }
 
@@ -53,14 +57,14 @@ void StepIo::writeScalars(const StepScalars &scalars, int64_t step) {
 
 Status StepIo::copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const {
   for (size_t i = 0; i < packed_.size(); ++i)
-    MGC_TRY(stream.copyIn(arena + static_cast<uint64_t>(stage_->inputs[i].offset), inputsOf(step) + packed_[i].offset,
-                          bytes_[i]));
-  return stream.copyIn(arena + static_cast<uint64_t>(stage_->stepScalarsOffset), inputsOf(step) + inputBytes_, kScalarBytes);
+    MGC_TRY(stream.copyIn(arena + static_cast<uint64_t>(stage_->inputs[i].offset),
+                          inputsOf(step) + packed_[i].offset, bytes_[i]));
+  return stream.copyIn(arena + static_cast<uint64_t>(stage_->stepScalarsOffset), inputsOf(step) + inputBytes_,
+                       kScalarBytes);
 }
 
 Status StepIo::copyOut(const plugin::Stream &stream, mgc_address arena) const {
-  return stream.copyOut(results(),
-                        arena + static_cast<uint64_t>(stage_->resultsOffset), kResultBytes);
+  return stream.copyOut(results(), arena + static_cast<uint64_t>(stage_->resultsOffset), kResultBytes);
 }
 
 StepValues StepIo::values() const {
@@ -69,8 +73,6 @@ StepValues StepIo::values() const {
   return values;
 }
 
-uint32_t *StepIo::progress() const {
-  return reinterpret_cast<uint32_t *>(results() + aligned(kResultBytes));
-}
+uint32_t *StepIo::progress() const { return reinterpret_cast<uint32_t *>(results() + aligned(kResultBytes)); }
 
 } // namespace mgc

@@ -20,7 +20,7 @@ public:
   Status copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const;
   Status copyOut(const plugin::Stream &stream, mgc_address arena) const;
 
-  StepValues values() const; // of the last step that was copied out and is done
+  StepValues values() const;  // of the last step that was copied out and is done
   uint32_t *progress() const; // see StreamExecutorOptions
 
 private:

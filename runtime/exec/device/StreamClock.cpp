@@ -37,7 +37,8 @@ Result<int64_t> StreamClock::reportRun(int64_t schedule, size_t &event, int64_t 
   const plan::ScheduleStep &step = *record_.schedule[schedule].step;
   MGC_ASSIGN(start, timeOf(event++));
   const auto isTransfer = [&](int64_t wait) { return record_.schedule[wait].step->kind != StepKind::run; };
-  if (const auto last = std::find_if(step.waits.rbegin(), step.waits.rend(), isTransfer); last != step.waits.rend()) {
+  if (const auto last = std::find_if(step.waits.rbegin(), step.waits.rend(), isTransfer);
+      last != step.waits.rend()) {
     timeline_.openAt(begin, Kind::arrival, *last);
     timeline_.openAt(begin, Kind::wait, *last);
     timeline_.closeAt(start);

@@ -9,8 +9,8 @@ using StepKind = plan::ScheduleStep::Kind;
 using plugin::Event;
 using plugin::Stream;
 
-StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &program, DeviceCommunicator &communicator,
-                               StreamExecutorOptions options)
+StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &program,
+                               DeviceCommunicator &communicator, StreamExecutorOptions options)
     : record_(record), program_(program), communicator_(communicator), options_(std::move(options)),
       slotBases_(record.maxSlots + 1), operands_(record.maxOperands), transfers_(record.schedule.size()) {
   place_.rank = record.rank;
@@ -20,20 +20,23 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &pr
   communicator_.setProgress(this);
   for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index)
     if (isRun(index))
-      for (int64_t i = record.schedule[index].firstInstruction; i < record.schedule[index].endInstruction; ++i)
+      for (int64_t i = record.schedule[index].firstInstruction; i < record.schedule[index].endInstruction;
+           ++i)
         positions_.push_back({index, i});
 }
 
 bool StreamExecutor::isOfGradients(int64_t index) const {
-  return isRun(index) && record_.chunks[record_.schedule[index].step->chunk].chunk->task == plan::Task::gradients;
+  return isRun(index) &&
+         record_.chunks[record_.schedule[index].step->chunk].chunk->task == plan::Task::gradients;
 }
 
 StreamExecutor::~StreamExecutor() { communicator_.setProgress(nullptr); }
 
-Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::Device &device, const RankRecord &record,
-                                                             const DeviceProgram &program, DeviceCommunicator &communicator,
-                                                             StreamExecutorOptions options) {
-  std::unique_ptr<StreamExecutor> executor(new StreamExecutor(record, program, communicator, std::move(options)));
+Result<std::unique_ptr<StreamExecutor>>
+StreamExecutor::make(const plugin::Device &device, const RankRecord &record, const DeviceProgram &program,
+                     DeviceCommunicator &communicator, StreamExecutorOptions options) {
+  std::unique_ptr<StreamExecutor> executor(
+      new StreamExecutor(record, program, communicator, std::move(options)));
   MGC_TRY(executor->makeStreams(device));
   return executor;
 }
@@ -86,7 +89,8 @@ Place StreamExecutor::placeAt(int64_t step, uint32_t done) const {
   return place;
 }
 
-Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StreamClock *clock) {
+Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &beforeUpdate,
+                               StreamClock *clock) {
   place_.step = step;
   place_.microbatch = -1;
   place_.chunk = place_.instruction = {};

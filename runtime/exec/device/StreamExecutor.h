@@ -22,7 +22,8 @@ namespace mgc {
 
 struct StreamExecutorOptions {
   mgc_address arena = 0;
-  uint32_t *progress = nullptr; // pinned: how many instructions of the step are done, for placeAt(); null: not wanted
+  uint32_t *progress =
+      nullptr; // pinned: how many instructions of the step are done, for placeAt(); null: not wanted
   // Called before each instruction is enqueued; an error is one of that instruction.
   std::function<Status(const Place &)> inject = nullptr;
 };
@@ -31,7 +32,8 @@ class StreamExecutor final : public Progress {
 public:
   // All that is passed by reference outlives it.
   static Result<std::unique_ptr<StreamExecutor>> make(const plugin::Device &device, const RankRecord &record,
-                                                      const DeviceProgram &program, DeviceCommunicator &communicator,
+                                                      const DeviceProgram &program,
+                                                      DeviceCommunicator &communicator,
                                                       StreamExecutorOptions options);
   ~StreamExecutor() override;
   const plugin::Stream &compute() const { return compute_; }
@@ -78,12 +80,16 @@ private:
 
   bool isOfGradients(int64_t index) const;
   // Of a run. A measured step has all on one stream, so that what each takes can be told.
-  const plugin::Stream &streamOfRun(int64_t index) const { return !clock_ && isOfGradients(index) ? gradients_ : compute_; }
-  bool isRun(int64_t index) const { return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run; }
+  const plugin::Stream &streamOfRun(int64_t index) const {
+    return !clock_ && isOfGradients(index) ? gradients_ : compute_;
+  }
+  bool isRun(int64_t index) const {
+    return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run;
+  }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
   Way wayOf(int64_t transfer) const;
-  int64_t firstDeferredLike(int64_t index) const; // on the same way; index itself if none
+  int64_t firstDeferredLike(int64_t index) const;       // on the same way; index itself if none
   Result<const plugin::Event *> eventOf(int64_t index); // when the step is done; null: not enqueued yet
   Result<bool> isReady(int64_t index);
   Status post(int64_t index);
@@ -102,8 +108,9 @@ private:
   plugin::Event begun_;
   std::map<SideStream, Side> sides_;
   std::map<Way, plugin::Stream> transferStreams_;
-  std::map<int64_t, plugin::Event> events_; // by schedule index: of transfers, and of runs that transfers wait for
-  std::vector<Position> positions_;         // of the instructions, in the order in which they are done
+  std::map<int64_t, plugin::Event>
+      events_;                      // by schedule index: of transfers, and of runs that transfers wait for
+  std::vector<Position> positions_; // of the instructions, in the order in which they are done
   std::vector<mgc_address> slotBases_, operands_; // of the chunk, of the instruction that is enqueued
   std::vector<TransferRecord> transfers_;         // by schedule index; unused for runs
   std::vector<int64_t> deferred_;                 // schedule indices, ascending

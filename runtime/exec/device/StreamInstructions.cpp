@@ -20,7 +20,8 @@ Status StreamExecutor::runChunk(int64_t index) {
     if (clock_)
       MGC_TRY(clock_->instructionEnds(*stream_));
     ++enqueued_;
-    if (options_.progress && stream_ == &compute_) // of what runs beside it, the next mark says that it was enqueued
+    if (options_.progress &&
+        stream_ == &compute_) // of what runs beside it, the next mark says that it was enqueued
       MGC_TRY(compute_.mark(options_.progress, enqueued_));
   }
   place_.instruction = {};
@@ -39,19 +40,22 @@ Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
                     instruction.body);
 }
 
-Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk) {
+Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made,
+                               const ChunkRecord &chunk) {
   return stream_->launch(*made.kernel, operands_,
                          std::span(chunk.scalars).subspan(row.firstScalar, made.scalars));
 }
 
 Status StreamExecutor::execute(const GemmRecord &, const DeviceInstruction &made, const ChunkRecord &) {
   constexpr mgc_address alignment = kCudaWorkspaceAlignment;
-  const mgc_address workspace = operands_.size() > 3 ? (operands_[3] + alignment - 1) / alignment * alignment : 0;
+  const mgc_address workspace =
+      operands_.size() > 3 ? (operands_[3] + alignment - 1) / alignment * alignment : 0;
   return stream_->gemm(*made.gemm, operands_[0], operands_[1], operands_[2], workspace);
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
-Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
+Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstruction &made,
+                               const ChunkRecord &) {
   const plan::Attention &attention = *record.attention;
   auto next = operands_.begin();
   mgc_attention_operands to{};
@@ -80,11 +84,13 @@ Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstru
 }
 
 // The one place where a collective is ordered against what the rank computes.
-Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
+Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made,
+                               const ChunkRecord &) {
   const Side &side = sides_.at(made.side);
   MGC_TRY(stream_->record(side.begin));
   MGC_TRY(side.stream.wait(side.begin));
-  MGC_TRY(communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]));
+  MGC_TRY(
+      communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]));
   MGC_TRY(side.stream.record(side.end));
   return stream_->wait(side.end);
 }
@@ -101,7 +107,8 @@ Status StreamExecutor::execute(const MoveRecord &record, const DeviceInstruction
   case plan::Move::Kind::slice:
     if (move.outer == 0 || move.chunkBytes == 0)
       return Status::ok();
-    return stream_->copyRows(to, move.chunkBytes, from + static_cast<uint64_t>(record.coordinate * move.chunkBytes),
+    return stream_->copyRows(to, move.chunkBytes,
+                             from + static_cast<uint64_t>(record.coordinate * move.chunkBytes),
                              record.groupSize * move.chunkBytes, move.chunkBytes, move.outer);
   case plan::Move::Kind::fill:
     return move.bytes == 0 ? Status::ok() : stream_->fill(to, 0, move.bytes);

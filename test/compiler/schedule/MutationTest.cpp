@@ -15,8 +15,7 @@ std::vector<Problem> problems() {
   for (const Row &row : schedules())
     for (Shape shape :
          {Shape{2, row.minVirtualStages, 4}, Shape{3, row.minVirtualStages, 5},
-          Shape{4, row.minVirtualStages, 3}, Shape{2, std::min<int64_t>(row.maxVirtualStages, 3), 6}})
-    {
+          Shape{4, row.minVirtualStages, 3}, Shape{2, std::min<int64_t>(row.maxVirtualStages, 3), 6}}) {
       Problem problem = uniformProblem(row.name, shape, kSizes);
       result.insert(result.end(), {problem, inParts(problem)});
     }

@@ -228,8 +228,9 @@ TEST(Plan, HostileNumbersAreRefused) {
   plan::Plan plan = valid;
   constexpr int64_t most = kMaxSteps + 2 * kMaxParts;
   plan.stages[0].schedule.resize(most + 1, valid.stages[0].schedule.front());
-  EXPECT_NE(verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
-            std::string::npos);
+  EXPECT_NE(
+      verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
+      std::string::npos);
   plan = valid;
   plan.stages.pop_back();
   EXPECT_FALSE(verifySchedule(plan).isOk());

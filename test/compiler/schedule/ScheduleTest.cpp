@@ -63,7 +63,8 @@ TEST(Schedule, EveryRowIsValidInParts) {
       for (int64_t chunk = 0; chunk < problem.shape.virtualStages; ++chunk)
         EXPECT_EQ(std::ranges::count_if(solution->stages[stage].steps,
                                         [&](const Step &step) {
-                                          return step.task.kind == TaskKind::gradients && step.task.chunk == chunk;
+                                          return step.task.kind == TaskKind::gradients &&
+                                                 step.task.chunk == chunk;
                                         }),
                   problem.parts[stage][chunk])
             << row.name;

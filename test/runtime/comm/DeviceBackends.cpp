@@ -40,7 +40,8 @@ public:
   void reserveTransfers(int64_t) override {}
   void setProgress(Progress *progress) override { inner_.setProgress(progress_ = progress); }
   void setWaitObserver(WaitObserver *) override {}
-  Status collective(GroupId group, const plan::Collective &what, const void *source, void *destination) override;
+  Status collective(GroupId group, const plan::Collective &what, const void *source,
+                    void *destination) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
   Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
@@ -100,9 +101,11 @@ int64_t elementsOf(const plan::Collective &what, int64_t ranks, bool isSource) {
   return isLarge ? one * ranks : one;
 }
 
-Status HostedRank::collective(GroupId group, const plan::Collective &what, const void *source, void *destination) {
+Status HostedRank::collective(GroupId group, const plan::Collective &what, const void *source,
+                              void *destination) {
   const int64_t width = plan::sizeInBytes(what.type);
-  const int64_t in = elementsOf(what, sizes_[group], true) * width, out = elementsOf(what, sizes_[group], false) * width;
+  const int64_t in = elementsOf(what, sizes_[group], true) * width,
+                out = elementsOf(what, sizes_[group], false) * width;
   MGC_ASSIGN(from, allocate(in));
   MGC_ASSIGN(to, allocate(out));
   const bool inPlace = source == destination;
@@ -153,9 +156,10 @@ Result<Ticket> HostedRank::post(const Transfer &transfer, bool isSend) {
     std::memcpy(pending.memory.pinned.data(), transfer.data, size_t(transfer.bytes));
     MGC_TRY(stream->copyIn(pending.memory.device.address(), pending.memory.pinned.data(), transfer.bytes));
   }
-  const DeviceTransfer what{transfer.peer, transfer.value, transfer.microbatch, pending.memory.device.address(),
-                            transfer.bytes};
-  MGC_ASSIGN(ticket, isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
+  const DeviceTransfer what{transfer.peer, transfer.value, transfer.microbatch,
+                            pending.memory.device.address(), transfer.bytes};
+  MGC_ASSIGN(ticket,
+             isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
   pending.inner = ticket;
   return static_cast<Ticket>(pending_.size()) - 1;
 }
@@ -172,14 +176,17 @@ Status HostedRank::wait(Ticket ticket) {
   MGC_ASSIGN(event, inner_.finish(pending.inner));
   MGC_TRY(stream_.wait(*event));
   if (!pending.isSend)
-    MGC_TRY(stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
+    MGC_TRY(
+        stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
   MGC_TRY(finish(stream_));
   if (!pending.isSend)
     std::memcpy(pending.what.data, pending.memory.pinned.data(), size_t(pending.what.bytes));
   return Status::ok();
 }
 
-plugin::Device openHostDevice() { return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take(); }
+plugin::Device openHostDevice() {
+  return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take();
+}
 
 void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
   std::vector<std::thread> threads;
@@ -214,9 +221,12 @@ public:
   DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       devices_.push_back(openHostDevice());
-      const auto share = [this](const auto &key, bool isMaker, const auto &make) { return exchange(key, isMaker, make); };
-      inner_.push_back(makeNcclRank(devices_[rank], {rank, ranks, timeout, share, [] { return Status::ok(); },
-                                                     [this, rank] { return hosts_.communicator(rank).cause(); }}));
+      const auto share = [this](const auto &key, bool isMaker, const auto &make) {
+        return exchange(key, isMaker, make);
+      };
+      inner_.push_back(
+          makeNcclRank(devices_[rank], {rank, ranks, timeout, share, [] { return Status::ok(); },
+                                        [this, rank] { return hosts_.communicator(rank).cause(); }}));
       ranks_.emplace_back(devices_[rank], *inner_[rank], timeout);
     }
   }
@@ -226,7 +236,8 @@ public:
   }
 
 private:
-  Result<std::string> exchange(const std::string &key, bool isMaker, const std::function<Result<std::string>()> &make) {
+  Result<std::string> exchange(const std::string &key, bool isMaker,
+                               const std::function<Result<std::string>()> &make) {
     std::unique_lock lock(mutex_);
     if (isMaker) {
       MGC_ASSIGN(made, make());

@@ -43,7 +43,8 @@ TEST(SaveApart, weightsAreTheSameFiles) {
         ASSERT_TRUE(isOk(initWeights(plan, 3, memory.arenas())));
         ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), together.path(), {.maxShardBytes = shard})));
         for (const Status &status : saveApart(plan, memory, [&](Arenas arenas, Communicator &communicator) {
-               return saveWeights(plan, arenas, apart.path(), {.maxShardBytes = shard, .communicator = &communicator});
+               return saveWeights(plan, arenas, apart.path(),
+                                  {.maxShardBytes = shard, .communicator = &communicator});
              }))
           ASSERT_TRUE(isOk(status));
         ASSERT_EQ(together.list(), apart.list());

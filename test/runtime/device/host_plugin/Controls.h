@@ -9,7 +9,7 @@
 namespace mgc::test {
 
 struct HostPluginControls {
-  uint64_t seed = 0; // of the pauses before what streams do; 0: none
+  uint64_t seed = 0;          // of the pauses before what streams do; 0: none
   int64_t longestPause = 300; // us
   int64_t totalBytes = int64_t(1) << 30;
   int32_t devices = 1, computeCapability = 90;

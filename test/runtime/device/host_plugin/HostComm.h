@@ -8,7 +8,8 @@
 namespace mgc::test {
 
 // to = reduction of the sources in their order. For combine too.
-Status reduce(mgc_reduce reduce, mgc_type type, std::byte *to, std::span<const std::byte *const> sources, int64_t elements);
+Status reduce(mgc_reduce reduce, mgc_type type, std::byte *to, std::span<const std::byte *const> sources,
+              int64_t elements);
 int64_t bytesOf(mgc_type type);
 
 struct CommGroup;
@@ -17,7 +18,8 @@ class HostComm {
 public:
   HostComm(HostDevice &device, const mgc_comm_id &id, int64_t ranks, int64_t rank);
   ~HostComm();
-  Status allReduce(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
+  Status allReduce(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                   int64_t elements);
   Status allGather(HostStream &stream, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
   Status reduceScatter(HostStream &stream, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
   Status send(HostStream &stream, mgc_address from, int64_t bytes, int64_t peer);
@@ -34,7 +36,8 @@ private:
     std::byte *to = nullptr, *from = nullptr;
   };
   using All = std::function<Status(const std::vector<Ends> &)>; // by rank, once all have come
-  Status collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from, int64_t fromBytes, All all);
+  Status collective(HostStream &stream, mgc_address to, int64_t toBytes, mgc_address from, int64_t fromBytes,
+                    All all);
   Status meet(uint64_t number, Ends mine, const All &all);
 
   HostDevice &device_;

@@ -88,8 +88,8 @@ int milliseconds(mgc_event *begin, mgc_event *end, double *value, mgc_error *err
   return 0;
 }
 
-Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
-              int64_t rows) {
+Work copyWork(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
+              int64_t bytes, int64_t rows) {
   return [=]() -> Status {
     for (int64_t row = 0; row < rows; ++row) {
       MGC_ASSIGN(target, stream->device().at(to + uint64_t(row * toPitch), bytes));
@@ -164,7 +164,8 @@ const int64_t *arrayOf(mgc_module *module, const std::string &symbol) {
 }
 
 // A kernel on the host has needs, and no launch: one block of one thread does all.
-int readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count, mgc_error *error) {
+int readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count,
+              mgc_error *error) {
   std::vector<int64_t> found;
   const std::string name = symbol;
   if (name.ends_with("_launch") && dlsym(module->handle, name.substr(0, name.size() - 7).c_str()))
@@ -228,7 +229,8 @@ plan::Gemm planOf(const mgc_gemm_facts &facts) {
 }
 
 // A product has one algorithm here.
-int chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *roomNeeded, int64_t *algorithm, mgc_error *) {
+int chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *roomNeeded, int64_t *algorithm,
+               mgc_error *) {
   *roomNeeded = *algorithm = 0;
   return 0;
 }
@@ -240,8 +242,8 @@ Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_add
   return Status::ok();
 }
 
-int runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c, mgc_address workspace,
-            mgc_error *error) {
+int runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c,
+            mgc_address workspace, mgc_error *error) {
   const mgc_gemm_facts facts = gemm->facts;
   return report(stream->submit([=]() -> Status {
     MGC_TRY(checkAlignment(facts, {a, b, c}));
@@ -266,14 +268,17 @@ plan::Attention planOf(const mgc_attention_facts &facts) {
   attention.scale = facts.scale, attention.window = facts.window;
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
-  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride, attention.dvStride = facts.dv_stride;
+  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,
+  attention.dvStride = facts.dv_stride;
   attention.workspaceBytes = facts.workspace_bytes;
   return attention;
 }
 
-int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention, mgc_error *error) {
+int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention,
+                  mgc_error *error) {
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
-    return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed), error);
+    return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed),
+                  error);
   *attention = new mgc_attention{*facts};
   return 0;
 }
@@ -287,7 +292,8 @@ template <typename T> Status follow(mgc_stream *stream, mgc_address address, T *
   return Status::ok();
 }
 
-int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands, mgc_error *error) {
+int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands,
+                 mgc_error *error) {
   return report(stream->submit([stream, facts = attention->facts, from = *operands]() -> Status {
     AttentionOperands to;
     MGC_TRY(follow(stream, from.q, to.q));
@@ -310,8 +316,8 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
                 error);
 }
 
-int combine(mgc_stream *stream, mgc_reduce kind, mgc_type type, mgc_address to, const mgc_address *sources, int64_t count,
-            int64_t elements, mgc_error *error) {
+int combine(mgc_stream *stream, mgc_reduce kind, mgc_type type, mgc_address to, const mgc_address *sources,
+            int64_t count, int64_t elements, mgc_error *error) {
   const std::vector<mgc_address> addresses(sources, sources + count);
   return report(stream->submit([=]() -> Status {
     const int64_t bytes = elements * bytesOf(type);
@@ -342,10 +348,13 @@ const mgc_device_api_table kTable = {
     .make_stream = [](mgc_device *device, int32_t, mgc_stream **stream,
                       mgc_error *) { return *stream = new mgc_stream(*device), 0; },
     .drop_stream = [](mgc_stream *stream) { delete stream; },
-    .make_event = [](mgc_device *, int32_t, mgc_event **event, mgc_error *) { return *event = new mgc_event, 0; },
+    .make_event = [](mgc_device *, int32_t, mgc_event **event,
+                     mgc_error *) { return *event = new mgc_event, 0; },
     .drop_event = [](mgc_event *event) { delete event; },
-    .record = [](mgc_stream *stream, mgc_event *event, mgc_error *error) { return report(stream->record(*event), error); },
-    .wait = [](mgc_stream *stream, mgc_event *event, mgc_error *error) { return report(stream->wait(*event), error); },
+    .record = [](mgc_stream *stream, mgc_event *event,
+                 mgc_error *error) { return report(stream->record(*event), error); },
+    .wait = [](mgc_stream *stream, mgc_event *event,
+               mgc_error *error) { return report(stream->wait(*event), error); },
     .query = [](mgc_event *event, int32_t *done,
                 mgc_error *) { return *done = !event->last || event->last->isSet(), 0; },
     .milliseconds = milliseconds,
@@ -354,11 +363,13 @@ const mgc_device_api_table kTable = {
     .mark = mark,
     .copy_in = copyIn,
     .copy_out = copyOut,
-    .copy = [](mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes,
-               mgc_error *error) { return report(stream->submit(copyWork(stream, to, 0, from, 0, bytes, 1)), error); },
+    .copy =
+        [](mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes, mgc_error *error) {
+          return report(stream->submit(copyWork(stream, to, 0, from, 0, bytes, 1)), error);
+        },
     .copy_rows =
-        [](mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch, int64_t bytes,
-           int64_t rows, mgc_error *error) {
+        [](mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
+           int64_t bytes, int64_t rows, mgc_error *error) {
           return report(stream->submit(copyWork(stream, to, toPitch, from, fromPitch, bytes, rows)), error);
         },
     .fill = fill,
@@ -376,7 +387,8 @@ const mgc_device_api_table kTable = {
     .drop_attention = [](mgc_attention *attention) { delete attention; },
     .run_attention = runAttention,
     .combine = combine,
-    .begin_capture = [](mgc_stream *stream, mgc_error *error) { return report(stream->beginCapture(), error); },
+    .begin_capture = [](mgc_stream *stream,
+                        mgc_error *error) { return report(stream->beginCapture(), error); },
     .end_capture =
         [](mgc_stream *stream, mgc_graph **graph, mgc_error *error) {
           auto ended = stream->endCapture();
@@ -387,25 +399,28 @@ const mgc_device_api_table kTable = {
     .drop_graph = [](mgc_graph *graph) { delete graph; },
     .launch_graph = [](mgc_stream *stream, mgc_graph *graph,
                        mgc_error *error) { return report(stream->launch(*graph->graph), error); },
-    .make_comm_id = [](mgc_device *, mgc_comm_id *id, mgc_error *error) { return give(HostComm::makeId(), id, error); },
-    .make_comm =
-        [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t, mgc_comm **comm, mgc_error *) {
-          return *comm = new mgc_comm(*device, *id, ranks, rank), 0;
-        },
+    .make_comm_id = [](mgc_device *, mgc_comm_id *id,
+                       mgc_error *error) { return give(HostComm::makeId(), id, error); },
+    .make_comm = [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t,
+                    mgc_comm **comm,
+                    mgc_error *) { return *comm = new mgc_comm(*device, *id, ranks, rank), 0; },
     .drop_comm = [](mgc_comm *comm) { delete comm; },
     .abort_comm = [](mgc_comm *comm) { comm->abort(); },
     .check_comm = [](mgc_comm *comm, mgc_error *error) { return report(comm->check(), error); },
     .all_reduce =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
-           int64_t elements, mgc_error *error) {
+        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+           mgc_address from, int64_t elements, mgc_error *error) {
           return report(comm->allReduce(*stream, reduce, type, to, from, elements), error);
         },
     .all_gather =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
+        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
+           int64_t elements,
            mgc_error *error) { return report(comm->allGather(*stream, type, to, from, elements), error); },
     .reduce_scatter =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from, int64_t elements,
-           mgc_error *error) { return report(comm->reduceScatter(*stream, type, to, from, elements), error); },
+        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
+           int64_t elements, mgc_error *error) {
+          return report(comm->reduceScatter(*stream, type, to, from, elements), error);
+        },
     .send = [](mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
                mgc_error *error) { return report(comm->send(*stream, from, bytes, peer), error); },
     .receive = [](mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,

@@ -11,7 +11,8 @@ std::atomic<uint64_t> nextNumber{1};
 // Pauses of one thread, from the seed and the thread's number.
 class Pauses {
 public:
-  explicit Pauses(uint64_t number) : state_(controls().seed == 0 ? 0 : controls().seed * 0x9E3779B97F4A7C15u ^ number << 32) {}
+  explicit Pauses(uint64_t number)
+      : state_(controls().seed == 0 ? 0 : controls().seed * 0x9E3779B97F4A7C15u ^ number << 32) {}
   void take() {
     if (state_ == 0)
       return;
@@ -54,7 +55,8 @@ bool Signal::isSet() const {
   return set_;
 }
 
-HostStream::HostStream(HostDevice &device) : device_(device), number_(nextNumber++), thread_([this] { main(); }) {}
+HostStream::HostStream(HostDevice &device)
+    : device_(device), number_(nextNumber++), thread_([this] { main(); }) {}
 
 HostStream::~HostStream() {
   {

@@ -32,7 +32,8 @@ TEST(DeviceEngine, processesTrainAsOnTheCpu) {
         controls->launchedGraphs = 0;
         const Outcome outcome = trainInProcesses(pipeline, graphs);
         EXPECT_EQ(outcome, onCpu) << "dp " << dp << ", graphs " << graphs << ", seed " << seed;
-        EXPECT_EQ(controls->launchedGraphs, graphs ? 3 * 2 * dp : 0) << "of four steps the first is not captured";
+        EXPECT_EQ(controls->launchedGraphs, graphs ? 3 * 2 * dp : 0)
+            << "of four steps the first is not captured";
       }
   }
 }
@@ -123,9 +124,11 @@ TEST(DeviceEngine, aTransferThatWaitsDoesNotHoldUpTheList) {
   }
   const int64_t a = buffers[0], b = buffers[1];
   plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
-                             runStep(meet[0], 0), transferStep(true, 1, 12, 0, a + 64, 64, {2}), runStep(meet[0], 1)};
-  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64, {0}), runStep(meet[1], 1),
-                             transferStep(false, 0, 11, 0, b + 64, 64), transferStep(false, 0, 12, 0, b + 128, 64)};
+                             runStep(meet[0], 0), transferStep(true, 1, 12, 0, a + 64, 64, {2}),
+                             runStep(meet[0], 1)};
+  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64, {0}),
+                             runStep(meet[1], 1), transferStep(false, 0, 11, 0, b + 64, 64),
+                             transferStep(false, 0, 12, 0, b + 128, 64)};
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     controls->seed = seed;
     const std::unique_ptr<Engine> engine = engineOnDevice(plan, {.timeout = std::chrono::seconds(30)});

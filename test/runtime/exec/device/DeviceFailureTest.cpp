@@ -26,13 +26,16 @@ TEST(DeviceFailure, tooLittleMemoryIsSaidBeforeAnythingIsAllocated) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   const int64_t needed = 2 * (pipeline.plan.stages[0].bytes + pipeline.plan.stages[1].bytes);
   controls->totalBytes = needed - 1;
-  EXPECT_EQ(loadError(pipeline.plan),
-            fmt::format("device 0 (stand-in on the host) has too little memory: 4 of the plan's ranks need {} bytes (0.00 "
-                        "GiB), {} bytes (0.00 GiB) are free of {} bytes (0.00 GiB); nothing was allocated; a device for "
-                        "each of the 4 ranks would fit, which need {} bytes (0.00 GiB) at most",
-                        needed, needed - 1, needed - 1, pipeline.plan.stages[1].bytes));
+  EXPECT_EQ(
+      loadError(pipeline.plan),
+      fmt::format(
+          "device 0 (stand-in on the host) has too little memory: 4 of the plan's ranks need {} bytes (0.00 "
+          "GiB), {} bytes (0.00 GiB) are free of {} bytes (0.00 GiB); nothing was allocated; a device for "
+          "each of the 4 ranks would fit, which need {} bytes (0.00 GiB) at most",
+          needed, needed - 1, needed - 1, pipeline.plan.stages[1].bytes));
   controls->totalBytes = pipeline.plan.stages[1].bytes / 2;
-  EXPECT_NE(loadError(pipeline.plan).find("a layout whose ranks need 2.0 times less would fit"), std::string::npos);
+  EXPECT_NE(loadError(pipeline.plan).find("a layout whose ranks need 2.0 times less would fit"),
+            std::string::npos);
   EXPECT_EQ(controls->allocations, 0);
   controls->totalBytes = needed;
   EXPECT_NE(engineOnDevice(pipeline.plan), nullptr) << "exactly as much is enough";
@@ -42,7 +45,8 @@ TEST(DeviceFailure, aDeviceThatIsTooOldIsRefused) {
   PluginControls controls;
   controls->computeCapability = 75;
   EXPECT_EQ(loadError(makePipelinePlan(1).plan),
-            "the plan's kernels need compute capability 8.0 (sm_80), this device, stand-in on the host, has 7.5; compile the "
+            "the plan's kernels need compute capability 8.0 (sm_80), this device, stand-in on the host, has "
+            "7.5; compile the "
             "plan with --target cuda:sm_75, if it is one of those that mgc compiles for");
 }
 
@@ -70,10 +74,12 @@ TEST(DeviceFailure, aKernelThatFaultsIsNamedWithItsPlace) {
   controls->faultyKernel = "scaleBackward";
   controls->faultyCall = 1;
   const std::unique_ptr<Engine> engine = engineOnDevice(makePipelinePlan(1).plan);
-  const std::string failure = failureOf(*engine), expected = "rank 0 (stage 0), step 5, microbatch 1, backward.0, backward/0";
+  const std::string failure = failureOf(*engine),
+                    expected = "rank 0 (stage 0), step 5, microbatch 1, backward.0, backward/0";
   EXPECT_NE(failure.find(expected), std::string::npos) << failure;
   EXPECT_NE(failure.find(": an illegal memory access"), std::string::npos) << failure;
-  EXPECT_NE(failureOf(*engine).find("an illegal memory access"), std::string::npos) << "the engine stays failed";
+  EXPECT_NE(failureOf(*engine).find("an illegal memory access"), std::string::npos)
+      << "the engine stays failed";
 }
 
 TEST(DeviceFailure, aKernelThatFaultsInAGraphIsNamedToo) {
@@ -85,7 +91,8 @@ TEST(DeviceFailure, aKernelThatFaultsInAGraphIsNamedToo) {
     ASSERT_TRUE(engine->step(step, makeBatch(alone, step), StepScalars{}).isOk());
   EXPECT_EQ(controls->launchedGraphs, 2);
   controls->faultyKernel = "norm";
-  EXPECT_EQ(failureOf(*engine), "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: an illegal memory access");
+  EXPECT_EQ(failureOf(*engine),
+            "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: an illegal memory access");
 }
 
 TEST(DeviceFailure, aKernelThatHangsIsNamedAtTheDeadline) {
@@ -93,8 +100,8 @@ TEST(DeviceFailure, aKernelThatHangsIsNamedAtTheDeadline) {
   controls->hangingKernel = "norm";
   const plan::Plan alone = onePlan();
   std::unique_ptr<Engine> engine = engineOnDevice(alone, {.timeout = milliseconds(200)});
-  EXPECT_EQ(failureOf(*engine),
-            "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: waited 0.2 s for the device to end this instruction");
+  EXPECT_EQ(failureOf(*engine), "rank 0 (stage 0), step 5, microbatch 0, forward.0, work/1: waited 0.2 s for "
+                                "the device to end this instruction");
   engine.reset(); // does not wait for it either
   controls->released = true;
 }
@@ -123,9 +130,9 @@ TEST(DeviceFailure, aHostThatHangsIsNamedAtTheDeadline) {
   };
   const std::unique_ptr<Engine> engine =
       engineOnDevice(makePipelinePlan(1).plan, {.timeout = milliseconds(200), .inject = inject});
-  EXPECT_EQ(failureOf(*engine),
-            "rank 0 (stage 0), step 5, microbatch 2, backward.0: waited 0.2 s for rank 1 to send value 2 of microbatch 2 "
-            "(128 bytes)");
+  EXPECT_EQ(failureOf(*engine), "rank 0 (stage 0), step 5, microbatch 2, backward.0: waited 0.2 s for rank 1 "
+                                "to send value 2 of microbatch 2 "
+                                "(128 bytes)");
 }
 
 TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
@@ -135,9 +142,11 @@ TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
     if (step.kind == plan::ScheduleStep::Kind::recv && step.microbatch == 1)
       step.value = 77;
   const std::string failure = failureOf(*unverifiedEngineOnDevice(pipeline.plan));
-  EXPECT_NE(failure.find("rank 0 sends value 1 of microbatch 1 (128 bytes) where rank 1 receives value 77 of microbatch 1 "
-                         "(128 bytes)"),
-            std::string::npos)
+  EXPECT_NE(
+      failure.find(
+          "rank 0 sends value 1 of microbatch 1 (128 bytes) where rank 1 receives value 77 of microbatch 1 "
+          "(128 bytes)"),
+      std::string::npos)
       << failure;
 }
 

@@ -1,10 +1,10 @@
 // What TestKernels.cpp must be given in plans of the default sizes: 16 positions, 2 samples.
 #include <cstdint>
 
-#define MGC_NEEDS(symbol, ...)                                                                                \
-  extern "C" {                                                                                                \
-  extern const int64_t symbol##_needs[];                                                                      \
-  const int64_t symbol##_needs[] = {__VA_ARGS__};                                                             \
+#define MGC_NEEDS(symbol, ...)                                                                               \
+  extern "C" {                                                                                               \
+  extern const int64_t symbol##_needs[];                                                                     \
+  const int64_t symbol##_needs[] = {__VA_ARGS__};                                                            \
   }
 
 // range, scalars, operands, bytes of each

@@ -54,14 +54,15 @@ plan::Plan forDevice(plan::Plan plan) {
 }
 
 Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options,
-                                                const DeviceOptions &device) {
+                                                  const DeviceOptions &device) {
   const plan::Plan onDevice = forDevice(plan);
   MGC_TRY(plan::verifyPlan(onDevice));
   const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
   return makeDeviceEngine(onDevice, bundle, device, std::move(options));
 }
 
-std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options, const DeviceOptions &device) {
+std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options,
+                                       const DeviceOptions &device) {
   Result<std::unique_ptr<Engine>> engine = tryEngineOnDevice(plan, std::move(options), device);
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
@@ -85,10 +86,11 @@ plan::Plan onePlan() {
   plan::Move fill;
   fill.kind = plan::Move::Kind::fill;
   fill.bytes = 64;
-  const int64_t forward =
-      addChunk(plan, 0, plan::Task::forward,
-               ProgramBuilder("work", {64, 64}).add(fill, {1}).add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
-               {w, stage.resultsOffset});
+  const int64_t forward = addChunk(plan, 0, plan::Task::forward,
+                                   ProgramBuilder("work", {64, 64})
+                                       .add(fill, {1})
+                                       .add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 1}),
+                                   {w, stage.resultsOffset});
   stage.schedule = {runStep(forward, 0)};
   return plan;
 }
@@ -107,7 +109,8 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
   Outcome outcome;
   for (int64_t step = 0; step < steps; ++step) {
     const OptimizerOptions options;
-    Result<StepResult> result = engine.step(step, makeBatch(pipeline.plan, step), stepScalars(options, 0.5, step));
+    Result<StepResult> result =
+        engine.step(step, makeBatch(pipeline.plan, step), stepScalars(options, 0.5, step));
     EXPECT_TRUE(result.isOk()) << result.status().message();
     if (!result.isOk())
       return outcome;
@@ -137,7 +140,8 @@ public:
   }
 
 private:
-  Result<std::string> share(const std::string &key, bool isMaker, const std::function<Result<std::string>()> &make) {
+  Result<std::string> share(const std::string &key, bool isMaker,
+                            const std::function<Result<std::string>()> &make) {
     std::unique_lock lock(mutex_);
     if (isMaker) {
       MGC_ASSIGN(made, make());

@@ -20,11 +20,13 @@ private:
 };
 
 DeviceOptions hostDevice(); // the plugin; memory is poisoned
-plan::Plan forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
+plan::Plan
+forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
 Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options = {},
-                                                const DeviceOptions &device = hostDevice());
-std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options = {},
-                                         const DeviceOptions &device = hostDevice()); // fails the test when it does not load
+                                                  const DeviceOptions &device = hostDevice());
+std::unique_ptr<Engine>
+engineOnDevice(const plan::Plan &plan, EngineOptions options = {},
+               const DeviceOptions &device = hostDevice()); // fails the test when it does not load
 
 std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan);
 // One rank, one microbatch: it zeroes its results and runs norm (work/1).
