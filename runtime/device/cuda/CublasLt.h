@@ -5,14 +5,14 @@
 
 #include <cublasLt.h>
 
-#define MGC_CUBLASLT_FUNCTIONS(F)                                                                            \
-  F(cublasLtCreate)                                                                                          \
-  F(cublasLtDestroy)                                                                                         \
-  F(cublasLtGetVersion)                                                                                      \
-  F(cublasLtGetStatusString) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy)                        \
-      F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy)         \
-          F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy)                               \
-              F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmul)
+// clang-format off
+#define MGC_CUBLASLT_FUNCTIONS(F) \
+  F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtGetVersion) F(cublasLtGetStatusString) \
+  F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) \
+  F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatmulPreferenceCreate) \
+  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
+  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmul)
+// clang-format on
 
 namespace mgc::cuda {
 

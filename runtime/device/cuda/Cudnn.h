@@ -13,13 +13,13 @@
 #include <optional>
 #include <span>
 
-#define MGC_CUDNN_FUNCTIONS(F)                                                                               \
-  F(cudnnCreate)                                                                                             \
-  F(cudnnDestroy)                                                                                            \
-  F(cudnnSetStream)                                                                                          \
-  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor)       \
-      F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute)               \
-          F(cudnnBackendFinalize) F(cudnnBackendExecute)
+// clang-format off
+#define MGC_CUDNN_FUNCTIONS(F) \
+  F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream) F(cudnnGetVersion) F(cudnnGetErrorString) \
+  F(cudnnGetLastErrorString) F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) \
+  F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) \
+  F(cudnnBackendExecute)
+// clang-format on
 
 namespace mgc::cuda {
 

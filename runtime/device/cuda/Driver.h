@@ -5,23 +5,21 @@
 
 #include <cuda.h>
 
-#define MGC_DRIVER_FUNCTIONS(F)                                                                              \
-  F(cuInit)                                                                                                  \
-  F(cuDriverGetVersion)                                                                                      \
-  F(cuGetErrorName)                                                                                          \
-  F(cuGetErrorString)                                                                                        \
-  F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceTotalMem) F(cuDeviceGetAttribute)          \
-      F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent)                            \
-          F(cuCtxGetStreamPriorityRange) F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc)        \
-              F(cuMemFreeHost) F(cuStreamCreateWithPriority) F(cuStreamDestroy) F(cuStreamQuery)             \
-                  F(cuStreamWaitEvent) F(cuStreamWriteValue32) F(cuEventCreate) F(cuEventDestroy)            \
-                      F(cuEventRecord) F(cuEventQuery) F(cuEventElapsedTime) F(cuMemcpyHtoDAsync)            \
-                          F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemcpy2DAsync) F(cuMemcpyDtoH)       \
-                              F(cuMemsetD8Async) F(cuModuleLoadDataEx) F(cuModuleUnload)                     \
-                                  F(cuModuleGetFunction) F(cuModuleGetGlobal) F(cuFuncGetAttribute)          \
-                                      F(cuFuncSetAttribute) F(cuLaunchKernel) F(cuStreamBeginCapture)        \
-                                          F(cuStreamEndCapture) F(cuStreamIsCapturing) F(cuGraphInstantiate) \
-                                              F(cuGraphLaunch) F(cuGraphExecDestroy) F(cuGraphDestroy)
+// clang-format off
+#define MGC_DRIVER_FUNCTIONS(F) \
+  F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) \
+  F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceTotalMem) F(cuDeviceGetAttribute) \
+  F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent) \
+  F(cuCtxGetStreamPriorityRange) F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostAlloc) \
+  F(cuMemFreeHost) F(cuStreamCreateWithPriority) F(cuStreamDestroy) F(cuStreamQuery) \
+  F(cuStreamWaitEvent) F(cuStreamWriteValue32) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) \
+  F(cuEventQuery) F(cuEventElapsedTime) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) \
+  F(cuMemcpyDtoDAsync) F(cuMemcpy2DAsync) F(cuMemcpyDtoH) F(cuMemsetD8Async) F(cuModuleLoadDataEx) \
+  F(cuModuleUnload) F(cuModuleGetFunction) F(cuModuleGetGlobal) F(cuFuncGetAttribute) \
+  F(cuFuncSetAttribute) F(cuLaunchKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
+  F(cuStreamIsCapturing) F(cuGraphInstantiate) F(cuGraphLaunch) F(cuGraphExecDestroy) \
+  F(cuGraphDestroy)
+// clang-format on
 
 namespace mgc::cuda {
 

@@ -5,13 +5,13 @@
 
 #include <nccl.h>
 
-#define MGC_NCCL_FUNCTIONS(F)                                                                                \
-  F(ncclGetVersion)                                                                                          \
-  F(ncclGetErrorString)                                                                                      \
-  F(ncclGetLastError)                                                                                        \
-  F(ncclGetUniqueId) F(ncclCommInitRankConfig) F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort)       \
-      F(ncclCommGetAsyncError) F(ncclAllReduce) F(ncclAllGather) F(ncclReduceScatter) F(ncclSend)            \
-          F(ncclRecv) F(ncclGroupStart) F(ncclGroupEnd)
+// clang-format off
+#define MGC_NCCL_FUNCTIONS(F) \
+  F(ncclGetVersion) F(ncclGetErrorString) F(ncclGetLastError) F(ncclGetUniqueId) \
+  F(ncclCommInitRankConfig) F(ncclCommFinalize) F(ncclCommDestroy) F(ncclCommAbort) \
+  F(ncclCommGetAsyncError) F(ncclAllReduce) F(ncclAllGather) F(ncclReduceScatter) F(ncclSend) \
+  F(ncclRecv) F(ncclGroupStart) F(ncclGroupEnd)
+// clang-format on
 
 namespace mgc::cuda {
 
