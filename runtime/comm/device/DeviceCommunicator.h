@@ -40,7 +40,8 @@ public:
                               const plugin::Event &mine) = 0;
   virtual Result<Ticket> receive(const plugin::Stream &stream, const DeviceTransfer &transfer,
                                  const plugin::Event &mine) = 0;
-  // The event that is recorded when the transfer is done; null: the other end has not come yet.
+  // The event that is recorded when the transfer is done; null: the other end has not come yet. Both ends need it to be called,
+  // or finish(): a receive goes on in it.
   virtual Result<const plugin::Event *> poll(Ticket ticket) = 0;
   virtual Result<const plugin::Event *>
   finish(Ticket ticket) = 0; // the same; the host waits for the other end, and gives the ticket back

@@ -122,6 +122,9 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
 
 Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
                             mgc_address source, mgc_address destination) {
+  if (what.kind == Kind::reduceScatter && what.reduce != plan::ReduceKind::sum)
+    return errorf("a reduce_scatter of {} over NCCL; expected sum, or ranks that share a device",
+                  nameOf(what.reduce));
   const Job job{stream, groups_[group], what, source, destination, what.chunk * plan::sizeInBytes(what.type)};
   if (job.bytes == 0)
     return Status::ok();

@@ -1,0 +1,133 @@
+// A whole run on a device, from the bundle to the saved weights, beside the same on the CPU.
+#include "runtime/exec/Training.h"
+#include "runtime/plan/PlanJson.h"
+#include "test/runtime/exec/Bundle.h"
+#include "test/runtime/exec/device/HostDevices.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace mgc::test {
+namespace {
+
+// The plan of the bundle for a device, beside it.
+std::string writeForDevice(const Bundle &bundle) {
+  const std::string folder = bundle.path("onDevice");
+  const plan::Plan plan = forDevice(bundle.pipeline().plan);
+  EXPECT_TRUE(isOk(plan::writePlan(plan, folder)));
+  std::filesystem::copy_file(MGC_TEST_DEVICE_KERNELS, folder + "/" + plan.kernels[0].path);
+  return folder;
+}
+
+struct Recorder final : TrainingObserver {
+  std::vector<double> losses;
+  std::string where;
+  void began(const TrainingOptions &, const Engine &engine, const std::string &) override {
+    where = engine.whereRanksAre();
+  }
+  void stepped(const TrainingStep &step) override { losses.push_back(step.result.loss); }
+};
+
+TrainingOptions makeOptions(const Bundle &bundle, const std::string &plan, const std::string &outputs) {
+  TrainingOptions options;
+  options.plan = plan;
+  options.trainIters = 4;
+  options.optimizer.lr = 0.01;
+  options.optimizer.lrDecayStyle = "constant";
+  options.poison = true;
+  options.save = bundle.path(outputs);
+  options.saveGradients = bundle.path(outputs + ".gradients");
+  options.log = bundle.path(outputs + ".jsonl");
+  return options;
+}
+
+std::string errorOf(const TrainingOptions &options) {
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  EXPECT_FALSE(summary.isOk());
+  return summary.isOk() ? "" : summary.status().message();
+}
+
+TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
+  PluginControls controls;
+  controls->seed = 3;
+  const Bundle bundle;
+  TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "cpu"),
+                  onDevice = makeOptions(bundle, writeForDevice(bundle), "device");
+  onCpu.threads = 1;
+  onDevice.devicePlugin = MGC_TEST_PLUGIN;
+  onDevice.profileJson = bundle.path("profile.json");
+  onDevice.trace = bundle.path("trace.json");
+  Recorder cpu, device;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(onCpu, cpu, interrupt)));
+  const Result<TrainingSummary> summary = train(onDevice, device, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_TRUE(isOk(summary->outputs));
+  EXPECT_EQ(device.losses, cpu.losses);
+  EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
+  EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
+  EXPECT_EQ(device.where, "sharing device 0, stand-in on the host; none");
+  EXPECT_NE(bundle.read("device.jsonl").find("\"host_seconds\":"), std::string::npos);
+  EXPECT_EQ(bundle.read("cpu.jsonl").find("\"host_seconds\":"), std::string::npos);
+}
+
+// Every instruction that runs is a row, and its time is the device's.
+TEST(DeviceTraining, isProfiledAndTraced) {
+  PluginControls controls;
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle, writeForDevice(bundle), "device");
+  options.devicePlugin = MGC_TEST_PLUGIN;
+  options.profileJson = bundle.path("profile.json");
+  options.trace = bundle.path("trace.json");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  const nlohmann::json profile = nlohmann::json::parse(bundle.read("profile.json"));
+  EXPECT_EQ(profile["steps"], 3);
+  EXPECT_EQ(profile["ranks"], 4);
+  EXPECT_GT(profile["gemm_flops_per_second"], 0);
+  EXPECT_GT(profile["memory_bytes_per_second"], 0);
+  std::map<std::string, double> calls;
+  for (const nlohmann::json &row : profile["rows"])
+    calls[row["kernel"]] = row["calls"];
+  EXPECT_EQ(calls["scaleForward"], 1.5) << "three microbatches, on half of the ranks";
+  EXPECT_EQ(calls["descend"], 0.5);
+  double parts = 0;
+  for (const nlohmann::json &part : profile["parts"])
+    parts += part.get<double>();
+  EXPECT_NEAR(parts, profile["mean_step_seconds"], 1e-9);
+  int64_t spans = 0;
+  const nlohmann::json trace = nlohmann::json::parse(bundle.read("trace.json"));
+  for (const nlohmann::json &event : trace["traceEvents"])
+    spans += event["name"] == "forward/0";
+  EXPECT_EQ(spans, 3 * 3 * 2) << "steps, microbatches, ranks";
+}
+
+TEST(DeviceTraining, flagsThatMeanNothingAreRefused) {
+  PluginControls controls;
+  const Bundle bundle;
+  TrainingOptions onDevice = makeOptions(bundle, writeForDevice(bundle), "out");
+  onDevice.devicePlugin = MGC_TEST_PLUGIN;
+  onDevice.threads = 2;
+  EXPECT_EQ(errorOf(onDevice), "--threads: means nothing for a plan whose target is cuda; leave it out");
+  TrainingOptions onCpu = makeOptions(bundle, bundle.folder(), "out");
+  onCpu.noGraphs = true;
+  EXPECT_EQ(errorOf(onCpu), "--no-graphs: means nothing for a plan whose target is cpu; leave it out");
+  onCpu.device = 0;
+  EXPECT_EQ(errorOf(onCpu), "--device: means nothing for a plan whose target is cpu; leave it out");
+}
+
+TEST(DeviceTraining, aMachineWithoutThePluginSaysSo) {
+  if (plugin::Plugin::open("cuda").isOk())
+    GTEST_SKIP() << "the plugin is built here: cuda_absent_test is about what is missing then";
+  const Bundle bundle;
+  const std::string failure = errorOf(makeOptions(bundle, writeForDevice(bundle), "out"));
+  EXPECT_EQ(failure.find("the plugin for cuda devices, libmgc_cuda.so, is not at"), 0u) << failure;
+}
+
+} // namespace
+} // namespace mgc::test
