@@ -100,41 +100,51 @@ TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
   EXPECT_EQ(asked, (std::vector<int64_t>{1, 2, 3, 4}));
 }
 
-// Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a
+// What stage 1 sends, its step scalars, comes back to it by way of stage 0, and both make it their results: they agree if
+// nothing was read too early. Stage 0 may not block at the send that waits for a receive: stage 1 sends only after a
 // collective that stage 0 joins later in its list.
-TEST(DeviceEngine, aTransferThatWaitsDoesNotHoldUpTheList) {
-  PluginControls controls;
-  plan::Plan plan = emptyPlan({{"pp", 2}});
-  std::vector<int64_t> meet(2), buffers(2), sources(2);
+plan::Plan forwardingPlan() {
+  plan::Plan plan = emptyPlan({{"pp", 2}}, {.microbatches = 1});
+  plan::Collective meet;
+  meet.chunk = 16;
+  meet.stages = {0, 1};
+  plan::Move copy;
+  copy.bytes = 64;
+  std::vector<int64_t> buffers, runs;
   for (int64_t stage : {0, 1}) {
     plan::StagePlan &to = plan.stages[stage];
     StageLayout layout;
     to.stepScalarsOffset = layout.place("scalars", 64);
     to.resultsOffset = layout.place("scalars", 64);
-    buffers[stage] = layout.place("activations", 3 * 64);
+    buffers.push_back(layout.place("activations", 2 * 64));
     layout.finish(to);
-    plan::Collective collective;
-    collective.chunk = 16;
-    collective.stages = {0, 1};
-    plan::Move copy;
-    copy.bytes = 64;
-    meet[stage] = addChunk(plan, stage, plan::Task::forward,
-                           ProgramBuilder("meet", {64, 64, 64}).add(collective, {0, 0}).add(copy, {1, 2}),
-                           {to.resultsOffset, to.stepScalarsOffset, buffers[stage] + (stage == 0 ? 64 : 0)});
+    runs.push_back(addChunk(plan, stage, plan::Task::begin, ProgramBuilder("meet", {64}).add(meet, {0, 0}),
+                            {buffers[stage] + 64}));
+    runs.push_back(addChunk(plan, stage, plan::Task::forward,
+                            ProgramBuilder("keep", {64, 64}).add(copy, {0, 1}),
+                            {buffers[stage], to.resultsOffset}));
   }
-  const int64_t a = buffers[0], b = buffers[1];
-  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
-                             runStep(meet[0], 0), transferStep(true, 1, 12, 0, a + 64, 64, {2}),
-                             runStep(meet[0], 1)};
-  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64, {0}),
-                             runStep(meet[1], 1), transferStep(false, 0, 11, 0, b + 64, 64),
-                             transferStep(false, 0, 12, 0, b + 128, 64)};
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, buffers[0], 64),
+                             transferStep(true, 1, 11, 0, buffers[0], 64, {0}), runStep(runs[0]),
+                             runStep(runs[1], 0, {}, {0})};
+  plan.stages[1].schedule = {runStep(runs[2]),
+                             transferStep(true, 0, 10, 0, plan.stages[1].stepScalarsOffset, 64, {0}),
+                             transferStep(false, 0, 11, 0, buffers[1], 64), runStep(runs[3], 0, {}, {2})};
+  return plan;
+}
+
+TEST(DeviceEngine, aTransferWaitsForAnotherAndDoesNotHoldUpTheList) {
+  PluginControls controls;
+  const plan::Plan plan = forwardingPlan();
+  for (uint64_t seed = 0; seed < 2 * kSeeds; ++seed) {
     controls->seed = seed;
     const std::unique_ptr<Engine> engine = engineOnDevice(plan, {.timeout = std::chrono::seconds(30)});
-    for (int64_t step = 0; step < 3; ++step) {
-      const Result<StepResult> result = engine->step(step, makeBatch(plan, 0), stepScalars({}, 0.5, step));
-      ASSERT_TRUE(result.isOk()) << result.status().message();
+    for (int64_t step = 0; step < 4; ++step) {
+      const StepScalars scalars = stepScalars({}, 0.5 + double(step), step);
+      const Result<StepResult> result = engine->step(step, makeBatch(plan, 0), scalars);
+      ASSERT_TRUE(result.isOk()) << result.status().message() << ", seed " << seed;
+      EXPECT_EQ(result->loss, scalars[0]);
+      EXPECT_EQ(result->gradientNorm, scalars[2]);
     }
   }
 }
