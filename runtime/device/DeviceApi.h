@@ -168,8 +168,8 @@ typedef struct {
                     mgc_address from, int64_t elements, mgc_error *error);
   int (*all_gather)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
                     int64_t elements, mgc_error *error); /* of each rank */
-  int (*reduce_scatter)(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-                        int64_t elements, mgc_error *error); /* of each rank's result */
+  int (*reduce_scatter)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+                        mgc_address from, int64_t elements, mgc_error *error); /* of each rank's result */
   int (*send)(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
               mgc_error *error);
   int (*receive)(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer,

@@ -136,9 +136,9 @@ public:
                    int64_t elements) const {
     return call<&Table::all_gather>(api(), raw(), comm.raw(), type, to, from, elements);
   }
-  Status reduceScatter(const Comm &comm, mgc_type type, mgc_address to, mgc_address from,
+  Status reduceScatter(const Comm &comm, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
                        int64_t elements) const {
-    return call<&Table::reduce_scatter>(api(), raw(), comm.raw(), type, to, from, elements);
+    return call<&Table::reduce_scatter>(api(), raw(), comm.raw(), reduce, type, to, from, elements);
   }
   Status send(const Comm &comm, mgc_address from, int64_t bytes, int64_t peer) const {
     return call<&Table::send>(api(), raw(), comm.raw(), from, bytes, peer);

@@ -122,9 +122,6 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
 
 Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
                             mgc_address source, mgc_address destination) {
-  if (what.kind == Kind::reduceScatter && what.reduce != plan::ReduceKind::sum)
-    return errorf("a reduce_scatter of {} over NCCL; expected sum, or ranks that share a device",
-                  nameOf(what.reduce));
   const Job job{stream, groups_[group], what, source, destination, what.chunk * plan::sizeInBytes(what.type)};
   if (job.bytes == 0)
     return Status::ok();
@@ -147,7 +144,7 @@ Status NcclRank::enqueue(const Job &job) const {
     MGC_TRY(what.kind == Kind::allGather
                 ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
                                    job.at(source, row), what.chunk)
-                : stream.reduceScatter(group.comm, type, job.at(destination, row),
+                : stream.reduceScatter(group.comm, kind, type, job.at(destination, row),
                                        job.at(source, row * group.size), what.chunk));
   return Status::ok();
 }

@@ -191,8 +191,8 @@ Status allReduce(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type
                  mgc_address from, int64_t elements);
 Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
                  int64_t elements);
-Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-                     int64_t elements);
+Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+                     mgc_address from, int64_t elements);
 Status send(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer);
 Status receive(mgc_stream *stream, mgc_comm *comm, mgc_address to, int64_t bytes, int64_t peer);
 Status beginGroup(mgc_device *device);

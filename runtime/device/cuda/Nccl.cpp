@@ -180,11 +180,11 @@ Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address 
   });
 }
 
-Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-                     int64_t elements) {
+Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+                     mgc_address from, int64_t elements) {
   return enqueue(*stream, *comm, "reduce-scatter", [&](const Nccl &nccl) {
-    return nccl.ncclReduceScatter(source(from), target(to), size_t(elements), typeOf(type), ncclSum,
-                                  comm->handle, stream->handle);
+    return nccl.ncclReduceScatter(source(from), target(to), size_t(elements), typeOf(type),
+                                  reductionOf(reduce), comm->handle, stream->handle);
   });
 }
 

@@ -29,8 +29,8 @@ Status allGather(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address 
                  int64_t elements) {
   return missing();
 }
-Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-                     int64_t elements) {
+Status reduceScatter(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+                     mgc_address from, int64_t elements) {
   return missing();
 }
 Status send(mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer) {

@@ -85,8 +85,14 @@ TEST(Comm, gatherAndScatter) {
     const auto gathered = rank.download<int32_t>(all);
     for (int64_t i = 0; i < 5 * rank.count; ++i)
       EXPECT_EQ(gathered[i], i / 5 + 1) << i;
-    ASSERT_EQ(errorOf(rank.stream.reduceScatter(rank.comm, MGC_I32, own.address(), all.address(), 5)), "");
+    ASSERT_EQ(
+        errorOf(rank.stream.reduceScatter(rank.comm, MGC_SUM, MGC_I32, own.address(), all.address(), 5)), "");
     EXPECT_EQ(rank.download<int32_t>(own), std::vector<int32_t>(5, int32_t(rank.count * (rank.index + 1))));
+    const auto mine = rank.uploaded(std::vector<int32_t>(5 * rank.count, int32_t(rank.index)));
+    ASSERT_EQ(
+        errorOf(rank.stream.reduceScatter(rank.comm, MGC_MAX, MGC_I32, own.address(), mine.address(), 5)),
+        "");
+    EXPECT_EQ(rank.download<int32_t>(own), std::vector<int32_t>(5, int32_t(rank.count - 1)));
   });
 }
 

@@ -201,12 +201,12 @@ Status HostComm::allGather(HostStream &stream, mgc_type type, mgc_address to, mg
   });
 }
 
-Status HostComm::reduceScatter(HostStream &stream, mgc_type type, mgc_address to, mgc_address from,
-                               int64_t elements) {
+Status HostComm::reduceScatter(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to,
+                               mgc_address from, int64_t elements) {
   const int64_t bytes = elements * bytesOf(type);
   return collective(stream, to, bytes, from, bytes * ranks_,
                     [=, ranks = ranks_](const std::vector<Ends> &ends) {
-                      const std::vector<std::byte> sum = reduceAll(MGC_SUM, type, ends, elements * ranks);
+                      const std::vector<std::byte> sum = reduceAll(reduce, type, ends, elements * ranks);
                       for (size_t i = 0; i < ends.size(); ++i)
                         std::copy_n(sum.begin() + int64_t(i) * bytes, bytes, ends[i].to);
                       return Status::ok();

@@ -21,7 +21,8 @@ public:
   Status allReduce(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
                    int64_t elements);
   Status allGather(HostStream &stream, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
-  Status reduceScatter(HostStream &stream, mgc_type type, mgc_address to, mgc_address from, int64_t elements);
+  Status reduceScatter(HostStream &stream, mgc_reduce reduce, mgc_type type, mgc_address to, mgc_address from,
+                       int64_t elements);
   Status send(HostStream &stream, mgc_address from, int64_t bytes, int64_t peer);
   Status receive(HostStream &stream, mgc_address to, int64_t bytes, int64_t peer);
   void abort();

@@ -417,9 +417,9 @@ const mgc_device_api_table kTable = {
            int64_t elements,
            mgc_error *error) { return report(comm->allGather(*stream, type, to, from, elements), error); },
     .reduce_scatter =
-        [](mgc_stream *stream, mgc_comm *comm, mgc_type type, mgc_address to, mgc_address from,
-           int64_t elements, mgc_error *error) {
-          return report(comm->reduceScatter(*stream, type, to, from, elements), error);
+        [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
+           mgc_address from, int64_t elements, mgc_error *error) {
+          return report(comm->reduceScatter(*stream, reduce, type, to, from, elements), error);
         },
     .send = [](mgc_stream *stream, mgc_comm *comm, mgc_address from, int64_t bytes, int64_t peer,
                mgc_error *error) { return report(comm->send(*stream, from, bytes, peer), error); },
