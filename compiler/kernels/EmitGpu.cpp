@@ -1,5 +1,6 @@
 // The frame of a GPU's kernel, and its accesses to memory: 16 bytes at once where an operand allows, else elements.
 #include "compiler/kernels/EmitGpu.h"
+#include "compiler/kernels/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -91,10 +92,7 @@ void GpuEmitter::addFacts(const std::string &symbol) {
                            symbol + std::string(suffix), b_.getI64TensorAttr(values), /*alignment=*/8,
                            kGlobalMemory);
   };
-  KernelInfo info = layout_.info();
-  SmallVector<int64_t> needs = {info.range, info.scalars, int64_t(info.operandBytes.size())};
-  llvm::append_range(needs, info.operandBytes);
-  addArray(plan::kNeedsSuffix, needs);
+  addArray(plan::kNeedsSuffix, needsOf(layout_.info()));
   addArray(plan::kLaunchSuffix, {shape_.blocks, shape_.threads, /*dynamic shared memory=*/0});
   if (sharedFloats_ > 0)
     LLVM::GlobalOp::create(b_, loc_, LLVM::LLVMArrayType::get(b_.getF32Type(), sharedFloats_),

@@ -3,6 +3,7 @@
 #include "compiler/kernels/Native.h"
 #include "compiler/kernels/EmitCpu.h"
 #include "compiler/kernels/Layout.h"
+#include "compiler/kernels/Lowering.h"
 #include "compiler/kernels/Simplify.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -10,7 +11,6 @@
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -99,12 +99,7 @@ static void loadDialects(mlir::MLIRContext &context) {
 
 static bool lowerToLLVM(mlir::ModuleOp module) {
   mlir::MLIRContext *context = module.getContext();
-  mlir::RewritePatternSet loops(context);
-  mlir::populateSCFToControlFlowConversionPatterns(loops);
-  mlir::ConversionTarget flat(*context);
-  flat.addIllegalDialect<mlir::scf::SCFDialect>();
-  flat.markUnknownOpDynamicallyLegal([](mlir::Operation *) { return true; });
-  if (failed(applyPartialConversion(module, flat, std::move(loops))))
+  if (!lowerLoops(module))
     return false;
   mlir::LLVMTypeConverter types(context);
   mlir::RewritePatternSet patterns(context);
@@ -148,10 +143,8 @@ static bool emitObject(llvm::Module &module, const CpuTarget &target, std::strin
   return true;
 }
 
-// What a plan must give the kernel, as plan::RowKernel lays it out.
 static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const KernelInfo &info) {
-  llvm::SmallVector<int64_t> needs = {info.range, info.scalars, int64_t(info.operandBytes.size())};
-  llvm::append_range(needs, info.operandBytes);
+  const std::vector<int64_t> needs = needsOf(info);
   auto builder = mlir::OpBuilder::atBlockEnd(module.getBody());
   auto type = mlir::LLVM::LLVMArrayType::get(builder.getI64Type(), needs.size());
   mlir::LLVM::GlobalOp::create(builder, module.getLoc(), type, /*isConstant=*/true,
@@ -160,7 +153,7 @@ static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const Ker
 }
 
 Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
-                     std::vector<std::string> &objects, std::string *printed) {
+                     std::vector<std::string> &objects, std::string *mlirText) {
   initializeTarget();
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   loadDialects(context);
@@ -170,39 +163,29 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::
     MGC_TRY(emitKernel(*module, kernel->symbol, layout));
     addNeeds(*module, kernel->symbol, layout.info());
   }
-  std::string diagnostics;
-  mlir::ScopedDiagnosticHandler collect(&context, [&](mlir::Diagnostic &diagnostic) {
-    diagnostics += "\n  " + diagnostic.str();
-    return mlir::success();
-  });
-  if (printed) {
-    llvm::raw_string_ostream stream(*printed);
-    module->print(stream);
-  }
-  auto failure = [&](const char *step) {
-    return errorf("kernels {} to {}: {} failed{}", kernels.front()->symbol, kernels.back()->symbol, step,
-                  diagnostics);
-  };
+  const ModuleDiagnostics diagnostics(context, kernels);
+  if (mlirText)
+    *mlirText = printed(*module);
   if (failed(mlir::verify(*module)))
-    return failure("the verifier");
+    return diagnostics.failure("the verifier");
   if (!lowerToLLVM(*module))
-    return failure("lowering to LLVM");
+    return diagnostics.failure("lowering to LLVM");
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> llvmModule = mlir::translateModuleToLLVMIR(*module, llvmContext);
   std::unique_ptr<llvm::TargetMachine> machine = makeMachine("x86-64-v3");
   if (!llvmModule || !machine)
-    return failure("translation to LLVM IR");
+    return diagnostics.failure("translation to LLVM IR");
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
   setAttributes(*llvmModule);
   if (!simplify(*llvmModule, *machine))
-    return failure("simplification");
+    return diagnostics.failure("simplification");
   objects.resize(targets.size());
   for (size_t number = 0; number < targets.size(); ++number) {
     bool isLast = number + 1 == targets.size();
     std::unique_ptr<llvm::Module> own = isLast ? std::move(llvmModule) : llvm::CloneModule(*llvmModule);
     if (!emitObject(*own, targets[number], objects[number]))
-      return failure("code generation");
+      return diagnostics.failure("code generation");
   }
   return Status::ok();
 }

@@ -1,6 +1,7 @@
 // See Ptx.h. gpu, scf, arith, math, vector -> nvvm and llvm dialects -> LLVM IR -> simplified -> PTX.
 #include "compiler/kernels/Ptx.h"
 #include "compiler/kernels/EmitGpu.h"
+#include "compiler/kernels/Lowering.h"
 #include "compiler/kernels/Simplify.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
@@ -8,7 +9,6 @@
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
 #include "mlir/Conversion/LLVMCommon/VectorPattern.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -90,12 +90,7 @@ static void addMath(mlir::LLVMTypeConverter &types, mlir::RewritePatternSet &pat
 
 static bool lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   mlir::MLIRContext *context = module.getContext();
-  mlir::RewritePatternSet loops(context);
-  mlir::populateSCFToControlFlowConversionPatterns(loops);
-  mlir::ConversionTarget flat(*context);
-  flat.addIllegalDialect<mlir::scf::SCFDialect>();
-  flat.markUnknownOpDynamicallyLegal([](mlir::Operation *) { return true; });
-  if (failed(applyPartialConversion(module, flat, std::move(loops))))
+  if (!lowerLoops(module))
     return false;
   mlir::LLVMTypeConverter types(context);
   mlir::configureGpuToNVVMTypeConverter(types);
@@ -168,7 +163,7 @@ static Result<std::string> textOf(std::unique_ptr<llvm::Module> module, plan::Ke
 }
 
 Status compilePtx(const std::vector<const NamedGraph *> &kernels, plan::KernelLevel level, std::string &text,
-                  std::string *printed) {
+                  std::string *mlirText) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   loadDialects(context);
   mlir::Location location = mlir::UnknownLoc::get(&context);
@@ -177,32 +172,22 @@ Status compilePtx(const std::vector<const NamedGraph *> &kernels, plan::KernelLe
   auto gpuModule = mlir::gpu::GPUModuleOp::create(builder, location, "kernels");
   for (const NamedGraph *kernel : kernels)
     MGC_TRY(emitGpuKernel(gpuModule, kernel->symbol, Layout(kernel->graph)));
-  std::string diagnostics;
-  mlir::ScopedDiagnosticHandler collect(&context, [&](mlir::Diagnostic &diagnostic) {
-    diagnostics += "\n  " + diagnostic.str();
-    return mlir::success();
-  });
-  if (printed) {
-    llvm::raw_string_ostream stream(*printed);
-    module->print(stream);
-  }
-  auto failure = [&](const char *step) {
-    return errorf("kernels {} to {}: {} failed{}", kernels.front()->symbol, kernels.back()->symbol, step,
-                  diagnostics);
-  };
+  const ModuleDiagnostics diagnostics(context, kernels);
+  if (mlirText)
+    *mlirText = printed(*module);
   if (failed(mlir::verify(*module)))
-    return failure("the verifier");
+    return diagnostics.failure("the verifier");
   if (!lowerToNvvm(gpuModule))
-    return failure("lowering to the nvvm dialect");
+    return diagnostics.failure("lowering to the nvvm dialect");
   MGC_TRY(findUnresolved(gpuModule));
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> llvmModule = mlir::translateModuleToLLVMIR(gpuModule, llvmContext);
   if (!llvmModule)
-    return failure("translation to LLVM IR");
+    return diagnostics.failure("translation to LLVM IR");
   renameInternals(*llvmModule, kernels.front()->symbol);
   Result<std::string> result = textOf(std::move(llvmModule), level);
   if (!result.isOk())
-    return failure(result.status().message().c_str());
+    return diagnostics.failure(result.status().message().c_str());
   text = result.take();
   return Status::ok();
 }

@@ -5,18 +5,16 @@
 #include "runtime/base/Philox.h"
 #include "runtime/comm/SocketWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/LossLog.h"
 #include "runtime/exec/Trace.h"
+#include "runtime/exec/TrainingOfRank.h"
+#include "runtime/exec/VerifyTraining.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace mgc {
@@ -28,39 +26,6 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// One JSON object per line, on disk after each, so that a run can be watched.
-class LossLog {
-public:
-  Status open(const std::string &path) {
-    path_ = path;
-    file_.reset(std::fopen(path.c_str(), "w"));
-    return file_ ? Status::ok() : fail();
-  }
-  Status write(const TrainingStep &step) {
-    if (!file_)
-      return Status::ok();
-    nlohmann::ordered_json line = {{"step", step.step},
-                                   {"loss", step.result.loss},
-                                   {"grad_norm", step.result.gradientNorm},
-                                   {"lr", step.lr},
-                                   {"tokens", static_cast<int64_t>(step.result.tokens)},
-                                   {"seconds", step.seconds}};
-    if (step.result.hostSeconds > 0)
-      line["host_seconds"] = step.result.hostSeconds;
-    const std::string text = line.dump() + "\n";
-    const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-    return written && std::fflush(file_.get()) == 0 ? Status::ok() : fail();
-  }
-
-private:
-  Status fail() const { return errorf("{}: cannot be written: {}", path_, std::strerror(errno)); }
-  struct Close {
-    void operator()(std::FILE *file) const { std::fclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
-};
 
 // Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
 // seed alone.
@@ -76,19 +41,6 @@ std::function<Status(const Place &)> randomDelays(uint64_t seed) {
       std::this_thread::sleep_for(std::chrono::microseconds(key / 16 % 500));
     return Status::ok();
   };
-}
-
-// What each process writes: files of its own, or nothing where rank 0 writes for all.
-TrainingOptions optionsOfRank(TrainingOptions options) {
-  const Launch &launch = options.launch;
-  if (launch.isAlone())
-    return options;
-  for (std::optional<std::string> *path : {&options.trace, &options.profileJson})
-    if (*path)
-      *path = pathOfRank(**path, launch.rank);
-  if (launch.rank != 0)
-    options.log.reset();
-  return options;
 }
 
 class Training {
@@ -115,16 +67,11 @@ private:
   Result<plan::Plan> loadPlan() const;
   bool isWriter() const { return options_.launch.rank == 0; }
   Status joinProcesses(const plan::Plan &plan);
-  RunIdentity identityOf(const plan::Plan &plan, uint64_t planHash) const;
   Status verifyThreads();
   // What the processes say before each step; the greatest counts for all.
   enum Vote { goOn, interrupted, failed };
   Result<Vote> vote(const Status &failure);
 
-  Status verifyIterations() const;
-  Status verifyDeviceFlags(plan::Target target) const;
-  Status verifyOutputs(const plan::Plan &plan) const;
-  bool isProfiled() const { return options_.profile || options_.profileJson; }
   Status loadEngine(plan::Plan plan);
   Result<std::unique_ptr<Engine>> makeEngine(plan::Plan plan, const EngineOptions &options);
   Status loadData(const plan::Plan &plan);
@@ -158,37 +105,12 @@ private:
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
 
-Status Training::verifyIterations() const {
-  if (options_.trainIters < 0)
-    return errorf("--train-iters = {}: must not be negative", options_.trainIters);
-  if (isProfiled() && options_.trainIters < 2)
-    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least 2",
-                  options_.trainIters);
-  if (options_.trace && options_.trainIters < 1)
-    return errorf("--train-iters = {}: there is no step to trace, expected at least 1", options_.trainIters);
-  return Status::ok();
-}
-
-// A flag that would have no effect is a mistake.
-Status Training::verifyDeviceFlags(plan::Target target) const {
-  const bool onCpu = target == plan::Target::cpu;
-  const std::pair<const char *, bool> flags[] = {{"--threads", !onCpu && options_.threads > 0},
-                                                 {"--device", onCpu && options_.device},
-                                                 {"--device-plugin", onCpu && options_.devicePlugin},
-                                                 {"--non-deterministic", onCpu && options_.nonDeterministic},
-                                                 {"--no-graphs", onCpu && options_.noGraphs}};
-  for (const auto &[flag, isMisplaced] : flags)
-    if (isMisplaced)
-      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));
-  return Status::ok();
-}
-
 Result<plan::Plan> Training::loadPlan() const {
-  MGC_TRY(verifyIterations());
+  MGC_TRY(verifyIterations(options_));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
-  MGC_TRY(verifyDeviceFlags(plan.target));
+  MGC_TRY(verifyDeviceFlags(options_, plan.target));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
     return errorf(
@@ -205,7 +127,7 @@ Status Training::load() {
   plan::Plan plan = loaded.take();
   if (!options_.launch.isAlone())
     MGC_TRY(joinProcesses(plan));
-  MGC_TRY(verifyOutputs(plan));
+  MGC_TRY(verifyOutputs(options_, plan));
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && cpu_)
     MGC_TRY(verifyThreads());
@@ -213,7 +135,7 @@ Status Training::load() {
   MGC_TRY(loadParameters());
   if (options_.log)
     MGC_TRY(log_.open(*options_.log));
-  if (isProfiled()) {
+  if (options_.isProfiled()) {
     MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
     MGC_ASSIGN(rates, engine_->measureRates());
     rates_ = rates;
@@ -222,38 +144,10 @@ Status Training::load() {
   return Status::ok();
 }
 
-// Of all numbers that the updates get.
-uint64_t hashOf(const OptimizerOptions &optimizer, int64_t trainIters) {
-  constexpr int64_t kMostSteps = 1000; // are enough to tell options apart
-  uint64_t hash = 0;
-  for (int64_t step = 0; step < std::min(trainIters, kMostSteps); ++step) {
-    const StepScalars scalars = stepScalars(optimizer, learningRate(optimizer, trainIters, step), step);
-    hash = hash * 31 + hashName({reinterpret_cast<const char *>(scalars.data()), sizeof scalars});
-  }
-  return hash;
-}
-
-// What the numbers depend on, and which files are written: all processes must do the same. The data, which each reads
-// itself, are compared step by step.
-RunIdentity Training::identityOf(const plan::Plan &plan, uint64_t planHash) const {
-  RunIdentity identity{options_.launch.size, plan.version, planHash, {}};
-  const auto add = [&](const char *what, const auto &value) {
-    identity.settings.push_back(fmt::format("{} = {}", what, value));
-  };
-  add("--train-iters", options_.trainIters);
-  add("--seed", options_.seed);
-  add("hash of the optimizer's flags", hashOf(options_.optimizer, options_.trainIters));
-  add("--weights", options_.weights ? "a checkpoint" : "none");
-  add("--save", options_.save ? "a folder" : "none");
-  add("--save-interval", options_.saveInterval);
-  add("--save-gradients", options_.saveGradients ? "a file" : "none");
-  add("--profile", isProfiled());
-  return identity;
-}
-
 Status Training::joinProcesses(const plan::Plan &plan) {
   MGC_ASSIGN(text, plan::printPlan(plan));
-  MGC_ASSIGN(processes, Processes::join(options_.launch, identityOf(plan, hashName(text)), options_.timeout));
+  MGC_ASSIGN(processes,
+             Processes::join(options_.launch, identityOf(options_, plan, hashName(text)), options_.timeout));
   processes_ = std::move(processes);
   MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
   world_ = std::move(world);
@@ -271,98 +165,6 @@ Status Training::verifyThreads() {
       processes_->rank(), engine_->threadsPerRank(), first, first);
 }
 
-bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
-  std::error_code ignored;
-  return std::filesystem::equivalent(a, b, ignored) ||
-         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
-}
-
-using NamedFiles = std::vector<NamedFile>;
-
-void add(NamedFiles &files, std::string_view flag, const std::optional<std::string> &path) {
-  if (path)
-    files.push_back({std::string(flag), *path});
-}
-
-void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
-  if (folder)
-    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
-      files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
-}
-
-// What no output may replace; of --save too, which is written beside the outputs.
-NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
-  NamedFiles files = options.inputs;
-  add(files, "--data", options.data);
-  add(files, "--weights", options.weights);
-  addCheckpoint(files, "--weights", options.weights);
-  addCheckpoint(files, "--save", options.save);
-  add(files, "the plan", options.plan + "/" + plan::kPlanFile);
-  for (const plan::KernelFile &kernels : plan.kernels)
-    add(files, "the plan", options.plan + "/" + kernels.path);
-  return files;
-}
-
-NamedFiles outputsOf(const TrainingOptions &options) {
-  NamedFiles files;
-  add(files, "--log", options.log);
-  add(files, "--save-gradients", options.saveGradients);
-  add(files, "--trace", options.trace);
-  add(files, "--profile-json", options.profileJson);
-  return files;
-}
-
-// Two outputs may go to one device.
-bool areOneFile(const NamedFile &a, const NamedFile &b) {
-  return isSameFile(a.path, b.path) &&
-         (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
-}
-
-// What a run writes must not be what it reads, nor two of its outputs one file. Only the checkpoint may be replaced
-// by its successor.
-Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
-  const auto refuse = [](const NamedFile &output, const NamedFile &other) {
-    return errorf("{} {}: is a file of {}, expected another", output.flag, output.path.string(), other.flag);
-  };
-  const NamedFiles kept = keptFiles(options, plan), outputs = outputsOf(options);
-  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
-    for (const NamedFile &file : kept)
-      if (isSameFile(output->path, file.path))
-        return refuse(*output, file);
-    for (auto before = outputs.begin(); before != output; ++before)
-      if (areOneFile(*output, *before))
-        return refuse(*output, *before);
-  }
-  return Status::ok();
-}
-
-Status verifyCreatable(const char *flag, const std::optional<std::string> &path) {
-  if (!path)
-    return Status::ok();
-  const Result<AtomicFile> probe = AtomicFile::create(*path);
-  return probe.isOk() ? Status::ok() : Status(probe.status()).at(flag);
-}
-
-// It is written as the training goes, so a device will do; a pipe would hang the run until someone reads it.
-Status verifyLoggable(const std::optional<std::string> &path) {
-  std::error_code ignored;
-  if (!path || !std::filesystem::is_fifo(*path, ignored))
-    return Status::ok();
-  return errorf("--log: {}: is a pipe, expected a regular file, a device or a new name", *path);
-}
-
-// What is written at the end must be found unwritable before the training, not after it.
-Status Training::verifyOutputs(const plan::Plan &plan) const {
-  MGC_TRY(verifyApart(options_, plan));
-  MGC_TRY(verifyLoggable(options_.log));
-  if (options_.save && isWriter())
-    MGC_TRY(verifySavable(*options_.save).at("--save"));
-  if (isWriter())
-    MGC_TRY(verifyCreatable("--save-gradients", options_.saveGradients));
-  MGC_TRY(verifyCreatable("--trace", options_.trace));
-  return verifyCreatable("--profile-json", options_.profileJson);
-}
-
 Status Training::loadEngine(plan::Plan plan) {
   EngineOptions engine;
   engine.threadsPerRank = options_.threads;
@@ -375,7 +177,7 @@ Status Training::loadEngine(plan::Plan plan) {
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
-  engine.timeline = {first, options_.trace ? traced : 0, first, isProfiled()};
+  engine.timeline = {first, options_.trace ? traced : 0, first, options_.isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
   MGC_ASSIGN(made, makeEngine(std::move(plan), engine));
@@ -538,7 +340,7 @@ Status Training::trace() const {
 
 // Interrupted before the second step there is none.
 Status Training::profile() {
-  if (!isProfiled() || engine_->recording().steps == 0)
+  if (!options_.isProfiled() || engine_->recording().steps == 0)
     return Status::ok();
   MGC_ASSIGN(after,
              engine_->measureRates()); // what else the machine does comes and goes: the better one counts
@@ -597,12 +399,6 @@ Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &
   Result<TrainingSummary> summary = training.run();
   MGC_TRY(training.end(summary.status()));
   return summary;
-}
-
-std::string pathOfRank(const std::string &path, int64_t rank) {
-  std::filesystem::path changed = path;
-  const std::string ending = changed.extension().string();
-  return changed.replace_extension(fmt::format("rank{}{}", rank, ending)).string();
 }
 
 } // namespace mgc

@@ -43,6 +43,8 @@ struct TrainingOptions {
   std::chrono::milliseconds timeout{600'000};
   bool poison = false;            // see CpuDeviceOptions, DeviceOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
+
+  bool isProfiled() const { return profile || profileJson; }
 };
 
 struct TrainingStep {
