@@ -3,6 +3,7 @@
 
 #include "runtime/base/File.h"
 #include "runtime/exec/Weights.h"
+#include "runtime/plan/PlanJson.h"
 
 namespace mgc {
 
