@@ -1,6 +1,7 @@
 #include "frontend/Layout.h"
 #include "frontend/LayoutChecks.h"
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 namespace mgc::frontend {
@@ -19,6 +20,7 @@ public:
     resolveBatch();
     resolveSchedule();
     resolveTarget();
+    resolveLossTile();
     resolveOverlap();
     return std::move(layout);
   }
@@ -69,6 +71,7 @@ private:
   void resolveBatch();
   void resolveSchedule();
   void resolveTarget();
+  void resolveLossTile();
   void resolveOverlap();
   void resolveGradientType();
 
@@ -118,11 +121,6 @@ void Resolver::resolveBatch() {
                                 layout.microBatchSize * layout.dp * layout.pp, "mbs * dp * pp");
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
-  // Each further part reads and writes the gradient of the projection once more: 12 / N of the time of its three
-  // products where arithmetic is 9 FLOP per byte of memory traffic, as on current CPUs.
-  constexpr int64_t kLossTile = 512;
-  layout.lossTile =
-      size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, kLossTile, "memory for 2 % of time");
   layout.zero =
       size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
 }
@@ -152,12 +150,28 @@ void Resolver::resolveSchedule() {
     layout.splitBackward = row->splitBackward;
 }
 
+// Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, beside 6 N operations
+// of its three products: balance * 8 / (6 N) of their time for parts of N tokens.
+void Resolver::resolveLossTile() {
+  constexpr double kShare = 0.02; // to twice that, by rounding down
+  const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
+  const int64_t tile = std::bit_floor(static_cast<uint64_t>(tokens));
+  layout.lossTile = size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, tile,
+                         "memory for 2 to 4 % of the head's time");
+}
+
 void Resolver::resolveTarget() {
   layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
                       "the first supported");
   resolveGradientType();
-  layout.target = word("--target", &LayoutOptions::target, supported.targets, supported.targets.front(),
-                       "the first supported");
+  std::vector<std::string> names;
+  for (const TargetInfo &target : supported.targets)
+    names.push_back(target.name);
+  const std::string name =
+      word("--target", &LayoutOptions::target, names, names.front(), "the first supported");
+  const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
+  layout.target =
+      row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
 }
 
 void Resolver::resolveGradientType() {
@@ -171,18 +185,17 @@ void Resolver::resolveGradientType() {
   }
 }
 
-// CPU ranks compute with all their cores: nothing is idle while gradients travel.
 void Resolver::resolveOverlap() {
   constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
   if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
-  const bool isCpu = layout.target == "cpu";
+  const bool pays = layout.target.movesBesideCompute;
   std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
   if (!overlap)
-    record("--overlap-grad-reduce", isCpu ? "false" : "true",
-           isCpu ? "CPU ranks compute with all their cores"
-                 : "transfers leave the device's cores to the backward");
-  if (overlap.value_or(!isCpu))
+    record("--overlap-grad-reduce", pays ? "true" : "false",
+           pays ? "transfers leave the device's cores to the backward"
+                : "ranks compute with all their cores");
+  if (overlap.value_or(pays))
     layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40,
                                  kBucketElements, "as Megatron-LM: elements reduced together");
   else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))

@@ -31,10 +31,17 @@ struct ScheduleInfo {
   }
 };
 
+// A row of the caller's table of targets.
+struct TargetInfo {
+  std::string name;
+  int64_t balance = 9; // operations of a product per byte of memory traffic, where both take as long
+  bool movesBesideCompute = false;
+};
+
 struct Supported { // by the caller
   std::vector<ScheduleInfo> schedules;
   std::vector<std::string> dtypes = {"f32", "bf16"}; // widest first
-  std::vector<std::string> targets = {"cpu"};
+  std::vector<TargetInfo> targets = {{"cpu"}};
 };
 
 struct Choice { // for people
@@ -52,7 +59,8 @@ struct Layout {
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
   int64_t bucketElements =
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
-  std::string schedule, target;
+  std::string schedule;
+  TargetInfo target;
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
   bool splitBackward = false;
   std::vector<Choice> choices;

@@ -28,7 +28,11 @@ frontend::Supported supportedByCompiler() {
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});
-  supported.targets = targets();
+  supported.targets.clear();
+  for (const std::string &name : targets()) {
+    const TargetFacts facts = factsOf(name == targets().front() ? plan::Target::cpu : plan::Target::cuda);
+    supported.targets.push_back({name, facts.balance, facts.movesBesideCompute});
+  }
   return supported;
 }
 
@@ -81,8 +85,8 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
   if (!module)
     return errorf("{}: the imported program does not verify", flags.model);
-  if (layout.target != targets().front())
-    (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target));
+  if (layout.target.name != targets().front())
+    (*module)->setAttr(kTargetAttr, mlir::StringAttr::get(&context, layout.target.name));
   return module;
 }
 

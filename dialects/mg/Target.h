@@ -18,4 +18,16 @@ inline plan::Target targetOf(mlir::Operation *op) {
   return isCpu ? plan::Target::cpu : plan::Target::cuda;
 }
 
+// What a target's machines have in common, as far as compiling depends on it.
+struct TargetFacts {
+  // Operations of a large product per byte of memory traffic, where both take as long. CPUs: docs/performance.md. GPUs, by their
+  // data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144, B200 197.
+  int64_t balance;
+  bool movesBesideCompute; // what moves data leaves the cores that compute alone
+};
+
+constexpr TargetFacts factsOf(plan::Target target) {
+  return target == plan::Target::cpu ? TargetFacts{9, false} : TargetFacts{200, true};
+}
+
 } // namespace mgc

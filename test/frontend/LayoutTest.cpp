@@ -205,6 +205,17 @@ TEST(LayoutViolation, Batch) {
             "  possible --gbs: multiples of 4: 4");
 }
 
+TEST(Layout, LossTilesAreAsLargeAsTheTargetsMemoryIsSlow) {
+  Supported targets = kSupported;
+  targets.targets = {{"cpu"}, {"gpu", 200, true}};
+  const auto tileOf = [&](const LayoutOptions &flags) {
+    return resolveLayout(model(tinyGpt2()), flags, {}, targets).take().lossTile;
+  };
+  EXPECT_EQ(tileOf({}), 512);                 // 12 / 512 < 2.4 %
+  EXPECT_EQ(tileOf({.target = "gpu"}), 8192); // 267 / 8192 < 3.3 %
+  EXPECT_EQ(tileOf({.lossTile = 7, .target = "gpu"}), 7);
+}
+
 // A schedule that takes 12 microbatches over its stages and their chunks.
 Status limited(const LayoutOptions &flags) {
   const Supported few = {
