@@ -29,7 +29,9 @@ class Bench:
 # 141 GB (H200) and 80 GB (H100), less what the driver and the libraries take.
 BENCHES = tuple(Bench(sequence, batch, gigabytes) for gigabytes in (132, 72) for sequence, batch in ((4096, 1), (4096, 2), (8192, 1)))
 
-# A plan that no single GPU can hold: refused before anything is allocated.
+# Plans that must be refused, and what the error has to say: one that no single GPU can hold, before anything is allocated; one for
+# a newer GPU than the one that is checked.
 TOO_LARGE = ("examples/llama-3-70b/config.json", ("--seq", "8192", "--mbs", "1", "--gbs", "1", "--dtype", "bf16"))
-# A plan for a newer GPU than any that is checked (compute capability 10.0) must be refused on 9.0.
-TOO_NEW = "cuda:sm_100"
+TOO_NEW, TOO_NEW_CAPABILITY = "cuda:sm_100", 10.0
+REFUSALS = {"too-large": ("too little memory", "are free", "nothing was allocated", "would fit"),
+            "too-new": ("need compute capability 10.0 (sm_100)", "this device")}

@@ -1,4 +1,5 @@
 // Driver API: modules, functions and launches, by the PTX interpreter.
+#include "test/emulate/cuda/driver/Calls.h"
 #include "test/emulate/cuda/driver/Stream.h"
 
 #include <cstring>
@@ -66,7 +67,12 @@ bool isPossible(const CUfunc_st &function, const Shape &shape) {
 
 CUresult launchNow(const ptx::Module &module, const std::string &name, const Shape &shape,
                    const std::vector<std::byte> &parameters) {
-  if (++launches == settings().failLaunch) {
+  countKernel();
+  const uint64_t launch = ++launches;
+  if (launch == settings().hangLaunch)
+    for (;;)
+      std::this_thread::sleep_for(std::chrono::hours(1));
+  if (launch == settings().failLaunch) {
     fail(CUDA_ERROR_ILLEGAL_ADDRESS,
          fmt::format("kernel {}: launch {} fails because it was asked to", name, settings().failLaunch));
     return CUDA_SUCCESS;

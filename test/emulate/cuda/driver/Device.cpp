@@ -1,5 +1,6 @@
 #include "test/emulate/cuda/driver/Device.h"
 
+#include "test/emulate/cuda/driver/Calls.h"
 #include "test/emulate/cuda/driver/Stream.h"
 
 #include <cstdio>
@@ -57,7 +58,8 @@ void markInitialised() { isInitialised = true; }
 
 CUresult state() { return isInitialised ? failure.load() : CUDA_ERROR_NOT_INITIALIZED; }
 
-CUresult enter() {
+CUresult enter(const char *function) {
+  countCall(function);
   if (CUresult result = state(); result != CUDA_SUCCESS)
     return result;
   return current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;

@@ -33,8 +33,8 @@ void setCurrent(CUctx_st *device);
 void markInitialised();
 // CUDA_SUCCESS, or why no call of the driver works now.
 CUresult state();
-// As state, and the thread has a device.
-CUresult enter();
+// As state, and the thread has a device. Counts the call of the function that calls it.
+CUresult enter(const char *function = __builtin_FUNCTION());
 void fail(CUresult result, const std::string &what);
 
 CUresult allocate(CUctx_st &device, size_t bytes, CUdeviceptr &address);

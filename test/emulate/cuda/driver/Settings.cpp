@@ -13,7 +13,7 @@ namespace {
   std::fprintf(stderr,
                "MGC_EMULATE_CUDA: found \"%.*s\"; expected NAME=NUMBER, NAME one of devices, capability, "
                "memory, seed, delay, "
-               "fail-launch, fail-allocation\n",
+               "fail-launch, hang-launch, fail-allocation, calls\n",
                static_cast<int>(entry.size()), entry.data());
   std::_Exit(2);
 }
@@ -24,6 +24,8 @@ Settings read(std::string_view text) {
                                                        {"seed", &settings.seed},
                                                        {"delay", &settings.delay},
                                                        {"fail-launch", &settings.failLaunch},
+                                                       {"hang-launch", &settings.hangLaunch},
+                                                       {"calls", &settings.calls},
                                                        {"fail-allocation", &settings.failAllocation}};
   const std::map<std::string_view, int *> narrow = {{"devices", &settings.devices},
                                                     {"capability", &settings.capability}};

@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""scripts/gpu-check on the stand-ins of CUDA: gpu_check_test.py BUILD STAND-INS
+
+Packs one model, and checks it with a build that is there already. Its rows must say what happened, whatever happens.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD, STAND_INS = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    os.mkdir("tools")
+    pathlib.Path("tools/nvidia-smi").write_text("#!/bin/sh\necho 'Stand-in of an H100, 8192, 9.0, 580.0'\n")
+    os.chmod("tools/nvidia-smi", 0o755)
+    subprocess.run([sys.executable, HERE / "pack.py", "--bin", BUILD + "/bin", "--out", "pack", "--models", "llama", "--benches", "none",
+                    "--packages", "none"], check=True, stdout=subprocess.DEVNULL)
+
+
+def check(*flags, path="tools:" + os.environ["PATH"], stand_ins=""):
+    """Exit code, and rows as [check, outcome, detail] of the table that was left."""
+    variables = {**os.environ, "PATH": path, "LD_LIBRARY_PATH": STAND_INS, "MGC_EMULATE_CUDA": stand_ins}
+    done = subprocess.run([sys.executable, HERE / "check.py", "--pack", "pack", "--build", BUILD, "--out", "out", *flags],
+                          env=variables, capture_output=True, text=True)
+    lines = pathlib.Path("out/table.md").read_text().splitlines()
+    return done.returncode, [[cell.strip() for cell in line.split("|")[1:4]] for line in lines if line.startswith("| ")][1:]
+
+
+class GpuCheck(unittest.TestCase):
+    def outcomes(self, rows):
+        return [(name, outcome) for name, outcome, _ in rows]
+
+    def test_a_model_passes(self):
+        code, rows = check("--only", "goldens,repeat,refusals,speed,peers")
+        self.assertEqual(self.outcomes(rows), [("device", "passed"), ("goldens-f32", "passed"), ("goldens-bf16", "passed"),
+                                               ("repeat", "passed"), ("refusal too-large", "passed"), ("refusal too-new", "passed"),
+                                               ("speed", "skipped"), ("PyTorch", "skipped")], rows)
+        self.assertEqual(code, 0, rows)
+        self.assertIn("5 of 5 runs agree", rows[1][2])
+
+    def test_what_never_ends_is_killed_and_the_rest_goes_on(self):
+        code, rows = check("--only", "repeat,refusals", "--budget", "6", stand_ins="hang-launch=100")
+        self.assertEqual(self.outcomes(rows)[1], ("repeat", "failed"), rows)
+        self.assertIn("not done after", rows[1][2])
+        self.assertEqual(rows[2][:2], ["refusals", "skipped"], rows)
+        self.assertEqual(code, 1)
+
+    def test_a_fault_is_a_failed_row(self):
+        code, rows = check("--only", "repeat", stand_ins="fail-launch=100")
+        self.assertEqual(rows[1][:2], ["repeat", "failed"], rows)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", rows[1][2])
+        self.assertEqual(code, 1)
+
+    def test_without_a_gpu_nothing_passes(self):
+        os.makedirs("nothing", exist_ok=True)
+        code, rows = check(path="nothing")
+        self.assertEqual({outcome for _, outcome, _ in rows}, {"skipped"}, rows)
+        self.assertEqual(code, 1)
+
+    def test_a_folder_that_is_no_pack_is_refused(self):
+        done = subprocess.run([sys.executable, HERE / "check.py", "--pack", "tools"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("nothing packed there; run scripts/gpu-check pack", done.stderr)
+
+    def test_the_pack_says_what_is_in_it(self):
+        facts = json.loads(pathlib.Path("pack/packed.json").read_text())
+        self.assertEqual((facts["models"], facts["benches"]), (["llama"], []))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=1)
