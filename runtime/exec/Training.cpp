@@ -1,6 +1,7 @@
 // See Training.h.
 #include "runtime/exec/Training.h"
 
+#include "runtime/base/ChoiceCache.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/comm/SocketWorld.h"
@@ -176,7 +177,8 @@ Status Training::verifyDeviceFlags(plan::Target target) const {
                                                  {"--device", onCpu && options_.device},
                                                  {"--device-plugin", onCpu && options_.devicePlugin},
                                                  {"--non-deterministic", onCpu && options_.nonDeterministic},
-                                                 {"--no-graphs", onCpu && options_.noGraphs}};
+                                                 {"--no-graphs", onCpu && options_.noGraphs},
+                                                 {"--tune-products", onCpu && options_.tuneProducts}};
   for (const auto &[flag, isMisplaced] : flags)
     if (isMisplaced)
       return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));
@@ -248,6 +250,7 @@ RunIdentity Training::identityOf(const plan::Plan &plan, uint64_t planHash) cons
   add("--save-interval", options_.saveInterval);
   add("--save-gradients", options_.saveGradients ? "a file" : "none");
   add("--profile", isProfiled());
+  add("--tune-products", options_.tuneProducts);
   return identity;
 }
 
@@ -309,6 +312,7 @@ NamedFiles outputsOf(const TrainingOptions &options) {
   add(files, "--save-gradients", options.saveGradients);
   add(files, "--trace", options.trace);
   add(files, "--profile-json", options.profileJson);
+  add(files, "--tune-cache", options.tuneCache);
   return files;
 }
 
@@ -395,6 +399,9 @@ Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const Engi
   device.deterministic = !options_.nonDeterministic;
   device.poison = options_.poison;
   device.graphs = !options_.noGraphs;
+  device.tuneProducts = options_.tuneProducts;
+  if (options_.tuneProducts)
+    device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
   if (processes_)
     device.share = [this](const auto &key, bool isMaker, const auto &make) {
       return processes_->store().share(key, isMaker, make, processes_->deadline());

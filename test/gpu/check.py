@@ -191,6 +191,11 @@ def median_seconds(steps):
     return statistics.median(step["seconds"] for step in steps[WARMUP:])
 
 
+def tuning(run):
+    """Products by measured algorithms, the same in all runs of the benchmarks."""
+    return "--tune-products", "--tune-cache", run.out / "device-products.json"
+
+
 def best_peer(run, bench, case, config):
     """PyTorch with the same layers and tokens at its best settings; seconds of a step, or why there is none."""
     best, why = None, "no PyTorch with CUDA"
@@ -220,7 +225,7 @@ class Parts:
 def profile(run, bench, plan):
     """Its parts, or why there are none."""
     path = run.out / f"profile-{bench.name}.json"
-    code, text, _ = train(run, f"profile-{bench.name}", plan, "--train-iters", 5, "--profile-json", path)
+    code, text, _ = train(run, f"profile-{bench.name}", plan, "--train-iters", 5, "--profile-json", path, *tuning(run))
     return (None, last_lines(text)) if code else (Parts(json.loads(path.read_text())), "")
 
 
@@ -233,7 +238,7 @@ def kernel_row(parts, row):
 def bench_rows(run, bench, folder):
     case = json.loads((folder / "case.json").read_text())
     config = json.loads((folder / "config.json").read_text())
-    code, text, steps = train(run, bench.name, folder / "plan", "--train-iters", 10)
+    code, text, steps = train(run, bench.name, folder / "plan", "--train-iters", 10, *tuning(run))
     if code:
         return [failed(bench.name, last_lines(text))]
     seconds = median_seconds(steps)
