@@ -40,6 +40,8 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
       engine.whereRanksAre(), axes.empty() ? " one device" : axes, static_cast<double>(largest) / 1048576.0,
       data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
+  for (const std::string &note : engine.notes())
+    say(stderr, "mgrun: {}\n", note);
 }
 
 void RunScreen::stepped(const TrainingStep &step) {

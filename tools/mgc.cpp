@@ -101,7 +101,7 @@ Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
   if (!flags.tuneThreads.empty())
     return errorf(
         "--tune-products: measures products of plans for {}; this one is for {}, whose library chooses when "
-        "the plan is loaded",
+        "the plan is loaded, by measuring with mgrun --tune-products",
         targets().front(), target.str());
   return Status::ok();
 }

@@ -127,6 +127,15 @@ void addDeviceFlags(CLI::App &app, Arguments &arguments) {
       ->check(CLI::ExistingFile);
   app.add_flag("--non-deterministic", training.nonDeterministic,
                "Let libraries of the device take paths whose bits differ from run to run");
+  CLI::Option *tune =
+      app.add_flag("--tune-products", training.tuneProducts,
+                   "Measure at load which algorithm of the device's library is the fastest for each matrix "
+                   "product; else the library's own choice. mgc compile does so for plans for CPUs");
+  app.add_option("--tune-cache", training.tuneCache,
+                 "File that keeps what was measured, so that later runs choose alike; else "
+                 "device-products.json in $XDG_CACHE_HOME/mgc or ~/.cache/mgc")
+      ->check(notEmpty())
+      ->needs(tune);
   app.add_flag("--no-graphs", training.noGraphs,
                "Enqueue every step anew on the device instead of replaying one");
 }

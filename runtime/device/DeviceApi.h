@@ -40,7 +40,8 @@ typedef struct {
   int32_t compute_capability; /* 90: 9.0 */
   int32_t multiprocessors;
   int64_t total_bytes, free_bytes; /* of device memory, now */
-  char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
+  char versions[512];       /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
+  char product_library[64]; /* on which the algorithms of products depend: "cuBLASLt 13.0.2" */
 } mgc_device_facts;
 
 /* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed. */
@@ -130,8 +131,9 @@ typedef struct {
 
   /* --- Library calls. What is made is used on one stream at a time; the algorithm is chosen when it is made. */
   /* Times the algorithms that there are for a product on `stream`, with operands and workspace in `room`, which it overwrites;
-   * `algorithm` is the fastest, for mgc_gemm_facts of an equal device and library, and nothing else. Measurements vary: who
-   * wants equal bits from run to run keeps the answer. `room_needed` is said, and nothing timed, where `room` is 0. */
+   * `algorithm` is the fastest, or 0 where none is clearly faster, for mgc_gemm_facts of an equal device and library, and nothing
+   * else. Measurements vary: who wants equal bits from run to run keeps the answer. `room_needed` is said, and nothing timed,
+   * where `room` is 0. */
   int (*choose_gemm)(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *room_needed,
                      int64_t *algorithm, mgc_error *error);
   int (*make_gemm)(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error);

@@ -82,6 +82,7 @@ public:
   virtual Status download(Part) { return Status::ok(); }
   virtual int threadsPerRank() const = 0;        // of the host
   virtual std::string whereRanksAre() const = 0; // for people: "2 threads each", "sharing device 0, .."
+  virtual std::vector<std::string> notes() const { return {}; } // of loading, for people
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;
 

@@ -1,6 +1,7 @@
 // See Training.h.
 #include "runtime/exec/Training.h"
 
+#include "runtime/base/ChoiceCache.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
 #include "runtime/comm/SocketWorld.h"
@@ -197,6 +198,9 @@ Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const Engi
   device.deterministic = !options_.nonDeterministic;
   device.poison = options_.poison;
   device.graphs = !options_.noGraphs;
+  device.tuneProducts = options_.tuneProducts;
+  if (options_.tuneProducts)
+    device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
   if (processes_)
     device.share = [this](const auto &key, bool isMaker, const auto &make) {
       return processes_->store().share(key, isMaker, make, processes_->deadline());

@@ -40,6 +40,8 @@ struct TrainingOptions {
   std::optional<int> device; // its number; none: that of the process on its machine
   std::optional<std::string> devicePlugin;
   bool nonDeterministic = false, noGraphs = false;
+  bool tuneProducts = false;            // see DeviceOptions
+  std::optional<std::string> tuneCache; // none: the default one
   std::chrono::milliseconds timeout{600'000};
   bool poison = false;            // see CpuDeviceOptions, DeviceOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit

@@ -47,6 +47,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--save-interval", options.saveInterval);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--profile", options.isProfiled());
+  add("--tune-products", options.tuneProducts);
   return identity;
 }
 

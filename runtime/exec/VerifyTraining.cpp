@@ -25,7 +25,8 @@ Status verifyDeviceFlags(const TrainingOptions &options, plan::Target target) {
                                                  {"--device", onCpu && options.device},
                                                  {"--device-plugin", onCpu && options.devicePlugin},
                                                  {"--non-deterministic", onCpu && options.nonDeterministic},
-                                                 {"--no-graphs", onCpu && options.noGraphs}};
+                                                 {"--no-graphs", onCpu && options.noGraphs},
+{"--tune-products", onCpu && options.tuneProducts}};
   for (const auto &[flag, isMisplaced] : flags)
     if (isMisplaced)
       return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));

@@ -14,20 +14,23 @@ GOLDEN_LAYOUTS = ("tp1-pp1-dp1-zero0-mbs2-1f1b", "tp2-pp1-dp1-sp-zero0-mbs1-1f1b
 
 @dataclass(frozen=True)
 class Bench:
-    """Llama-3-8B's layers and vocabulary, as many layers as fit into `gigabytes` of device memory."""
+    """Llama-3-8B's layers and vocabulary, as many layers as fit into `gigabytes` of device memory. A step has several microbatches,
+    as trainings have: the optimizer's time is shared by some 32,000 tokens, as on each GPU of a large run."""
     sequence: int
-    batch: int
+    batch: int  # sequences of a microbatch
+    microbatches: int
     gigabytes: int  # of 10^9 bytes, that the plan may take
     config: str = "examples/llama-3-8b/config.json"
     flags: tuple = field(default=("--dtype", "bf16"))
 
     @property
     def name(self):
-        return f"llama-3-8b-s{self.sequence}-b{self.batch}-{self.gigabytes}gb"
+        return f"llama-3-8b-s{self.sequence}-b{self.batch}x{self.microbatches}-{self.gigabytes}gb"
 
 
 # 141 GB (H200) and 80 GB (H100), less what the driver and the libraries take.
-BENCHES = tuple(Bench(sequence, batch, gigabytes) for gigabytes in (132, 72) for sequence, batch in ((4096, 1), (4096, 2), (8192, 1)))
+BENCHES = tuple(Bench(sequence, batch, 32768 // (sequence * batch), gigabytes) for gigabytes in (132, 72)
+                for sequence, batch in ((4096, 1), (4096, 2), (8192, 1)))
 
 # Plans that must be refused, and what the error has to say: one that no single GPU can hold, before anything is allocated; one for
 # a newer GPU than the one that is checked.

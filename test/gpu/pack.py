@@ -105,7 +105,8 @@ def pack_bench(options, bench):
 
     def attempt(layers):
         config = write_config(bench.config, layers, out / "config.json")
-        plan = compile_plan(options, out / "plan", config, "--seq", bench.sequence, "--mbs", bench.batch, "--gbs", bench.batch,
+        plan = compile_plan(options, out / "plan", config, "--seq", bench.sequence, "--mbs", bench.batch, "--gbs",
+                            bench.batch * bench.microbatches,
                             *bench.flags)
         return bytes_of(plan)
     most, begin = bench.gigabytes * 10**9, time.monotonic()
@@ -116,6 +117,7 @@ def pack_bench(options, bench):
     while attempt(layers) > most:
         layers -= 1
     (out / "case.json").write_text(json.dumps({"layers": layers, "sequence": bench.sequence, "batch": bench.batch,
+                                               "microbatches": bench.microbatches,
                                                "bytes": bytes_of(out / "plan")}), encoding="utf-8")
     print(f"pack: {bench.name}: {layers} layers, {bytes_of(out / 'plan') / 1e9:.1f} GB, {time.monotonic() - begin:.1f} s for "
           "the plans of 1, 2 and so many layers")

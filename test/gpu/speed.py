@@ -11,13 +11,17 @@ STEPS = 10
 BF16_PEAK = {"H100": 989e12, "H200": 989e12, "B200": 2250e12, "A100": 312e12}  # dense, FLOP/s, NVIDIA's data sheets
 
 
+def tokens_of(case):
+    return case["batch"] * case["microbatches"] * case["sequence"]
+
+
 def matrix_flops(case, config):
     """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts."""
     hidden, inner, layers = config["hidden_size"], config["intermediate_size"], case["layers"]
     width = hidden // config["num_attention_heads"]
     heads = config["num_attention_heads"] + 2 * config["num_key_value_heads"]
     weights = layers * (hidden * heads * width + hidden * hidden + 3 * hidden * inner) + config["vocab_size"] * hidden
-    tokens = case["batch"] * case["sequence"]
+    tokens = tokens_of(case)
     attention = layers * tokens * 4 * hidden * (case["sequence"] + 1) / 2  # q k and p v over the keys that are visible
     return 3 * (2 * weights * tokens + attention)
 
@@ -38,7 +42,7 @@ class Case:
         self.folder = machine.pack / "bench" / bench.name
         self.facts = json.loads((self.folder / "case.json").read_text())
         self.config = json.loads((self.folder / "config.json").read_text())
-        self.tokens = self.facts["batch"] * self.facts["sequence"]
+        self.tokens = tokens_of(self.facts)
 
     def describe(self, seconds, gpu):
         text = f"{self.facts['layers']} layers: {seconds * 1e3:.1f} ms, {self.tokens / seconds:.0f} tokens/s"
@@ -70,7 +74,9 @@ class Parts:
 
 
 def train_case(machine, name, case, *flags):
-    return train(machine, name, case.folder / "plan", *flags, timeout=120)
+    """With products by measured algorithms, the same in all runs."""
+    return train(machine, name, case.folder / "plan", "--tune-products", "--tune-cache", machine.out / "device-products.json", *flags,
+                 timeout=120)
 
 
 def kernel_row(parts, row):
@@ -119,7 +125,8 @@ def best_peer(machine, case):
             break
         code, text = machine.execute(f"peer-{case.name}-{attention}-{precision}", machine.options.torch,
                                      ROOT / "test/bench/peers/llama_gpu.py", "--config", case.folder / "config.json", "--layers",
-                                     case.facts["layers"], "--batch", case.facts["batch"], "--sequence", case.facts["sequence"],
+                                     case.facts["layers"], "--batch", case.facts["batch"], "--microbatches",
+                                     case.facts["microbatches"], "--sequence", case.facts["sequence"],
                                      "--attention", attention, "--precision", precision, timeout=120,
                                      environment=machine.options.environment)
         steps = [json.loads(line) for line in text.splitlines() if line.startswith("{")]

@@ -111,6 +111,7 @@ Status describeDevice(mgc_device *device, mgc_device_facts *facts) {
   copyText(facts->versions,
            fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version), cublasLtVersion(),
                        cudnnVersion(), ncclVersion(), attentionChoices(*device)));
+  copyText(facts->product_library, cublasLtVersion());
   return Status::ok();
 }
 

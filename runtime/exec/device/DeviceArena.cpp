@@ -62,8 +62,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   return ranges;
 }
 
-Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, const plugin::Stream &stream,
-                                          int64_t bytes, uint8_t fill) {
+Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, int64_t bytes) {
   DeviceArena arena;
   MGC_ASSIGN(mirror, HostMirror::map(bytes));
   arena.mirror_ = std::move(mirror);
@@ -74,10 +73,13 @@ Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, const pl
     MGC_ASSIGN(done, device.makeEvent());
     piece = {std::move(buffer), std::move(done), {}};
   }
-  if (bytes > 0)
-    MGC_TRY(stream.fill(arena.address(), fill, bytes));
-  MGC_TRY(stream.synchronize());
   return arena;
+}
+
+Status DeviceArena::fill(const plugin::Stream &stream, uint8_t byte) {
+  if (bytes() > 0)
+    MGC_TRY(stream.fill(address(), byte, bytes()));
+  return stream.synchronize();
 }
 
 Status DeviceArena::wait(const Piece &piece) const {

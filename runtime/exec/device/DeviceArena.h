@@ -36,10 +36,10 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
 
 class DeviceArena {
 public:
-  // All bytes become `fill`, on the stream.
-  static Result<DeviceArena> allocate(const plugin::Device &device, const plugin::Stream &stream,
-                                      int64_t bytes, uint8_t fill);
+  static Result<DeviceArena> allocate(const plugin::Device &device, int64_t bytes);
   mgc_address address() const { return memory_.address(); }
+  int64_t bytes() const { return memory_.bytes(); }
+  Status fill(const plugin::Stream &stream, uint8_t byte); // done when it returns
   std::byte *mirror() const { return mirror_.data(); }
   // Between the mirror and the device, on the stream, done when they return.
   Status upload(const plugin::Stream &stream, std::span<const ByteRange> ranges);

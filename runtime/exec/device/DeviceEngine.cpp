@@ -32,6 +32,9 @@ public:
   Status download(Part part) override;
   int threadsPerRank() const override { return threadsPerRank_; }
   std::string whereRanksAre() const override;
+  std::vector<std::string> notes() const override {
+    return choices_ ? choices_->notes() : std::vector<std::string>();
+  }
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return measureDeviceRates(*device_, plan_.dtype); }
   void onRanks(const std::function<void(int64_t)> &work) override {
@@ -52,6 +55,8 @@ private:
   Status collectValues(const GlobalBatch &batch); // of all ranks
   Status checkMemory() const;
   Status openCommunicators();
+  Status createRanks();
+  Status chooseProducts();
   Status forEachRank(const std::function<Status(DeviceRank &)> &work); // on their threads; the first error
   void runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
                const std::function<Status()> *beforeUpdate);
@@ -65,6 +70,7 @@ private:
   const EngineOptions options_;
   std::optional<plugin::Device> device_;
   std::unique_ptr<DeviceKernels> kernels_;
+  std::optional<ProductChoices> choices_;            // where products are measured
   std::unique_ptr<InDeviceWorld> world_;             // of ranks that share the device
   std::unique_ptr<DeviceCommunicator> communicator_; // of a process with one rank
   std::vector<DeviceCommunicator *> communicators_;  // of the ranks of this process
@@ -164,6 +170,44 @@ Status DeviceEngine::openCommunicators() {
   return Status::ok();
 }
 
+Status DeviceEngine::createRanks() {
+  DeviceRankOptions rankOptions{deviceOptions_.poison, deviceOptions_.graphs && communicators_.size() == 1,
+                                options_.timeout,      options_.seed,
+                                options_.inject,       options_.timeline};
+  for (DeviceCommunicator *communicator : communicators_) {
+    Result<std::unique_ptr<DeviceRank>> rank =
+        DeviceRank::create(plan_, *device_, *communicator, rankOptions);
+    if (!rank.isOk())
+      return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
+    ranks_.push_back(rank.take());
+    rankOptions.callsBeforeUpdate = false; // the first one does
+  }
+  return Status::ok();
+}
+
+// One rank after another: replicas must compute alike, so what one has chosen all take.
+Status DeviceEngine::chooseProducts() {
+  if (!deviceOptions_.tuneProducts)
+    return Status::ok();
+  MGC_ASSIGN(choices, ProductChoices::open(*device_, deviceOptions_.tuneCache));
+  choices_ = std::move(choices);
+  if (!isProcessRank()) {
+    for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+      MGC_TRY(rank->choose(*choices_).at(fmt::format("rank {}", rank->index())));
+    return Status::ok();
+  }
+  for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank) {
+    const auto choose = [&]() -> Result<std::string> {
+      MGC_TRY(ranks_[0]->choose(*choices_));
+      return choices_->text();
+    };
+    MGC_ASSIGN(chosen, deviceOptions_.share(fmt::format("products of rank {}", rank),
+                                            rank == ranks_[0]->index(), choose));
+    MGC_TRY(choices_->adopt(chosen));
+  }
+  return Status::ok();
+}
+
 Status DeviceEngine::load(const std::string &bundle) {
   MGC_TRY(openDevice());
   MGC_ASSIGN(kernels, DeviceKernels::load(plan_, bundle, *device_));
@@ -171,19 +215,13 @@ Status DeviceEngine::load(const std::string &bundle) {
   MGC_TRY(verifyKernels(plan_, *kernels_));
   MGC_TRY(checkMemory());
   MGC_TRY(openCommunicators());
-  DeviceRankOptions rankOptions{deviceOptions_.poison, deviceOptions_.graphs && communicators_.size() == 1,
-                                options_.timeout,      options_.seed,
-                                options_.inject,       options_.timeline};
+  MGC_TRY(createRanks());
+  MGC_TRY(chooseProducts());
   arenas_.resize(plan_.mesh.worldSize());
-  for (DeviceCommunicator *communicator : communicators_) {
-    Result<std::unique_ptr<DeviceRank>> rank =
-        DeviceRank::load(plan_, *kernels_, *device_, *communicator, rankOptions);
-    if (!rank.isOk())
-      return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
-    ranks_.push_back(rank.take());
-    rankOptions.callsBeforeUpdate = false; // the first one does
-    arenas_[communicator->rank()] = ranks_.back()->mirror();
-    if (const Recording::Rank recording = ranks_.back()->recording(); recording.timeline)
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_) {
+    MGC_TRY(rank->load(*kernels_, choices_ ? &*choices_ : nullptr).at(fmt::format("rank {}", rank->index())));
+    arenas_[rank->index()] = rank->mirror();
+    if (const Recording::Rank recording = rank->recording(); recording.timeline)
       recording_.ranks.push_back(recording);
   }
   threadsPerRank_ = threadsOfRank(availableCores().size(), static_cast<int64_t>(ranks_.size()));

@@ -13,7 +13,10 @@ struct DeviceOptions {
   bool deterministic = true; // equal bits from run to run
   bool poison = false;       // fill the memory with NaN first
   bool graphs = true;        // of one rank per process: replay a step instead of enqueueing it
-  Share share = nullptr;     // between processes, where ranks are processes: EngineOptions::communicator
+  bool tuneProducts =
+      false;             // measure which algorithm of the device's library is the fastest for each product
+  std::string tuneCache; // file that keeps what was measured; empty: none
+  Share share = nullptr; // between processes, where ranks are processes: EngineOptions::communicator
 };
 
 // With EngineOptions::communicator, which is of the hosts, this process has one rank and the others are processes too; without,

@@ -24,6 +24,20 @@ int64_t alignmentOf(const OperandRecord &operand) {
   return operand.offset == 0 ? base : std::min(base, operand.offset & -operand.offset);
 }
 
+mgc_gemm_facts factsOf(const GemmRecord &record, const OperandRecord *operands) {
+  const plan::Gemm &gemm = *record.gemm;
+  mgc_gemm_facts facts;
+  std::memset(&facts, 0, sizeof facts);
+  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
+  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB,
+  facts.accumulate = gemm.accumulate;
+  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
+  facts.workspace_bytes =
+      std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
+  facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
+  return facts;
+}
+
 std::set<std::string> dataAxesOf(const plan::Plan &plan) {
   std::set<std::string> axes;
   for (const plan::StagePlan &stage : plan.stages)
@@ -34,11 +48,25 @@ std::set<std::string> dataAxesOf(const plan::Plan &plan) {
 
 } // namespace
 
+std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
+  std::vector<mgc_gemm_facts> products;
+  std::set<std::string> listed;
+  for (const ChunkRecord &chunk : record.chunks)
+    for (const InstructionRecord &instruction : chunk.instructions)
+      if (const auto *gemm = std::get_if<GemmRecord>(&instruction.body)) {
+        const mgc_gemm_facts facts = factsOf(*gemm, chunk.operands.data() + instruction.firstOperand);
+        if (listed.insert(keyOf(facts)).second)
+          products.push_back(facts);
+      }
+  return products;
+}
+
 class DeviceProgram::Maker {
 public:
   Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-        const plugin::Device &device, DeviceProgram &program)
-      : record_(record), kernels_(kernels), device_(device), dataAxes_(dataAxesOf(plan)), program_(program) {}
+        const plugin::Device &device, const ProductChoices *choices, DeviceProgram &program)
+      : record_(record), kernels_(kernels), device_(device), choices_(choices), dataAxes_(dataAxesOf(plan)),
+        program_(program) {}
   Status makeAll();
 
 private:
@@ -50,6 +78,7 @@ private:
   const RankRecord &record_;
   const DeviceKernels &kernels_;
   const plugin::Device &device_;
+  const ProductChoices *choices_;
   const std::set<std::string> dataAxes_;
   DeviceProgram &program_;
   std::map<std::string, const plugin::GemmCall *> gemms_;
@@ -87,16 +116,9 @@ Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk,
 
 Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord *operands,
                                   DeviceInstruction &to) {
-  const plan::Gemm &gemm = *record.gemm;
-  mgc_gemm_facts facts;
-  std::memset(&facts, 0, sizeof facts);
-  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
-  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB,
-  facts.accumulate = gemm.accumulate;
-  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
-  facts.workspace_bytes =
-      std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
-  facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
+  mgc_gemm_facts facts = factsOf(record, operands);
+  if (choices_)
+    facts.algorithm = choices_->algorithmOf(facts);
   const plugin::GemmCall *&known = gemms_[keyOf(facts)];
   if (!known) {
     MGC_ASSIGN(call, device_.makeGemm(facts));
@@ -140,9 +162,10 @@ SideStream DeviceProgram::Maker::sideOf(const plan::Collective &collective) cons
 }
 
 Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record,
-                                          const DeviceKernels &kernels, const plugin::Device &device) {
+                                          const DeviceKernels &kernels, const plugin::Device &device,
+                                          const ProductChoices *choices) {
   DeviceProgram program;
-  MGC_TRY(Maker(plan, record, kernels, device, program).makeAll());
+  MGC_TRY(Maker(plan, record, kernels, device, choices, program).makeAll());
   return program;
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/exec/Records.h"
 #include "runtime/exec/device/DeviceKernels.h"
+#include "runtime/exec/device/ProductChoices.h"
 
 #include <deque>
 
@@ -20,11 +21,15 @@ struct DeviceInstruction {
   SideStream side = SideStream::tensor;             // of a collective
 };
 
+// The distinct products of a rank, as the library is asked for them.
+std::vector<mgc_gemm_facts> productsOf(const RankRecord &record);
+
 class DeviceProgram {
 public:
-  // `record`, `kernels` and `device` outlive it.
+  // `record`, `kernels` and `device` outlive it. `choices`: null where the library chooses.
   static Result<DeviceProgram> make(const plan::Plan &plan, const RankRecord &record,
-                                    const DeviceKernels &kernels, const plugin::Device &device);
+                                    const DeviceKernels &kernels, const plugin::Device &device,
+                                    const ProductChoices *choices);
   const DeviceInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];
   }

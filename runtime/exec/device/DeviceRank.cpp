@@ -20,27 +20,34 @@ uint32_t doneOf(const StepIo &io) {
 
 } // namespace
 
-Result<std::unique_ptr<DeviceRank>> DeviceRank::load(const plan::Plan &plan, const DeviceKernels &kernels,
-                                                     const plugin::Device &device,
-                                                     DeviceCommunicator &communicator,
-                                                     const DeviceRankOptions &options) {
+Result<std::unique_ptr<DeviceRank>> DeviceRank::create(const plan::Plan &plan, const plugin::Device &device,
+                                                       DeviceCommunicator &communicator,
+                                                       const DeviceRankOptions &options) {
   std::unique_ptr<DeviceRank> rank(new DeviceRank(plan, device, communicator, options));
-  MGC_TRY(rank->load(kernels));
+  MGC_TRY(rank->allocate());
   return rank;
 }
 
-Status DeviceRank::load(const DeviceKernels &kernels) {
+Status DeviceRank::allocate() {
   MGC_ASSIGN(record,
              resolveRank({plan_, nullptr, options_.seed}, communicator_.rank(),
                          [&](const std::vector<int64_t> &ranks) { return communicator_.openGroup(ranks); }));
   record_ = std::move(record);
-  MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_));
-  program_ = std::move(program);
   MGC_ASSIGN(copies, device_.makeStream());
   copies_ = std::move(copies);
-  MGC_ASSIGN(arena,
-             DeviceArena::allocate(device_, copies_, record_.stage->bytes, options_.poison ? kPoison : 0));
+  MGC_ASSIGN(arena, DeviceArena::allocate(device_, record_.stage->bytes));
   arena_ = std::move(arena);
+  return Status::ok();
+}
+
+Status DeviceRank::choose(ProductChoices &choices) {
+  return choices.choose(copies_, {arena_.address(), arena_.bytes()}, productsOf(record_));
+}
+
+Status DeviceRank::load(const DeviceKernels &kernels, const ProductChoices *choices) {
+  MGC_TRY(arena_.fill(copies_, options_.poison ? kPoison : 0));
+  MGC_ASSIGN(program, DeviceProgram::make(plan_, record_, kernels, device_, choices));
+  program_ = std::move(program);
   MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
   io_ = std::move(io);
   if (options_.timeline.trace() || options_.timeline.measure) {

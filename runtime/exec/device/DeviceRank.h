@@ -18,11 +18,14 @@ struct DeviceRankOptions {
 
 class DeviceRank {
 public:
-  // All that is passed by reference outlives it.
-  static Result<std::unique_ptr<DeviceRank>> load(const plan::Plan &plan, const DeviceKernels &kernels,
-                                                  const plugin::Device &device,
-                                                  DeviceCommunicator &communicator,
-                                                  const DeviceRankOptions &options);
+  // Its memory, and what it executes. All that is passed by reference outlives it.
+  static Result<std::unique_ptr<DeviceRank>> create(const plan::Plan &plan, const plugin::Device &device,
+                                                    DeviceCommunicator &communicator,
+                                                    const DeviceRankOptions &options);
+  // Before load(): in the rank's memory.
+  Status choose(ProductChoices &choices);
+  // Makes it ready to run. `choices`: null where the library chooses.
+  Status load(const DeviceKernels &kernels, const ProductChoices *choices);
   int64_t index() const { return record_.rank; }
   std::byte *mirror() const { return arena_.mirror(); }
   Recording::Rank recording() const { return {&record_, timeline_.get()}; }
@@ -41,7 +44,7 @@ private:
   DeviceRank(const plan::Plan &plan, const plugin::Device &device, DeviceCommunicator &communicator,
              const DeviceRankOptions &options)
       : plan_(plan), device_(device), communicator_(communicator), options_(options) {}
-  Status load(const DeviceKernels &kernels);
+  Status allocate();
   Status enqueue(int64_t step, const std::function<Status()> *beforeUpdate);
   Status enqueueDirectly(int64_t step, const std::function<Status()> *beforeUpdate);
   Status capture(int64_t step);

@@ -1,6 +1,6 @@
 """A Llama of a few layers trained on one GPU in PyTorch, written to be as fast as it gets.
 
-    llama_gpu.py --config config.json --layers 16 --batch 1 --sequence 4096 --steps 8      a JSON line per step
+    llama_gpu.py --config config.json --layers 16 --batch 1 --microbatches 8 --sequence 4096 --steps 8      a JSON line per step
 
 Compiled whole, with fused attention and optimizer, gradient clipping without a pass of its own, and numbers as in mgc's
 `--dtype bf16`: f32 weights and moments, bf16 products. `--precision bf16` has bf16 weights and moments, as some train; it is
@@ -78,7 +78,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--config", type=argparse.FileType(), required=True)
     parser.add_argument("--layers", type=int, required=True)
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1, help="sequences of a microbatch")
+    parser.add_argument("--microbatches", type=int, default=1)
     parser.add_argument("--sequence", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--precision", choices=("master", "bf16"), default="master")
@@ -104,7 +105,7 @@ def main():
     torch.set_default_dtype(torch.float32 if is_mixed else torch.bfloat16)
     model = Llama(config, options.layers)
     optimizer = make_optimizer(model)
-    stream = torch.randint(config["vocab_size"], (options.batch, options.sequence + 1))
+    stream = torch.randint(config["vocab_size"], (options.microbatches, options.batch, options.sequence + 1))
     tables = rotary(options.sequence, config["hidden_size"] // config["num_attention_heads"], config["rope_theta"], "cuda")
     loss_of = torch.compile(model, mode=options.compile)
     mixed = torch.autocast("cuda", torch.bfloat16) if is_mixed else contextlib.nullcontext()
@@ -112,9 +113,10 @@ def main():
         torch.cuda.synchronize()
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with sdpa_kernel(ATTENTION[options.attention]), mixed:
-            loss = loss_of(stream[:, :-1], stream[:, 1:], *tables)
-        loss.backward()
+        for tokens in stream:
+            with sdpa_kernel(ATTENTION[options.attention]), mixed:
+                loss = loss_of(tokens[:, :-1], tokens[:, 1:], *tables) / options.microbatches
+            loss.backward()
         norm = torch.nn.utils.get_total_norm([w.grad for w in model.parameters()], foreach=True)
         optimizer.grad_scale = norm.clamp(min=1.0)
         optimizer.step()

@@ -17,7 +17,11 @@ struct HostPluginControls {
   int64_t faultyCall = 0;
   std::string hangingKernel; // symbol; does not return before `released`
   std::atomic<bool> released{false};
-  std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0}; // counted by the plugin
+  int64_t algorithms = 1, fastestAlgorithm = 0; // of products: they all compute alike
+  // Counted by the plugin:
+  std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0};
+  std::atomic<int64_t> choices{0},
+      otherAlgorithms{0}; // products measured; made with another algorithm than 0
 };
 
 inline constexpr const char *kControlsSymbol = "mgc_host_plugin_controls"; // HostPluginControls *(*)()

@@ -68,6 +68,7 @@ int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
   facts->total_bytes = controls().totalBytes;
   facts->free_bytes = device->freeBytes();
   std::snprintf(facts->versions, sizeof facts->versions, "none");
+  std::snprintf(facts->product_library, sizeof facts->product_library, "products of the host");
   return 0;
 }
 
@@ -228,10 +229,30 @@ plan::Gemm planOf(const mgc_gemm_facts &facts) {
   return gemm;
 }
 
-// A product has one algorithm here.
-int chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *roomNeeded, int64_t *algorithm,
-               mgc_error *) {
-  *roomNeeded = *algorithm = 0;
+// Room for the operands, which it overwrites; the answer is the test's.
+int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
+               int64_t *algorithm, mgc_error *error) {
+  const int64_t input = bytesOf(facts->input), output = bytesOf(facts->output);
+  const int64_t bytes = (facts->m + facts->n) * facts->k * input + facts->m * facts->n * output;
+  *roomNeeded = bytes;
+  *algorithm = 0;
+  if (room == 0)
+    return 0;
+  ++controls().choices;
+  *algorithm = controls().fastestAlgorithm;
+  return report(stream->submit([=]() -> Status {
+    MGC_ASSIGN(memory, stream->device().at(room, bytes));
+    std::memset(memory, 0xFF, size_t(bytes));
+    return Status::ok();
+  }),
+                error);
+}
+
+int makeGemm(mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error) {
+  if (facts->algorithm >= controls().algorithms)
+    return report(errorf("algorithm {} of {}", facts->algorithm, controls().algorithms), error);
+  controls().otherAlgorithms += facts->algorithm != 0;
+  *gemm = new mgc_gemm{*facts};
   return 0;
 }
 
@@ -379,8 +400,7 @@ const mgc_device_api_table kTable = {
     .read_array = readArray,
     .launch = launch,
     .choose_gemm = chooseGemm,
-    .make_gemm = [](mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm,
-                    mgc_error *) { return *gemm = new mgc_gemm{*facts}, 0; },
+    .make_gemm = makeGemm,
     .drop_gemm = [](mgc_gemm *gemm) { delete gemm; },
     .run_gemm = runGemm,
     .make_attention = makeAttention,

@@ -2,16 +2,12 @@
 
 #include "runtime/base/File.h"
 #include "runtime/base/Philox.h"
-#include "runtime/comm/ThreadWorld.h"
 #include "runtime/plan/Mesh.h"
 #include "runtime/plan/Verify.h"
 
-#include <condition_variable>
 #include <dlfcn.h>
 #include <filesystem>
 #include <gtest/gtest.h>
-#include <mutex>
-#include <thread>
 
 namespace mgc::test {
 
@@ -34,6 +30,9 @@ void PluginControls::reset() {
   controls_->hangingKernel.clear();
   controls_->faultyCall = 0;
   controls_->released = false;
+  controls_->algorithms = fresh.algorithms;
+  controls_->fastestAlgorithm = fresh.fastestAlgorithm;
+  controls_->choices = controls_->otherAlgorithms = 0;
   controls_->launchedGraphs = controls_->allocations = 0;
 }
 
@@ -130,34 +129,22 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
   return outcome;
 }
 
-namespace {
+Share SharedValues::share() {
+  return [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); };
+}
 
-// What the processes of a run tell each other once.
-class SharedValues {
-public:
-  Share share() {
-    return [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); };
+Result<std::string> SharedValues::share(const std::string &key, bool isMaker,
+                                        const std::function<Result<std::string>()> &make) {
+  std::unique_lock lock(mutex_);
+  if (isMaker) {
+    MGC_ASSIGN(made, make());
+    values_[key] = made;
+    given_.notify_all();
+    return made;
   }
-
-private:
-  Result<std::string> share(const std::string &key, bool isMaker,
-                            const std::function<Result<std::string>()> &make) {
-    std::unique_lock lock(mutex_);
-    if (isMaker) {
-      MGC_ASSIGN(made, make());
-      values_[key] = made;
-      given_.notify_all();
-      return made;
-    }
-    given_.wait(lock, [&] { return values_.contains(key); });
-    return values_[key];
-  }
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::map<std::string, std::string> values_;
-};
-
-} // namespace
+  given_.wait(lock, [&] { return values_.contains(key); });
+  return values_[key];
+}
 
 Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps) {
   const int64_t size = pipeline.plan.mesh.worldSize();

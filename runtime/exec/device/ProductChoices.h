@@ -1,0 +1,60 @@
+// Which algorithm of a device's library each product takes, where that was asked to be measured.
+//   in:  the products of a rank, memory to measure in, a cache of what was measured before
+//   out: the algorithm of each, the same for all ranks of a run and, while the cache is kept, for all runs
+//
+//   {"format": "mgc device products 1",
+//    "fastest": {"NVIDIA H200, cuBLASLt 13.0.2, m=4096 n=4096 k=14336 bf16 -> f32 ..": 3, ...}}
+//
+// A number is a place in the library's list for a product, see mgc_gemm_facts.
+#pragma once
+
+#include "runtime/base/ChoiceCache.h"
+#include "runtime/device/Plugin.h"
+
+#include <span>
+
+namespace mgc {
+
+ChoiceFormat deviceProductFormat();
+
+// What of a rank's memory may be overwritten, at load.
+struct MeasuringRoom {
+  mgc_address address = 0;
+  int64_t bytes = 0;
+};
+
+class ProductChoices {
+public:
+  // Reads the cache; an empty path: nothing is kept.
+  static Result<ProductChoices> open(const plugin::Device &device, std::string cache);
+
+  // Chooses for each that has no choice yet: what the cache says, if the library takes it, or what is measured. An error is
+  // one of the device.
+  Status choose(const plugin::Stream &stream, MeasuringRoom room, std::span<const mgc_gemm_facts> products);
+  // 0, the library's own choice, where there is no other.
+  int64_t algorithmOf(const mgc_gemm_facts &product) const;
+
+  // What was chosen, for other processes of the run, which take it where their device is of the same kind.
+  std::string text() const;
+  Status adopt(std::string_view text);
+
+  std::vector<std::string> notes() const; // what was chosen, and what is wrong with the cache
+
+private:
+  ProductChoices(const plugin::Device &device, std::string library, std::string cache)
+      : device_(&device), library_(std::move(library)), cache_(deviceProductFormat(), std::move(cache)) {}
+  std::string keyOf(const mgc_gemm_facts &product) const;
+  std::optional<int64_t> remembered(const std::string &key, mgc_gemm_facts product);
+  Result<int64_t> measure(const plugin::Stream &stream, MeasuringRoom room, const mgc_gemm_facts &product);
+  void keep(const std::string &key, int64_t algorithm);
+
+  const plugin::Device *device_;
+  std::string library_; // "NVIDIA H200, cuBLASLt 13.0.2"
+  ChoiceCache cache_;
+  bool isWritable_ = true;
+  std::map<std::string, int64_t> chosen_; // by key
+  int64_t measured_ = 0;
+  std::vector<std::string> notes_;
+};
+
+} // namespace mgc

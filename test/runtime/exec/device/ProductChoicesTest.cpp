@@ -1,0 +1,173 @@
+// Algorithms of products: the library's, or measured once and kept.
+#include "test/runtime/TempDir.h"
+#include "test/runtime/exec/device/HostDevices.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+// One rank: two products of one size and one of another, then the results.
+plan::Plan productPlan(int64_t ranks = 1) {
+  plan::Plan plan = emptyPlan({{"dp", ranks}}, {.microbatches = 1});
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", 64);
+  stage.resultsOffset = layout.place("scalars", 64);
+  const int64_t work = layout.place("activations", 4 * 64);
+  layout.finish(stage);
+  plan::Move fill;
+  fill.kind = plan::Move::Kind::fill;
+  fill.bytes = 4 * 64;
+  plan::Gemm square, narrow;
+  square.m = square.n = square.k = 4;
+  narrow.m = narrow.n = 2, narrow.k = 8;
+  const int64_t forward = addChunk(plan, 0, plan::Task::forward,
+                                   ProgramBuilder("work", {64, 64, 64, 4 * 64, 64})
+                                       .add(fill, {3})
+                                       .add(square, {0, 1, 2})
+                                       .add(square, {1, 2, 0})
+                                       .add(narrow, {0, 1, 2})
+                                       .add(rowKernel("norm", 1, {plan.sequenceLength}), {0, 4}),
+                                   {work, work + 64, work + 128, work, stage.resultsOffset});
+  stage.schedule = {runStep(forward, 0)};
+  return plan;
+}
+
+class ProductChoicesTest : public testing::Test {
+protected:
+  ProductChoicesTest() {
+    controls->algorithms = 4;
+    controls->fastestAlgorithm = 2;
+  }
+  // Loads and steps; what the engine has to say.
+  std::vector<std::string> run(const DeviceOptions &device, const plan::Plan &plan = productPlan()) {
+    controls->choices = controls->otherAlgorithms = controls->allocations = 0;
+    const std::unique_ptr<Engine> engine = engineOnDevice(plan, {}, device);
+    if (!engine)
+      return {};
+    for (int64_t step = 0; step < 2; ++step) {
+      const Result<StepResult> result = engine->step(step, makeBatch(plan, step), stepScalars({}, 0.5, step));
+      EXPECT_TRUE(result.isOk()) << result.status().message();
+    }
+    return engine->notes();
+  }
+  DeviceOptions tuned() const {
+    DeviceOptions device = hostDevice();
+    device.tuneProducts = true;
+    device.tuneCache = cache;
+    return device;
+  }
+  bool says(const std::vector<std::string> &notes, const std::string &words) const {
+    for (const std::string &note : notes)
+      if (note.find(words) != std::string::npos)
+        return true;
+    return false;
+  }
+
+  PluginControls controls;
+  TempDir folder;
+  std::string cache = folder.path("cache/products.json");
+};
+
+TEST_F(ProductChoicesTest, areTheLibrarysUnlessMeasured) {
+  EXPECT_TRUE(run(hostDevice()).empty());
+  EXPECT_EQ(controls->choices, 0);
+  EXPECT_EQ(controls->otherAlgorithms, 0);
+}
+
+TEST_F(ProductChoicesTest, areMeasuredOncePerDistinctProductInTheRanksMemory) {
+  const auto notes = run(tuned());
+  EXPECT_EQ(controls->choices, 2);
+  EXPECT_EQ(controls->otherAlgorithms, 2) << "each is made once";
+  EXPECT_EQ(controls->allocations, 1) << "the rank's";
+  EXPECT_TRUE(says(
+      notes, "products: 2 measured here, 0 not; 2 of 2 other than the library's choice; kept in " + cache));
+}
+
+TEST_F(ProductChoicesTest, areKept) {
+  run(tuned());
+  const std::string kept = folder.read("cache/products.json");
+  EXPECT_NE(kept.find("stand-in on the host, products of the host, m=4 n=4 k=4 f32 -> f32, workspace 0"),
+            std::string::npos)
+      << kept;
+  controls->fastestAlgorithm = 3; // another day
+  const auto notes = run(tuned());
+  EXPECT_EQ(controls->choices, 0);
+  EXPECT_TRUE(says(notes, "0 measured here, 2 not; 2 of 2 other"));
+  EXPECT_EQ(folder.read("cache/products.json"), kept);
+}
+
+TEST_F(ProductChoicesTest, areMeasuredAnewWhereTheCacheIsDamaged) {
+  run(tuned());
+  std::string kept = folder.read("cache/products.json");
+  kept.replace(kept.rfind(": 2"), 3, ": -2");
+  folder.write("cache/products.json", kept);
+  controls->fastestAlgorithm = 3;
+  const auto notes = run(tuned());
+  EXPECT_EQ(controls->choices, 1);
+  EXPECT_TRUE(says(notes, "found -2, expected the number of an algorithm; measured anew"));
+  EXPECT_FALSE(says(run(tuned()), "measured anew")) << "it was replaced";
+}
+
+TEST_F(ProductChoicesTest, areMeasuredAnewWhereTheLibraryHasThemNot) {
+  run(tuned());
+  controls->algorithms = 2;
+  controls->fastestAlgorithm = 1;
+  const auto notes = run(tuned());
+  EXPECT_EQ(controls->choices, 2);
+  EXPECT_TRUE(says(notes, "algorithm 2 of 2; measured anew"));
+  EXPECT_FALSE(says(run(tuned()), "measured anew"));
+}
+
+TEST_F(ProductChoicesTest, needNoCache) {
+  cache = folder.write("file", "") + "/products.json";
+  EXPECT_TRUE(says(run(tuned()), "its folder cannot be made"));
+  EXPECT_EQ(controls->choices, 2);
+  cache.clear();
+  run(tuned());
+  EXPECT_EQ(controls->choices, 2);
+}
+
+TEST_F(ProductChoicesTest, leaveAFileThatIsNoCache) {
+  cache = folder.write("letter", "dear reader");
+  const auto engine = tryEngineOnDevice(productPlan(), {}, tuned());
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_NE(engine.status().message().find("expected a cache of a device's products"), std::string::npos);
+  EXPECT_EQ(folder.read("letter"), "dear reader");
+}
+
+TEST_F(ProductChoicesTest, ofRanksThatShareADeviceAreMadeByTheFirst) {
+  run(tuned(), productPlan(2));
+  EXPECT_EQ(controls->choices, 2);
+  EXPECT_EQ(controls->otherAlgorithms, 4);
+}
+
+// Each has an engine and a cache of its own.
+TEST_F(ProductChoicesTest, ofProcessesAreThoseOfTheFirstRank) {
+  constexpr int64_t ranks = 3;
+  SharedValues shared;
+  ThreadWorld hosts(ranks);
+  std::vector<std::vector<std::string>> notes(ranks);
+  std::vector<std::thread> processes;
+  const plan::Plan plan = productPlan(ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    processes.emplace_back([&, rank] {
+      DeviceOptions device = tuned();
+      device.tuneCache = folder.path("cache" + std::to_string(rank));
+      device.share = shared.share();
+      EngineOptions options;
+      options.communicator = &hosts.communicator(rank);
+      if (const std::unique_ptr<Engine> engine = engineOnDevice(plan, options, device))
+        notes[rank] = engine->notes();
+    });
+  for (std::thread &process : processes)
+    process.join();
+  EXPECT_EQ(controls->choices, 2);
+  EXPECT_EQ(controls->otherAlgorithms, 2 * ranks);
+  EXPECT_TRUE(says(notes[0], "2 measured here, 0 not"));
+  EXPECT_TRUE(says(notes[2], "0 measured here, 2 not"));
+}
+
+} // namespace
+} // namespace mgc::test
