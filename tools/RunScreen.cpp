@@ -11,6 +11,8 @@ namespace mgc {
 
 using tools::say;
 
+static double inMib(int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
 static std::string describeStep(const TrainingStep &step, int64_t tokensPerStep) {
   return fmt::format("loss {:.4f}  grad norm {:.3f}  lr {:.3g}  {:.0f} tokens/s", step.result.loss,
                      step.result.gradientNorm, step.lr, static_cast<double>(tokensPerStep) / step.seconds);
@@ -38,8 +40,8 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
       "data: {}\n"
       "{} steps of {} samples of {} tokens\n",
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
-      engine.whereRanksAre(), axes.empty() ? " one device" : axes, static_cast<double>(largest) / 1048576.0,
-      data, trainIters_, plan.globalBatchSize, plan.sequenceLength);
+      engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data, trainIters_,
+      plan.globalBatchSize, plan.sequenceLength);
   for (const std::string &note : engine.notes())
     say(stderr, "mgrun: {}\n", note);
 }
@@ -69,6 +71,11 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
     text += fmt::format(": loss {:.4f} -> {:.4f}, {:.0f} tokens/s", summary.firstLoss, summary.lastLoss,
                         summary.tokens / summary.seconds);
   text += "\n";
+  if (const std::optional<DeviceMemory> &memory = summary.deviceMemory)
+    text += fmt::format("{:<10}{:.1f} MiB of the plan, {:.1f} MiB came beside it (libraries, code, graphs), "
+                        "{:.1f} MiB were in use "
+                        "before\n",
+                        "memory", inMib(memory->ofPlan), inMib(memory->beside), inMib(memory->before));
   const auto addPath = [&](const char *what, const std::optional<std::string> &path) {
     if (path)
       text += fmt::format("{:<10}{}\n", what, *path);

@@ -65,6 +65,12 @@ Status verifyAgreement(std::span<const StepValues> ranks);
 
 struct MachineRates; // MachineRates.h
 
+// Of a device's memory, in bytes: what the plan has for the ranks of this process; what was in use when the device was opened, by
+// its contexts and by others; what came to be used since then beside the plan, by libraries, code and graphs, or by others.
+struct DeviceMemory {
+  int64_t ofPlan = 0, before = 0, beside = 0;
+};
+
 // What of the ranks' memory goes to the host or comes from there.
 enum class Part { weights, gradients };
 
@@ -83,6 +89,9 @@ public:
   virtual int threadsPerRank() const = 0;        // of the host
   virtual std::string whereRanksAre() const = 0; // for people: "2 threads each", "sharing device 0, .."
   virtual std::vector<std::string> notes() const { return {}; } // of loading, for people
+  virtual std::optional<DeviceMemory> deviceMemory() const {
+    return std::nullopt;
+  } // now; nothing: the host's
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;
 

@@ -358,6 +358,7 @@ Status Training::profile() {
 Result<TrainingSummary> Training::run() {
   MGC_TRY(load());
   const Status ran = runSteps();
+  summary_.deviceMemory = engine_->deviceMemory();
   const Status traced = trace(); // of a run that failed too
   if (!ran.isOk() || otherFailed_)
     MGC_TRY(saveAfter(ran));

@@ -59,9 +59,10 @@ struct TrainingSummary {
   int64_t steps = 0; // done
   bool interrupted = false;
   double firstLoss = 0, lastLoss = 0;
-  double tokens = 0, seconds = 0; // of all steps; tokens that went in, counted in the loss or not
-  std::optional<Profile> profile; // if asked for, and a step after the first ran
-  Status outputs;                 // whether the trace and the profile could be written
+  double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
+  std::optional<Profile> profile;           // if asked for, and a step after the first ran
+  std::optional<DeviceMemory> deviceMemory; // after the last step
+  Status outputs;                           // whether the trace and the profile could be written
 };
 
 class TrainingObserver {

@@ -26,7 +26,7 @@ Status verifyDeviceFlags(const TrainingOptions &options, plan::Target target) {
                                                  {"--device-plugin", onCpu && options.devicePlugin},
                                                  {"--non-deterministic", onCpu && options.nonDeterministic},
                                                  {"--no-graphs", onCpu && options.noGraphs},
-{"--tune-products", onCpu && options.tuneProducts}};
+                                                 {"--tune-products", onCpu && options.tuneProducts}};
   for (const auto &[flag, isMisplaced] : flags)
     if (isMisplaced)
       return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));

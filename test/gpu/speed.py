@@ -97,12 +97,17 @@ def bound_rows(machine, case, seconds, with_kernels):
     return [row] + ([kernel_row(parts, kernel) for kernel in parts.kernels] if with_kernels else [])
 
 
+def memory_of(text):
+    """What mgrun says of the device's memory."""
+    return "".join(", " + line.removeprefix("memory").strip() for line in text.splitlines() if line.startswith("memory "))
+
+
 def bench_rows(machine, case, with_kernels):
     code, text, steps = train_case(machine, case.name, case, "--train-iters", STEPS)
     if code or len(steps) <= WARMUP:
         return [failed(case.name, last_lines(text))]
     seconds = median_seconds(steps)
-    detail = case.describe(seconds, machine.gpu[0])
+    detail = case.describe(seconds, machine.gpu[0]) + memory_of(text)
     host = [step["host_seconds"] / step["seconds"] for step in steps[WARMUP:] if "host_seconds" in step]
     if host:
         detail += f", host {statistics.median(host) * 100:.2f} % (goal 2)"

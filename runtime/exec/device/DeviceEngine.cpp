@@ -35,6 +35,7 @@ public:
   std::vector<std::string> notes() const override {
     return choices_ ? choices_->notes() : std::vector<std::string>();
   }
+  std::optional<DeviceMemory> deviceMemory() const override;
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return measureDeviceRates(*device_, plan_.dtype); }
   void onRanks(const std::function<void(int64_t)> &work) override {
@@ -51,6 +52,7 @@ private:
   Status openDevice();
   bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
   std::vector<int64_t> localRanks() const;
+  int64_t bytesOf(int64_t rank) const { return plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes; }
   Status openProcesses();
   Status collectValues(const GlobalBatch &batch); // of all ranks
   Status checkMemory() const;
@@ -69,6 +71,7 @@ private:
   const DeviceOptions deviceOptions_;
   const EngineOptions options_;
   std::optional<plugin::Device> device_;
+  int64_t freeAtFirst_ = 0; // bytes of the device
   std::unique_ptr<DeviceKernels> kernels_;
   std::optional<ProductChoices> choices_;            // where products are measured
   std::unique_ptr<InDeviceWorld> world_;             // of ranks that share the device
@@ -109,7 +112,19 @@ Status DeviceEngine::openDevice() {
   MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), deviceOptions_.plugin));
   MGC_ASSIGN(device, plugin.openDevice(deviceOptions_.ordinal, deviceOptions_.deterministic));
   device_ = std::move(device);
+  MGC_ASSIGN(facts, device_->describe());
+  freeAtFirst_ = facts.free_bytes;
   return Status::ok();
+}
+
+std::optional<DeviceMemory> DeviceEngine::deviceMemory() const {
+  const Result<mgc_device_facts> facts = device_->describe();
+  if (!facts.isOk())
+    return std::nullopt;
+  int64_t ofPlan = 0;
+  for (int64_t rank : localRanks())
+    ofPlan += bytesOf(rank);
+  return DeviceMemory{ofPlan, facts->total_bytes - freeAtFirst_, freeAtFirst_ - facts->free_bytes - ofPlan};
 }
 
 std::string DeviceEngine::whereRanksAre() const {
@@ -127,9 +142,8 @@ Status DeviceEngine::checkMemory() const {
   const std::vector<int64_t> local = localRanks();
   int64_t needed = 0, most = 0;
   for (int64_t rank : local) {
-    const int64_t bytes = plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes;
-    needed += bytes;
-    most = std::max(most, bytes);
+    needed += bytesOf(rank);
+    most = std::max(most, bytesOf(rank));
   }
   if (needed <= facts.free_bytes)
     return Status::ok();

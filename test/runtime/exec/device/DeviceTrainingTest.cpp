@@ -1,5 +1,6 @@
 // A whole run on a device, from the bundle to the saved weights, beside the same on the CPU.
 #include "runtime/exec/Training.h"
+#include "runtime/plan/Mesh.h"
 #include "runtime/plan/PlanJson.h"
 #include "test/runtime/exec/Bundle.h"
 #include "test/runtime/exec/device/HostDevices.h"
@@ -18,6 +19,13 @@ std::string writeForDevice(const Bundle &bundle) {
   EXPECT_TRUE(isOk(plan::writePlan(plan, folder)));
   std::filesystem::copy_file(MGC_TEST_DEVICE_KERNELS, folder + "/" + plan.kernels[0].path);
   return folder;
+}
+
+int64_t bytesOfRanks(const plan::Plan &plan) {
+  int64_t bytes = 0;
+  for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+    bytes += plan.stages[plan::stageOf(plan.mesh, rank)].bytes;
+  return bytes;
 }
 
 struct Recorder final : TrainingObserver {
@@ -70,6 +78,9 @@ TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
   EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
   EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
   EXPECT_EQ(device.where, "sharing device 0, stand-in on the host; none");
+  ASSERT_TRUE(summary->deviceMemory);
+  EXPECT_EQ(summary->deviceMemory->ofPlan, bytesOfRanks(bundle.pipeline().plan));
+  EXPECT_EQ(summary->deviceMemory->beside, 0) << "nothing is allocated but what the plan proves";
   EXPECT_NE(bundle.read("device.jsonl").find("\"host_seconds\":"), std::string::npos);
   EXPECT_EQ(bundle.read("cpu.jsonl").find("\"host_seconds\":"), std::string::npos);
 }
