@@ -16,6 +16,7 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <span>
 
 namespace mgc {
