@@ -58,6 +58,7 @@ private:
       return base + static_cast<uint64_t>(chunks * bytes);
     }
   };
+  Status verifyVersions() const;
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
@@ -91,7 +92,23 @@ Status NcclRank::openTransfers(int64_t peer, bool isSend) {
   return Status::ok();
 }
 
+// NCCL does not always work with another version of itself, and products of another cuBLASLt have other bits.
+Status NcclRank::verifyVersions() const {
+  MGC_ASSIGN(facts, device_.describe());
+  const std::string text = facts.versions,
+                    own = text.substr(0, text.find(';')); // behind it: what this rank uses them for
+  MGC_ASSIGN(first, options_.share("versions", rank() == 0, [&]() -> Result<std::string> { return own; }));
+  if (own == first)
+    return Status::ok();
+  return errorf("rank {} has {}; rank 0 has {}; expected the same for all ranks: name the folder of the same "
+                "libraries in "
+                "LD_LIBRARY_PATH of each",
+                rank(), own, first);
+}
+
 Status NcclRank::connect() {
+  MGC_TRY(verifyVersions());
+  MGC_TRY(options_.barrier()); // one that cannot come has said so before the others wait for it in NCCL
   std::map<Ranks, std::vector<std::pair<std::string, Group *>>> all;
   for (const auto &[ranks, group] : byRanks_)
     all[ranks].push_back({"group", &groups_[group]});

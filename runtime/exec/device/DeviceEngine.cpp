@@ -225,8 +225,10 @@ void DeviceEngine::stageNext(int64_t step) {
 
 void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
                            const std::function<Status()> *beforeUpdate) {
-  if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk())
+  if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk()) {
     abort(status);
+    rank.awaitEnd();
+  }
 }
 
 // The first cause is kept. Of ranks that share a device the abort of one is that of all.
