@@ -82,7 +82,8 @@ def check_conformance(machine):
     rows = [(skipped if "kipped" in why else failed)("conformance", f"{test}: {why}") for test, why in names]
     count = int(summary[3]) - len(names)
     found = sum(map(int, re.findall(r"\[  PASSED  \] (\d+) test", text)))
-    return rows + ([passed("conformance", f"{count} of {summary[3]} test programs" , {found} tests in them")] if count and not code else [])
+    detail = f"{count} of {summary[3]} test programs, {found} tests in them"
+    return rows + ([passed("conformance", detail)] if count and not code else [])
 
 
 def check_goldens(machine):
