@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace mgc {
 
@@ -20,6 +21,8 @@ namespace {
 using plugin::Event;
 using plugin::Stream;
 using Kind = plan::Collective::Kind;
+
+constexpr std::chrono::seconds kHearsay{2};
 
 class NcclRank final : public DeviceCommunicator {
 public:
@@ -59,6 +62,7 @@ private:
     }
   };
   Status verifyVersions() const;
+  Status rootOf(Status error) const;
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
@@ -230,10 +234,20 @@ Status NcclRank::check() {
     return cause();
   MGC_TRY(options_.check());
   for (const Group &group : groups_)
-    MGC_TRY(group.comm.check());
+    MGC_TRY(rootOf(group.comm.check()));
   for (const auto &[way, group] : ways_)
-    MGC_TRY(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1])));
+    MGC_TRY(rootOf(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1]))));
   return Status::ok();
+}
+
+// An error of NCCL mostly follows from the end of another rank, which says why; the hosts hear that within moments.
+Status NcclRank::rootOf(Status error) const {
+  const auto deadline = std::chrono::steady_clock::now() + kHearsay;
+  while (!error.isOk() && std::chrono::steady_clock::now() < deadline) {
+    MGC_TRY(options_.check());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return error;
 }
 
 } // namespace

@@ -231,11 +231,12 @@ void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &sc
   }
 }
 
-// The first cause is kept. Of ranks that share a device the abort of one is that of all.
+// The first cause is kept. Of ranks that share a device the abort of one is that of all. The hosts are told before the
+// devices' communicators end, which the others' would see.
 void DeviceEngine::abort(const Status &cause) {
-  communicators_[0]->abort(cause);
   if (isProcessRank())
     options_.communicator->abort(cause);
+  communicators_[0]->abort(cause);
 }
 
 Result<int32_t> DeviceEngine::greatest(int32_t own) {
