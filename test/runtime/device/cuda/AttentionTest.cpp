@@ -95,6 +95,8 @@ TEST(LibraryAttention, sameBitsTwice) {
 }
 
 TEST(LibraryAttention, theChoiceIsSaid) {
+  if (hasNoCudnn())
+    GTEST_SKIP() << "there is no cuDNN";
   AttentionProblem problem({.s = 8, .t = 8, .b = 1, .g = 1, .r = 1, .d = 8});
   AttentionCheck(problem, MGC_F32, run).forward();
   const auto facts = must(device().describe());
