@@ -43,16 +43,28 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Run:
-    """One mgrun per entry of `ranks`, as torchrun would start them."""
+# What a launcher tells each process: its rank, how many there are, its rank on its machine.
+VARIABLES = {"torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+             "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+             "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+             "srun": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")}
 
-    def __init__(self, ranks, arguments, world=4, plan="plan", of_rank=lambda rank: {}):
+
+def told(launcher, rank, size):
+    return dict(zip(VARIABLES[launcher], map(str, (rank, size, rank))))
+
+
+class Run:
+    """One mgrun per entry of `ranks`, as the launcher would start them."""
+
+    def __init__(self, ranks, arguments, world=4, plan="plan", of_rank=lambda rank: {}, launcher="torchrun"):
         self.port = free_port()
         self.processes = []
         for rank in ranks:
             own = of_rank(rank)
-            variables = CLEAN | {"RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-                                 "MASTER_PORT": str(self.port)} | own.get("variables", {})
+            variables = CLEAN | told(launcher, rank, world) | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
+            variables |= own.get("variables", {})
+            variables = {name: value for name, value in variables.items() if value is not None}
             command = [MGRUN, own.get("plan", plan), *arguments, *own.get("arguments", [])]
             self.processes.append(subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, text=True,
                                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE))
@@ -126,16 +138,14 @@ class Processes(unittest.TestCase):
                                             "localhost", "--master-port", port]}
         self.succeed(Run(range(4), MOCK, of_rank=flags))
 
-    def test_srun(self):
-        port = free_port()
-        variables = lambda rank: {name: value for name, value in CLEAN.items()} | {
-            "SLURM_PROCID": str(rank), "SLURM_NTASKS": "4", "SLURM_LOCALID": str(rank), "SLURM_NODELIST": "localhost",
-            "MASTER_PORT": str(port)}
-        runs = [subprocess.Popen([MGRUN, "plan", *MOCK], env=variables(rank), stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, text=True) for rank in range(4)]
-        for run in runs:
-            _, errors = run.communicate(timeout=60)
-            self.assertEqual(run.returncode, 0, errors)
+    def test_every_launcher(self):
+        for launcher in VARIABLES:
+            with self.subTest(launcher=launcher):
+                self.succeed(Run(range(4), MOCK, launcher=launcher))
+
+    def test_srun_without_master_addr(self):
+        names = {"MASTER_ADDR": None, "SLURM_NODELIST": "localhost"}
+        self.succeed(Run(range(4), MOCK, launcher="srun", of_rank=lambda rank: {"variables": names}))
 
     def test_one_process_of_one_runs_all_ranks(self):
         variables = CLEAN | {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
@@ -227,6 +237,27 @@ class Processes(unittest.TestCase):
     def test_a_rank_that_is_missing(self):
         results = self.fail_all(Run([0, 1, 3], [*MOCK, "--timeout", "1"]), "rank 2 of them has not come; here are rank 0 (process ")
         self.assertEqual(len(results), 3)
+
+    def test_wrong_starts_by_every_launcher(self):
+        for launcher in VARIABLES:
+            with self.subTest(launcher=launcher):
+                own = lambda rank, size: {"variables": told(launcher, rank, size)}
+                self.fail_all(Run(range(2), MOCK, world=2, launcher=launcher),
+                              f"the plan has 4 ranks, found 2 processes ({launcher}'s variables)")
+                self.fail_all(Run([0, 1, 1, 3], MOCK, launcher=launcher), "two processes are rank 1: process ")
+                self.fail_all(Run([0, 1, 3], [*MOCK, "--timeout", "1"], launcher=launcher), "rank 2 of them has not come")
+                results = Run(range(4), [*MOCK, "--timeout", "3"], launcher=launcher,
+                              of_rank=lambda rank: own(rank, 8) if rank == 3 else {}).end(20)
+                self.assertTrue(all(code == 1 and "found 8 processes" in errors for code, _, errors in results), results)
+
+    def test_a_wrong_master_addr(self):
+        address = lambda text: lambda rank: {"variables": {"MASTER_ADDR": text}} if rank == 2 else {}
+        for text in "no-such-machine.invalid", "127.0.0.2":
+            with self.subTest(address=text):
+                results = Run(range(4), [*MOCK, "--timeout", "2"], of_rank=address(text)).end(30)
+                for rank, (code, _, errors) in enumerate(results):
+                    self.assertEqual(code, 1, errors)
+                    self.assertIn(text if rank == 2 else "rank 2 of them has not come", errors)
 
     def test_rank_0_that_is_missing(self):
         self.fail_all(Run([1, 2, 3], [*MOCK, "--timeout", "1"]), "Connection refused; is rank 0 running")

@@ -74,8 +74,7 @@ def check_build(machine):
 
 def check_conformance(machine):
     """The tests of the tree with the label gpu; ctest counts what was skipped."""
-    code, text = machine.execute("conformance", "ctest", "--test-dir", machine.build, "-L", "gpu", "--output-on-failure",
-                                 timeout=120)
+    code, text = machine.execute("conformance", "ctest", "--test-dir", machine.build, "-L", "gpu", "-V", timeout=120)
     summary = re.search(r"(\d+)% tests passed, (\d+) tests failed out of (\d+)", text)
     if not summary:
         return [failed("conformance", last_lines(text))]
@@ -83,8 +82,8 @@ def check_conformance(machine):
     rows = [(skipped if "kipped" in why else failed)("conformance", f"{test}: {why}") for test, why in names]
     count = int(summary[3]) - len(names)
     found = sum(map(int, re.findall(r"\[  PASSED  \] (\d+) test", text)))
-    return rows + ([passed("conformance", f"{count} of {summary[3]} test programs" + (f", {found} tests" if found else ""))]
-                   if count and not code else [])
+    detail = f"{count} of {summary[3]} test programs, {found} tests in them"
+    return rows + ([passed("conformance", detail)] if count and not code else [])
 
 
 def check_goldens(machine):

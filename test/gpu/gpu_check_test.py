@@ -3,16 +3,23 @@
 
 Packs one model, and checks it with a build that is there already. Its rows must say what happened, whatever happens.
 """
+import argparse
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 BUILD, STAND_INS = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
+
+import cases  # noqa: E402
+import machine as machines  # noqa: E402
+import speed  # noqa: E402
 
 
 def setUpModule():
@@ -65,6 +72,32 @@ class GpuCheck(unittest.TestCase):
         code, rows = check(path="nothing")
         self.assertEqual({outcome for _, outcome, _ in rows}, {"skipped"}, rows)
         self.assertEqual(code, 1)
+
+    def test_speed_of_a_case(self):
+        """A golden plan in the place of a benchmark's: the rows that its log and its profile give."""
+        shutil.copytree("pack/golden/bf16/llama/" + cases.GOLDEN_LAYOUTS[0], "pack/bench/tiny/plan")
+        shutil.copy(HERE.parent / "golden/llama/config.json", "pack/bench/tiny/config.json")
+        pathlib.Path("pack/bench/tiny/case.json").write_text(json.dumps({"layers": 4, "sequence": 32, "batch": 2}))
+        os.makedirs("out", exist_ok=True)
+        options = argparse.Namespace(pack=pathlib.Path("pack").resolve(), out=pathlib.Path("out").resolve(), build=pathlib.Path(BUILD),
+                                     budget=300, torch="/nowhere/python", environment=dict(os.environ))
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": STAND_INS}):
+            machine = machines.Machine(options, {"models": ["llama"], "benches": []})
+        machine.gpu = ("NVIDIA H100 80GB HBM3", 80 << 30, 9.0)
+        rows = speed.bench_rows(machine, speed.Case(machine, argparse.Namespace(name="tiny")), True)
+        self.assertEqual({row.outcome for row in rows}, {"measured"}, rows)
+        self.assertRegex(rows[0].detail, r"^4 layers: [\d.]+ ms, \d+ tokens/s, MFU [\d.]+ % \(goal 60\), host [\d.]+ % \(goal 2\)$")
+        self.assertRegex(rows[1].detail, r"^[\d.]+ ms, step [\d.]+ of it \(goal 1.15\); copy \d+ GB/s; ")
+        self.assertGreater(len([row for row in rows if row.check == "row kernel"]), 10, rows)
+        self.assertEqual([row.detail for row in speed.check_peers(machine)], ["no torch (/nowhere/python)"])
+
+    def test_floating_point_operations(self):
+        """Of one layer of Llama-3-8B and its head, counted by hand for 4096 tokens."""
+        config = json.loads((HERE.parent.parent / "examples/llama-3-8b/config.json").read_text())
+        layer, head = 4096 * (6144 + 4096 + 3 * 14336), 4096 * 128256
+        attention = 2 * 2 * 4096 * (4096 * 4097 // 2)  # two products, a multiplication and an addition each
+        self.assertEqual(speed.matrix_flops({"layers": 1, "batch": 1, "sequence": 4096}, config),
+                         3 * (2 * 4096 * (layer + head) + attention))
 
     def test_a_folder_that_is_no_pack_is_refused(self):
         done = subprocess.run([sys.executable, HERE / "check.py", "--pack", "tools"], capture_output=True, text=True)

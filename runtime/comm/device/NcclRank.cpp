@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <map>
 #include <mutex>
+#include <thread>
 
 namespace mgc {
 
@@ -20,6 +21,8 @@ namespace {
 using plugin::Event;
 using plugin::Stream;
 using Kind = plan::Collective::Kind;
+
+constexpr std::chrono::seconds kHearsay{2};
 
 class NcclRank final : public DeviceCommunicator {
 public:
@@ -58,6 +61,8 @@ private:
       return base + static_cast<uint64_t>(chunks * bytes);
     }
   };
+  Status verifyVersions() const;
+  Status rootOf(Status error) const;
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
@@ -91,7 +96,23 @@ Status NcclRank::openTransfers(int64_t peer, bool isSend) {
   return Status::ok();
 }
 
+// NCCL does not always work with another version of itself, and products of another cuBLASLt have other bits.
+Status NcclRank::verifyVersions() const {
+  MGC_ASSIGN(facts, device_.describe());
+  const std::string text = facts.versions,
+                    own = text.substr(0, text.find(';')); // behind it: what this rank uses them for
+  MGC_ASSIGN(first, options_.share("versions", rank() == 0, [&]() -> Result<std::string> { return own; }));
+  if (own == first)
+    return Status::ok();
+  return errorf("rank {} has {}; rank 0 has {}; expected the same for all ranks: name the folder of the same "
+                "libraries in "
+                "LD_LIBRARY_PATH of each",
+                rank(), own, first);
+}
+
 Status NcclRank::connect() {
+  MGC_TRY(verifyVersions());
+  MGC_TRY(options_.barrier()); // one that cannot come has said so before the others wait for it in NCCL
   std::map<Ranks, std::vector<std::pair<std::string, Group *>>> all;
   for (const auto &[ranks, group] : byRanks_)
     all[ranks].push_back({"group", &groups_[group]});
@@ -213,10 +234,20 @@ Status NcclRank::check() {
     return cause();
   MGC_TRY(options_.check());
   for (const Group &group : groups_)
-    MGC_TRY(group.comm.check());
+    MGC_TRY(rootOf(group.comm.check()));
   for (const auto &[way, group] : ways_)
-    MGC_TRY(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1])));
+    MGC_TRY(rootOf(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1]))));
   return Status::ok();
+}
+
+// An error of NCCL mostly follows from the end of another rank, which says why; the hosts hear that within moments.
+Status NcclRank::rootOf(Status error) const {
+  const auto deadline = std::chrono::steady_clock::now() + kHearsay;
+  while (!error.isOk() && std::chrono::steady_clock::now() < deadline) {
+    MGC_TRY(options_.check());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return error;
 }
 
 } // namespace

@@ -277,15 +277,18 @@ void DeviceEngine::stageNext(int64_t step) {
 
 void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &scalars,
                            const std::function<Status()> *beforeUpdate) {
-  if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk())
+  if (const Status status = rank.run(step, scalars, beforeUpdate); !status.isOk()) {
     abort(status);
+    rank.awaitEnd();
+  }
 }
 
-// The first cause is kept. Of ranks that share a device the abort of one is that of all.
+// The first cause is kept. Of ranks that share a device the abort of one is that of all. The hosts are told before the
+// devices' communicators end, which the others' would see.
 void DeviceEngine::abort(const Status &cause) {
-  communicators_[0]->abort(cause);
   if (isProcessRank())
     options_.communicator->abort(cause);
+  communicators_[0]->abort(cause);
 }
 
 Result<int32_t> DeviceEngine::greatest(int32_t own) {

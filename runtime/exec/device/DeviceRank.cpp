@@ -12,6 +12,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr uint8_t kPoison = 0xFF;                // every f32 a NaN, every i32 -1
+constexpr std::chrono::seconds kLastWork{2};     // what an abort leaves on the device should take no longer
 constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
 
 uint32_t doneOf(const StepIo &io) {
@@ -147,6 +148,12 @@ Status DeviceRank::finish(int64_t step) {
     }
   }
   return Status::ok();
+}
+
+// One that has failed takes no more work, but gives back its memory.
+void DeviceRank::awaitEnd() {
+  const auto deadline = std::min<std::chrono::milliseconds>(kLastWork, options_.timeout);
+  isStuck_ = isStuck_ || (!stream().synchronize(deadline).isOk() && device_.check().isOk());
 }
 
 } // namespace mgc

@@ -35,6 +35,8 @@ public:
   void writeInputs(const GlobalBatch &batch, int64_t step) { io_.writeInputs(batch, step); }
   // The inputs are written. Returns when the device is done; an error has its place.
   Status run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
+  // After a step that has failed, and its abort: finds out whether the device ends what it was given.
+  void awaitEnd();
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
   Place place(int64_t step) const;                    // how far it has come

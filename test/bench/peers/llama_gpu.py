@@ -92,7 +92,7 @@ def make_optimizer(model):
     groups = [{"params": [w for w in model.parameters() if w.dim() >= 2], "weight_decay": 0.1},
               {"params": [w for w in model.parameters() if w.dim() < 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), eps=1e-8, fused=True)
-    optimizer.found_inf = torch.zeros((), device="cuda")
+    optimizer.found_inf = torch.zeros((), device="cuda", dtype=torch.float32)
     return optimizer
 
 
@@ -118,7 +118,7 @@ def main():
                 loss = loss_of(tokens[:, :-1], tokens[:, 1:], *tables) / options.microbatches
             loss.backward()
         norm = torch.nn.utils.get_total_norm([w.grad for w in model.parameters()], foreach=True)
-        optimizer.grad_scale = norm.clamp(min=1.0)
+        optimizer.grad_scale = norm.float().clamp(min=1.0)
         optimizer.step()
         value = loss.item()
         print(json.dumps({"step": step, "loss": value, "seconds": time.perf_counter() - begin,

@@ -10,15 +10,15 @@ using namespace mgc::emulate;
 namespace {
 
 // Of calls that the driver refuses while this thread captures.
-CUresult enterFreely() {
-  if (CUresult result = enter(); result != CUDA_SUCCESS)
+CUresult enterFreely(const char *function = __builtin_FUNCTION()) {
+  if (CUresult result = enter(function); result != CUDA_SUCCESS)
     return result;
   return forbidsWaiting() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 // Puts the operation on the plain stream and waits for it.
-CUresult doNow(Work work) {
-  if (CUresult result = enterFreely(); result != CUDA_SUCCESS)
+CUresult doNow(Work work, const char *function = __builtin_FUNCTION()) {
+  if (CUresult result = enterFreely(function); result != CUDA_SUCCESS)
     return result;
   if (CUresult result = enqueue(current()->plain, std::move(work)); result != CUDA_SUCCESS)
     return result;
@@ -53,18 +53,23 @@ Work copyWithin(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   };
 }
 
-CUresult enqueueChecked(CUstream stream, bool isValid, Work work) {
-  if (CUresult result = enter(); result != CUDA_SUCCESS)
+CUresult enqueueChecked(CUstream stream, bool isValid, Work work,
+                        const char *function = __builtin_FUNCTION()) {
+  if (CUresult result = enter(function); result != CUDA_SUCCESS)
     return result;
   return isValid ? enqueue(resolve(stream), std::move(work)) : CUDA_ERROR_INVALID_VALUE;
 }
 
-template <typename T> CUresult fill(CUdeviceptr to, T value, size_t count, CUstream stream) {
-  return enqueueChecked(stream, count == 0 || (to % sizeof(T) == 0 && isDevice(to, count * sizeof(T))), [=] {
+template <typename T>
+CUresult fill(CUdeviceptr to, T value, size_t count, CUstream stream,
+              const char *function = __builtin_FUNCTION()) {
+  const bool isValid = count == 0 || (to % sizeof(T) == 0 && isDevice(to, count * sizeof(T)));
+  const Work work = [=] {
     if (void *place = count ? mgcEmulateHost(to, count * sizeof(T), "fill") : nullptr)
       std::fill_n(static_cast<T *>(place), count, value);
     return CUDA_SUCCESS;
-  });
+  };
+  return enqueueChecked(stream, isValid, work, function);
 }
 
 // One side of a copy of rows.

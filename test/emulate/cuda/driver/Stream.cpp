@@ -38,13 +38,27 @@ void pause(std::mt19937_64 &random) {
 
 namespace {
 
+// Takes a dropped stream from its device's list, unless it has been given more to do: until then it is waited for.
+bool leave(CUstream stream) {
+  std::lock_guard device(stream->device->mutex);
+  std::lock_guard lock(stream->mutex);
+  if (!stream->queue.empty())
+    return false;
+  std::erase(stream->device->streams, stream);
+  return true;
+}
+
 // The life of a stream's thread. A failed device runs nothing more, but what waits for the stream goes on.
 void serve(CUstream stream) {
   for (;;) {
     std::unique_lock lock(stream->mutex);
     stream->changed.wait(lock, [&] { return stream->isDropped || !stream->queue.empty(); });
-    if (stream->queue.empty())
-      break;
+    if (stream->queue.empty()) {
+      lock.unlock();
+      if (leave(stream))
+        break;
+      continue;
+    }
     Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
     stream->isBusy = true;
@@ -78,10 +92,6 @@ CUstream makeStream(CUctx_st &device) {
 }
 
 void dropStream(CUstream stream) {
-  {
-    std::lock_guard lock(stream->device->mutex);
-    std::erase(stream->device->streams, stream);
-  }
   std::lock_guard lock(stream->mutex);
   stream->isDropped = true;
   stream->changed.notify_all();

@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+"""Plans for GPUs run by mgrun on the stand-ins of CUDA: python3 mgrun_cuda.py BIN REPOSITORY STAND-INS UNFIT
+
+What goes wrong is named, with rank, step and instruction where there is one; nothing hangs; and how many calls a step costs
+the host. UNFIT: the folder with cuda/* and plugin/*, libraries of CUDA and plugins that cannot be used.
+"""
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+STAND_INS, UNFIT = (Path(word).resolve() for word in sys.argv[3:5])
+del sys.argv[3:5]
+from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run  # noqa: E402  (reads sys.argv)
+
+LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1"}
+# Whose number is that of steps, not of how long the host had to wait.
+WAITS = ("cuStreamQuery", "cuEventQuery")
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+    for name, layout in LAYOUTS.items():
+        compile_plan(name, "sm_90", layout)
+    for level in "sm_80", "sm_100":
+        compile_plan(level, level, "")
+
+
+def compile_plan(name, level, layout):
+    command = [BIN + "/mgc", "compile", ROOT + "/test/golden/llama/config.json", "-o", name, "--target", "cuda:" + level]
+    subprocess.run(command + f"--dtype bf16 --seq 32 --mbs 1 --gbs 4 {layout}".split(), check=True, capture_output=True)
+
+
+def stand_ins(settings="", libraries=()):
+    return {"LD_LIBRARY_PATH": ":".join(map(str, [*libraries, STAND_INS])), "MGC_EMULATE_CUDA": settings}
+
+
+def mgrun(plan, *arguments, settings="", libraries=(), variables=None):
+    """All ranks in one process, on one device."""
+    variables = CLEAN | (stand_ins(settings, libraries) if variables is None else variables)
+    return subprocess.run([MGRUN, plan, *arguments], env=variables, capture_output=True, text=True, timeout=120, check=False)
+
+
+def processes(arguments, of_rank=lambda rank: "", plan="four", variables_of=lambda rank: {}):
+    """A process and a device for each of four ranks; of_rank gives settings of the stand-ins."""
+    settings = lambda rank: ",".join(filter(None, ["devices=4", of_rank(rank)]))
+    return Run(range(4), arguments, plan=plan, of_rank=lambda rank: {
+        "variables": stand_ins(settings(rank)) | {"LOCAL_RANK": str(rank)} | variables_of(rank)})
+
+
+def calls(errors):
+    """Of the stand-in of the driver, by function, and `kernels run`."""
+    line = next(line for line in errors.splitlines() if line.startswith("emulated driver: ") and " cu" in line)
+    return {name: int(count) for count, name in re.findall(r"(\d+) ([\w ]+)", line)}
+
+
+def difference(more, less, steps):
+    """Calls of one step."""
+    found = {name: (more[name] - less.get(name, 0)) / steps for name in more if name not in WAITS}
+    return {name: count for name, count in found.items() if count}
+
+
+def step_calls(plan, *arguments):
+    runs = [mgrun(plan, "--mock-data", "--train-iters", str(steps), *arguments, settings="calls=1") for steps in (3, 5)]
+    return difference(calls(runs[1].stderr), calls(runs[0].stderr), 2)
+
+
+def process_step_calls():
+    """Of each process."""
+    ends = [processes(["--mock-data", "--train-iters", str(steps)], lambda rank: "calls=1").end() for steps in (3, 5)]
+    return [difference(calls(more[2]), calls(less[2]), 2) for less, more in zip(*ends)]
+
+
+class HostTime(unittest.TestCase):
+    def test_a_captured_step_is_one_launch_and_the_copies_of_its_inputs_and_results(self):
+        for found in [step_calls("one"), *process_step_calls()]:
+            kernels = found.pop("kernels run")
+            self.assertGreater(kernels, 100)
+            self.assertEqual(found.pop("cuGraphLaunch"), 1, found)
+            self.assertEqual(found.pop("cuMemcpyDtoHAsync_v2"), 1, found)
+            self.assertLessEqual(found.pop("cuMemcpyHtoDAsync_v2"), 6)  # five inputs, step scalars
+            self.assertEqual(found, {})
+
+    def test_ranks_that_share_a_device_enqueue_the_same_calls_in_each_step(self):
+        for plan in "four", "data":
+            found = step_calls(plan)
+            self.assertEqual(found["cuLaunchKernel"], found["kernels run"])
+            self.assertNotIn("cuGraphLaunch", found)
+            self.assertTrue(all(count == int(count) for count in found.values()), found)
+            self.assertFalse({"cuMemAlloc_v2", "cuMemHostAlloc", "cuEventCreate", "cuStreamCreateWithPriority"} & set(found), found)
+
+    def test_without_graphs_the_calls_are_those_of_the_instructions(self):
+        found = step_calls("one", "--no-graphs")
+        self.assertEqual(found["cuLaunchKernel"], found["kernels run"])
+
+
+class Absent(unittest.TestCase):
+    def refuse(self, run, *parts):
+        self.assertEqual(run.returncode, 1, run.stderr)
+        for part in parts:
+            self.assertIn(part, run.stderr)
+        self.assertEqual(run.stdout, "")
+
+    def test_no_driver(self):
+        run = mgrun("one", *MOCK, variables={})
+        if "libcuda.so.1 was not found" not in run.stderr:
+            self.skipTest("this machine has a driver")
+        self.refuse(run, "install the driver", "--target cpu")
+        self.assertEqual(mgrun("one", "--help", variables={}).returncode, 0)
+
+    def test_no_gpu(self):
+        self.refuse(mgrun("one", *MOCK, settings="devices=0"), "CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES")
+        self.refuse(mgrun("one", *MOCK, "--device", "3"), "GPU 3", "the driver sees 1")
+
+    def test_a_plan_for_a_newer_gpu(self):
+        self.refuse(mgrun("sm_100", *MOCK), "need compute capability 10.0 (sm_100)", "has 9.0", "--target cuda:sm_90")
+        self.refuse(mgrun("one", *MOCK, settings="capability=80"), "need compute capability 9.0 (sm_90)", "has 8.0")
+
+    def test_plans_for_older_gpus_run(self):
+        losses = [re.search("loss .* -> .*,", mgrun(plan, *MOCK, settings=f"capability={capability}").stdout)[0]
+                  for plan, capability in [("one", 90), ("sm_80", 90), ("one", 100), ("sm_80", 86)]]
+        self.assertEqual(len(set(losses)), 1, losses)
+
+    def test_too_little_memory_is_said_before_anything_is_allocated(self):
+        run = mgrun("four", *MOCK, settings="memory=100000000,calls=1")
+        self.refuse(run, "has too little memory: 4 of the plan's ranks need ", "100000000 bytes (0.09 GiB) are free of 100000000",
+                    "nothing was allocated", "a device for each of the 4 ranks would fit")
+        self.assertFalse({"cuMemAlloc_v2", "cuMemHostAlloc"} & set(calls(run.stderr)), run.stderr)
+        self.refuse(mgrun("one", *MOCK, settings="memory=1000000"), "a layout whose ranks need ", "smaller microbatches")
+
+    def test_memory_that_another_process_takes_in_between(self):
+        self.refuse(mgrun("one", *MOCK, settings="fail-allocation=1"), "rank 0: GPU 0", "CUDA_ERROR_OUT_OF_MEMORY",
+                    "other processes may use the GPU")
+
+    def test_a_plugin_that_is_none(self):
+        self.assertEqual(mgrun("one", *MOCK, "--device-plugin", "/nowhere/libmgc_cuda.so").returncode, 2)
+        for plugin, part in [(UNFIT / "plugin/libno_plugin.so", "is no plugin for devices"),
+                             (UNFIT / "plugin/libother_plugin.so", "expected 1: build the plugin and mgrun from the same sources")]:
+            self.refuse(mgrun("one", *MOCK, "--device-plugin", plugin), str(plugin), part)
+
+    def broken(self, *names):
+        """A folder with files of these names that are no libraries: what the loader finds first."""
+        folder = Path(tempfile.mkdtemp(dir="."))
+        for name in names:
+            (folder / name).write_bytes(b"")
+        return [folder.resolve()]
+
+    def test_no_cublaslt(self):
+        run = mgrun("one", *MOCK, libraries=self.broken("libcublasLt.so.13", "libcublasLt.so.12"))
+        self.refuse(run, "libcublasLt.so.13 or libcublasLt.so.12 was not found", "nvidia-cublas", "LD_LIBRARY_PATH")
+        self.refuse(mgrun("one", *MOCK, libraries=[UNFIT / "cuda/old_cublaslt"]), "libcublasLt.so.13 lacks ", "expected cuBLASLt 12")
+
+    def test_without_cudnn_attention_takes_the_plugins_own_kernels(self):
+        for libraries in self.broken("libcudnn.so.9"), [UNFIT / "cuda/old_cudnn"]:
+            run = mgrun("one", *MOCK, libraries=libraries)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("2 attentions by own kernels (", run.stderr)
+
+    def test_nccl(self):
+        for libraries, part in [(self.broken("libnccl.so.2"), "libnccl.so.2 was not found"),
+                                ([UNFIT / "cuda/old_nccl"], "is NCCL 0.0.0; expected NCCL 2.18.0 or a later 2.x")]:
+            self.assertEqual(mgrun("four", *MOCK, libraries=libraries).returncode, 0, "ranks that share a device need none")
+            run = processes(MOCK, variables_of=lambda rank, libraries=libraries: stand_ins("devices=4", libraries))
+            for code, _, errors in run.end(60):
+                self.assertEqual(code, 1, errors)
+                self.assertIn(part, errors)
+
+    def test_one_process_without_nccl_ends_all(self):
+        libraries = self.broken("libnccl.so.2")
+        run = processes(MOCK, variables_of=lambda rank: stand_ins("devices=4", libraries) if rank == 2 else {})
+        for rank, (code, _, errors) in enumerate(run.end(60)):
+            self.assertEqual(code, 1, errors)
+            self.assertIn("rank 2" if rank != 2 else "NCCL", errors)
+
+    def test_processes_with_different_libraries(self):
+        other = lambda rank: {"MGC_EMULATE_NCCL_VERSION": "22703"} if rank == 2 else {}
+        for code, _, errors in processes(MOCK, variables_of=other).end(60):
+            self.assertEqual(code, 1, errors)
+            self.assertRegex(errors, "rank 2 has driver .*, NCCL 2.27.3; rank 0 has driver .*; expected the same for all ranks")
+
+
+class Faults(unittest.TestCase):
+    PLACE = r"rank 1 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+/\w+"
+
+    def setUp(self):
+        self.begin = time.monotonic()
+
+    def tearDown(self):
+        self.assertLess(time.monotonic() - self.begin, 100, "it hung")
+
+    def middle_of_step_3(self, per_step):
+        return int(3.5 * per_step)
+
+    def test_a_fault_of_ranks_that_share_a_device(self):
+        launch = self.middle_of_step_3(step_calls("four")["kernels run"])
+        run = mgrun("four", *ENDLESS, settings=f"fail-launch={launch}")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, self.PLACE)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", run.stderr)
+
+    def test_a_fault_in_one_of_several_processes(self):
+        launch = self.middle_of_step_3(process_step_calls()[1]["kernels run"])
+        results = processes(ENDLESS, lambda rank: f"fail-launch={launch}" if rank == 1 else "").end(60)
+        for rank, (code, _, errors) in enumerate(results):
+            self.assertEqual(code, 1, errors)
+            self.assertRegex(errors, self.PLACE + ": .*CUDA_ERROR_ILLEGAL_ADDRESS")
+            self.assertIn("mgrun: rank 1 " if rank == 1 else f"mgrun: rank {rank} ends because of rank 1: ", errors)
+
+    def test_a_device_that_hangs(self):
+        launch = self.middle_of_step_3(step_calls("one")["kernels run"])
+        run = mgrun("one", *ENDLESS, "--timeout", "2", settings=f"hang-launch={launch}")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"rank 0 \(stage 0\), step 3, microbatch \d, \w+\.\d+, [\w.]+/\w+: waited 2 s for the device to end")
+
+    def test_a_device_that_hangs_under_one_of_several_ranks(self):
+        launch = self.middle_of_step_3(step_calls("four")["kernels run"])
+        run = mgrun("four", *ENDLESS, "--timeout", "2", settings=f"hang-launch={launch}")
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"rank \d \(stage \d\), step 3, .*: waited 2 s for the device to end")
+
+    def test_a_device_that_hangs_in_one_of_several_processes(self):
+        launch = self.middle_of_step_3(process_step_calls()[1]["kernels run"])
+        results = processes([*ENDLESS, "--timeout", "3"], lambda rank: f"hang-launch={launch}" if rank == 1 else "").end(60)
+        for code, _, errors in results:
+            self.assertEqual(code, 1, errors)
+            self.assertRegex(errors, r"rank \d \(stage \d\), step 3, .*: waited 3 s for the device to end")
+
+    def kill(self, run, rank, wait=lambda run: None):
+        wait(run)
+        run.processes[rank].kill()
+        begin = time.monotonic()
+        results = run.end(60)
+        self.assertLess(time.monotonic() - begin, 20)
+        for other, (code, _, errors) in enumerate(results):
+            if other != rank:
+                self.assertEqual(code, 1, errors)
+                self.assertRegex(errors, f"rank {rank}\\b.*ended without a word")
+
+    def test_a_process_that_is_killed_in_a_step(self):
+        for rank in 0, 2:
+            with self.subTest(rank=rank):
+                self.kill(processes([*ENDLESS, "--log-interval", "1"]), rank, lambda run: run.wait_for("step 3:"))
+
+    def test_a_process_that_is_killed_when_all_have_come(self):
+        self.kill(processes(ENDLESS), 2, lambda run: run.wait_for("which meet at") or time.sleep(1))
+
+    def test_an_interrupt_ends_all_after_the_same_step(self):
+        run = processes([*ENDLESS, "--log-interval", "1"])
+        run.wait_for("step 2:")
+        run.processes[1].send_signal(signal.SIGINT)
+        self.assertEqual([code for code, _, _ in run.end(60)], [130] * 4)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=1)
