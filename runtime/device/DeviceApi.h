@@ -40,8 +40,9 @@ typedef struct {
   int32_t compute_capability; /* 90: 9.0 */
   int32_t multiprocessors;
   int64_t total_bytes, free_bytes; /* of device memory, now */
-  char versions[512];       /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
-  char product_library[64]; /* on which the algorithms of products depend: "cuBLASLt 13.0.2" */
+  char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
+  /* What the algorithms of products depend on, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
+  char products[384];
 } mgc_device_facts;
 
 /* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed. */

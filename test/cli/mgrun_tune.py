@@ -5,6 +5,7 @@ On stand-ins of the CUDA libraries (LD_LIBRARY_PATH), whose products have two al
 """
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,21 @@ def mgrun(*flags, plan="plan", **variables):
         with open("log.jsonl", encoding="utf-8") as file:
             steps = [(step["loss"], step["grad_norm"]) for step in map(json.loads, file)]
     return done.returncode, done.stderr, steps
+
+
+def mgrun_in_processes(count, *flags):
+    """A process for each rank, with a device and a cache of its own: cacheN.json."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    processes = [subprocess.Popen([BIN + "/mgrun", "plan", "--mock-data", "--train-iters", "2", "--tune-products", "--tune-cache",
+                                   f"cache{rank}.json", *flags], text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  stdout=subprocess.DEVNULL,
+                                  env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
+                                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "MGC_EMULATE_CUDA": f"devices={count}"})
+                 for rank in range(count)]
+    said = [process.communicate()[1] for process in processes]
+    return [process.returncode for process in processes], said
 
 
 def read_cache():
@@ -89,6 +105,13 @@ class Tune(unittest.TestCase):
         self.assertRegex(said, f"products: 2 measured here, {len(keys) - 2} not")
         said, _ = self.run_well(*self.tuned)
         self.assertNotIn("measured anew", said)
+
+    def test_processes_choose_alike(self):
+        codes, said = mgrun_in_processes(2)
+        self.assertEqual(codes, [0, 0], said)
+        self.assertRegex(said[0], r"products: [1-9]\d* measured here, 0 not")
+        self.assertTrue(os.path.exists("cache0.json"))
+        self.assertFalse(os.path.exists("cache1.json"), "what rank 0 has chosen, rank 1 does not measure")
 
     def test_the_default_cache(self):
         for run in 0, 1:

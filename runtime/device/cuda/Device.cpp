@@ -27,6 +27,7 @@ Status readFacts(mgc_device &device) {
   char name[256] = {};
   MGC_TRY(
       check(device, device.driver->cuDeviceGetName(name, sizeof name, device.device), "asking for its name"));
+  device.kind = name;
   device.name = fmt::format("GPU {} ({})", device.ordinal, name);
   MGC_ASSIGN(major, attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
   MGC_ASSIGN(minor, attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
@@ -111,7 +112,8 @@ Status describeDevice(mgc_device *device, mgc_device_facts *facts) {
   copyText(facts->versions,
            fmt::format("driver {}, {}, {}, {}{}", versionText(device->driver->version), cublasLtVersion(),
                        cudnnVersion(), ncclVersion(), attentionChoices(*device)));
-  copyText(facts->product_library, cublasLtVersion());
+  copyText(facts->products, fmt::format("{}, {} multiprocessors, {}", device->kind, device->multiprocessors,
+                                        cublasLtVersion()));
   return Status::ok();
 }
 

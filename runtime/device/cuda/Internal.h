@@ -32,6 +32,7 @@ struct mgc_device {
   int32_t ordinal = 0;
   CUdevice device = 0;
   CUcontext context = nullptr; // the primary one, which libraries use too
+  std::string kind;            // "NVIDIA H200"
   std::string name;            // "GPU 0 (NVIDIA H200)", for messages
   int32_t capability = 0;      // 90: 9.0
   int32_t multiprocessors = 0;

@@ -24,14 +24,14 @@ ChoiceFormat deviceProductFormat() {
 
 Result<ProductChoices> ProductChoices::open(const plugin::Device &device, std::string cache) {
   MGC_ASSIGN(facts, device.describe());
-  ProductChoices choices(device, fmt::format("{}, {}", facts.name, facts.product_library), std::move(cache));
+  ProductChoices choices(device, facts.products, std::move(cache));
   MGC_TRY(choices.cache_.load(choices.notes_));
   return choices;
 }
 
 // All that the library is told of a product but for its algorithm.
 std::string ProductChoices::keyOf(const mgc_gemm_facts &f) const {
-  return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}, workspace {}, alignment {}", library_, f.m, f.n, f.k,
+  return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}, workspace {}, alignment {}", kind_, f.m, f.n, f.k,
                      nameOf(f.input), nameOf(f.output), f.transpose_a ? " A'" : "",
                      f.transpose_b ? " B'" : "", f.accumulate ? " accumulated" : "", f.workspace_bytes,
                      f.alignment);
@@ -56,19 +56,20 @@ std::optional<int64_t> ProductChoices::remembered(const std::string &key, mgc_ge
   return std::nullopt;
 }
 
-Result<int64_t> ProductChoices::measure(const plugin::Stream &stream, MeasuringRoom room,
-                                        const mgc_gemm_facts &product) {
+Result<std::optional<int64_t>> ProductChoices::measure(const plugin::Stream &stream, MeasuringRoom room,
+                                                       const mgc_gemm_facts &product) {
   MGC_ASSIGN(needed, device_->roomToChooseGemm(stream, product));
   if (needed > room.bytes) {
     notes_.push_back(
         fmt::format("{}: measuring it needs {} bytes, the rank has {}; the library's choice is taken",
                     keyOf(product), needed, room.bytes));
-    return 0;
+    return std::optional<int64_t>();
   }
   if (needed > 0)
     MGC_TRY(stream.fill(room.address, kOperands, needed));
   ++measured_;
-  return device_->chooseGemm(stream, product, room.address);
+  MGC_ASSIGN(algorithm, device_->chooseGemm(stream, product, room.address));
+  return std::optional(algorithm);
 }
 
 // At once: measuring all takes a while, and the program may be stopped.
@@ -92,9 +93,10 @@ Status ProductChoices::choose(const plugin::Stream &stream, MeasuringRoom room,
     if (!algorithm) {
       MGC_ASSIGN(measured, measure(stream, room, product));
       algorithm = measured;
-      keep(key, measured);
+      if (algorithm)
+        keep(key, *algorithm);
     }
-    chosen_[key] = *algorithm;
+    chosen_[key] = algorithm.value_or(0);
   }
   return Status::ok();
 }

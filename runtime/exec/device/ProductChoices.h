@@ -3,7 +3,7 @@
 //   out: the algorithm of each, the same for all ranks of a run and, while the cache is kept, for all runs
 //
 //   {"format": "mgc device products 1",
-//    "fastest": {"NVIDIA H200, cuBLASLt 13.0.2, m=4096 n=4096 k=14336 bf16 -> f32 ..": 3, ...}}
+//    "fastest": {"NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2, m=4096 n=4096 k=14336 bf16 -> f32 ..": 3, ...}}
 //
 // A number is a place in the library's list for a product, see mgc_gemm_facts.
 #pragma once
@@ -41,15 +41,17 @@ public:
   std::vector<std::string> notes() const; // what was chosen, and what is wrong with the cache
 
 private:
-  ProductChoices(const plugin::Device &device, std::string library, std::string cache)
-      : device_(&device), library_(std::move(library)), cache_(deviceProductFormat(), std::move(cache)) {}
+  ProductChoices(const plugin::Device &device, std::string kind, std::string cache)
+      : device_(&device), kind_(std::move(kind)), cache_(deviceProductFormat(), std::move(cache)) {}
   std::string keyOf(const mgc_gemm_facts &product) const;
   std::optional<int64_t> remembered(const std::string &key, mgc_gemm_facts product);
-  Result<int64_t> measure(const plugin::Stream &stream, MeasuringRoom room, const mgc_gemm_facts &product);
+  // Nothing where the room does not hold its operands.
+  Result<std::optional<int64_t>> measure(const plugin::Stream &stream, MeasuringRoom room,
+                                         const mgc_gemm_facts &product);
   void keep(const std::string &key, int64_t algorithm);
 
   const plugin::Device *device_;
-  std::string library_; // "NVIDIA H200, cuBLASLt 13.0.2"
+  std::string kind_; // of device and library
   ChoiceCache cache_;
   bool isWritable_ = true;
   std::map<std::string, int64_t> chosen_; // by key

@@ -25,6 +25,10 @@ TEST_F(Memory, deviceIsDescribed) {
   EXPECT_LE(facts.free_bytes, facts.total_bytes);
   EXPECT_NE(std::string(facts.versions).find("driver "), std::string::npos) << facts.versions;
   EXPECT_NE(std::string(facts.versions).find("cuBLASLt "), std::string::npos) << facts.versions;
+  EXPECT_NE(std::string(facts.products).find("multiprocessors, cuBLASLt "), std::string::npos)
+      << facts.products;
+  EXPECT_EQ(std::string(facts.products).find("GPU 0"), std::string::npos)
+      << "it is of all devices of the kind";
   EXPECT_EQ(errorOf(device().check()), "");
 }
 

@@ -18,6 +18,7 @@ struct HostPluginControls {
   std::string hangingKernel; // symbol; does not return before `released`
   std::atomic<bool> released{false};
   int64_t algorithms = 1, fastestAlgorithm = 0; // of products: they all compute alike
+  int64_t choosingBytes = 0;                    // more that choosing needs than the operands
   // Counted by the plugin:
   std::atomic<int64_t> launchedGraphs{0}, allocations{0}, liveBytes{0};
   std::atomic<int64_t> choices{0},

@@ -68,7 +68,7 @@ int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
   facts->total_bytes = controls().totalBytes;
   facts->free_bytes = device->freeBytes();
   std::snprintf(facts->versions, sizeof facts->versions, "none");
-  std::snprintf(facts->product_library, sizeof facts->product_library, "products of the host");
+  std::snprintf(facts->products, sizeof facts->products, "products of the host");
   return 0;
 }
 
@@ -234,7 +234,7 @@ int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room
                int64_t *algorithm, mgc_error *error) {
   const int64_t input = bytesOf(facts->input), output = bytesOf(facts->output);
   const int64_t bytes = (facts->m + facts->n) * facts->k * input + facts->m * facts->n * output;
-  *roomNeeded = bytes;
+  *roomNeeded = bytes + controls().choosingBytes;
   *algorithm = 0;
   if (room == 0)
     return 0;

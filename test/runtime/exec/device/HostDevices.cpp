@@ -32,6 +32,7 @@ void PluginControls::reset() {
   controls_->released = false;
   controls_->algorithms = fresh.algorithms;
   controls_->fastestAlgorithm = fresh.fastestAlgorithm;
+  controls_->choosingBytes = fresh.choosingBytes;
   controls_->choices = controls_->otherAlgorithms = 0;
   controls_->launchedGraphs = controls_->allocations = 0;
 }
