@@ -320,11 +320,20 @@ def step_mutants(stage, i):
         yield "other microbatch", lambda l: l[i].update(microbatch=l[i]["microbatch"] ^ 1)
     # Positions may lie before those of the keys, which have the same numbers when neither is split.
     positions = {given["offset"] for given in stage["inputs"] if given["kind"] in ("positions", "keyPositions")}
+    bound = slots_of(stage, step)
     for n, slot in enumerate(step.get("slots", [])):
-        if not {slot, slot + 64} <= positions:
+        if n in bound and not {slot, slot + 64} <= positions:
             yield f"slot {n} elsewhere", lambda l, n=n: l[i]["slots"].__setitem__(n, l[i]["slots"][n] + 64)
     if i + 1 < len(steps) and order_matters(stage, step, steps[i + 1]):
         yield "swapped with the next", lambda l: swap(l, i)
+
+
+def slots_of(stage, step):
+    """Those that the calls of a run bind: a part of a chunk's calls may need few of its slots."""
+    if step["kind"] != "run":
+        return set()
+    calls, first = stage["chunks"][step["chunk"]]["calls"], step.get("firstCall", 0)
+    return {bound["slot"] for call in calls[first : first + step.get("callCount", len(calls))] for bound in call["segments"]}
 
 
 def order_matters(stage, step, following):
