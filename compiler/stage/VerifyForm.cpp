@@ -170,6 +170,27 @@ public:
     return success();
   }
 
+  // One of these functions reduces the gradient of a bucket, if ranks or stages have parts of it; then the sum is its result.
+  LogicalResult verifyReductions(ArrayRef<StringRef> symbols) {
+    std::vector<int64_t> sums(buckets_.size());
+    for (StringRef symbol : symbols) {
+      auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
+        if (auto bound = function.getResultAttrOfType<DictionaryAttr>(i, kBufferAttr);
+            bound.getAs<StringAttr>("kind").getValue().starts_with("gradient"))
+          ++sums[bound.getAs<IntegerAttr>("index").getInt()];
+    }
+    for (auto [bucket, found] : llvm::zip(buckets_, sums)) {
+      const int64_t expected =
+          !(bucket.getReduce().empty() && bucket.getData().empty() && bucket.getTied().empty());
+      if (found != expected)
+        return bucket.emitOpError() << "its gradient is reduced " << found
+                                    << " times by reduce and the reductions of stage " << stage_.getNumber()
+                                    << "; expected " << expected;
+    }
+    return success();
+  }
+
 private:
   std::string fault(const char *what, unsigned i) {
     return fmt::format("{} {} names no buffer of stage {} in {}, or one of another size or type", what, i,
@@ -208,11 +229,15 @@ LogicalResult verifyStage(StageOp stage, MeshAttr mesh) {
     if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
       return bucket.emitOpError("split, reduce and data are lists of axes' names");
   StepFunctions functions(stage, mesh);
-  for (ReductionOp reduction : stage.all<ReductionOp>())
+  SmallVector<StringRef> reducing = {stage.getReduce()};
+  for (ReductionOp reduction : stage.all<ReductionOp>()) {
     if (failed(functions.verify(reduction.getFunction(), "gradients")))
       return failure();
+    reducing.push_back(reduction.getFunction());
+  }
   return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
                  succeeded(functions.verify(stage.getReduce(), "reduce")) &&
+                 succeeded(functions.verifyReductions(reducing)) &&
                  succeeded(functions.verify(stage.getUpdate(), "update")));
 }
 

@@ -6,7 +6,8 @@
 //                              and of its matmul primitive, the best of `repeats`, in turns
 //   mgc_products_bench bf16 THREADS REPEATS
 //                              prints what some products of bf16 operands take, as parts of what they take in f32: with
-//                              C in f32 and in bf16, the best of `repeats`, in turns
+//                              C in f32 and in bf16, the best of `repeats`, in turns; of one thread processor time,
+//                              which other programs change less
 #include "runtime/kernels/Gemm.h"
 #include "runtime/kernels/Parallel.h"
 #include "runtime/plan/PlanJson.h"
@@ -15,6 +16,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <dnnl.hpp>
 #include <functional>
 #include <iostream>
@@ -109,19 +111,26 @@ private:
 
 using Way = std::function<void()>;
 
-double secondsOf(const Way &way) {
-  const auto begin = std::chrono::steady_clock::now();
-  way();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+double wallSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double processorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
 // Of each way the best of `repeats`, in turns, so that all meet the same disturbances.
-std::vector<double> bestSeconds(int repeats, const std::vector<Way> &ways) {
+std::vector<double> bestSeconds(int repeats, const std::vector<Way> &ways, double (*clock)() = wallSeconds) {
   std::vector<double> best(ways.size(), std::numeric_limits<double>::infinity());
   for (int repeat = 0; repeat <= repeats; ++repeat)
-    for (size_t way = 0; way < ways.size(); ++way)
-      if (const double seconds = secondsOf(ways[way]); repeat > 0) // the first warms up
-        best[way] = std::min(best[way], seconds);
+    for (size_t way = 0; way < ways.size(); ++way) {
+      const double begin = clock();
+      ways[way]();
+      if (repeat > 0) // the first warms up
+        best[way] = std::min(best[way], clock() - begin);
+    }
   return best;
 }
 
@@ -160,7 +169,8 @@ void compareTypes(const plan::Gemm &gemm, int threads, int repeats) {
     product.inputType = input, product.outputType = output;
     ways.push_back([&, product] { mgc::gemm(product, a.get(), b.get(), c.get(), threads); });
   }
-  const std::vector<double> seconds = bestSeconds(repeats, ways);
+  const std::vector<double> seconds =
+      bestSeconds(repeats, ways, threads == 1 ? processorSeconds : wallSeconds);
   const double gflops = 2e-9 * double(gemm.m) * double(gemm.n) * double(gemm.k);
   std::cout << sizesOf(gemm) << ": f32 " << gflops / seconds[0] << " GFLOP/s; bf16 to f32 takes "
             << seconds[1] / seconds[0] << " of that, to bf16 " << seconds[2] / seconds[0] << std::endl;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Trains the golden models with mgc and mgrun in many layouts and compares losses, gradient norms, gradients and final
-weights with the reference values of Hugging Face and PyTorch in test/golden.
+weights with the reference values of Hugging Face and PyTorch in test/golden; of bf16, with what rounding makes of them
+(prediction.py).
 
     golden.py --bin build/release/bin                              every model, every layout
     golden.py --bin build/release/bin --model qwen3 --layouts sample:20:7
@@ -15,17 +16,18 @@ import argparse
 import concurrent.futures
 import hashlib
 import json
-import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+
+import numpy
 
 import compare
 import layouts
+import prediction
 import safetensors
 
 MODELS = ("gpt2", "llama", "llama_tied_rope3", "qwen2", "qwen3")
@@ -49,7 +51,7 @@ class Golden:
         part = lambda prefix: {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
         self.gradients, self.weights = part("grad."), part("final.")
         self.start = safetensors.load(self.path("model.safetensors"))
-        self.first, self.lock = None, threading.Lock()  # what the first layout gave: check_among_layouts
+        self.predictions = {}  # of bf16, by what it depends on: gradients_of
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def path(self, name):
@@ -142,31 +144,31 @@ def check_weights_in_and_out(options, golden, plan, folder):
     return failures + compare.compare_bits("weight drawn", golden.drawn, drawn)
 
 
-def compare_all(expect, gradients, weights, folder, dtype):
-    """Losses, norms, gradients and weights of the run in the folder, with others."""
-    failures = compare.compare_steps(expect, read_lines(os.path.join(folder, "log.jsonl")), dtype)
+def results(folder):
+    """Of the run in the folder, by the names of a prediction."""
+    found = {f"{key} of step {step}": numpy.array([record[key]]) for key in ("loss", "grad_norm")
+             for step, record in enumerate(read_lines(os.path.join(folder, "log.jsonl")))}
+    for kind, name in zip(("gradient", "weight"), RESULTS):
+        found |= {f"{kind} {n}": tensor for n, tensor in safetensors.load(os.path.join(folder, name)).items()}
+    return found
+
+
+def compare_all(options, golden, layout, folder):
+    """Losses, norms, gradients and weights of the run in the folder with the reference."""
+    log = read_lines(os.path.join(folder, "log.jsonl"))
+    if options.dtype == "bf16":
+        failures = golden.predictions[gradients_of(options, layout)].failures(results(folder))
+        return failures + compare.compare_tokens(golden.expect, log)
+    failures = compare.compare_steps(golden.expect, log)
     found = safetensors.load(os.path.join(folder, RESULTS[0]))
-    failures += compare.compare_gradients(expect, gradients, found, dtype)
+    failures += compare.compare_gradients(golden.expect, golden.gradients, found)
     found = safetensors.load(os.path.join(folder, RESULTS[1]))
-    return failures + compare.compare_weights(expect, weights, gradients, found, dtype)
+    return failures + compare.compare_weights(golden.expect, golden.weights, golden.gradients, found)
 
 
-def check_among_layouts(options, golden, folder):
-    """Less than f32: each layout agrees with the first one. Two errors differ by sqrt(2) of what one may be."""
-    if options.dtype == "f32":
-        return []
-    with golden.lock:
-        if not golden.first:
-            log = read_lines(os.path.join(folder, "log.jsonl"))
-            found = {"loss_f64": [r["loss"] for r in log], "grad_norm_f64": [r["grad_norm"] for r in log]}
-            for key in ("loss", "grad_norm"):  # the gap of float32 is that of the reference
-                gaps = [a - b for a, b in zip(golden.expect[key], golden.expect[f"{key}_f64"])]
-                found[key] = [a + gap for a, gap in zip(found[f"{key}_f64"], gaps)]
-            golden.first = ({**golden.expect, **found}, *(safetensors.load(os.path.join(folder, name)) for name in RESULTS))
-            return []
-    failures = compare_all(*golden.first, folder, options.dtype)
-    return [(f"from the first layout, {what}", found, math.sqrt(2) * allowed) for what, found, allowed in failures
-            if not found <= math.sqrt(2) * allowed]
+def gradients_of(options, layout):
+    """Data ranks and microbatches: how often gradients are rounded, if they are."""
+    return (layout.dp, layouts.GLOBAL_BATCH // (layout.mbs * layout.dp)) if options.grad_dtype == "bf16" else None
 
 
 def compile_plan(options, golden, layout, folder):
@@ -176,7 +178,8 @@ def compile_plan(options, golden, layout, folder):
     plan = os.path.join(folder, "plan")
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
     command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
-               "--dtype", options.dtype, "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
+               "--dtype", options.dtype, "--grad-dtype", options.grad_dtype,
+               "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
     return plan, execute([str(word) for word in command], folder, "mgc", options.timeout)
 
 
@@ -185,8 +188,7 @@ def check_layout(options, golden, layout, folder):
     error = error or run_training(options, golden, plan, folder, [*one_thread(options), "--poison"])
     if error:
         return [(error, 1, 0)]
-    failures = compare_all(golden.expect, golden.gradients, golden.weights, folder, options.dtype)
-    failures += check_among_layouts(options, golden, folder)
+    failures = compare_all(options, golden, layout, folder)
     if options.repeat:
         failures += check_repeat(options, golden, plan, folder)
         failures += check_weights_in_and_out(options, golden, plan, folder)
@@ -227,7 +229,8 @@ def parse_arguments():
     parser.add_argument("--layouts", default="all", help=layouts.select.__doc__)
     parser.add_argument("--config", default="config.json", help="or config.v4.json: the older spelling")
     parser.add_argument("--plans", help="folder with plans that are run, not compiled")
-    parser.add_argument("--dtype", default="f32", choices=sorted(compare.ALLOWED), help="of mgc compile")
+    parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"), help="of mgc compile")
+    parser.add_argument("--grad-dtype", default="f32", choices=("f32", "bf16"), help="of mgc compile; not with --plans")
     parser.add_argument("--target", default="cpu", help="of mgc compile, or of --plans")
     parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
@@ -240,11 +243,21 @@ def parse_arguments():
     return options
 
 
+def predict_all(options, goldens, chosen):
+    kinds = {gradients_of(options, layout) for layout in chosen}
+    found = prediction.predict([(golden, kind) for golden in goldens for kind in kinds], options.jobs)
+    for (golden, kind), one in found.items():
+        golden.predictions[kind] = one
+
+
 def main():
     options = parse_arguments()
     begin = time.monotonic()
     chosen = layouts.select(options.layouts)
-    cases = [(golden, layout) for golden in map(Golden, options.model) for layout in chosen]
+    goldens = list(map(Golden, options.model))
+    cases = [(golden, layout) for golden in goldens for layout in chosen]
+    if options.dtype == "bf16":
+        predict_all(options, goldens, chosen)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {pool.submit(check_one, options, *case): case for case in cases}

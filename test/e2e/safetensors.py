@@ -1,10 +1,10 @@
-# Reads safetensors files: name -> numpy array.
+# Reads safetensors files: name -> numpy array. BF16 comes as float32, which holds it exactly.
 import json
 import struct
 
 import numpy
 
-DTYPES = {"F32": numpy.float32, "F64": numpy.float64, "I32": numpy.int32, "I64": numpy.int64}
+DTYPES = {"F32": numpy.float32, "F64": numpy.float64, "I32": numpy.int32, "I64": numpy.int64, "BF16": numpy.uint16}
 
 
 def load(path):
@@ -17,5 +17,6 @@ def load(path):
         if name == "__metadata__":
             continue
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        tensors[name] = numpy.frombuffer(content[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        values = numpy.frombuffer(content[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = (values.astype(numpy.uint32) << 16).view(numpy.float32) if entry["dtype"] == "BF16" else values
     return tensors

@@ -3,10 +3,16 @@
 # that works, which then equals its one-rank run. None hangs, none crashes.
 #
 #   test/fuzz/random_layouts.py --bin build/release/bin --count 1000 --seed 1 --jobs 2     the full run
+#   test/fuzz/random_layouts.py --bin build/release/bin --dtype bf16 --count 200           gradients in f32 or bf16
 #
 # Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, each within the bound derived
 # in test/e2e/compare.py's terms: gradients of the golden models spread by at most 7e-6 of a tensor's largest value
 # between honest float32 implementations, losses by 2e-6 and norms by 6e-6; four times that is allowed.
+#
+# Of bf16, equal means: as far from one rank in f32 as one rank in bf16 is. How far that is, is drawn: both on weights moved
+# by up to a unit of bf16's last place, so that all is rounded otherwise. The statistic is the largest, over losses, norms and
+# gradients, mean square of the error divided by that of the draws; its logarithm is taken as normal, and a run may exceed
+# what one more draw would exceed once in 10^5 (Student's t).
 import argparse
 import concurrent.futures
 import json
@@ -19,10 +25,14 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import numpy
+
+sys.path += [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("e2e", "composition")]
 import safetensors  # noqa: E402
+from models import write_safetensors  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
+DRAWS, STUDENT = 16, 6.1  # of bf16; t of 15 degrees of freedom, beyond which is 10^-5
 STEPS = 2
 SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
 
@@ -99,17 +109,18 @@ def run(command, where):
     return done, None
 
 
-def train(binaries, where, name, flags):
-    """Compiles and trains; (record, None), ('refused', message) or (None, what is wrong)."""
+def train(binaries, where, name, flags, *start):
+    """Compiles, if there is no plan of that name, and trains; (record, None), ('refused', message) or (None, what is wrong)."""
     plan = where / name
-    done, wrong = run([binaries / "mgc", "compile", "config.json", "-o", plan, *flags], where)
-    if wrong:
-        return None, wrong
-    if done.returncode == 1:
-        return "refused", done.stderr
+    if not plan.exists():
+        done, wrong = run([binaries / "mgc", "compile", "config.json", "-o", plan, *flags], where)
+        if wrong:
+            return None, wrong
+        if done.returncode == 1:
+            return "refused", done.stderr
     log, gradients = where / f"{name}.jsonl", where / f"{name}.gradients"
     done, wrong = run([binaries / "mgrun", plan, "--mock-data", "--train-iters", str(STEPS), "--lr", "1e-4", "--seed", "7",
-                       "--log", log, "--save-gradients", gradients, "--timeout", "60"], where)
+                       *start, "--log", log, "--save-gradients", gradients, "--timeout", "60"], where)
     if wrong or done.returncode:
         return None, wrong or f"mgrun fails: {done.stderr[-2000:]}"
     return {"steps": [json.loads(line) for line in open(log)], "gradients": safetensors.load(gradients)}, None
@@ -138,10 +149,63 @@ def differences(one, many):
     return found
 
 
-def one_pair(binaries, seed):
+def results(run):
+    """Losses, norms and gradients by name."""
+    scalars = {f"{key} of step {i}": numpy.array([record[key]]) for i, record in enumerate(run["steps"]) for key in ("loss", "grad_norm")}
+    return {name: value.astype(numpy.float64) for name, value in (scalars | run["gradients"]).items()}
+
+
+def squares(found, exact):
+    return {name: float(((found[name] - value) ** 2).mean()) for name, value in exact.items()}
+
+
+def bf16_differences(binaries, where, single, types, many):
+    """Of a run in bf16, from one rank on the same weights."""
+    exact, message = train(binaries, where, "exact", single)
+    if message:
+        return [message]
+    weights = where / "start"
+    done, wrong = run([binaries / "mgrun", where / "exact", "--mock-data", "--train-iters", "0", "--seed", "7", "--save", weights], where)
+    assert not wrong and done.returncode == 0, wrong or done.stderr
+    start, r = safetensors.load(weights / "model.safetensors"), numpy.random.default_rng(1)
+    draws = []
+    for _ in range(DRAWS):
+        moved = {name: (w * (1 + r.uniform(-(2.0**-7), 2.0**-7, w.shape))).astype(numpy.float32) for name, w in start.items()}
+        write_safetensors(where / "moved.safetensors", moved)
+        pair = [train(binaries, where, name, flags, "--weights", where / "moved.safetensors")
+                for name, flags in (("exact", single), ("one", single + types))]
+        if wrong := [message for _, message in pair if message]:
+            return wrong
+        draws.append(squares(*(results(one) for one, _ in reversed(pair))))
+    if many["gradients"].keys() != exact["gradients"].keys():
+        return ["the gradients have other names"]
+    found = squares(results(many), results(exact))
+    # What is exactly right in every draw, such as the gradient of a bias that nothing reads, must be so.
+    wrong = [f"{name}: off by {found[name] ** 0.5:.3g}, exact on one rank" for name in found if found[name] and not any(d[name] for d in draws)]
+    names = [name for name in found if all(d[name] for d in draws)]
+
+    def statistic(one, others):
+        return math.log(max(one[name] / numpy.mean([d[name] for d in others]) for name in names))
+
+    drawn = [statistic(d, [other for other in draws if other is not d]) for d in draws]
+    allowed = numpy.mean(drawn) + STUDENT * numpy.std(drawn, ddof=1) * (1 + 1 / DRAWS) ** 0.5
+    value = statistic(found, draws)
+    worst = max(names, key=lambda name: found[name] / numpy.mean([d[name] for d in draws]))
+    if not value <= allowed:
+        wrong.append(f"statistic {value:.2f}, allowed {allowed:.2f}, of the draws {max(drawn):.2f}; worst: {worst}")
+    return wrong
+
+
+def random_types(r):
+    return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}"]
+
+
+def one_pair(binaries, seed, dtype="f32"):
     r = random.Random(seed)
     model = random_model(r)
     flags, layout = random_layout(r, model)
+    types = random_types(r) if dtype == "bf16" else []
+    flags += types
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:
         (where / "config.json").write_text(json.dumps(model))
@@ -154,16 +218,16 @@ def one_pair(binaries, seed):
             works = re.search(r"a layout that works: (.*)", message)
             if not works:
                 return "wrong", f"{label}\n  names no alternative: {message}"
-            flags = works[1].split()
-            many, message = train(binaries, where, "alternative", flags)
+            flags = re.sub(r"--(grad-)?dtype \w+", "", works[1]).split()
+            many, message = train(binaries, where, "alternative", flags + types)
             if many is None or many == "refused":
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
-        one, message = train(binaries, where, "one", single)
+        one, message = train(binaries, where, "one", single + types)
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"
-        found = differences(one, many)
+        found = bf16_differences(binaries, where, single, types, many) if types else differences(one, many)
         return (verdict, "") if not found else ("wrong", label + "".join(f"\n  {line}" for line in found[:8]))
     finally:
         shutil.rmtree(where, ignore_errors=True)
@@ -174,12 +238,13 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     counts = {"equal": 0, "refused": 0, "wrong": 0}
     seeds = range(options.seed * 1_000_000, options.seed * 1_000_000 + options.count)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        judged = pool.map(lambda s: one_pair(options.bin.resolve(), s), seeds)
+        judged = pool.map(lambda s: one_pair(options.bin.resolve(), s, options.dtype), seeds)
         for done, (verdict, text) in enumerate(judged, 1):
             counts[verdict] += 1
             if done % 100 == 0:

@@ -43,6 +43,8 @@ MODELS = {  # name: config.json, layout
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
+    "qwen3-bf16": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --dtype bf16 --overlap-grad-reduce "
+                   "--ddp-bucket-size 1"),
 }
 STEPS, SECONDS = 2, 120
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
@@ -104,6 +106,8 @@ def mutants(plan):
         for kind, changes in (("buckets", bucket_mutants), ("inputs", input_mutants), ("chunks", chunk_mutants)):
             for n, one in enumerate(stage[kind]):
                 for what, change in changes(one):
+                    if what == "calls reversed" and sum(bool(plan["programs"][call["program"]]["instructions"]) for call in one["calls"]) < 2:
+                        continue  # a call that does nothing may come when it likes
                     yield f"stages[{s}].{kind}[{n}] {one.get('name') or one.get('kind') or one.get('task')}: {what}", ("stages", s, kind, n), change
         for i in range(len(stage["schedule"])):
             step = stage["schedule"][i]
@@ -274,7 +278,7 @@ def input_mutants(given):
 
 def chunk_mutants(chunk):
     other = {"begin": "update", "forward": "backward", "backward": "forward", "input": "weight", "weight": "input",
-             "reduce": "begin", "update": "reduce"}[chunk["task"]]
+             "reduce": "begin", "update": "reduce", "gradients": "reduce"}[chunk["task"]]
     yield f"is {other}", lambda k: k.update(task=other)
     yield "of the next virtual stage", lambda k: k.update(virtualStage=k.get("virtualStage", 0) + 1)
     for c in range(len(chunk["calls"])):
@@ -302,6 +306,10 @@ def swap(steps, i):
 
 def step_mutants(stage, i):
     steps, step = stage["schedule"], stage["schedule"][i]
+    if "callCount" in step:  # a part of a chunk's calls
+        for name in ("firstCall", "callCount"):
+            for more in (-1, 1):
+                yield f"{name} {more:+}", lambda l, name=name, more=more: l[i].update({name: l[i].get(name, 0) + more})
     for n, wait in enumerate(step.get("waits", [])):
         yield f"wait {wait} dropped", lambda l, n=n: l[i]["waits"].pop(n)
     yield "dropped", lambda l: drop(l, i)
@@ -312,11 +320,20 @@ def step_mutants(stage, i):
         yield "other microbatch", lambda l: l[i].update(microbatch=l[i]["microbatch"] ^ 1)
     # Positions may lie before those of the keys, which have the same numbers when neither is split.
     positions = {given["offset"] for given in stage["inputs"] if given["kind"] in ("positions", "keyPositions")}
+    bound = slots_of(stage, step)
     for n, slot in enumerate(step.get("slots", [])):
-        if not {slot, slot + 64} <= positions:
+        if n in bound and not {slot, slot + 64} <= positions:
             yield f"slot {n} elsewhere", lambda l, n=n: l[i]["slots"].__setitem__(n, l[i]["slots"][n] + 64)
     if i + 1 < len(steps) and order_matters(stage, step, steps[i + 1]):
         yield "swapped with the next", lambda l: swap(l, i)
+
+
+def slots_of(stage, step):
+    """Those that the calls of a run bind: a part of a chunk's calls may need few of its slots."""
+    if step["kind"] != "run":
+        return set()
+    calls, first = stage["chunks"][step["chunk"]]["calls"], step.get("firstCall", 0)
+    return {bound["slot"] for call in calls[first : first + step.get("callCount", len(calls))] for bound in call["segments"]}
 
 
 def order_matters(stage, step, following):
