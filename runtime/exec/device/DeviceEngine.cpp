@@ -46,6 +46,7 @@ public:
 
 private:
   Status openDevice();
+  std::string describeCollectives() const;
   bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
   std::vector<int64_t> localRanks() const;
   Status openProcesses();
@@ -108,8 +109,20 @@ Status DeviceEngine::openDevice() {
 
 std::string DeviceEngine::whereRanksAre() const {
   const Result<mgc_device_facts> facts = device_->describe();
-  return fmt::format("{} device {}, {}; {}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
-                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?");
+  return fmt::format("{} device {}, {}; {}{}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?",
+                     describeCollectives());
+}
+
+std::string DeviceEngine::describeCollectives() const {
+  CollectiveCount sum;
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_) {
+    sum.all += rank->collectives().all;
+    sum.besideProducts += rank->collectives().besideProducts;
+  }
+  return sum.all == 0
+             ? ""
+             : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
 }
 
 std::string inGib(int64_t bytes) {

@@ -34,7 +34,8 @@ public:
   Status run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
-  Place place(int64_t step) const;                    // how far it has come
+  const CollectiveCount &collectives() const { return program_.collectives(); }
+  Place place(int64_t step) const;          // how far it has come
   bool isStuck() const { return isStuck_; } // the device has not ended what it was given, and may never do
 
 private:

@@ -69,7 +69,8 @@ TEST(DeviceTraining, givesTheFilesThatTheCpuGives) {
   EXPECT_EQ(device.losses, cpu.losses);
   EXPECT_EQ(bundle.read("device/model.safetensors"), bundle.read("cpu/model.safetensors"));
   EXPECT_EQ(bundle.read("device.gradients"), bundle.read("cpu.gradients"));
-  EXPECT_EQ(device.where, "sharing device 0, stand-in on the host; none");
+  EXPECT_EQ(device.where,
+            "sharing device 0, stand-in on the host; none; 0 of 10 collectives of a step beside products");
   EXPECT_NE(bundle.read("device.jsonl").find("\"host_seconds\":"), std::string::npos);
   EXPECT_EQ(bundle.read("cpu.jsonl").find("\"host_seconds\":"), std::string::npos);
 }
