@@ -73,12 +73,13 @@ private:
     Operation *holder = value.getParentBlock()->findAncestorOpInBlock(*user);
     return isa<TileOp>(holder) ? end_.lookup(holder) : begin_.lookup(holder);
   }
-  // Of the value under all its names; the end of its block if there is none.
+  // Of the value under all its names, which are no uses by themselves; the end of its block if there is none.
   int64_t firstUse(Value value) {
     int64_t first = begin_.lookup(value.getParentBlock()->getTerminator());
     for (Operation *user : value.getUsers()) {
-      first = std::min(first, begin_.lookup(value.getParentBlock()->findAncestorOpInBlock(*user)));
-      if (isView(user))
+      if (!isView(user))
+        first = std::min(first, begin_.lookup(value.getParentBlock()->findAncestorOpInBlock(*user)));
+      else
         for (Value view : user->getResults())
           first = std::min(first, firstUse(view));
     }
