@@ -92,8 +92,11 @@ std::vector<int64_t> DeviceEngine::localRanks() const {
 
 // To give back what a stuck device uses would wait for it: it is left to the end of the process.
 DeviceEngine::~DeviceEngine() {
-  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck))
+  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck)) {
+    for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+      rank->endStreams();
     return;
+  }
   static auto *left = new std::vector<std::shared_ptr<void>>();
   left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
   left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));

@@ -36,6 +36,7 @@ public:
   double hostSeconds() const { return hostSeconds_; } // of the last step
   const CollectiveCount &collectives() const { return program_.collectives(); }
   Place place(int64_t step) const;          // how far it has come
+  void endStreams() { executor_.reset(); } // after a failure they may still use the memory of other ranks
   bool isStuck() const { return isStuck_; } // the device has not ended what it was given, and may never do
 
 private:
