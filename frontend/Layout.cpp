@@ -189,7 +189,7 @@ void Resolver::resolveOverlap() {
   constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
   if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
-  const bool pays = layout.target.movesBesideCompute;
+  const bool pays = layout.target.collectivesRunBeside;
   std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
   if (!overlap)
     record("--overlap-grad-reduce", pays ? "true" : "false",

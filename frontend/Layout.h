@@ -35,7 +35,7 @@ struct ScheduleInfo {
 struct TargetInfo {
   std::string name;
   int64_t balance = 9; // operations of a product per byte of memory traffic, where both take as long
-  bool movesBesideCompute = false;
+  bool collectivesRunBeside = false;
 };
 
 struct Supported { // by the caller

@@ -31,7 +31,7 @@ frontend::Supported supportedByCompiler() {
   supported.targets.clear();
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(name == targets().front() ? plan::Target::cpu : plan::Target::cuda);
-    supported.targets.push_back({name, facts.balance, facts.movesBesideCompute});
+    supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});
   }
   return supported;
 }

@@ -6,11 +6,14 @@
 //
 // Each result gets a value of its own, so that later phases may give it the place it belongs to: what is
 // returned twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that
-// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add.
+// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add. For targets whose collectives run
+// beside products the order gives them some (OverlapOrder.h).
 #include "compiler/Passes.h"
 #include "compiler/fuse/Groups.h"
+#include "compiler/fuse/OverlapOrder.h"
 #include "compiler/fuse/Views.h"
 #include "compiler/stage/Blocks.h"
+#include "dialects/mg/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -197,6 +200,8 @@ void buildKernels(Block &block) {
   for (const RowGroup &group : alone ? eachAlone(block) : findRowGroups(block))
     buildKernel(group);
   UseOrder(block).apply();
+  if (factsOf(targetOf(block.getParentOp())).collectivesRunBeside)
+    orderForOverlap(block);
 }
 
 struct FusePass : mgc::impl::FuseBase<FusePass> {

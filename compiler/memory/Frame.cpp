@@ -2,6 +2,7 @@
 #include "compiler/memory/Frame.h"
 
 #include "compiler/stage/Blocks.h"
+#include "dialects/mg/Target.h"
 
 using namespace mlir;
 
@@ -35,7 +36,11 @@ bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
 
 class FrameBuilder {
 public:
-  explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) { number(body_); }
+  explicit FrameBuilder(func::FuncOp function)
+      : body_(function.getBody().front()),
+        collectivesRunBeside_(factsOf(targetOf(function)).collectivesRunBeside) {
+    number(body_);
+  }
 
   Frame build() {
     place(body_);
@@ -68,10 +73,24 @@ private:
     Operation *holder = value.getParentBlock()->findAncestorOpInBlock(*user);
     return isa<TileOp>(holder) ? end_.lookup(holder) : begin_.lookup(holder);
   }
+  // Of the value under all its names, which are no uses by themselves; the end of its block if there is none.
+  int64_t firstUse(Value value) {
+    int64_t first = begin_.lookup(value.getParentBlock()->getTerminator());
+    for (Operation *user : value.getUsers()) {
+      if (!isView(user))
+        first = std::min(first, begin_.lookup(value.getParentBlock()->findAncestorOpInBlock(*user)));
+      else
+        for (Value view : user->getResults())
+          first = std::min(first, firstUse(view));
+    }
+    return first;
+  }
   int64_t lastUse(Value value) {
     int64_t last = begin_.lookup(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
       last = std::max(last, doneWith(value, user));
+      if (collectivesRunBeside_ && isCollective(user) && user->getBlock() == value.getParentBlock())
+        last = std::max(last, firstUse(user->getResult(0)) - 1);
       if (isView(user))
         for (Value view : user->getResults())
           last = std::max(last, lastUse(view));
@@ -154,6 +173,7 @@ private:
   }
 
   mlir::Block &body_;
+  const bool collectivesRunBeside_;
   int64_t next_ = 0;
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
   llvm::DenseMap<Value, int64_t> bufferOf_;

@@ -1,7 +1,7 @@
 // What a module is compiled for.
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "dialects/mg/Mg.h"
 #include "runtime/plan/Plan.h"
 
 namespace mgc {
@@ -18,12 +18,19 @@ inline plan::Target targetOf(mlir::Operation *op) {
   return isCpu ? plan::Target::cpu : plan::Target::cuda;
 }
 
+// Whether the ranks exchange data in it; slices and demotes are collectives in form alone.
+inline bool isCollective(mlir::Operation *op) {
+  return mlir::isa<CollectiveOpInterface>(op) && !mlir::isa<SliceOp, DemoteOp>(op);
+}
+
 // What a target's machines have in common, as far as compiling depends on it.
 struct TargetFacts {
   // Operations of a large product per byte of memory traffic, where both take as long. CPUs: docs/performance.md. GPUs, by their
   // data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144, B200 197.
   int64_t balance;
-  bool movesBesideCompute; // what moves data leaves the cores that compute alone
+  bool
+      collectivesRunBeside; // products that follow, until something needs what they make; threads of a CPU rank do one thing
+                            // after another
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {

@@ -50,6 +50,7 @@ public:
 
 private:
   Status openDevice();
+  std::string describeCollectives() const;
   bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
   std::vector<int64_t> localRanks() const;
   int64_t bytesOf(int64_t rank) const { return plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes; }
@@ -100,8 +101,11 @@ std::vector<int64_t> DeviceEngine::localRanks() const {
 
 // To give back what a stuck device uses would wait for it: it is left to the end of the process.
 DeviceEngine::~DeviceEngine() {
-  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck))
+  if (std::ranges::none_of(ranks_, &DeviceRank::isStuck)) {
+    for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+      rank->endStreams();
     return;
+  }
   static auto *left = new std::vector<std::shared_ptr<void>>();
   left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
   left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));
@@ -129,8 +133,20 @@ std::optional<DeviceMemory> DeviceEngine::deviceMemory() const {
 
 std::string DeviceEngine::whereRanksAre() const {
   const Result<mgc_device_facts> facts = device_->describe();
-  return fmt::format("{} device {}, {}; {}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
-                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?");
+  return fmt::format("{} device {}, {}; {}{}", ranks_.size() > 1 ? "sharing" : "on", deviceOptions_.ordinal,
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?",
+                     describeCollectives());
+}
+
+std::string DeviceEngine::describeCollectives() const {
+  CollectiveCount sum;
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_) {
+    sum.all += rank->collectives().all;
+    sum.besideProducts += rank->collectives().besideProducts;
+  }
+  return sum.all == 0
+             ? ""
+             : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
 }
 
 std::string inGib(int64_t bytes) {

@@ -65,16 +65,19 @@ class DeviceProgram::Maker {
 public:
   Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
         const plugin::Device &device, const ProductChoices *choices, DeviceProgram &program)
-      : record_(record), kernels_(kernels), device_(device), choices_(choices), dataAxes_(dataAxesOf(plan)),
-        program_(program) {}
+      : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices),
+        dataAxes_(dataAxesOf(plan)), program_(program) {}
   Status makeAll();
 
 private:
   Result<DeviceInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
   Status make(const GemmRecord &gemm, const OperandRecord *operands, DeviceInstruction &to);
   Status make(const AttentionRecord &attention, DeviceInstruction &to);
-  SideStream sideOf(const plan::Collective &collective) const;
+  StreamKind sideOf(const plan::Collective &collective) const;
+  void makeJoins();
+  void count(const StepRecord &run, std::span<const Join> joins);
 
+  const plan::Plan &plan_;
   const RankRecord &record_;
   const DeviceKernels &kernels_;
   const plugin::Device &device_;
@@ -88,14 +91,18 @@ private:
 Status DeviceProgram::Maker::makeAll() {
   for (const ChunkRecord &chunk : record_.chunks) {
     std::vector<DeviceInstruction> &made = program_.chunks_.emplace_back();
+    int64_t collectives = 0;
     for (const InstructionRecord &instruction : chunk.instructions) {
       Result<DeviceInstruction> one = make(chunk, instruction);
       if (!one.isOk())
         return Status(one.status())
             .at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
       made.push_back(*one);
+      if (std::holds_alternative<CollectiveRecord>(instruction.body))
+        made.back().collective = collectives++;
     }
   }
+  makeJoins();
   return Status::ok();
 }
 
@@ -155,10 +162,42 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
   return Status::ok();
 }
 
-SideStream DeviceProgram::Maker::sideOf(const plan::Collective &collective) const {
+StreamKind DeviceProgram::Maker::sideOf(const plan::Collective &collective) const {
   const bool crossesData =
       std::ranges::any_of(collective.axes, [&](const std::string &axis) { return dataAxes_.contains(axis); });
-  return crossesData || !collective.stages.empty() ? SideStream::data : SideStream::tensor;
+  return crossesData || !collective.stages.empty() ? StreamKind::data : StreamKind::tensor;
+}
+
+void DeviceProgram::Maker::makeJoins() {
+  program_.joins_ = joinsOf(plan_, record_, kernels_, [&](int64_t chunk, int64_t instruction) {
+    return static_cast<int64_t>(program_.at(chunk, instruction).side);
+  });
+  for (size_t i = 0; i < record_.schedule.size(); ++i)
+    count(record_.schedule[i], program_.joins_[i]);
+}
+
+// A join is one of all collectives before it on its stream.
+void DeviceProgram::Maker::count(const StepRecord &run, std::span<const Join> joins) {
+  const auto isProduct = [](const DeviceInstruction &made) { return made.gemm || made.attention; };
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
+    const std::vector<DeviceInstruction> &made = program_.chunks_[run.step->chunk];
+    if (made[i].collective < 0)
+      continue;
+    const auto join = std::ranges::find_if(joins, [&](const Join &one) {
+      return one.collective >= i && made[one.collective].side == made[i].side;
+    });
+    ++program_.count_.all;
+    program_.count_.besideProducts += std::any_of(made.begin() + i, made.begin() + join->before, isProduct);
+  }
+}
+
+int64_t DeviceProgram::mostCollectives() const {
+  int64_t most = 0;
+  for (const std::vector<DeviceInstruction> &chunk : chunks_)
+    most = std::max<int64_t>(most, std::ranges::count_if(chunk, [](const DeviceInstruction &made) {
+                               return made.collective >= 0;
+                             }));
+  return most;
 }
 
 Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record,

@@ -5,20 +5,28 @@
 #include "runtime/exec/Records.h"
 #include "runtime/exec/device/DeviceKernels.h"
 #include "runtime/exec/device/ProductChoices.h"
+#include "runtime/exec/device/StepJoins.h"
 
 #include <deque>
 
 namespace mgc {
 
-// Beside the compute stream. Collectives that cross data ranks have a stream of their own.
-enum class SideStream { tensor, data };
+// What an instruction runs on. Collectives that cross data ranks have a stream of their own.
+enum class StreamKind { compute, gradients, tensor, data };
+inline constexpr size_t kStreamKinds = 4;
 
 struct DeviceInstruction {
   const plugin::Kernel *kernel = nullptr;           // of a row kernel
   int64_t scalars = 0;                              // that it takes
   const plugin::GemmCall *gemm = nullptr;           // of a product
   const plugin::AttentionCall *attention = nullptr; // of attention
-  SideStream side = SideStream::tensor;             // of a collective
+  StreamKind side = StreamKind::compute;            // of a collective: the stream beside that of its run
+  int64_t collective = -1;                          // which of the chunk's collectives it is; -1: it is none
+};
+
+// How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
+struct CollectiveCount {
+  int64_t all = 0, besideProducts = 0;
 };
 
 // The distinct products of a rank, as the library is asked for them.
@@ -33,10 +41,15 @@ public:
   const DeviceInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];
   }
+  std::span<const Join> joins(int64_t schedule) const { return joins_[schedule]; } // of a run
+  int64_t mostCollectives() const;                                                 // of a chunk
+  const CollectiveCount &collectives() const { return count_; }
 
 private:
   class Maker;
   std::vector<std::vector<DeviceInstruction>> chunks_;
+  std::vector<std::vector<Join>> joins_; // by schedule index
+  CollectiveCount count_;
   std::deque<plugin::GemmCall> gemms_; // their addresses stay
   std::deque<plugin::AttentionCall> attentions_;
 };

@@ -15,8 +15,17 @@ constexpr uint8_t kPoison = 0xFF;                // every f32 a NaN, every i32 -
 constexpr std::chrono::seconds kLastWork{2};     // what an abort leaves on the device should take no longer
 constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
 
-uint32_t doneOf(const StepIo &io) {
-  return std::atomic_ref<uint32_t>(*io.progress()).load(std::memory_order_acquire);
+Marks marksOf(const StepIo &io) {
+  Marks marks;
+  for (size_t i = 0; i < marks.size(); ++i)
+    marks[i] = std::atomic_ref<uint32_t>(io.marks()[i]).load(std::memory_order_acquire);
+  return marks;
+}
+
+void clearMarks(const StepIo &io) {
+  static_assert(sizeof(Marks) <= plan::kAlignment); // what StepIo has for them
+  for (size_t i = 0; i < kStreamKinds; ++i)
+    std::atomic_ref<uint32_t>(io.marks()[i]).store(0, std::memory_order_release);
 }
 
 } // namespace
@@ -58,7 +67,7 @@ Status DeviceRank::load(const DeviceKernels &kernels, const ProductChoices *choi
     clock_ = std::move(clock);
   }
   MGC_ASSIGN(executor, StreamExecutor::make(device_, record_, program_, communicator_,
-                                            {arena_.address(), io_.progress(), options_.inject}));
+                                            {arena_.address(), io_.marks(), options_.inject}));
   executor_ = std::move(executor);
   return communicator_.connect();
 }
@@ -75,12 +84,12 @@ Status DeviceRank::download(Part part) {
   return arena_.download(copies_, rangesOf(plan_, *record_.stage, part));
 }
 
-Place DeviceRank::place(int64_t step) const { return executor_->placeAt(step, doneOf(io_)); }
+Place DeviceRank::place(int64_t step) const { return executor_->placeAt(step, marksOf(io_)); }
 
 Status DeviceRank::run(int64_t step, const StepScalars &scalars,
                        const std::function<Status()> *beforeUpdate) {
   const auto start = Clock::now();
-  std::atomic_ref<uint32_t>(*io_.progress()).store(0, std::memory_order_release);
+  clearMarks(io_);
   io_.writeScalars(scalars, step);
   MGC_TRY(enqueue(step, beforeUpdate));
   hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
@@ -133,13 +142,13 @@ Status DeviceRank::pauseForUpdate(int64_t step, const std::function<Status()> &b
 
 // As long as instructions end, the device is at work.
 Status DeviceRank::finish(int64_t step) {
-  uint32_t seen = doneOf(io_);
+  Marks seen = marksOf(io_);
   auto deadline = Clock::now() + options_.timeout;
   while (!stream().synchronize(std::min(kSlice, options_.timeout)).isOk()) {
     MGC_TRY(device_.check().at(toString(place(step))));
     MGC_TRY(communicator_.check());
-    if (const uint32_t done = doneOf(io_); done != seen)
-      seen = done, deadline = Clock::now() + options_.timeout;
+    if (const Marks marks = marksOf(io_); marks != seen)
+      seen = marks, deadline = Clock::now() + options_.timeout;
     else if (Clock::now() > deadline) {
       isStuck_ = true;
       return errorf("waited {} s for the device to end this instruction",

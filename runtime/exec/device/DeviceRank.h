@@ -39,7 +39,9 @@ public:
   void awaitEnd();
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
-  Place place(int64_t step) const;                    // how far it has come
+  const CollectiveCount &collectives() const { return program_.collectives(); }
+  Place place(int64_t step) const;          // how far it has come
+  void endStreams() { executor_.reset(); }  // after a failure they may still use the memory of other ranks
   bool isStuck() const { return isStuck_; } // the device has not ended what it was given, and may never do
 
 private:

@@ -73,6 +73,6 @@ StepValues StepIo::values() const {
   return values;
 }
 
-uint32_t *StepIo::progress() const { return reinterpret_cast<uint32_t *>(results() + aligned(kResultBytes)); }
+uint32_t *StepIo::marks() const { return reinterpret_cast<uint32_t *>(results() + aligned(kResultBytes)); }
 
 } // namespace mgc

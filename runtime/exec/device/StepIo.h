@@ -20,8 +20,8 @@ public:
   Status copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const;
   Status copyOut(const plugin::Stream &stream, mgc_address arena) const;
 
-  StepValues values() const;  // of the last step that was copied out and is done
-  uint32_t *progress() const; // see StreamExecutorOptions
+  StepValues values() const; // of the last step that was copied out and is done
+  uint32_t *marks() const;   // as many as a line holds; see StreamExecutorOptions
 
 private:
   std::byte *inputsOf(int64_t step) const;
@@ -32,7 +32,7 @@ private:
   std::vector<int64_t> bytes_;       // of each
   std::vector<InputRecord> records_; // of packed_
   int64_t inputBytes_ = 0;
-  plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, progress
+  plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, marks
 };
 
 } // namespace mgc

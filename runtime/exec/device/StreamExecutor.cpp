@@ -22,12 +22,18 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &pr
     if (isRun(index))
       for (int64_t i = record.schedule[index].firstInstruction; i < record.schedule[index].endInstruction;
            ++i)
-        positions_.push_back({index, i});
+        positions_.push_back({index, i, kindOf(index, i)});
 }
 
 bool StreamExecutor::isOfGradients(int64_t index) const {
   return isRun(index) &&
          record_.chunks[record_.schedule[index].step->chunk].chunk->task == plan::Task::gradients;
+}
+
+StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
+  const DeviceInstruction &made = program_.at(record_.schedule[run].step->chunk, instruction);
+  const StreamKind own = isOfGradients(run) ? StreamKind::gradients : StreamKind::compute;
+  return made.collective < 0 ? own : made.side;
 }
 
 StreamExecutor::~StreamExecutor() { communicator_.setProgress(nullptr); }
@@ -53,11 +59,14 @@ Status StreamExecutor::makeStreams(const plugin::Device &device) {
   gradients_ = std::move(gradients);
   MGC_ASSIGN(begun, device.makeEvent());
   begun_ = std::move(begun);
-  for (SideStream kind : {SideStream::tensor, SideStream::data}) {
+  for (StreamKind kind : {StreamKind::tensor, StreamKind::data}) {
     MGC_ASSIGN(stream, device.makeStream(true));
     MGC_ASSIGN(begin, device.makeEvent());
+    sides_[kind] = {std::move(stream), std::move(begin)};
+  }
+  for (int64_t i = 0; i < program_.mostCollectives(); ++i) {
     MGC_ASSIGN(end, device.makeEvent());
-    sides_[kind] = {std::move(stream), std::move(begin), std::move(end)};
+    ends_.push_back(std::move(end));
   }
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
     if (isRun(index) && !isOfGradients(index))
@@ -77,11 +86,14 @@ Status StreamExecutor::makeStreams(const plugin::Device &device) {
   return Status::ok();
 }
 
-Place StreamExecutor::placeAt(int64_t step, uint32_t done) const {
+Place StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
   Place place{record_.rank, record_.stageIndex, step, -1, "end of the step", {}};
-  if (done >= positions_.size())
+  size_t first = 0;
+  while (first < positions_.size() && first < marks[static_cast<size_t>(positions_[first].kind)])
+    ++first;
+  if (first == positions_.size())
     return place;
-  const auto &[schedule, instruction] = positions_[done];
+  const auto &[schedule, instruction, kind] = positions_[first];
   const plan::ScheduleStep &run = *record_.schedule[schedule].step;
   place.microbatch = run.microbatch;
   place.chunk = record_.chunks[run.chunk].name;
@@ -246,7 +258,7 @@ Status StreamExecutor::finish(int64_t index) {
   return Status::ok();
 }
 
-// The compute stream's end is the end of all; it waited for each collective where it stood.
+// The compute stream's end is the end of all; each run waited for its collectives.
 Status StreamExecutor::join() {
   place_.chunk = "end of the step";
   place_.microbatch = -1;

@@ -2,7 +2,8 @@
 //
 //     compute          runs, in the order of the list
 //     gradients        those of task gradients, in their own order: beside the backward of other layers
-//     tensor, data     collectives of the runs: behind what the compute stream has, which goes on when they are done
+//     tensor, data     collectives of the runs: behind what the run's stream has, which goes on beside them and waits where it
+//                      comes to what touches the same bytes, or to its end (StepJoins.h)
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
 // A wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its peer
@@ -22,11 +23,13 @@ namespace mgc {
 
 struct StreamExecutorOptions {
   mgc_address arena = 0;
-  uint32_t *progress =
-      nullptr; // pinned: how many instructions of the step are done, for placeAt(); null: not wanted
+  uint32_t *marks = nullptr; // pinned: Marks, for placeAt(); null: not wanted
   // Called before each instruction is enqueued; an error is one of that instruction.
   std::function<Status(const Place &)> inject = nullptr;
 };
+
+// How far each kind of stream is: the number, from 1, of its instruction that was done last. 0: none.
+using Marks = std::array<uint32_t, kStreamKinds>;
 
 class StreamExecutor final : public Progress {
 public:
@@ -43,8 +46,8 @@ public:
   Status enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StreamClock *clock);
   Status progress() override;
 
-  // The first instruction that is not done when so many are; the end of the step when all are.
-  Place placeAt(int64_t step, uint32_t done) const;
+  // The first instruction that is not done; the end of the step when all are.
+  Place placeAt(int64_t step, const Marks &marks) const;
 
 private:
   enum class TransferState : uint8_t { idle, deferred, posted, enqueued };
@@ -55,10 +58,11 @@ private:
   };
   struct Side {
     plugin::Stream stream;
-    plugin::Event begin, end;
+    plugin::Event begin;
   };
   struct Position {
     int64_t schedule, instruction;
+    StreamKind kind; // whose mark says that it is done
   };
 
   StreamExecutor(const RankRecord &record, const DeviceProgram &program, DeviceCommunicator &communicator,
@@ -70,6 +74,7 @@ private:
   Status runStep(int64_t index);
   Status runChunk(int64_t index);
   Status runInstruction(int64_t chunk, int64_t index);
+  Status endInstruction(const DeviceInstruction &made);
 
   Status execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk);
   Status execute(const GemmRecord &gemm, const DeviceInstruction &made, const ChunkRecord &chunk);
@@ -79,6 +84,7 @@ private:
   Status copy(mgc_address to, mgc_address from, int64_t bytes) const;
 
   bool isOfGradients(int64_t index) const;
+  StreamKind kindOf(int64_t run, int64_t instruction) const;
   // Of a run. A measured step has all on one stream, so that what each takes can be told.
   const plugin::Stream &streamOfRun(int64_t index) const {
     return !clock_ && isOfGradients(index) ? gradients_ : compute_;
@@ -102,11 +108,12 @@ private:
   const StreamExecutorOptions options_;
   Place place_;
   StreamClock *clock_ = nullptr; // of the step that is enqueued
-  uint32_t enqueued_ = 0;        // instructions of the step
+  uint32_t enqueued_ = 0;        // instructions of the step: index of the one that is next in positions_
   plugin::Stream compute_, gradients_;
   const plugin::Stream *stream_ = &compute_; // of the run that is enqueued
   plugin::Event begun_;
-  std::map<SideStream, Side> sides_;
+  std::map<StreamKind, Side> sides_;
+  std::vector<plugin::Event> ends_; // of the collectives of the chunk that runs
   std::map<Way, plugin::Stream> transferStreams_;
   std::map<int64_t, plugin::Event>
       events_;                      // by schedule index: of transfers, and of runs that transfers wait for

@@ -5,6 +5,8 @@
 
 namespace mgc {
 
+using plugin::Stream;
+
 Status StreamExecutor::runChunk(int64_t index) {
   const plan::ScheduleStep &step = *record_.schedule[index].step;
   slotBases_[0] = options_.arena;
@@ -12,20 +14,23 @@ Status StreamExecutor::runChunk(int64_t index) {
     slotBases_[slot + 1] = options_.arena + static_cast<uint64_t>(step.slots[slot]);
   const ChunkRecord &chunk = record_.chunks[step.chunk];
   const StepRecord &run = record_.schedule[index];
+  std::span<const Join> joins = program_.joins(index);
+  const auto joinBefore = [&](int64_t instruction) -> Status {
+    for (; !joins.empty() && joins.front().before == instruction; joins = joins.subspan(1))
+      MGC_TRY(stream_->wait(ends_[program_.at(step.chunk, joins.front().collective).collective]));
+    return Status::ok();
+  };
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
     place_.instruction = chunk.instructions[i].instruction->label;
     if (options_.inject)
       MGC_TRY(options_.inject(place_));
+    MGC_TRY(joinBefore(i));
     MGC_TRY(runInstruction(step.chunk, i));
     if (clock_)
       MGC_TRY(clock_->instructionEnds(*stream_));
-    ++enqueued_;
-    if (options_.progress &&
-        stream_ == &compute_) // of what runs beside it, the next mark says that it was enqueued
-      MGC_TRY(compute_.mark(options_.progress, enqueued_));
   }
   place_.instruction = {};
-  return Status::ok();
+  return joinBefore(run.endInstruction);
 }
 
 Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
@@ -36,8 +41,21 @@ Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
     const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
     operands_.push_back(slotBases_[operand.slot] + static_cast<uint64_t>(operand.offset));
   }
-  return std::visit([&](const auto &body) { return execute(body, program_.at(chunkIndex, index), chunk); },
-                    instruction.body);
+  const DeviceInstruction &made = program_.at(chunkIndex, index);
+  MGC_TRY(std::visit([&](const auto &body) { return execute(body, made, chunk); }, instruction.body));
+  return endInstruction(made);
+}
+
+// Its mark, and the event of a collective. A measured step waits for that at once, so that what each takes can be told.
+Status StreamExecutor::endInstruction(const DeviceInstruction &made) {
+  const StreamKind kind = positions_[enqueued_++].kind;
+  const Stream &stream = made.collective < 0 ? *stream_ : sides_.at(kind).stream;
+  if (options_.marks)
+    MGC_TRY(stream.mark(options_.marks + static_cast<size_t>(kind), enqueued_));
+  if (made.collective < 0)
+    return Status::ok();
+  MGC_TRY(stream.record(ends_[made.collective]));
+  return clock_ ? stream_->wait(ends_[made.collective]) : Status::ok();
 }
 
 Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made,
@@ -83,16 +101,13 @@ Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstru
   return stream_->attention(*made.attention, to);
 }
 
-// The one place where a collective is ordered against what the rank computes.
+// It begins behind what its run has enqueued. What comes later waits for it where it must: StepJoins.h.
 Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made,
                                const ChunkRecord &) {
   const Side &side = sides_.at(made.side);
   MGC_TRY(stream_->record(side.begin));
   MGC_TRY(side.stream.wait(side.begin));
-  MGC_TRY(
-      communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]));
-  MGC_TRY(side.stream.record(side.end));
-  return stream_->wait(side.end);
+  return communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]);
 }
 
 Status StreamExecutor::copy(mgc_address to, mgc_address from, int64_t bytes) const {

@@ -106,6 +106,21 @@ TEST(DeviceFailure, aKernelThatHangsIsNamedAtTheDeadline) {
   controls->released = true;
 }
 
+// A collective stands before it, which is done on a stream of its own and which nothing joins before the end.
+TEST(DeviceFailure, aKernelThatHangsBesideACollectiveIsNamed) {
+  PluginControls controls;
+  controls->hangingKernel = "norm";
+  plan::Plan plan = onePlan();
+  plan::Collective reduce;
+  reduce.chunk = 16;
+  std::vector<plan::Instruction> &work = plan.programs[0].instructions;
+  work.insert(work.begin() + 1, {reduce, {{0, 0}, {0, 0}}, "reduce"});
+  std::unique_ptr<Engine> engine = engineOnDevice(plan, {.timeout = milliseconds(200)});
+  EXPECT_NE(failureOf(*engine).find("forward.0, work/1: waited"), std::string::npos);
+  engine.reset();
+  controls->released = true;
+}
+
 TEST(DeviceFailure, everyPlaceOfFailureEndsTheStep) {
   PluginControls controls;
   const PipelinePlan pipeline = makePipelinePlan(2);

@@ -1,0 +1,99 @@
+#include "runtime/exec/device/StepJoins.h"
+
+#include "runtime/exec/device/JoinPoints.h"
+#include "runtime/plan/Operands.h"
+
+#include <limits>
+
+namespace mgc {
+
+namespace {
+
+// Of an operand, wherever its slot lies.
+struct Extent {
+  int64_t bytes = 0;
+  bool isWritten = false;
+};
+
+class Joiner {
+public:
+  Joiner(const plan::Plan &plan, const RankRecord &record, const KernelFacts &kernels, const LaneOf &laneOf)
+      : plan_(plan), record_(record), kernels_(kernels), laneOf_(laneOf) {
+    for (const ChunkRecord &chunk : record.chunks)
+      extents_.push_back(extentsOf(chunk));
+  }
+  std::vector<Join> joinsOf(const StepRecord &run) const;
+
+private:
+  std::vector<Extent> extentsOf(const ChunkRecord &chunk) const;
+  void append(const plan::Instruction &instruction, std::vector<Extent> &extents) const;
+  std::vector<JoinPoints::Access> accessesOf(const StepRecord &run, int64_t instruction) const;
+
+  const plan::Plan &plan_;
+  const RankRecord &record_;
+  const KernelFacts &kernels_;
+  const LaneOf &laneOf_;
+  std::vector<std::vector<Extent>> extents_; // by chunk, parallel to its operands
+};
+
+std::vector<Extent> Joiner::extentsOf(const ChunkRecord &chunk) const {
+  std::vector<Extent> extents;
+  for (const InstructionRecord &instruction : chunk.instructions)
+    append(*instruction.instruction, extents);
+  return extents;
+}
+
+// What a row kernel does with its operands only its code knows: it may write all.
+void Joiner::append(const plan::Instruction &instruction, std::vector<Extent> &extents) const {
+  if (const auto *row = std::get_if<plan::RowKernel>(&instruction.body)) {
+    const std::optional<KernelNeeds> needs = kernels_.needsOf(row->symbol);
+    for (int64_t bytes : needs->operandBytes)
+      extents.push_back({bytes, true});
+    return;
+  }
+  constexpr int64_t kAll =
+      std::numeric_limits<int64_t>::max() / 4; // a plan that verifies has no such operand
+  for (const plan::OperandInfo &info : plan::operandsOf(plan_.mesh, instruction.body))
+    extents.push_back({info.span().value_or(kAll), info.use == plan::OperandInfo::Use::written});
+}
+
+std::vector<JoinPoints::Access> Joiner::accessesOf(const StepRecord &run, int64_t instruction) const {
+  const plan::ScheduleStep &step = *run.step;
+  const ChunkRecord &chunk = record_.chunks[step.chunk];
+  const InstructionRecord &record = chunk.instructions[instruction];
+  std::vector<JoinPoints::Access> accesses;
+  for (int64_t i = record.firstOperand; i < record.firstOperand + record.operandCount; ++i) {
+    const auto &[slot, offset] = chunk.operands[i];
+    const auto &[bytes, isWritten] = extents_[step.chunk][i];
+    const int64_t begin = (slot == 0 ? 0 : step.slots[slot - 1]) + offset;
+    accesses.push_back({begin, begin + bytes, isWritten});
+  }
+  return accesses;
+}
+
+std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
+  JoinPoints points;
+  std::vector<Join> joins;
+  const auto add = [&](int64_t before, const std::vector<int64_t> &works) {
+    for (int64_t work : works)
+      joins.push_back({before, run.firstInstruction + work});
+  };
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
+    add(i, points.enqueue(laneOf_(run.step->chunk, i), accessesOf(run, i)));
+  add(run.endInstruction, points.finish());
+  return joins;
+}
+
+} // namespace
+
+std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record,
+                                       const KernelFacts &kernels, const LaneOf &laneOf) {
+  const Joiner joiner(plan, record, kernels, laneOf);
+  std::vector<std::vector<Join>> joins;
+  for (const StepRecord &step : record.schedule)
+    joins.push_back(step.step->kind == plan::ScheduleStep::Kind::run ? joiner.joinsOf(step)
+                                                                     : std::vector<Join>());
+  return joins;
+}
+
+} // namespace mgc
