@@ -95,10 +95,12 @@ private:
 
   const plugin::Device &device_;
   ThreadSeat seat_;
-  struct Events {
+  // Others read `mine` between two meetings, and after an abort when this rank has already left.
+  struct Place {
     Event ready, done;
+    Member mine;
   };
-  std::vector<Events> events_; // by GroupId
+  std::deque<Place> places_;   // by GroupId; their addresses stay
   GroupId everyone_ = -1;      // once there was a barrier
   std::deque<End> ends_;       // by Ticket
   std::vector<Ticket> free_;
@@ -108,7 +110,7 @@ Result<GroupId> InDeviceRank::openGroup(const std::vector<int64_t> &ranks) {
   MGC_ASSIGN(group, seat_.openGroup(ranks));
   MGC_ASSIGN(ready, device_.makeEvent());
   MGC_ASSIGN(done, device_.makeEvent());
-  events_.push_back({std::move(ready), std::move(done)});
+  places_.push_back({std::move(ready), std::move(done), {}});
   return group;
 }
 
@@ -132,17 +134,17 @@ Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) con
 Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
                                 mgc_address source, mgc_address destination) {
   const ThreadSeat::Membership my = seat_.membership(group);
-  const Events &events = events_[group];
-  MGC_TRY(stream.record(events.ready));
-  const Member mine{source, destination, &events.ready, &events.done};
+  Place &place = places_[group];
+  MGC_TRY(stream.record(place.ready));
+  place.mine = {source, destination, &place.ready, &place.done};
   MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle},
-                        &mine, nullptr));
+                        &place.mine, nullptr));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
   MGC_TRY(waitForAll(job, &Member::ready));
   MGC_TRY(work(job));
-  MGC_TRY(stream.record(events.done));
+  MGC_TRY(stream.record(place.done));
   MGC_TRY(seat_.meet(my));
   return waitForAll(job, &Member::done);
 }
