@@ -91,7 +91,10 @@ Status DeviceRank::run(int64_t step, const StepScalars &scalars,
   const auto start = Clock::now();
   clearMarks(io_);
   io_.writeScalars(scalars, step);
-  MGC_TRY(enqueue(step, beforeUpdate));
+  if (Status enqueued = enqueue(step, beforeUpdate); !enqueued.isOk()) {
+    MGC_TRY(device_.check().at(toString(place(step)))); // a fault is found by whatever is enqueued next
+    return enqueued;
+  }
   hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   MGC_TRY(finish(step));
   return isMeasured_ ? clock_->report() : Status::ok();
