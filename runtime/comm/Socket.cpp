@@ -161,7 +161,7 @@ Descriptor acceptOn(const Descriptor &listening) {
   return connection;
 }
 
-Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline) {
+Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline, const std::function<bool()> &isGivenUp) {
   const auto start = Clock::now();
   while (true) {
     MGC_ASSIGN(addresses, resolve(to, 0));
@@ -174,7 +174,7 @@ Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline) {
       }
       error = errno;
     }
-    if (error == EMFILE || Clock::now() + kPauseBetweenTries >= deadline)
+    if (error == EMFILE || Clock::now() + kPauseBetweenTries >= deadline || (isGivenUp && isGivenUp()))
       return errorf("no connection to {} in {:.1f} s: {}", toString(to),
                     std::chrono::duration<double>(Clock::now() - start).count(), std::strerror(error));
     std::this_thread::sleep_for(kPauseBetweenTries);

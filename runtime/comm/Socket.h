@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,8 +53,9 @@ int64_t portOf(const Descriptor &listening);
 // The next connection, or an object that is not open when there is none now. It does not block.
 Descriptor acceptOn(const Descriptor &listening);
 
-// Connects, again and again while nobody listens, until the deadline. The socket does not block.
-Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline);
+// Connects, again and again while nobody listens, until the deadline or until `isGivenUp`, if set. The socket does not block.
+Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline,
+                             const std::function<bool()> &isGivenUp = nullptr);
 
 // Numbers of the addresses of this end and of the other.
 std::string localHostOf(const Descriptor &connection);

@@ -81,7 +81,9 @@ Status SocketRank::connectToLower(Deadline deadline) {
   for (int64_t other = 0; other < rank(); ++other) {
     MGC_ASSIGN(address, processes_.store().get(fmt::format("socket/{}", other), deadline));
     const Endpoint endpoint = endpointFrom(processes_, address);
-    Result<Descriptor> socket = connectTo(endpoint, std::min(deadline, Clock::now() + kConnection));
+    // A rank that listened may have ended since, because of an error that is on its way here too.
+    Result<Descriptor> socket =
+        connectTo(endpoint, std::min(deadline, Clock::now() + kConnection), [this] { return isAborted(); });
     peers_[other] = std::make_unique<SocketPeer>(other, socket.isOk() ? socket.take() : Descriptor());
     Status status = socket.isOk()
                         ? sendMessage(peers_[other]->descriptor(), greetingOf(processes_, other), deadline)

@@ -77,7 +77,7 @@ class GpuCheck(unittest.TestCase):
         """A golden plan in the place of a benchmark's: the rows that its log and its profile give."""
         shutil.copytree("pack/golden/bf16/llama/" + cases.GOLDEN_LAYOUTS[0], "pack/bench/tiny/plan")
         shutil.copy(HERE.parent / "golden/llama/config.json", "pack/bench/tiny/config.json")
-        pathlib.Path("pack/bench/tiny/case.json").write_text(json.dumps({"layers": 4, "sequence": 32, "batch": 2}))
+        pathlib.Path("pack/bench/tiny/case.json").write_text(json.dumps({"layers": 4, "sequence": 32, "batch": 2, "microbatches": 1}))
         os.makedirs("out", exist_ok=True)
         options = argparse.Namespace(pack=pathlib.Path("pack").resolve(), out=pathlib.Path("out").resolve(), build=pathlib.Path(BUILD),
                                      budget=300, torch="/nowhere/python", environment=dict(os.environ))
@@ -86,7 +86,7 @@ class GpuCheck(unittest.TestCase):
         machine.gpu = ("NVIDIA H100 80GB HBM3", 80 << 30, 9.0)
         rows = speed.bench_rows(machine, speed.Case(machine, argparse.Namespace(name="tiny")), True)
         self.assertEqual({row.outcome for row in rows}, {"measured"}, rows)
-        self.assertRegex(rows[0].detail, r"^4 layers: [\d.]+ ms, \d+ tokens/s, MFU [\d.]+ % \(goal 60\), host [\d.]+ % \(goal 2\)$")
+        self.assertRegex(rows[0].detail, r"^4 layers: [\d.]+ ms, \d+ tokens/s, MFU [\d.]+ % \(goal 60\), [\d.]+ MiB of the plan, .* before, host [\d.]+ % \(goal 2\)$")
         self.assertRegex(rows[1].detail, r"^[\d.]+ ms, step [\d.]+ of it \(goal 1.15\); copy \d+ GB/s; ")
         self.assertGreater(len([row for row in rows if row.check == "row kernel"]), 10, rows)
         self.assertEqual([row.detail for row in speed.check_peers(machine)], ["no torch (/nowhere/python)"])
@@ -96,8 +96,8 @@ class GpuCheck(unittest.TestCase):
         config = json.loads((HERE.parent.parent / "examples/llama-3-8b/config.json").read_text())
         layer, head = 4096 * (6144 + 4096 + 3 * 14336), 4096 * 128256
         attention = 2 * 2 * 4096 * (4096 * 4097 // 2)  # two products, a multiplication and an addition each
-        self.assertEqual(speed.matrix_flops({"layers": 1, "batch": 1, "sequence": 4096}, config),
-                         3 * (2 * 4096 * (layer + head) + attention))
+        case = {"layers": 1, "batch": 1, "microbatches": 8, "sequence": 4096}
+        self.assertEqual(speed.matrix_flops(case, config), 8 * 3 * (2 * 4096 * (layer + head) + attention))
 
     def test_a_folder_that_is_no_pack_is_refused(self):
         done = subprocess.run([sys.executable, HERE / "check.py", "--pack", "tools"], capture_output=True, text=True)

@@ -100,9 +100,9 @@ private:
     Event ready, done;
     Member mine;
   };
-  std::deque<Place> places_;   // by GroupId; their addresses stay
-  GroupId everyone_ = -1;      // once there was a barrier
-  std::deque<End> ends_;       // by Ticket
+  std::deque<Place> places_; // by GroupId; their addresses stay
+  GroupId everyone_ = -1;    // once there was a barrier
+  std::deque<End> ends_;     // by Ticket
   std::vector<Ticket> free_;
 };
 
