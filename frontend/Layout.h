@@ -34,14 +34,14 @@ struct ScheduleInfo {
 // A row of the caller's table of targets.
 struct TargetInfo {
   std::string name;
-  int64_t balance = 9; // operations of a product per byte of memory traffic, where both take as long
-  bool collectivesRunBeside = false;
+  int64_t balance;           // operations of a product per byte of memory traffic, where both take as long
+  bool collectivesRunBeside; // products
 };
 
 struct Supported { // by the caller
   std::vector<ScheduleInfo> schedules;
   std::vector<std::string> dtypes = {"f32", "bf16"}; // widest first
-  std::vector<TargetInfo> targets = {{"cpu"}};
+  std::vector<TargetInfo> targets;                   // the first is the default
 };
 
 struct Choice { // for people
@@ -60,7 +60,7 @@ struct Layout {
   int64_t bucketElements =
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   std::string schedule;
-  TargetInfo target;
+  TargetInfo target = {};
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
   bool splitBackward = false;
   std::vector<Choice> choices;

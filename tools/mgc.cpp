@@ -28,9 +28,8 @@ frontend::Supported supportedByCompiler() {
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});
-  supported.targets.clear();
   for (const std::string &name : targets()) {
-    const TargetFacts facts = factsOf(name == targets().front() ? plan::Target::cpu : plan::Target::cuda);
+    const TargetFacts facts = factsOf(targetNamed(name));
     supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});
   }
   return supported;

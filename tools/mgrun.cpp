@@ -207,10 +207,12 @@ void watchSignals(Interrupt &interrupt) {
     int signal = 0;
     sigwait(&signals, &signal);
     interrupt.request();
-    say(stderr, "\nending after this step; once more, a second from now or later, to end at once\n");
-    waitForAnother(signals, signal);
-    if (interrupt.abort())
-      sigwait(&signals, &signal);
+    if (interrupt.isTraining()) {
+      say(stderr, "\nending after this step; once more, a second from now or later, to end at once\n");
+      waitForAnother(signals, signal);
+      if (interrupt.abort())
+        sigwait(&signals, &signal);
+    }
     std::signal(signal, SIG_DFL);
     pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
     raise(signal);

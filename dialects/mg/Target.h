@@ -9,13 +9,18 @@ namespace mgc {
 // On the module: "cuda:sm_90". Absent, or "cpu": the CPU.
 inline constexpr llvm::StringLiteral kTargetAttr = "mg.target";
 
+// Of such a name: what is before the colon.
+inline plan::Target targetNamed(llvm::StringRef name) {
+  const bool isCpu = name.split(':').first == llvm::StringRef(plan::nameOf(plan::Target::cpu));
+  return isCpu ? plan::Target::cpu : plan::Target::cuda;
+}
+
 inline plan::Target targetOf(mlir::Operation *op) {
   auto module = llvm::dyn_cast<mlir::ModuleOp>(op);
   if (!module)
     module = op->getParentOfType<mlir::ModuleOp>();
   auto target = module ? module->getAttrOfType<mlir::StringAttr>(kTargetAttr) : mlir::StringAttr();
-  const bool isCpu = !target || target.getValue() == llvm::StringRef(plan::nameOf(plan::Target::cpu));
-  return isCpu ? plan::Target::cpu : plan::Target::cuda;
+  return target ? targetNamed(target.getValue()) : plan::Target::cpu;
 }
 
 // Whether the ranks exchange data in it; slices and demotes are collectives in form alone.

@@ -23,7 +23,7 @@ constexpr Launcher kMpich = {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
                              "mpirun -genv MASTER_ADDR HOST -genv MASTER_PORT PORT"};
 constexpr Launcher kSrun = {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
                             "export MASTER_ADDR and MASTER_PORT before srun"};
-constexpr int64_t kMostProcesses = int64_t(1) << 31;
+constexpr int64_t kMostProcesses = int64_t(1) << 24; // as many ranks as a layout may have
 constexpr int64_t kMostPort = 65535;
 // Where Slurm's jobs get their ports from: below those that the system gives to others.
 constexpr int64_t kFirstSlurmPort = 20000, kSlurmPorts = 10000;
@@ -118,6 +118,8 @@ Status Reader::readRanks(Launch &launch) const {
   if (rank.has_value() != size.has_value())
     return errorf("{} without {}: expected both", rank ? "--rank" : "--world-size",
                   rank ? "--world-size" : "--rank");
+  if (size.value_or(1) > kMostProcesses)
+    return errorf("{} processes ({}): expected at most {}", *size, launch.by, kMostProcesses);
   launch.rank = rank.value_or(0), launch.size = size.value_or(1), launch.localRank = localRank;
   if (launch.rank >= launch.size || localRank.value_or(0) >= launch.size)
     return errorf("rank {}{} of {} processes ({}): expected ranks from 0 to {}", launch.rank,

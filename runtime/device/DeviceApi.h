@@ -89,13 +89,14 @@ typedef struct {
 
   /* --- Memory. Device memory is not set to anything. Host memory is pinned, zero, and seen by the device. */
   int (*allocate)(mgc_device *device, int64_t bytes, mgc_address *address, mgc_error *error);
-  void (*release)(mgc_device *device, mgc_address address);
+  void (*release)(mgc_device *device,
+                  mgc_address address); /* returns when what was enqueued before is done with it */
   int (*allocate_host)(mgc_device *device, int64_t bytes, void **data, mgc_error *error);
   void (*release_host)(mgc_device *device, void *data);
 
   /* --- Streams and events. */
   int (*make_stream)(mgc_device *device, int32_t high_priority, mgc_stream **stream, mgc_error *error);
-  void (*drop_stream)(mgc_stream *stream);
+  void (*drop_stream)(mgc_stream *stream); /* what it has is done all the same, maybe later */
   int (*make_event)(mgc_device *device, int32_t timed, mgc_event **event, mgc_error *error);
   void (*drop_event)(mgc_event *event);
   int (*record)(mgc_stream *stream, mgc_event *event, mgc_error *error);

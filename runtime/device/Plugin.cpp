@@ -1,8 +1,11 @@
 // See Plugin.h.
 #include "runtime/device/Plugin.h"
 
+#include <cstring>
 #include <dlfcn.h>
+#include <elf.h>
 #include <filesystem>
+#include <fstream>
 
 namespace mgc::plugin {
 
@@ -39,14 +42,32 @@ Result<Wrapper> make(const Table &api, Args... args) {
   return Wrapper(api, raw);
 }
 
+// The loader maps what a library's header says, and a file that ends before is a bus error. Section headers come last.
+Status verifyWhole(const std::string &file) {
+  Elf64_Ehdr header{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(reinterpret_cast<char *>(&header), sizeof header);
+  std::error_code error;
+  const uintmax_t bytes = std::filesystem::file_size(file, error);
+  if (!stream || error || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return Status::ok(); // the loader says what it is
+  const uint64_t expected = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
+  return bytes >= expected ? Status::ok()
+                           : errorf("{}: ends after {} bytes, expected at least {}: was it copied whole?",
+                                    file, bytes, expected);
+}
+
 } // namespace
 
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
-  std::string file = path;
+  std::string file =
+      path.empty() ? ""
+                   : std::filesystem::absolute(path).string(); // the loader looks for mere names elsewhere
   if (file.empty()) {
     MGC_ASSIGN(found, locate(name));
     file = found;
   }
+  MGC_TRY(verifyWhole(file));
   void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return errorf("the plugin for {} devices does not open: {}", name, dlerror());

@@ -176,7 +176,8 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
   std::vector<FileTensor> tensors = fileTensors(plan);
   RankMemory memory(arenas, options.communicator);
-  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas) : verifyDigests(plan, memory, arenas))
+  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas)
+                               : verifyDigests(plan, memory, arenas, kNotSaved))
               .at(directory));
   const Source source = sourceOfWeights(plan, options);
   Gatherer gatherer(plan, source, memory, arenas);

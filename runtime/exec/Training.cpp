@@ -10,6 +10,7 @@
 #include "runtime/exec/Trace.h"
 #include "runtime/exec/TrainingOfRank.h"
 #include "runtime/exec/VerifyTraining.h"
+#include "runtime/exec/WeightDigests.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
 #include "runtime/plan/Verify.h"
@@ -227,6 +228,12 @@ Status Training::loadParameters() {
   }
   MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
   MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
+  if (processes_) {
+    RankMemory memory(engine_->arenas(), &world_->communicator());
+    MGC_TRY(verifyDigests(engine_->plan(), memory, engine_->arenas(),
+                          "expected finite weights, and the same checkpoint for all processes")
+                .at("--weights " + *options_.weights));
+  }
   return engine_->upload(Part::weights);
 }
 
@@ -390,6 +397,11 @@ bool Interrupt::abort() {
   std::lock_guard lock(mutex_);
   if (engine_)
     engine_->abort(Status::error("interrupted in the middle of a step; nothing is saved"));
+  return engine_ != nullptr;
+}
+
+bool Interrupt::isTraining() {
+  std::lock_guard lock(mutex_);
   return engine_ != nullptr;
 }
 

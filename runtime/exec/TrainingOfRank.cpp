@@ -48,6 +48,10 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
+  // Which steps are captured as graphs: NCCL wants the same of all ranks.
+  add("steps of --trace", options.trace ? options.traceSteps : 0);
+  add("--no-graphs", options.noGraphs);
+  add("--inject-delays", options.delays ? "a seed" : "none");
   return identity;
 }
 

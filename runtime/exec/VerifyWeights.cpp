@@ -130,12 +130,12 @@ Status verifySavableWeights(const Plan &plan, Arenas arenas) {
     for (const std::vector<Holder> &holders : blocksOf(plan, plan.parameters[i]))
       perParameter[i] += BlockCheck(plan, plan.parameters[i], holders, arenas).run();
   });
-  return reportProblems(perParameter);
+  return reportProblems(kNotSaved, perParameter);
 }
 
-Status reportProblems(const std::vector<std::string> &perParameter) {
+Status reportProblems(std::string_view what, const std::vector<std::string> &perParameter) {
   size_t problems = 0;
-  std::string text = "the weights are not fit to be saved; nothing was";
+  std::string text(what);
   for (const std::string &problem : perParameter)
     if (!problem.empty() && ++problems <= kMaxProblems)
       text += problem;

@@ -110,7 +110,7 @@ template <typename Visit> void forEachBlock(const Plan &plan, const Visit &visit
 } // namespace
 
 // Each rank's digests travel together, in the order of parameters and blocks.
-Status verifyDigests(const Plan &plan, RankMemory &memory, Arenas arenas) {
+Status verifyDigests(const Plan &plan, RankMemory &memory, Arenas arenas, std::string_view what) {
   std::vector<std::vector<Digest>> byRank(arenas.size());
   forEachBlock(plan, [&](size_t i, const std::vector<Holder> &holders) {
     for (const Holder &holder : holders)
@@ -134,7 +134,7 @@ Status verifyDigests(const Plan &plan, RankMemory &memory, Arenas arenas) {
       digests.push_back(byRank[holder.rank][next[holder.rank]++]);
     perParameter[i] += compareDigests(plan.parameters[i], holders, digests);
   });
-  return reportProblems(perParameter);
+  return reportProblems(what, perParameter);
 }
 
 } // namespace mgc

@@ -1,4 +1,4 @@
-// Whether weights that lie in several processes are fit to be saved.
+// Whether weights that lie in several processes are the same in all, finite, and the rounding of their masters.
 #pragma once
 
 #include "runtime/base/Status.h"
@@ -8,7 +8,7 @@
 namespace mgc {
 
 // As verifySavableWeights, but of each copy of a block its process looks at it and tells the writer a hash of its bits, and what
-// is wrong with it. All processes call it; the answer is the writer's.
-Status verifyDigests(const plan::Plan &plan, RankMemory &memory, Arenas arenas);
+// is wrong with it. All processes call it; the answer is the writer's, and begins with `what`.
+Status verifyDigests(const plan::Plan &plan, RankMemory &memory, Arenas arenas, std::string_view what);
 
 } // namespace mgc

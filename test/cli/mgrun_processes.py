@@ -201,6 +201,30 @@ class Processes(unittest.TestCase):
             self.assertIn("mgrun: plan/plan.json" if rank == 2 else f"mgrun: rank {rank} ends because of rank 2: plan/plan.json",
                           errors)
 
+    def test_other_weights_in_one_process_end_all(self):
+        for seed in "1", "2":
+            subprocess.run([MGRUN, "plan", "--mock-data", "--train-iters", "1", "--seed", seed, "--save", "from-" + seed],
+                           check=True, capture_output=True, env=CLEAN)
+        weights = lambda rank: {"arguments": ["--weights", "from-2" if rank == 3 else "from-1"]}
+        results = self.fail_all(Run(range(4), ENDLESS, of_rank=weights), "expected finite weights, and the same checkpoint for all")
+        self.assertRegex(results[0][2], r"parameter \S+: ranks 3 differ from rank \d")
+
+    def test_a_world_that_no_layout_has(self):
+        code, _, errors = Run([0], ENDLESS, world=2**24 + 1).end(20)[0]
+        self.assertEqual(code, 1)
+        self.assertIn("WORLD_SIZE = '16777217'", errors)
+        code, _, errors = Run([0], [*ENDLESS, "--world-size", "99999999999"]).end(20)[0]
+        self.assertEqual(code, 1)
+        self.assertIn("99999999999 processes", errors)
+        self.assertIn("expected at most 16777216", errors)
+
+    def test_an_interrupt_while_others_have_not_come(self):
+        run = Run([0], ENDLESS)
+        run.wait_for("which meet at")
+        time.sleep(0.3)
+        run.processes[0].send_signal(signal.SIGINT)
+        self.assertEqual(run.end(10)[0][0], -signal.SIGINT)
+
     def test_an_unwritable_output_of_rank_0_ends_all(self):
         self.fail_all(Run(range(4), [*ENDLESS, "--save", "/dev/null"]), "/dev/null")
 

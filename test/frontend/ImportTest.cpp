@@ -11,7 +11,9 @@ using namespace mgc::frontend;
 
 namespace {
 
-const Supported kSupported = {{{"1f1b", false, 1, 1}, {"interleaved", false, 2, 64}, {"zb-h1", true, 1, 1}}};
+const Supported kSupported = {{{"1f1b", false, 1, 1}, {"interleaved", false, 2, 64}, {"zb-h1", true, 1, 1}},
+                              {"f32", "bf16"},
+                              {{"cpu", 9, false}}};
 
 const std::string kGpt2 =
     R"({"model_type": "gpt2", "vocab_size": 100, "n_embd": 32, "n_layer": 4, "n_head": 4,

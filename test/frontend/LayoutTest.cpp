@@ -9,7 +9,9 @@ namespace {
 const Supported kSupported = {{{"gpipe", false, 1, 1},
                                {"1f1b", false, 1, 1, true},
                                {"interleaved", false, 2, INT64_MAX, true},
-                               {"zb-h1", true, 1, 1}}};
+                               {"zb-h1", true, 1, 1}},
+                              {"f32", "bf16"},
+                              {{"cpu", 9, false}, {"gpu", 200, true}}};
 
 Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
   return resolveLayout(model(config), flags, defaults, kSupported);
@@ -206,11 +208,7 @@ TEST(LayoutViolation, Batch) {
 }
 
 TEST(Layout, LossTilesAreAsLargeAsTheTargetsMemoryIsSlow) {
-  Supported targets = kSupported;
-  targets.targets = {{"cpu"}, {"gpu", 200, true}};
-  const auto tileOf = [&](const LayoutOptions &flags) {
-    return resolveLayout(model(tinyGpt2()), flags, {}, targets).take().lossTile;
-  };
+  const auto tileOf = [&](const LayoutOptions &flags) { return layout(tinyGpt2(), flags).lossTile; };
   EXPECT_EQ(tileOf({}), 512);                 // 12 / 512 < 2.4 %
   EXPECT_EQ(tileOf({.target = "gpu"}), 8192); // 267 / 8192 < 3.3 %
   EXPECT_EQ(tileOf({.lossTile = 7, .target = "gpu"}), 7);
@@ -219,7 +217,9 @@ TEST(Layout, LossTilesAreAsLargeAsTheTargetsMemoryIsSlow) {
 // A schedule that takes 12 microbatches over its stages and their chunks.
 Status limited(const LayoutOptions &flags) {
   const Supported few = {
-      {{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}}};
+      {{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}},
+      kSupported.dtypes,
+      kSupported.targets};
   return resolveLayout(model(tinyGpt2()), flags, {}, few).status();
 }
 
@@ -302,7 +302,7 @@ TEST(LayoutViolation, RangesAndNames) {
             "config.json: --pp -1 is not from 1 to 65536\n"
             "config.json: --zero 2 is not from 0 to 1\n"
             "config.json: --dtype f16 is not known\n  possible --dtype: f32, bf16\n"
-            "config.json: --target tpu is not known\n  possible --target: cpu");
+            "config.json: --target tpu is not known\n  possible --target: cpu, gpu");
 }
 
 // Gradients are as wide as parameters, or f32.

@@ -157,7 +157,10 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     shutil.rmtree(options.out, ignore_errors=True)
-    options.out.mkdir(parents=True)
+    try:
+        options.out.mkdir(parents=True)
+    except OSError as error:
+        raise SystemExit(f"pack: --out {options.out}: {error.strerror}; expected a folder that can be made") from error
     facts = {"commit": execute("git", "-C", ROOT, "rev-parse", "HEAD").strip(), "models": options.models, "benches": options.benches}
     (options.out / "packed.json").write_text(json.dumps(facts), encoding="utf-8")
     if options.packages == "all":

@@ -96,7 +96,8 @@ Status NcclRank::openTransfers(int64_t peer, bool isSend) {
   return Status::ok();
 }
 
-// NCCL does not always work with another version of itself, and products of another cuBLASLt have other bits.
+// NCCL does not always work with another version of itself; products of another cuBLASLt, and row kernels that another driver
+// compiled, have other bits.
 Status NcclRank::verifyVersions() const {
   MGC_ASSIGN(facts, device_.describe());
   const std::string text = facts.versions,
@@ -104,9 +105,8 @@ Status NcclRank::verifyVersions() const {
   MGC_ASSIGN(first, options_.share("versions", rank() == 0, [&]() -> Result<std::string> { return own; }));
   if (own == first)
     return Status::ok();
-  return errorf("rank {} has {}; rank 0 has {}; expected the same for all ranks: name the folder of the same "
-                "libraries in "
-                "LD_LIBRARY_PATH of each",
+  return errorf("rank {} has {}; rank 0 has {}; expected the same for all ranks: the same driver on all "
+                "machines, and the folder of the same libraries in LD_LIBRARY_PATH of each rank",
                 rank(), own, first);
 }
 

@@ -23,7 +23,9 @@ Status endCapture(mgc_stream *stream, mgc_graph **graph) {
   CUgraph captured = nullptr;
   MGC_TRY(check(device, device.driver->cuStreamEndCapture(stream->handle, &captured), "capturing a graph"));
   CUgraphExec handle = nullptr;
-  const CUresult result = device.driver->cuGraphInstantiate(&handle, captured, 0);
+  // Else all of it would have the priority of the stream that it is launched on, and collectives wait behind products.
+  const CUresult result =
+      device.driver->cuGraphInstantiate(&handle, captured, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   device.driver->cuGraphDestroy(captured);
   MGC_TRY(check(device, result, "making a captured graph ready (it takes device memory beside the plan's)"));
   *graph = new mgc_graph{&device, handle};

@@ -118,7 +118,7 @@ std::vector<std::string> ProductChoices::notes() const {
   notes.push_back(
       fmt::format("products: {} measured here, {} not; {} of {} other than the library's choice{}", measured_,
                   int64_t(chosen_.size()) - measured_, others, chosen_.size(),
-                  cache_.path().empty() ? "" : "; kept in " + cache_.path()));
+                  cache_.path().empty() || !isWritable_ ? "" : "; kept in " + cache_.path()));
   return notes;
 }
 

@@ -1,6 +1,7 @@
 // Which algorithm of a device's library each product takes, where that was asked to be measured.
 //   in:  the products of a rank, memory to measure in, a cache of what was measured before
-//   out: the algorithm of each, the same for all ranks of a run and, while the cache is kept, for all runs
+//   out: the algorithm of each, the same for all ranks of a run and, while the cache is kept, for all runs; of two runs that measure
+//        at once, the cache keeps what the later one found
 //
 //   {"format": "mgc device products 1",
 //    "fastest": {"NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2, m=4096 n=4096 k=14336 bf16 -> f32 ..": 3, ...}}

@@ -117,7 +117,7 @@ private:
   std::map<Way, plugin::Stream> transferStreams_;
   std::map<int64_t, plugin::Event>
       events_;                      // by schedule index: of transfers, and of runs that transfers wait for
-  std::vector<Position> positions_; // of the instructions, in the order in which they are done
+  std::vector<Position> positions_; // of the instructions, in the order in which they are enqueued
   std::vector<mgc_address> slotBases_, operands_; // of the chunk, of the instruction that is enqueued
   std::vector<TransferRecord> transfers_;         // by schedule index; unused for runs
   std::vector<int64_t> deferred_;                 // schedule indices, ascending

@@ -154,9 +154,12 @@ CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
   return result == CUDA_SUCCESS && nodes ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
-CUresult cuGraphInstantiate(CUgraphExec *runnable, CUgraph graph, unsigned long long) {
+// Priorities change nothing here, where all streams run at once.
+CUresult cuGraphInstantiate(CUgraphExec *runnable, CUgraph graph, unsigned long long flags) {
   if (CUresult result = enter(); result != CUDA_SUCCESS)
     return result;
+  if (flags & ~static_cast<unsigned long long>(CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY))
+    return CUDA_ERROR_INVALID_VALUE;
   *runnable = new CUgraphExec_st{std::make_shared<const std::vector<Node>>(graph->nodes)};
   return CUDA_SUCCESS;
 }
