@@ -1,6 +1,7 @@
 // Plugins that cannot be used, and what is said of them.
 #include "runtime/device/Plugin.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace mgc;
@@ -29,6 +30,13 @@ TEST(Plugin, pathThatIsNothing) {
 
 TEST(Plugin, libraryThatIsNoPlugin) {
   expectParts(openError("cuda", MGC_TEST_NO_PLUGIN), {"is no plugin for devices", "mgc_device_api"});
+}
+
+TEST(Plugin, aFileThatWasNotCopiedWhole) {
+  const std::string path = testing::TempDir() + "short_plugin.so";
+  std::filesystem::copy_file(MGC_TEST_OTHER_PLUGIN, path, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  expectParts(openError("cuda", path), {path, "ends after", "was it copied whole?"});
 }
 
 TEST(Plugin, otherVersion) {
