@@ -2,8 +2,7 @@
 #include "compiler/stage/VerifyForm.h"
 
 #include "compiler/stage/Blocks.h"
-#include "compiler/stage/StateBuffers.h"
-#include "compiler/stage/StepEnd.h"
+#include "compiler/stage/VerifyStepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
 
@@ -147,99 +146,6 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
 }
 
 // --- stage
-
-// The functions of the step's end: mg.buffer names the buffers that they work on.
-class StepFunctions {
-public:
-  StepFunctions(StageOp stage, MeshAttr mesh)
-      : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh),
-        buffers_(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>()))) {}
-
-  LogicalResult verify(StringRef symbol, StringRef pass) {
-    auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
-    auto name = function->getAttrOfType<StringAttr>(kPassAttr);
-    if (!name || name.getValue() != pass)
-      return stage_.emitOpError() << "runs " << symbol << " as its " << pass << "; its " << kPassAttr
-                                  << " is " << function->getAttr(kPassAttr);
-    for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
-        return errorIn(function) << fault("argument", i);
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (!binds(function.getResultAttr(i, kBufferAttr), function.getResultTypes()[i]))
-        return errorIn(function) << fault("result", i);
-    return success();
-  }
-
-  // One of these functions reduces the gradient of a bucket, if ranks or stages have parts of it; then the sum is its result.
-  LogicalResult verifyReductions(ArrayRef<StringRef> symbols) {
-    std::vector<int64_t> sums(buckets_.size());
-    for (StringRef symbol : symbols) {
-      auto function = stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
-      for (unsigned i = 0; i < function.getNumResults(); ++i)
-        if (auto bound = function.getResultAttrOfType<DictionaryAttr>(i, kBufferAttr);
-            bound.getAs<StringAttr>("kind").getValue().starts_with("gradient"))
-          ++sums[bound.getAs<IntegerAttr>("index").getInt()];
-    }
-    for (auto [bucket, found] : llvm::zip(buckets_, sums)) {
-      const int64_t expected =
-          !(bucket.getReduce().empty() && bucket.getData().empty() && bucket.getTied().empty());
-      if (found != expected)
-        return bucket.emitOpError() << "its gradient is reduced " << found
-                                    << " times by reduce and the reductions of stage " << stage_.getNumber()
-                                    << "; expected " << expected;
-    }
-    return success();
-  }
-
-private:
-  std::string fault(const char *what, unsigned i) {
-    return fmt::format("{} {} names no buffer of stage {} in {}, or one of another size or type", what, i,
-                       int64_t(stage_.getNumber()), kBufferAttr.str());
-  }
-
-  bool binds(Attribute attr, Type type) {
-    auto bound = dyn_cast_or_null<DictionaryAttr>(attr);
-    auto kind = bound ? bound.getAs<StringAttr>("kind") : StringAttr();
-    auto index = bound ? bound.getAs<IntegerAttr>("index") : IntegerAttr();
-    int64_t elements = cast<RankedTensorType>(type).getNumElements(), first = index ? index.getInt() : 0;
-    if (!kind || first < 0 || (kind == "result" && !index))
-      return false;
-    if (kind == "factor")
-      return elements == 1 && elementOf(type).isF32();
-    if (kind == "step_scalar" || kind == "result")
-      return elementOf(type).isF32() &&
-             fitsInside(first, elements,
-                        kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
-    auto buffer =
-        llvm::find_if(buffers_, [&](const StateBuffer &row) { return row.name == kind.getValue(); });
-    return index && first < int64_t(buckets_.size()) && buffer != buffers_.end() &&
-           elements == buffer->elementsOf(buckets_[first], mesh_) && elementOf(type) == buffer->element;
-  }
-
-  StageOp stage_;
-  SmallVector<BucketOp> buckets_;
-  MeshAttr mesh_;
-  SmallVector<StateBuffer, 6> buffers_;
-};
-
-bool areNames(ArrayAttr axes) { return llvm::all_of(axes, llvm::IsaPred<StringAttr>); }
-
-LogicalResult verifyStage(StageOp stage, MeshAttr mesh) {
-  for (BucketOp bucket : stage.all<BucketOp>())
-    if (!areNames(bucket.getSplit()) || !areNames(bucket.getReduce()) || !areNames(bucket.getData()))
-      return bucket.emitOpError("split, reduce and data are lists of axes' names");
-  StepFunctions functions(stage, mesh);
-  SmallVector<StringRef> reducing = {stage.getReduce()};
-  for (ReductionOp reduction : stage.all<ReductionOp>()) {
-    if (failed(functions.verify(reduction.getFunction(), "gradients")))
-      return failure();
-    reducing.push_back(reduction.getFunction());
-  }
-  return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
-                 succeeded(functions.verify(stage.getReduce(), "reduce")) &&
-                 succeeded(functions.verifyReductions(reducing)) &&
-                 succeeded(functions.verify(stage.getUpdate(), "update")));
-}
 
 // All instances in the order in which values flow: chunk k of stage s is the global chunk k * stages + s.
 FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, ArrayRef<StageOp> stages) {
@@ -395,7 +301,7 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
                               << ", the size of pp in " << kMeshAttr;
   for (StageOp stage : stages)
-    if (failed(verifyStage(stage, mesh)))
+    if (failed(verifyStepEnd(stage, mesh)))
       return failure();
   auto instances = flow(module, *blocks, stages);
   return failure(failed(instances) || failed(verifyFlow(module, *instances)));
