@@ -2,7 +2,7 @@
 #
 # in: a golden model. The same training is done DRAWS times in float64, each with another random rounding (rounded_models.py)
 # out: of each loss, norm, gradient and weight the mean, the mean square of the distance from it, and how much that square
-# varies; from these the distance that a right run exceeds once in 10^9 comparisons. The same of a tensor's largest distance, and
+# varies; from these the distance that a right run exceeds once in 10^8 comparisons or so. The same of a tensor's largest distance, and
 # of the number of elements that are further off than is usual for them: a fault in few elements is little in the mean.
 import math
 import multiprocessing
@@ -16,6 +16,7 @@ DRAWS = 40
 MOST_PARTS = 4  # tensor ranks of the layouts: partial sums add rounding, if little
 LIMIT = 6.0  # standard deviations: a normal variable is beyond once in 10^9
 RARE = 1e-9
+UNSURE = 1 + math.sqrt(2 / (DRAWS - 1))  # a variance estimated from the draws is taken as larger by its standard error
 CUT = 4.0  # errors of weights count up to so many times their usual size; elements beyond it are counted
 
 
@@ -80,7 +81,7 @@ class Quantity:
         self.cut = CUT * usual if name.startswith("weight ") else math.inf
         squares = self.square(errors) * count / (count - 1)
         self.expected = squares.mean()
-        freedom = 2 * self.expected**2 / squares.var(ddof=1)  # of a chi-square of that variance (Satterthwaite)
+        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)  # of a chi-square of that variance (Satterthwaite)
         freedom = min(max(freedom, 1.0), moves.sum())
         self.allowed = math.sqrt(most(freedom, (count - 1) * freedom) * self.expected * (1 + 1 / count))
         self.bound_elements(errors, usual, reach)
