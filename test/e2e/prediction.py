@@ -2,7 +2,8 @@
 #
 # in: a golden model. The same training is done DRAWS times in float64, each with another random rounding (rounded_models.py)
 # out: of each loss, norm, gradient and weight the mean, the mean square of the distance from it, and how much that square
-# varies; from these the distance that a right run exceeds once in 10^9 comparisons.
+# varies; from these the distance that a right run exceeds once in 10^8 comparisons or so. The same of a tensor's largest distance, and
+# of the number of elements that are further off than is usual for them: a fault in few elements is little in the mean.
 import math
 import multiprocessing
 
@@ -14,7 +15,9 @@ from rounded_ops import Rounding
 DRAWS = 40
 MOST_PARTS = 4  # tensor ranks of the layouts: partial sums add rounding, if little
 LIMIT = 6.0  # standard deviations: a normal variable is beyond once in 10^9
-CUT = 4.0  # errors of weights count up to so many times their usual size
+RARE = 1e-9
+UNSURE = 1 + math.sqrt(2 / (DRAWS - 1))  # a variance estimated from the draws is taken as larger by its standard error
+CUT = 4.0  # errors of weights count up to so many times their usual size; elements beyond it are counted
 
 
 def draw(golden, gradients, seed, **mutation):
@@ -39,13 +42,37 @@ def most(freedom, freedom_of_mean):
     return high
 
 
-class Quantity:
-    """One tensor or number of the run."""
+def most_counted(counts):
+    """Of numbers of events, what one more exceeds with the probability RARE: negative binomial, as a Poisson variable's next
+    is after these if all rates are as likely (Jeffreys). Events come in clusters as large as variance over mean says."""
+    draws, total = len(counts), counts.sum()
+    cluster = max(1.0, counts.var(ddof=1) / counts.mean()) if total else 1.0
+    shape, number = total / cluster + 0.5, 0
+    term = (draws / (draws + 1)) ** shape
+    left = 1 - term
+    while left > RARE:
+        number += 1
+        term *= (shape + number - 1) / number / (draws + 1)
+        left -= term
+    return math.ceil(number * cluster)
 
-    def __init__(self, name, draws):
+
+def most_of_largest(largest):
+    """Of the largest of many, what one more exceeds with the probability RARE: its logarithm as a Gumbel variable."""
+    if not largest.any():
+        return 0.0
+    logs = numpy.log(largest[largest > 0])
+    scale = logs.std(ddof=1) * math.sqrt(6) / math.pi
+    return math.exp(logs.mean() + scale * (-math.log(RARE) - 0.5772))
+
+
+class Quantity:
+    """One tensor or number of the run. reach: how far two runs can lead a weight apart."""
+
+    def __init__(self, name, draws, reach):
         values = numpy.stack([d.ravel() for d in draws]).astype(numpy.float64)
         count = len(values)
-        self.shape, self.mean = draws[0].shape, values.mean(0)
+        self.name, self.shape, self.mean = name, draws[0].shape, values.mean(0)
         errors = values - self.mean
         # Adam divides by the size of a gradient: where that is noise alone, a weight may go the other way. So many
         # elements as do so in the draws may in a run, but one that happens to be none of theirs must not decide.
@@ -54,34 +81,49 @@ class Quantity:
         self.cut = CUT * usual if name.startswith("weight ") else math.inf
         squares = self.square(errors) * count / (count - 1)
         self.expected = squares.mean()
-        freedom = 2 * self.expected**2 / squares.var(ddof=1)  # of a chi-square of that variance (Satterthwaite)
+        freedom = 2 * self.expected**2 / (squares.var(ddof=1) * UNSURE)  # of a chi-square of that variance (Satterthwaite)
         freedom = min(max(freedom, 1.0), moves.sum())
         self.allowed = math.sqrt(most(freedom, (count - 1) * freedom) * self.expected * (1 + 1 / count))
+        self.bound_elements(errors, usual, reach)
+
+    def bound_elements(self, errors, usual, reach):
+        """Each draw is held against the others, as a run is against all."""
+        count, total = len(errors), (errors**2).sum(0)
+        apart = numpy.abs(errors) * count / (count - 1)
+        others = (total - errors * apart) / (count - 2)
+        self.beyond = CUT * numpy.sqrt(total / (count - 1) + usual**2)  # of each element
+        self.allowed_beyond = most_counted((apart > CUT * numpy.sqrt(others + usual**2)).sum(1))
+        self.allowed_largest = reach + CUT * usual if math.isfinite(self.cut) else most_of_largest(apart.max(1))
 
     def square(self, errors):
         return (numpy.minimum(numpy.abs(errors), self.cut) ** 2).mean(-1)
 
-    def error(self, found):
-        """Root mean square of the distance from the mean of the draws."""
-        return math.sqrt(self.square(numpy.asarray(found, numpy.float64).ravel() - self.mean))
+    def failures(self, found):
+        """(what, found, allowed). The root mean square of the distance from the mean of the draws, of tensors also elements."""
+        if found.shape != self.shape:
+            return [(f"shape of {self.name}: {found.shape}", 1, 0)]
+        if not numpy.isfinite(found).all():
+            return [(f"{self.name}: {(~numpy.isfinite(found)).sum()} not finite", math.inf, 0)]
+        errors = found.astype(numpy.float64).ravel() - self.mean
+        held = [(self.name, math.sqrt(self.square(errors)), self.allowed)]
+        if errors.size > 1:
+            sizes = numpy.abs(errors)
+            held += [(f"{self.name} (largest)", sizes.max(), self.allowed_largest),
+                     (f"{self.name} (elements beyond {CUT:g} times their usual)", (sizes > self.beyond).sum(), self.allowed_beyond)]
+        return [one for one in held if not one[1] <= one[2]]
 
 
 class Prediction:
-    def __init__(self, draws):
-        self.quantities = {name: Quantity(name, [d[name] for d in draws]) for name in draws[0]}
+    def __init__(self, expect, draws):
+        reach = 2 * sum(expect["lr"]) * (1 + expect["optimizer"]["weight_decay"])  # Adam's step is a learning rate, and decay
+        self.quantities = {name: Quantity(name, [d[name] for d in draws], reach) for name in draws[0]}
 
     def failures(self, found):
         """(what, found, allowed) of all that is further off than rounding explains. found: as Training.results."""
         failures = [(f"{name} is {'missing' if name in self.quantities else 'not expected'}", 1, 0)
                     for name in sorted(set(found) ^ set(self.quantities))]
-        for name, quantity in self.quantities.items():
-            if name not in found:
-                continue
-            if found[name].shape != quantity.shape:
-                failures.append((f"shape of {name}: {found[name].shape}", 1, 0))
-            elif not (error := quantity.error(found[name])) <= quantity.allowed:  # NaN, too
-                failures.append((name, error, quantity.allowed))
-        return failures
+        return failures + [one for name, quantity in self.quantities.items() if name in found
+                           for one in quantity.failures(found[name])]
 
 
 def predict(cases, jobs):
@@ -89,4 +131,4 @@ def predict(cases, jobs):
     rounding depends where gradients are bf16."""
     with multiprocessing.Pool(jobs) as pool:
         draws = {case: [pool.apply_async(draw, (*case, seed)) for seed in range(DRAWS)] for case in cases}
-        return {case: Prediction([d.get() for d in pending]) for case, pending in draws.items()}
+        return {case: Prediction(case[0].expect, [d.get() for d in pending]) for case, pending in draws.items()}

@@ -126,6 +126,55 @@ class PredictionTest(unittest.TestCase):
         found.batch["labels"][:, -1] = -100
         self.assertGreater(len(self.predicted[None].failures(found.results())), 10)
 
+    def weights_refused(self, spoil):
+        """spoil(weight of the run, weight at the start): whether it was done. Each spoiled alone must be refused."""
+        right = prediction.draw(self.golden, None, UNSEEN)
+        for name in self.golden.start:
+            found = right[f"weight {name}"].copy()
+            if spoil(found, self.golden.start[name]):
+                failures = self.predicted[None].failures(right | {f"weight {name}": found})
+                self.assertTrue([what for what, *_ in failures if what.startswith(f"weight {name}")], name)
+
+    def test_tail_of_a_matrix_never_updated(self):
+        def spoil(found, start):
+            first = found.size - found.size // 32
+            found.ravel()[first:] = start.ravel()[first:]
+            return found.ndim > 1
+
+        self.weights_refused(spoil)
+
+    def test_first_of_a_vector_never_updated(self):
+        def spoil(found, start):
+            found.ravel()[:8] = start.ravel()[:8]
+            return found.ndim == 1
+
+        self.weights_refused(spoil)
+
+    def test_few_elements_not_finite(self):
+        for wrong in (numpy.inf, -numpy.inf, numpy.nan):
+            def spoil(found, _):
+                found.ravel()[::32] = wrong
+                return True
+
+            self.weights_refused(spoil)
+
+    def test_one_element_far_off(self):
+        def spoil(found, _):
+            found.ravel()[found.size // 2] += 0.1
+            return True
+
+        self.weights_refused(spoil)
+
+    def test_tail_of_a_gradient_missing(self):
+        right = prediction.draw(self.golden, None, UNSEEN)
+        for name in self.golden.start:
+            found = right[f"gradient {name}"].copy()
+            tail = found.ravel()[found.size - max(found.size // 32, 8) :]
+            if numpy.any(tail):
+                tail[:] = 0
+                failures = self.predicted[None].failures(right | {f"gradient {name}": found})
+                self.assertTrue([what for what, *_ in failures if what.startswith(f"gradient {name}")], name)
+
 
 if __name__ == "__main__":
     unittest.main()

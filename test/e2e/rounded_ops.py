@@ -158,16 +158,19 @@ class Pass:
         return self.record(self.rounded(turn(x.data, 1)), lambda dy: self.use(x, turn(dy, -1)))
 
     def attention(self, q, k, v):
-        """[b, s, heads, d], causal; softmax and sums are not rounded, dk and dv are summed over the ranks of a group."""
+        """[b, s, heads, d], causal; sums are not rounded, dk and dv are summed over the ranks of a group. What a library may
+        round is: probabilities and their gradients before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)
         scores = numpy.einsum("bsgrd,btgd->bgrst", grouped, k.data) / math.sqrt(d)
         scores = numpy.where(numpy.tril(numpy.ones((s, s), bool)), scores, -numpy.inf)
         weights = numpy.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
-        o = numpy.einsum("bgrst,btgd->bsgrd", weights, v.data)
+        stored = self.rounded(weights)
+        o = numpy.einsum("bgrst,btgd->bsgrd", stored, v.data)
 
         def over_ranks(per_head):  # [b, t, g, r, d]
+            per_head = self.rounded(per_head)
             ranks = numpy.array_split(per_head, max(1, min(per_head.shape[3], self.parts // groups)), 3)
             total = sum(self.rounded(part.sum(3)) for part in ranks)
             return self.rounded(total) if len(ranks) > 1 else total
@@ -176,9 +179,10 @@ class Pass:
             do = do.reshape(o.shape)
             dweights = numpy.einsum("bsgrd,btgd->bgrst", do, v.data)
             dscores = weights * (dweights - (do * o).sum(-1).transpose(0, 2, 3, 1)[..., None]) / math.sqrt(d)
+            dscores = self.rounded(dscores)
             self.use(q, numpy.einsum("bgrst,btgd->bsgrd", dscores, k.data).reshape(q.data.shape))
             k.uses.append(over_ranks(numpy.einsum("bgrst,bsgrd->btgrd", dscores, grouped)))
-            v.uses.append(over_ranks(numpy.einsum("bgrst,bsgrd->btgrd", weights, do)))
+            v.uses.append(over_ranks(numpy.einsum("bgrst,bsgrd->btgrd", stored, do)))
 
         return self.record(self.rounded(o).reshape(*q.data.shape[:2], -1), backward)
 
