@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 # Targets of the GPUs that are checked; a plan for sm_90 runs on newer ones too.
-TARGET = "cuda:sm_90"
+TARGET, TARGET_CAPABILITY = "cuda:sm_90", 9.0
 
 GOLDEN_MODELS = ("gpt2", "llama", "qwen3")
 GOLDEN_DTYPES = ("f32", "bf16")

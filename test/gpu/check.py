@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 
+import cases
 from checks import (check_build, check_conformance, check_device, check_goldens, check_refusals, check_repeat,
                     check_sanitizer)
 from machine import ROOT, Machine, failed, skipped
@@ -24,6 +25,7 @@ from speed import check_peers, check_speed
 CHECKS = {"device": check_device, "build": check_build, "conformance": check_conformance, "goldens": check_goldens,
           "repeat": check_repeat, "refusals": check_refusals, "sanitizer": check_sanitizer, "speed": check_speed,
           "peers": check_peers}
+OF_PLANS = ("goldens", "repeat", "refusals", "sanitizer", "speed")  # they run packed plans
 
 
 def write_table(machine, rows, seconds):
@@ -40,8 +42,10 @@ def run_check(machine, name):
         return [skipped(name, "no GPU")]
     if name not in ("device", "build") and not machine.mgrun.exists():
         return [failed(name, f"no {machine.mgrun}: it is made by the check `build`")]
-    if machine.left() <= 0:
-        return [skipped(name, f"the {machine.options.budget:.0f} s of --budget are over")]
+    if name in OF_PLANS and machine.gpu[2] < cases.TARGET_CAPABILITY:
+        return [skipped(name, f"the packed plans are for {cases.TARGET}; this GPU has compute capability {machine.gpu[2]}")]
+    if row := machine.spent(name):
+        return [row]
     try:
         return CHECKS[name](machine)
     except Exception as error:  # a file that is missing or not understood: the other checks go on

@@ -18,6 +18,8 @@ BUILD, STAND_INS = (str(pathlib.Path(word).resolve()) for word in sys.argv[1:3])
 HERE = pathlib.Path(__file__).resolve().parent
 
 import cases  # noqa: E402
+import check as checking  # noqa: E402
+import checks  # noqa: E402
 import machine as machines  # noqa: E402
 import speed  # noqa: E402
 
@@ -86,10 +88,44 @@ class GpuCheck(unittest.TestCase):
         machine.gpu = ("NVIDIA H100 80GB HBM3", 80 << 30, 9.0)
         rows = speed.bench_rows(machine, speed.Case(machine, argparse.Namespace(name="tiny")), True)
         self.assertEqual({row.outcome for row in rows}, {"measured"}, rows)
-        self.assertRegex(rows[0].detail, r"^4 layers: [\d.]+ ms, \d+ tokens/s, MFU [\d.]+ % \(goal 60\), [\d.]+ MiB of the plan, .* before, host [\d.]+ % \(goal 2\)$")
+        self.assertRegex(rows[0].detail, r"^4 layers: [\d.]+ ms, \d+ tokens/s, MFU [\d.]+ % of 989 TFLOP/s \(goal 60\), [\d.]+ MiB of the plan, .* before, host [\d.]+ % \(goal 2\)$")
         self.assertRegex(rows[1].detail, r"^[\d.]+ ms, step [\d.]+ of it \(goal 1.15\); copy \d+ GB/s; ")
         self.assertGreater(len([row for row in rows if row.check == "row kernel"]), 10, rows)
         self.assertEqual([row.detail for row in speed.check_peers(machine)], ["no torch (/nowhere/python)"])
+
+    def machine_of(self, budget=300, capability=9.0):
+        folder = pathlib.Path("tools").resolve()
+        options = argparse.Namespace(pack=folder, out=folder, build=pathlib.Path(BUILD), budget=budget, torch="/nowhere/python",
+                                     environment={})
+        machine = machines.Machine(options, {"models": ["llama"], "benches": []})
+        machine.gpu = ("NVIDIA H100 80GB HBM3", 80 << 30, capability)
+        return machine
+
+    def test_the_end_of_the_budget_inside_a_check_fails_nothing(self):
+        machine = self.machine_of(budget=0)
+        with mock.patch.object(checks, "find_tool", return_value="/nowhere/tool"):
+            rows = checks.check_goldens(machine) + checks.check_sanitizer(machine) + checks.check_refusals(machine)
+        case = argparse.Namespace(name="tiny")
+        rows += [*speed.bench_rows(machine, case, True), *speed.bound_rows(machine, case, 1, True), speed.peer_row(machine, case)]
+        self.assertEqual(len(rows), 10, rows)
+        self.assertEqual({(row.outcome, row.detail) for row in rows}, {("skipped", "the 0 s of --budget are over")}, rows)
+
+    def test_plans_are_not_for_older_gpus(self):
+        for name in checking.OF_PLANS:
+            self.assertEqual(checking.run_check(self.machine_of(capability=8.0), name),
+                             [machines.skipped(name, "the packed plans are for cuda:sm_90; this GPU has compute capability 8.0")])
+
+    def test_a_sanitizer_that_cannot_work_is_no_failure_and_one_that_finds_something_is(self):
+        self.assertEqual(checks.why_unusable("========= Error: device not supported. Please refer to the manual"),
+                         "Error: device not supported. Please refer to the manual")
+        self.assertEqual(checks.why_unusable("mgrun: this is not supported\n========= ERROR SUMMARY: 3 errors"), "")
+        self.assertEqual(checks.why_unusable("========= Invalid read\n========= not supported\n========= ERROR SUMMARY: 1 error"), "")
+        self.assertEqual(checks.why_unusable("mgrun: this is not supported"), "")
+
+    def test_peaks_are_of_the_gpu_that_is_meant(self):
+        peaks = {"NVIDIA H100 PCIe": 756e12, "NVIDIA H100 NVL": 835e12, "NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12,
+                 "NVIDIA L4": None}
+        self.assertEqual({name: speed.peak_of(name) for name in peaks}, peaks)
 
     def test_floating_point_operations(self):
         """Of one layer of Llama-3-8B and its head, counted by hand for 4096 tokens."""

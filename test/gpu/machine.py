@@ -73,6 +73,10 @@ class Machine:
     def left(self):
         return self.end - time.monotonic()
 
+    def spent(self, check):
+        """The row of what no time is left for; nothing while there is some."""
+        return skipped(check, f"the {self.options.budget:.0f} s of --budget are over") if self.left() <= 0 else None
+
     def execute(self, name, *command, timeout, environment=None):
         """Exit code and output, which stays in out/name.txt too. 124: not done after `timeout` seconds, or when the whole time
         was over; then all that the command had started is killed."""

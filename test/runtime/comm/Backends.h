@@ -1,11 +1,14 @@
-// The communicator backends under test. A new backend adds one row to kBackends in ConformanceTest.cpp.
+// The communicator backends under test. A new backend adds one row to backends() of each program that can run it.
 #pragma once
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/device/Plugin.h"
 
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace mgc::test {
 
@@ -21,7 +24,7 @@ public:
 std::unique_ptr<World> makeThreadedWorld(int64_t ranks, std::chrono::milliseconds timeout);
 std::unique_ptr<World> makeSocketedWorld(int64_t ranks, std::chrono::milliseconds timeout);
 
-// Ranks on the stand-in device: all on one, or each on its own.
+// Ranks on devices: all on one, or each on its own.
 std::unique_ptr<World> makeSharedDevice(int64_t ranks, std::chrono::milliseconds timeout);
 std::unique_ptr<World> makeDevicePerRank(int64_t ranks, std::chrono::milliseconds timeout);
 
@@ -31,6 +34,14 @@ struct Backend {
   // The hosts meet where ranks do: what they do is compared, who is missing is known, and a rank sends to itself. Not over
   // NCCL; its transfers are tested by test/runtime/exec/device.
   bool hostsMeet = true;
+  std::string (*lacks)(int64_t ranks) = [](int64_t) { return std::string(); }; // why it cannot run; mostly empty
+  bool maxKeepsNan = true; // not the maximum of CUDA's kernels and of NCCL: a NaN counts as missing
+  // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
+  std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
 };
+
+// Each program's own: HostDevices.cpp, CudaDevices.cpp.
+std::vector<Backend> backends();
+plugin::Device openTestDevice(int64_t index);
 
 } // namespace mgc::test

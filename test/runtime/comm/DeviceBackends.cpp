@@ -1,10 +1,11 @@
 // The communicators of devices under the suite of all: buffers of the host go up before and down after each call. On the
-// stand-in device (test/runtime/device/host_plugin).
+// devices that the program opens.
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/comm/device/InDeviceWorld.h"
 #include "runtime/comm/device/NcclRank.h"
 #include "test/runtime/comm/Backends.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -87,6 +88,7 @@ Status HostedRank::progress() {
 }
 
 Result<Mirrored> HostedRank::allocate(int64_t bytes) const {
+  bytes = std::max<int64_t>(bytes, 1); // a device need not have a buffer of nothing
   MGC_ASSIGN(device, device_.allocate(bytes));
   MGC_ASSIGN(pinned, device_.allocateHost(bytes));
   return Mirrored{std::move(device), std::move(pinned)};
@@ -196,10 +198,6 @@ Status HostedRank::wait(Ticket ticket) {
   return Status::ok();
 }
 
-plugin::Device openHostDevice() {
-  return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take();
-}
-
 void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank)
@@ -211,7 +209,7 @@ void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
 class SharedDevice final : public World {
 public:
   SharedDevice(int64_t ranks, milliseconds timeout)
-      : device_(openHostDevice()), world_(device_, ranks, timeout), size_(ranks) {
+      : device_(openTestDevice(0)), world_(device_, ranks, timeout), size_(ranks) {
     for (int64_t rank = 0; rank < ranks; ++rank)
       ranks_.emplace_back(device_, world_.communicator(rank), timeout);
   }
@@ -232,7 +230,7 @@ class DevicePerRank final : public World {
 public:
   DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      devices_.push_back(openHostDevice());
+      devices_.push_back(openTestDevice(rank));
       const auto share = [this](const auto &key, bool isMaker, const auto &make) {
         return exchange(key, isMaker, make);
       };
@@ -241,6 +239,10 @@ public:
                                         [this, rank] { return hosts_.communicator(rank).cause(); }}));
       ranks_.emplace_back(devices_[rank], *inner_[rank], timeout);
     }
+  }
+  ~DevicePerRank() override { // to leave a communicator, its ranks meet
+    ranks_.clear();
+    onThreads(size(), [&](int64_t rank) { inner_[rank].reset(); });
   }
   int64_t size() const override { return hosts_.size(); }
   void run(const std::function<void(Communicator &)> &body) override {

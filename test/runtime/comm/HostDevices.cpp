@@ -1,0 +1,18 @@
+// unit/comm_test: every backend; those of devices on the stand-in (test/runtime/device/host_plugin), of which there are as many
+// as are asked for.
+#include "test/runtime/comm/Backends.h"
+
+namespace mgc::test {
+
+std::vector<Backend> backends() {
+  return {{"threads", makeThreadedWorld},
+          {"sockets", makeSocketedWorld},
+          {"sharedDevice", makeSharedDevice},
+          {"devicePerRank", makeDevicePerRank, false}};
+}
+
+plugin::Device openTestDevice(int64_t) {
+  return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take();
+}
+
+} // namespace mgc::test
