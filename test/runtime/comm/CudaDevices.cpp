@@ -49,7 +49,7 @@ std::string addsOtherwise(int64_t ranks) {
 } // namespace
 
 std::vector<Backend> backends() {
-  return {{.name = "sharedDevice", .make = makeSharedDevice, .maxKeepsNan = false},
+  return {{.name = "sharedDevice", .make = makeSharedDevice},
           {"devicePerRank", makeDevicePerRank, false, lacksDevices, false, addsOtherwise}};
 }
 

@@ -21,8 +21,8 @@ template <typename T> struct Sum {
 template <> struct Sum<int> { // wraps, as on the CPU
   __device__ static int of(int a, int b) { return int(unsigned(a) + unsigned(b)); }
 };
-template <typename T> struct Max {
-  __device__ static T of(T a, T b) { return a < b ? b : a; }
+template <typename T> struct Max { // of a NaN and anything a NaN, as on the CPU
+  __device__ static T of(T a, T b) { return a < b || b != b ? b : a; }
 };
 
 // One thread takes `Lanes` neighbours at once: 16 bytes where all addresses allow it, else one element.

@@ -36,7 +36,7 @@ TEST(Plugin, aFileThatWasNotCopiedWhole) {
   const std::string path = testing::TempDir() + "short_plugin.so";
   std::filesystem::copy_file(MGC_TEST_OTHER_PLUGIN, path, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
-  expectParts(openError("cuda", path), {path, "ends after", "was it copied whole?"});
+  expectParts(openError("cuda", path), {path.c_str(), "ends after", "was it copied whole?"});
 }
 
 TEST(Plugin, otherVersion) {
