@@ -34,9 +34,8 @@ struct Backend {
   // The hosts meet where ranks do: what they do is compared, who is missing is known, and a rank sends to itself. Not over
   // NCCL; its transfers are tested by test/runtime/exec/device.
   bool hostsMeet = true;
-  std::string (*lacks)(int64_t ranks) = [](int64_t) {
-    return std::string();
-  };                       // why it cannot run; mostly empty
+  // Why it cannot run; mostly empty.
+  std::string (*lacks)(int64_t ranks) = [](int64_t) { return std::string(); };
   bool maxKeepsNan = true; // NCCL's maximum may pass over a NaN
   // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
   std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
