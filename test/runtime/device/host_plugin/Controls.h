@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 namespace mgc::test {
 
 struct HostPluginControls {
-  uint64_t seed = 0;          // of the pauses before what streams do; 0: none
+  std::mutex mutex;  // of threads of streams that read, one that hangs beyond its test, and who sets all anew
+  uint64_t seed = 0; // of the pauses before what streams do; 0: none
   int64_t longestPause = 300; // us
   int64_t totalBytes = int64_t(1) << 30;
   int32_t devices = 1, computeCapability = 90;

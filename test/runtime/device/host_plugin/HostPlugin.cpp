@@ -193,10 +193,16 @@ int findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_
   return 0;
 }
 
+bool hangs(const mgc_kernel &kernel) {
+  const std::lock_guard lock(controls().mutex);
+  return kernel.symbol == controls().hangingKernel;
+}
+
 Status faultOf(mgc_kernel *kernel) {
-  if (kernel->symbol == controls().hangingKernel)
+  if (hangs(*kernel))
     while (!controls().released)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const std::lock_guard lock(controls().mutex);
   if (kernel->symbol != controls().faultyKernel)
     return Status::ok();
   return kernel->calls++ == controls().faultyCall ? errorf("an illegal memory access") : Status::ok();

@@ -11,8 +11,10 @@ std::atomic<uint64_t> nextNumber{1};
 // Pauses of one thread, from the seed and the thread's number.
 class Pauses {
 public:
-  explicit Pauses(uint64_t number)
-      : state_(controls().seed == 0 ? 0 : controls().seed * 0x9E3779B97F4A7C15u ^ number << 32) {}
+  explicit Pauses(uint64_t number) {
+    const std::lock_guard lock(controls().mutex);
+    state_ = controls().seed == 0 ? 0 : controls().seed * 0x9E3779B97F4A7C15u ^ number << 32;
+  }
   void take() {
     if (state_ == 0)
       return;
@@ -22,7 +24,7 @@ public:
   }
 
 private:
-  uint64_t state_;
+  uint64_t state_ = 0;
 };
 
 // Waits and records are done on a broken device too: nothing hangs.

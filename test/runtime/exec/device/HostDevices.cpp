@@ -22,6 +22,7 @@ PluginControls::~PluginControls() { reset(); }
 
 void PluginControls::reset() {
   const HostPluginControls fresh;
+  const std::lock_guard lock(controls_->mutex);
   controls_->seed = fresh.seed;
   controls_->totalBytes = fresh.totalBytes;
   controls_->devices = fresh.devices;
