@@ -1,9 +1,8 @@
 // gpu/comm_test and emulated/comm_test: the backends of devices on the GPUs that the driver sees, real ones or stand-ins
 // (test/emulate/cuda). Without one, says why and ends with 77: ctest reports it as skipped.
 #include "test/runtime/comm/Backends.h"
+#include "test/runtime/device/cuda/RunOnDevices.h"
 
-#include <gtest/gtest.h>
-#include <iostream>
 #include <optional>
 
 namespace mgc::test {
@@ -60,12 +59,5 @@ plugin::Device openTestDevice(int64_t index) {
 } // namespace mgc::test
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (const mgc::Status opened = mgc::test::open(); !opened.isOk()) {
-    std::cout << "skipped, for there is no device: " << opened.message() << "\n";
-    return 77;
-  }
-  const int failed = RUN_ALL_TESTS();
-  mgc::test::openedDevices.clear();
-  return failed;
+  return mgc::test::runOnDevices(argc, argv, mgc::test::open, [] { mgc::test::openedDevices.clear(); });
 }

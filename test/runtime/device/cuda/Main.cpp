@@ -2,8 +2,7 @@
 #include "CudaTest.h"
 
 #include "runtime/base/File.h"
-
-#include <iostream>
+#include "test/runtime/device/cuda/RunOnDevices.h"
 
 namespace mgc::test {
 
@@ -33,12 +32,5 @@ plugin::Module testModule() {
 } // namespace mgc::test
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  if (const mgc::Status opened = mgc::test::open(); !opened.isOk()) {
-    std::cout << "skipped, for there is no device: " << opened.message() << "\n";
-    return 77;
-  }
-  const int failed = RUN_ALL_TESTS();
-  mgc::test::openedDevice.reset();
-  return failed;
+  return mgc::test::runOnDevices(argc, argv, mgc::test::open, [] { mgc::test::openedDevice.reset(); });
 }
