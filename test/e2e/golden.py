@@ -52,6 +52,7 @@ class Golden:
         self.gradients, self.weights = part("grad."), part("final.")
         self.start = safetensors.load(self.path("model.safetensors"))
         self.predictions = {}  # of bf16, by what it depends on: gradients_of
+        self.distances = []  # of bf16, of all runs that agree
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def path(self, name):
@@ -157,8 +158,10 @@ def compare_all(options, golden, layout, folder):
     """Losses, norms, gradients and weights of the run in the folder with the reference."""
     log = read_lines(os.path.join(folder, "log.jsonl"))
     if options.dtype == "bf16":
-        failures = golden.predictions[gradients_of(options, layout)].failures(results(folder))
-        return failures + compare.compare_tokens(golden.expect, log)
+        prediction_of, found = golden.predictions[gradients_of(options, layout)], results(folder)
+        failures = prediction_of.failures(found) + compare.compare_tokens(golden.expect, log)
+        golden.distances += [] if failures else prediction_of.distances(found)
+        return failures
     failures = compare.compare_steps(golden.expect, log)
     found = safetensors.load(os.path.join(folder, RESULTS[0]))
     failures += compare.compare_gradients(golden.expect, golden.gradients, found)
@@ -267,6 +270,8 @@ def main():
             if run.result():
                 failed += 1
                 report(runs[run][0].model, runs[run][1], run.result())
+    for line in prediction.describe(sum((golden.distances for golden in goldens), [])):
+        print(line)
     print(f"{len(cases) - failed} of {len(cases)} runs agree with the reference ({time.monotonic() - begin:.0f} s)")
     return 1 if failed or not cases else 0
 

@@ -98,6 +98,12 @@ class Quantity:
     def square(self, errors):
         return (numpy.minimum(numpy.abs(errors), self.cut) ** 2).mean(-1)
 
+    def distances(self, found):
+        """(dimensions, distance of the run, distance allowed): root mean squares in units of that which is predicted."""
+        usual = math.sqrt(self.expected)
+        distance = math.sqrt(self.square(found.astype(numpy.float64).ravel() - self.mean))
+        return len(self.shape) if self.mean.size > 1 else 0, distance / usual, self.allowed / usual
+
     def failures(self, found):
         """(what, found, allowed). The root mean square of the distance from the mean of the draws, of tensors also elements."""
         if found.shape != self.shape:
@@ -124,6 +130,22 @@ class Prediction:
                     for name in sorted(set(found) ^ set(self.quantities))]
         return failures + [one for name, quantity in self.quantities.items() if name in found
                            for one in quantity.failures(found[name])]
+
+    def distances(self, found):
+        """Of each quantity, as Quantity.distances."""
+        return [quantity.distances(found[name]) for name, quantity in self.quantities.items()]
+
+
+def describe(distances):
+    """A line for numbers, vectors and matrices each: how far runs were off, and how far they might have been."""
+    lines = []
+    for dimensions, what in enumerate(("numbers", "vectors", "matrices")):
+        found, allowed = ([d[i] for d in distances if d[0] == dimensions] for i in (1, 2))
+        if found:
+            low, middle, high = numpy.quantile(found, (0.05, 0.5, 0.95))
+            lines.append(f"{what}: off by {middle:.2f} of the rounding predicted ({low:.2f} to {high:.2f} in 9 of 10, "
+                         f"{max(found):.2f} at most), allowed {min(allowed):.1f} to {max(allowed):.1f}")
+    return lines
 
 
 def predict(cases, jobs):
