@@ -40,6 +40,14 @@ const BlockFunction *ModelBlock::lossFunction() const {
   return nullptr;
 }
 
+RankedTensorType ModelBlock::gradientType(int64_t argument) const {
+  for (const BlockFunction *function : functions())
+    for (int64_t i : function->resultsOf(Res::grad))
+      if (function->results[i].index == argument)
+        return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
+  return {};
+}
+
 bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
 const BlockFunction *ModelBlock::functionOf(StringRef pass) const {

@@ -62,6 +62,8 @@ struct ModelBlock {
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
   // The one that returns the loss: backward or input; null: none of this block does.
   const BlockFunction *lossFunction() const;
+  // The sharded type of the gradient of forward's argument; null: none, or before local.
+  mlir::RankedTensorType gradientType(int64_t argument) const;
   bool isLayer() const; // takes and gives activations: what pipeline stages divide
   const BlockFunction *functionOf(llvm::StringRef pass) const;
 };

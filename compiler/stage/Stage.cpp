@@ -124,20 +124,11 @@ private:
     return llvm::is_contained(mesh_.resolve("dp"), axis) || llvm::is_contained(mesh_.resolve("cp"), axis);
   }
 
-  // The sharded type of the gradient of the forward's argument.
-  RankedTensorType gradientType(const ModelBlock &block, int64_t argument) {
-    for (const BlockFunction *function : block.functions())
-      for (int64_t i : function->resultsOf(BlockFunction::ResultKind::grad))
-        if (function->results[i].index == argument)
-          return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
-    return {};
-  }
-
   FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argument) {
     func::FuncOp forward = block.forward.function;
     auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
     RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
-    RankedTensorType gradient = gradientType(block, argument);
+    RankedTensorType gradient = block.gradientType(argument);
     DictionaryAttr first = viewsOf(param).front(); // of joined ones: all decay, or none
     auto tensor = first.getAs<StringAttr>("tensor"), part = first.getAs<StringAttr>("part");
     if (!type || !gradient || !tensor || !first.getAs<DenseI64ArrayAttr>("file_shape"))

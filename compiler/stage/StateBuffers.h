@@ -17,6 +17,9 @@ struct StateBuffer {
   int64_t elementsOf(BucketOp bucket, MeshAttr mesh) const;
 };
 
+// Where the rank has what it owns of a bucket's reduced gradient.
+inline llvm::StringRef completeGradient(bool isSharded) { return isSharded ? "gradient_shard" : "gradient"; }
+
 // In the order of the map; master where parameters are not f32.
 llvm::SmallVector<StateBuffer, 6> stateBuffers(const Precision &precision);
 

@@ -2,6 +2,7 @@
 #include "compiler/stage/StepEnd.h"
 
 #include "compiler/stage/Blocks.h"
+#include "compiler/stage/StateBuffers.h"
 #include "runtime/plan/Mesh.h"
 
 #include <algorithm>
@@ -179,7 +180,7 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
     Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
-      f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
+      f.result(reduced, completeGradient(bucket.sharded), i);
   }
   return f.finish();
 }
@@ -209,14 +210,14 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
     if (bucket.key.part >= 0) { // complete
-      gradients.push_back(f.argument(f.gradient(shardParts(mesh, bucket)),
-                                     bucket.sharded ? "gradient_shard" : "gradient", i));
+      gradients.push_back(
+          f.argument(f.gradient(shardParts(mesh, bucket)), completeGradient(bucket.sharded), i));
       continue;
     }
     Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
-      f.result(reduced, bucket.sharded ? "gradient_shard" : "gradient", i);
+      f.result(reduced, completeGradient(bucket.sharded), i);
     gradients.push_back(reduced);
   }
   Value lossSum =
@@ -260,7 +261,7 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
   const BucketParts parts = shardParts(mesh, bucket);
   Type shard = f.bucket(parts, f.builder.getF32Type());
   Value old = updatedArgument(f, mesh, bucket, index);
-  Value gradient = f.argument(f.gradient(parts), bucket.sharded ? "gradient_shard" : "gradient", index);
+  Value gradient = f.argument(f.gradient(parts), completeGradient(bucket.sharded), index);
   Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
   auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
                                 scalars, bucket.key.decay);

@@ -300,9 +300,14 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
   if (int64_t expected = mesh.sizeOf(mesh.resolve("pp")); int64_t(stages.size()) != expected)
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
                               << ", the size of pp in " << kMeshAttr;
-  for (StageOp stage : stages)
-    if (failed(verifyStepEnd(stage, mesh)))
-      return failure();
   auto instances = flow(module, *blocks, stages);
-  return failure(failed(instances) || failed(verifyFlow(module, *instances)));
+  if (failed(instances) || failed(verifyFlow(module, *instances)) ||
+      failed(verifyBuckets(module, *blocks, stages)))
+    return failure();
+  const BlockFunction &loss = *instances->back().block->lossFunction();
+  for (StageOp stage : stages)
+    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, loss)) ||
+        failed(verifyUpdate(stage)))
+      return failure();
+  return success();
 }

@@ -21,8 +21,8 @@ mlir::LogicalResult verifyShardForm(mlir::ModuleOp module);
 mlir::LogicalResult verifyLocalForm(mlir::ModuleOp module);
 
 // One mg.stage per coordinate along pp, each with the same number of chunks. The chunks of all stages in order
-// are a chain: each instance once, each value crosses once, the last instance returns the loss. The functions of
-// the step's end bind buffers of the stage and sum gradients as its buckets say (VerifyStepEnd.h).
+// are a chain: each instance once, each value crosses once, the last instance returns the loss. Buckets
+// say what their parameters' types say, and the functions of the step's end do what the buckets say (VerifyStepEnd.h).
 mlir::LogicalResult verifyStageForm(mlir::ModuleOp module);
 
 } // namespace mgc

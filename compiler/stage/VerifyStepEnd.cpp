@@ -1,8 +1,8 @@
 // See VerifyStepEnd.h.
 #include "compiler/stage/VerifyStepEnd.h"
 
-#include "compiler/stage/Blocks.h"
 #include "compiler/stage/StateBuffers.h"
+#include "compiler/stage/StepFunction.h"
 #include "runtime/base/Checked.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -84,18 +84,35 @@ public:
     return success();
   }
 
+  // All that a step adds to.
+  LogicalResult verifyBegin() {
+    const StepFunction begin(stage_, stage_.getBegin());
+    SmallVector<Bound> expected = {{"result", 0}};
+    for (int64_t i = 0; i < int64_t(buckets_.size()); ++i)
+      expected.push_back({"gradient", i});
+    for (const Bound &bound : expected) {
+      auto zero = begin.resultAt(bound);
+      if (failed(zero))
+        return failure();
+      if (!madeBy<ZeroOp>(*zero))
+        return begin.error() << toString(bound) << " is " << begin.describe(*zero) << "; expected "
+                             << ZeroOp::getOperationName();
+    }
+    return success();
+  }
+
   // One of these functions reduces the gradient of a bucket, if ranks or stages have parts of it; then the sum is its result.
   LogicalResult verifyReductions(ArrayRef<StringRef> symbols) {
     std::vector<int64_t> sums(buckets_.size());
     for (StringRef symbol : symbols) {
-      func::FuncOp function = lookup(symbol);
-      for (unsigned i = 0; i < function.getNumResults(); ++i) {
-        auto bound = function.getResultAttrOfType<DictionaryAttr>(i, kBufferAttr);
-        if (!kindOf(bound).starts_with("gradient"))
+      const StepFunction function(stage_, symbol);
+      for (unsigned i = 0; i < function.op().getNumResults(); ++i) {
+        const Bound bound = function.boundOfResult(i);
+        if (!bound.isGradient())
           continue;
-        if (failed(verifySum(function, i, indexOf(bound))))
+        if (failed(verifySum(function, i, bound.index)))
           return failure();
-        ++sums[indexOf(bound)];
+        ++sums[bound.index];
       }
     }
     for (auto [bucket, found] : llvm::zip(buckets_, sums)) {
@@ -113,17 +130,15 @@ private:
   func::FuncOp lookup(StringRef symbol) {
     return stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
   }
-  static StringRef kindOf(DictionaryAttr bound) { return bound.getAs<StringAttr>("kind").getValue(); }
-  static int64_t indexOf(DictionaryAttr bound) { return bound.getAs<IntegerAttr>("index").getInt(); }
 
   // The result is the bucket's gradient, summed as mg.bucket says.
-  LogicalResult verifySum(func::FuncOp function, unsigned result, int64_t index) {
+  LogicalResult verifySum(const StepFunction &function, unsigned result, int64_t index) {
     auto error = [&] {
-      return errorIn(function) << "result " << result << ", the gradient of bucket " << index << " of stage "
-                               << int64_t(stage_.getNumber());
+      return errorIn(function.op()) << "result " << result << ", the gradient of bucket " << index
+                                    << " of stage " << int64_t(stage_.getNumber());
     };
     GradientSum found, expected = expectedOf(buckets_[index]);
-    Value value = function.getBody().front().getTerminator()->getOperand(result);
+    Value value = function.result(result);
     for (Operation *op = value.getDefiningOp(); op; op = value.getDefiningOp()) {
       if (!prepend(op, found))
         return error() << ", is made by " << *op << "; expected sums by " << AllReduceOp::getOperationName()
@@ -131,10 +146,8 @@ private:
                        << " along dimension 0: " << expected.text();
       value = op->getOperand(0);
     }
-    const unsigned argument = cast<BlockArgument>(value).getArgNumber();
-    auto bound = function.getArgAttrOfType<DictionaryAttr>(argument, kBufferAttr);
-    if (kindOf(bound) != "gradient" || indexOf(bound) != index)
-      return error() << ", is made of argument " << argument << ", which is bound to " << bound
+    if (function.boundOf(value) != Bound{"gradient", index})
+      return error() << ", is made of " << function.describe(value)
                      << "; expected the same bucket's gradient";
     if (!found.isSameAs(expected))
       return error() << ", is summed " << found.text() << "; expected " << expected.text()
@@ -188,6 +201,7 @@ LogicalResult mgc::verifyStepEnd(StageOp stage, MeshAttr mesh) {
     reducing.push_back(reduction.getFunction());
   }
   return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
+                 succeeded(functions.verifyBegin()) &&
                  succeeded(functions.verify(stage.getReduce(), "reduce")) &&
                  succeeded(functions.verifyReductions(reducing)) &&
                  succeeded(functions.verify(stage.getUpdate(), "update")));

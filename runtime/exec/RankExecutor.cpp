@@ -21,10 +21,10 @@ std::string toString(const Place &place) {
 RankExecutor::RankExecutor(const RankRecord &record, Communicator &communicator, std::byte *arena,
                            ExecutorOptions options)
     : record_(record), communicator_(communicator), arena_(arena), options_(std::move(options)),
-      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), transfers_(record.schedule.size()) {
+      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), posted_(record.schedule.size()),
+      transfers_(record, *this) {
   place_.rank = record.rank;
   place_.stage = record.stageIndex;
-  deferred_.reserve(record.transfers);
   communicator_.reserveTransfers(record.transfers);
   communicator_.setProgress(this);
 }
@@ -38,8 +38,8 @@ Status RankExecutor::run(int64_t step, const std::function<Status()> &beforeUpda
   place_.step = step;
   place_.microbatch = -1;
   place_.chunk = place_.instruction = {};
-  std::fill(transfers_.begin(), transfers_.end(), TransferRecord());
-  deferred_.clear();
+  std::fill(posted_.begin(), posted_.end(), TransferRecord());
+  transfers_.clear();
   timeline_ = options_.timeline && options_.timeline->beginStep(step) ? options_.timeline : nullptr;
   communicator_.setWaitObserver(timeline_);
   const Timeline::Span span(timeline_, Timeline::Kind::step);
@@ -62,46 +62,27 @@ Status RankExecutor::runSchedule(const std::function<Status()> &beforeUpdate) {
 Status RankExecutor::runStep(int64_t index) {
   if (communicator_.isAborted())
     return communicator_.cause();
-  MGC_TRY(retryDeferred());
+  MGC_TRY(progress());
   const plan::ScheduleStep &step = *record_.schedule[index].step;
   place_.microbatch = step.microbatch;
   place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].name)
                  : step.kind == StepKind::send ? "send"
                                                : "recv";
   if (step.kind != StepKind::run)
-    return start(index);
+    return transfers_.start(index);
   for (int64_t wait : step.waits)
     MGC_TRY(finish(wait));
   return runChunk(index);
 }
 
-int64_t RankExecutor::firstDeferredLike(int64_t index) const {
-  const StepRecord &mine = record_.schedule[index];
-  for (int64_t other : deferred_) {
-    const StepRecord &before = record_.schedule[other];
-    if (before.peer == mine.peer && before.step->kind == mine.step->kind)
-      return other;
-  }
-  return index;
-}
-
 // A run is done once the list has gone past it, and a transfer that waits for it stands after it.
-Result<bool> RankExecutor::isDone(int64_t index) {
-  const TransferRecord &transfer = transfers_[index];
-  if (isRun(index) || transfer.state == TransferState::done)
+Result<bool> RankExecutor::isOver(int64_t index) {
+  const TransferRecord &transfer = posted_[index];
+  if (isRun(index) || transfer.isDone)
     return true;
-  if (transfer.state != TransferState::posted)
+  if (transfer.ticket < 0)
     return false;
   return communicator_.isDone(transfer.ticket);
-}
-
-Result<bool> RankExecutor::isReady(int64_t index) {
-  for (int64_t wait : record_.schedule[index].step->waits) {
-    MGC_ASSIGN(done, isDone(wait));
-    if (!done)
-      return false;
-  }
-  return firstDeferredLike(index) >= index;
 }
 
 Status RankExecutor::post(int64_t index) {
@@ -111,51 +92,18 @@ Status RankExecutor::post(int64_t index) {
   const Transfer transfer{record.peer, step.value, step.microbatch, arena_ + step.offset, step.bytes};
   MGC_ASSIGN(ticket,
              step.kind == StepKind::send ? communicator_.send(transfer) : communicator_.receive(transfer));
-  transfers_[index] = {TransferState::posted, ticket};
+  posted_[index].ticket = ticket;
   return Status::ok();
 }
 
-Status RankExecutor::start(int64_t index) {
-  MGC_ASSIGN(ready, isReady(index));
-  if (ready)
-    return post(index);
-  transfers_[index].state = TransferState::deferred;
-  deferred_.push_back(index);
-  return Status::ok();
-}
-
-Status RankExecutor::retryDeferred() {
-  for (size_t i = 0; i < deferred_.size();) {
-    const int64_t index = deferred_[i];
-    MGC_ASSIGN(ready, isReady(index));
-    if (!ready) {
-      ++i;
-      continue;
-    }
-    MGC_TRY(post(index));
-    deferred_.erase(deferred_.begin() + static_cast<int64_t>(i));
-  }
-  return Status::ok();
-}
-
-Status RankExecutor::progress() { return retryDeferred(); }
-
-// A deferred transfer needs its waits done, and then those before it posted. While this sleeps, progress()
-// may post it.
 Status RankExecutor::finish(int64_t index) {
-  const TransferRecord &transfer = transfers_[index];
-  if (isRun(index) || transfer.state == TransferState::done)
+  TransferRecord &transfer = posted_[index];
+  if (isRun(index) || transfer.isDone)
     return Status::ok();
-  for (int64_t wait : record_.schedule[index].step->waits)
-    if (transfer.state == TransferState::deferred)
-      MGC_TRY(finish(wait));
-  while (transfer.state == TransferState::deferred) {
-    const int64_t first = firstDeferredLike(index);
-    MGC_TRY(first < index ? finish(first) : retryDeferred());
-  }
+  MGC_TRY(transfers_.untilPosted(index));
   const Timeline::Span span(timeline_, Timeline::Kind::arrival, index);
   MGC_TRY(communicator_.wait(transfer.ticket));
-  transfers_[index].state = TransferState::done;
+  transfer.isDone = true;
   return Status::ok();
 }
 

@@ -1,13 +1,13 @@
 // RankExecutor: runs one rank's schedule, once per training step, on the rank's thread. Allocates nothing in
 // a step.
 //
-// The schedule is run in list order. A send or receive whose waits are not all done does not hold up the
-// list: it is deferred, and posted as soon as they are, by whatever this rank does next or while it sleeps.
-// Transfers with one peer in one direction keep their order.
+// The schedule is run in list order; a send or receive is posted when its waits are done (Transfers.h), by whatever this
+// rank does next or while it sleeps.
 #pragma once
 
 #include "runtime/exec/Records.h"
 #include "runtime/exec/Timeline.h"
+#include "runtime/exec/Transfers.h"
 
 #include <functional>
 
@@ -31,7 +31,7 @@ struct ExecutorOptions {
   Timeline *timeline = nullptr; // null: nobody asks when what was done
 };
 
-class RankExecutor final : public Progress {
+class RankExecutor final : public TransferExecutor {
 public:
   RankExecutor(const RankRecord &record, Communicator &communicator, std::byte *arena,
                ExecutorOptions options);
@@ -40,13 +40,12 @@ public:
   // One training step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end
   // without one. An error names the place, unless it is that of another rank that has aborted the world.
   Status run(int64_t step, const std::function<Status()> &beforeUpdate);
-  Status progress() override;
+  Status progress() override { return transfers_.retry(); }
 
 private:
-  enum class TransferState : uint8_t { idle, deferred, posted, done };
   struct TransferRecord {
-    TransferState state = TransferState::idle;
-    Ticket ticket = -1;
+    Ticket ticket = -1; // once posted
+    bool isDone = false;
   };
   Status runSchedule(const std::function<Status()> &beforeUpdate);
   Status runStep(int64_t index);
@@ -63,25 +62,21 @@ private:
   bool isRun(int64_t index) const {
     return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run;
   }
-  int64_t firstDeferredLike(int64_t index) const; // of the same peer and direction; index itself if none
-  Result<bool> isDone(int64_t index);
-  Result<bool> isReady(int64_t index);
-  Status post(int64_t index);
-  Status start(int64_t index);  // the step's turn has come in the list
-  Status finish(int64_t index); // waits until it is done
+  Result<bool> isOver(int64_t index) override; // done
+  Status post(int64_t index) override;
+  Status finish(int64_t index) override;
   Status finishAll();
-  Status retryDeferred();
 
   const RankRecord &record_;
   Communicator &communicator_;
   std::byte *const arena_;
   const ExecutorOptions options_;
   Place place_;
-  Timeline *timeline_ = nullptr;          // of the step that runs
-  std::vector<std::byte *> slotBases_;    // of the chunk that runs
-  std::vector<void *> operands_;          // of the instruction that runs
-  std::vector<TransferRecord> transfers_; // by schedule index; unused for runs
-  std::vector<int64_t> deferred_;         // schedule indices, ascending
+  Timeline *timeline_ = nullptr;       // of the step that runs
+  std::vector<std::byte *> slotBases_; // of the chunk that runs
+  std::vector<void *> operands_;       // of the instruction that runs
+  std::vector<TransferRecord> posted_; // by schedule index; unused for runs
+  Transfers transfers_;
 };
 
 } // namespace mgc

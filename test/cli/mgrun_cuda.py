@@ -16,7 +16,7 @@ from pathlib import Path
 
 STAND_INS, UNFIT = (Path(word).resolve() for word in sys.argv[3:5])
 del sys.argv[3:5]
-from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run  # noqa: E402  (reads sys.argv)
+from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run, kill  # noqa: E402  (reads sys.argv)
 
 LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1"}
 # Whose number is that of steps, not of how long the host had to wait.
@@ -232,24 +232,18 @@ class Faults(unittest.TestCase):
             self.assertEqual(code, 1, errors)
             self.assertRegex(errors, r"rank \d \(stage \d\), step 3, .*: waited 3 s for the device to end")
 
-    def kill(self, run, rank, wait=lambda run: None):
-        wait(run)
-        run.processes[rank].kill()
-        begin = time.monotonic()
-        results = run.end(60)
-        self.assertLess(time.monotonic() - begin, 20)
-        for other, (code, _, errors) in enumerate(results):
-            if other != rank:
-                self.assertEqual(code, 1, errors)
-                self.assertRegex(errors, f"rank {rank}\\b.*ended without a word")
-
     def test_a_process_that_is_killed_in_a_step(self):
         for rank in 0, 2:
             with self.subTest(rank=rank):
-                self.kill(processes([*ENDLESS, "--log-interval", "1"]), rank, lambda run: run.wait_for("step 3:"))
+                run = processes([*ENDLESS, "--log-interval", "1"])
+                run.wait_for("step 3:")
+                kill(self, run, rank, 20)
 
     def test_a_process_that_is_killed_when_all_have_come(self):
-        self.kill(processes(ENDLESS), 2, lambda run: run.wait_for("which meet at") or time.sleep(1))
+        run = processes(ENDLESS)
+        run.wait_for("which meet at")
+        time.sleep(1)
+        kill(self, run, 2, 20)
 
     def test_an_interrupt_ends_all_after_the_same_step(self):
         run = processes([*ENDLESS, "--log-interval", "1"])

@@ -4,6 +4,7 @@
 #
 #   test/fuzz/random_layouts.py --bin build/release/bin --count 1000 --seed 1 --jobs 2     the full run
 #   test/fuzz/random_layouts.py --bin build/release/bin --dtype bf16 --count 200           gradients in f32 or bf16
+#   test/fuzz/random_layouts.py .. --target cuda:sm_90        ranks that share a device, here that of test/emulate/cuda
 #
 # Equal means: losses of all steps, tokens, gradient norms, and every gradient of step 0, each within the bound derived
 # in test/e2e/compare.py's terms: gradients of the golden models spread by at most 7e-6 of a tensor's largest value
@@ -96,7 +97,10 @@ def random_layout(r, model):
     while wanted and not likely(model, layout):
         layout = random_sizes(r)
     flags = [f"--{name}={value}" for name, value in layout.items() if name != "sp"]
-    return flags + ["--sp" if layout["sp"] else "--no-sp"], layout
+    flags.append("--sp" if layout["sp"] else "--no-sp")
+    if r.random() < 0.5:
+        flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
+    return flags, layout
 
 
 def run(command, where):
@@ -209,12 +213,13 @@ def random_types(r):
     return ["--dtype=bf16", f"--grad-dtype={r.choice(['f32', 'bf16'])}"]
 
 
-def one_pair(binaries, seed, dtype="f32"):
+def one_pair(binaries, seed, dtype="f32", target="cpu"):
     r = random.Random(seed)
     model = random_model(r)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
-    flags += types
+    more = [*types, f"--target={target}"]
+    flags += more
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
     try:
         (where / "config.json").write_text(json.dumps(model))
@@ -227,16 +232,16 @@ def one_pair(binaries, seed, dtype="f32"):
             works = re.search(r"a layout that works: (.*)", message)
             if not works:
                 return "wrong", f"{label}\n  names no alternative: {message}"
-            flags = re.sub(r"--(grad-)?dtype \w+", "", works[1]).split()
-            many, message = train(binaries, where, "alternative", flags + types)
+            flags = re.sub(r"--(target|(grad-)?dtype) \S+", "", works[1]).split()
+            many, message = train(binaries, where, "alternative", flags + more)
             if many is None or many == "refused":
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
-        one, message = train(binaries, where, "one", single + types)
+        one, message = train(binaries, where, "one", single + (more if types else []))
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"
-        found = bf16_differences(binaries, where, single, types, many) if types else differences(one, many)
+        found = bf16_differences(binaries, where, single, more, many) if types else differences(one, many)
         return (verdict, "") if not found else ("wrong", label + "".join(f"\n  {line}" for line in found[:8]))
     finally:
         shutil.rmtree(where, ignore_errors=True)
@@ -248,12 +253,13 @@ def main():
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    parser.add_argument("--target", default="cpu", help="of mgc compile, but for the one rank of f32")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     counts = {"equal": 0, "refused": 0, "wrong": 0}
     seeds = range(options.seed * 1_000_000, options.seed * 1_000_000 + options.count)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        judged = pool.map(lambda s: one_pair(options.bin.resolve(), s, options.dtype), seeds)
+        judged = pool.map(lambda s: one_pair(options.bin.resolve(), s, options.dtype, options.target), seeds)
         for done, (verdict, text) in enumerate(judged, 1):
             counts[verdict] += 1
             if done % 100 == 0:

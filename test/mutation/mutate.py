@@ -96,7 +96,8 @@ def mutants(plan):
             if instruction["op"] == "move" and (p, instruction["operands"][0]["segment"]) in zeros:
                 continue
             where, path = f"{program['name']}[{i}] {instruction['label']}", ("programs", p, "instructions")
-            yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
+            if not only_shifts(instruction):
+                yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
     for n, parameter in enumerate(plan["parameters"]):
@@ -112,7 +113,7 @@ def mutants(plan):
         for i in range(len(stage["schedule"])):
             step = stage["schedule"][i]
             where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step.get('microbatch', -1)}"
-            for what, change in step_mutants(stage, i):
+            for what, change in step_mutants(plan, stage, i):
                 yield f"{where}: {what}", ("stages", s, "schedule"), change
 
 
@@ -129,6 +130,11 @@ def zero_results(plan):
             found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
                       for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}
     return found
+
+
+def only_shifts(instruction):
+    """The maximum of the logits: any number in its place that is the same on all ranks gives the same, to rounding."""
+    return instruction["op"] == "rowKernel" and instruction["label"].endswith("/max")
 
 
 def instruction_mutants(instruction, sizes):
@@ -148,11 +154,9 @@ def instruction_mutants(instruction, sizes):
                 yield f"{name} flipped", lambda i, name=name: i.update({name: not i.get(name, False)})
     if kind == "attention":
         yield from attention_mutants(instruction)
-    # The maximum of the logits just shifts them, so it may be over the padding, too: those are zeros.
-    shift = kind == "rowKernel" and instruction["label"].endswith("/max")
     if kind == "rowKernel":
         yield "one row less", lambda i: i.update(range=i["range"] - 1)
-        for n, scalar in enumerate([] if shift else instruction.get("scalars", [])):
+        for n, scalar in enumerate([] if only_shifts(instruction) else instruction.get("scalars", [])):
             yield from scalar_mutants(f"scalar {n}", lambda i, n=n: i["scalars"][n], scalar, sizes)
 
 
@@ -161,9 +165,9 @@ def collective_mutants(collective, sizes):
     # Again has an effect where the result is the source, except for a maximum: that of equal numbers is the number.
     if operands[0] == operands[1] and collective.get("reduce") != "max":
         yield "doubled", lambda i: i.update(chunk=i["chunk"], operands=i["operands"], again=True)
-    if collective["kind"] in ("all_reduce", "reduce_scatter"):
-        other = "sum" if collective.get("reduce") == "max" else "max"
-        yield f"reduces with {other}", lambda i: i.update(reduce=other)
+    # The sum of what just shifts (only_shifts) does so as well.
+    if collective["kind"] in ("all_reduce", "reduce_scatter") and collective.get("reduce") != "max":
+        yield "reduces with max", lambda i: i.update(reduce="max")
     if collective["type"] != "i32":
         yield "other type", lambda i: i.update(type=other_type(i["type"]))
     if "axes" in collective:
@@ -304,13 +308,13 @@ def swap(steps, i):
     relabel(steps, lambda wait: {i: i + 1, i + 1: i}.get(wait, wait))
 
 
-def step_mutants(stage, i):
+def step_mutants(plan, stage, i):
     steps, step = stage["schedule"], stage["schedule"][i]
     if "callCount" in step:  # a part of a chunk's calls
         for name in ("firstCall", "callCount"):
             for more in (-1, 1):
                 yield f"{name} {more:+}", lambda l, name=name, more=more: l[i].update({name: l[i].get(name, 0) + more})
-    for n, wait in enumerate(step.get("waits", [])):
+    for n, wait in enumerate(step.get("waits", []) if does_something(plan, stage, step) else []):
         yield f"wait {wait} dropped", lambda l, n=n: l[i]["waits"].pop(n)
     yield "dropped", lambda l: drop(l, i)
     if step["kind"] != "run":
@@ -324,27 +328,39 @@ def step_mutants(stage, i):
     for n, slot in enumerate(step.get("slots", [])):
         if n in bound and not {slot, slot + 64} <= positions:
             yield f"slot {n} elsewhere", lambda l, n=n: l[i]["slots"].__setitem__(n, l[i]["slots"][n] + 64)
-    if i + 1 < len(steps) and order_matters(stage, step, steps[i + 1]):
+    if i + 1 < len(steps) and order_matters(stage, i):
         yield "swapped with the next", lambda l: swap(l, i)
+
+
+def calls_of(stage, step):
+    """Of a run: a part of a chunk's calls."""
+    calls, first = stage["chunks"][step["chunk"]]["calls"], step.get("firstCall", 0)
+    return calls[first : first + step.get("callCount", len(calls))]
+
+
+def does_something(plan, stage, step):
+    return step["kind"] != "run" or any(plan["programs"][call["program"]]["instructions"] for call in calls_of(stage, step))
 
 
 def slots_of(stage, step):
     """Those that the calls of a run bind: a part of a chunk's calls may need few of its slots."""
-    if step["kind"] != "run":
-        return set()
-    calls, first = stage["chunks"][step["chunk"]]["calls"], step.get("firstCall", 0)
-    return {bound["slot"] for call in calls[first : first + step.get("callCount", len(calls))] for bound in call["segments"]}
+    return {bound["slot"] for call in calls_of(stage, step) for bound in call["segments"]} if step["kind"] == "run" else set()
 
 
-def order_matters(stage, step, following):
-    """Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no loss."""
+def order_matters(stage, i):
+    """Of a step and the next. Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no
+    loss, and one of `gradients`, which only waits order, and another."""
+    step, following = stage["schedule"][i : i + 2]
     if step["kind"] != following["kind"]:
         return False
     if step["kind"] != "run":
         return step["peer"] == following["peer"]
-    if stage["chunks"][step["chunk"]]["task"] == "begin":
+    tasks = [stage["chunks"][one["chunk"]]["task"] for one in (step, following)]
+    if tasks.count("gradients") == 1:
+        return i in following.get("waits", [])
+    if tasks[0] == "begin":
         return any(given["kind"] == "labels" for given in stage["inputs"])
-    microbatches = {s.get("microbatch", -1) for s in (step, following)}
+    microbatches = {one.get("microbatch", -1) for one in (step, following)}
     return len(microbatches) == 1 or -1 in microbatches
 
 
@@ -421,10 +437,10 @@ def main():
         sys.exit(judge_all(options, pathlib.Path(folder)))
 
 
-def compiled(binaries, name, folder):
+def compiled(binaries, name, folder, more=()):
     config, flags = MODELS[name]
     (folder / "config.json").write_text(json.dumps(config))
-    subprocess.run([binaries / "mgc", "compile", "config.json", "-o", "plan", *flags.split()], cwd=folder, check=True,
+    subprocess.run([binaries / "mgc", "compile", "config.json", "-o", "plan", *flags.split(), *more], cwd=folder, check=True,
                    capture_output=True)
     return folder / "plan"
 

@@ -12,10 +12,10 @@ using plugin::Stream;
 StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &program,
                                DeviceCommunicator &communicator, StreamExecutorOptions options)
     : record_(record), program_(program), communicator_(communicator), options_(std::move(options)),
-      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), transfers_(record.schedule.size()) {
+      slotBases_(record.maxSlots + 1), operands_(record.maxOperands), posted_(record.schedule.size()),
+      transfers_(record, *this) {
   place_.rank = record.rank;
   place_.stage = record.stageIndex;
-  deferred_.reserve(record.transfers);
   unmet_.reserve(record.transfers);
   communicator_.setProgress(this);
   for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index)
@@ -106,8 +106,8 @@ Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &befo
   place_.step = step;
   place_.microbatch = -1;
   place_.chunk = place_.instruction = {};
-  std::fill(transfers_.begin(), transfers_.end(), TransferRecord());
-  deferred_.clear();
+  std::fill(posted_.begin(), posted_.end(), TransferRecord());
+  transfers_.clear();
   unmet_.clear();
   clock_ = clock;
   enqueued_ = 0;
@@ -148,12 +148,12 @@ Status StreamExecutor::runStep(int64_t index) {
                  : step.kind == StepKind::send ? "send"
                                                : "recv";
   if (step.kind != StepKind::run)
-    return start(index);
+    return transfers_.start(index);
   stream_ = &streamOfRun(index);
   for (int64_t wait : step.waits) {
     MGC_TRY(finish(wait));
     if (!isRun(wait))
-      MGC_TRY(stream_->wait(*transfers_[wait].done));
+      MGC_TRY(stream_->wait(*posted_[wait].done));
     else if (isOfGradients(wait) != isOfGradients(index))
       MGC_TRY(stream_->wait(events_.at(wait)));
   }
@@ -164,31 +164,19 @@ Status StreamExecutor::runStep(int64_t index) {
   return event == events_.end() ? Status::ok() : stream_->record(event->second);
 }
 
-int64_t StreamExecutor::firstDeferredLike(int64_t index) const {
-  const auto same = [&](int64_t other) { return wayOf(other) == wayOf(index); };
-  const auto first = std::ranges::find_if(deferred_, same);
-  return first == deferred_.end() ? index : *first;
-}
-
 // A run is enqueued once the list has gone past it, and a transfer that waits for it stands after it.
 Result<const Event *> StreamExecutor::eventOf(int64_t index) {
   if (isRun(index))
     return &events_.at(index);
-  TransferRecord &transfer = transfers_[index];
-  if (transfer.state == TransferState::posted) {
-    MGC_ASSIGN(done, communicator_.poll(transfer.ticket));
-    return done;
-  }
-  return transfer.done;
+  const TransferRecord &transfer = posted_[index];
+  if (transfer.ticket < 0 || transfer.done)
+    return transfer.done;
+  return communicator_.poll(transfer.ticket);
 }
 
-Result<bool> StreamExecutor::isReady(int64_t index) {
-  for (int64_t wait : record_.schedule[index].step->waits) {
-    MGC_ASSIGN(event, eventOf(wait));
-    if (!event)
-      return false;
-  }
-  return firstDeferredLike(index) >= index;
+Result<bool> StreamExecutor::isOver(int64_t index) {
+  MGC_ASSIGN(event, eventOf(index));
+  return event != nullptr;
 }
 
 Status StreamExecutor::post(int64_t index) {
@@ -204,56 +192,29 @@ Status StreamExecutor::post(int64_t index) {
   const Event &mine = events_.at(index);
   MGC_ASSIGN(ticket, step.kind == StepKind::send ? communicator_.send(stream, transfer, mine)
                                                  : communicator_.receive(stream, transfer, mine));
-  transfers_[index] = {TransferState::posted, ticket, nullptr};
+  posted_[index].ticket = ticket;
   unmet_.push_back(index);
-  return Status::ok();
-}
-
-Status StreamExecutor::start(int64_t index) {
-  MGC_ASSIGN(ready, isReady(index));
-  if (ready)
-    return post(index);
-  transfers_[index].state = TransferState::deferred;
-  deferred_.push_back(index);
   return Status::ok();
 }
 
 // Posts what has become ready, and has the communicator enqueue what has met its other end.
 Status StreamExecutor::progress() {
   for (size_t i = 0; i < unmet_.size();) {
-    MGC_ASSIGN(done, eventOf(unmet_[i]));
+    MGC_ASSIGN(done, isOver(unmet_[i]));
     if (done)
       unmet_.erase(unmet_.begin() + static_cast<int64_t>(i));
     else
       ++i;
   }
-  for (size_t i = 0; i < deferred_.size();) {
-    const int64_t index = deferred_[i];
-    MGC_ASSIGN(ready, isReady(index));
-    if (!ready) {
-      ++i;
-      continue;
-    }
-    MGC_TRY(post(index));
-    deferred_.erase(deferred_.begin() + static_cast<int64_t>(i));
-  }
-  return Status::ok();
+  return transfers_.retry();
 }
 
-// As RankExecutor::finish: a deferred transfer needs its waits enqueued, and then those before it posted.
 Status StreamExecutor::finish(int64_t index) {
-  TransferRecord &transfer = transfers_[index];
-  if (isRun(index) || transfer.state == TransferState::enqueued)
+  TransferRecord &transfer = posted_[index];
+  if (isRun(index) || transfer.done)
     return Status::ok();
-  for (int64_t wait : record_.schedule[index].step->waits)
-    if (transfer.state == TransferState::deferred)
-      MGC_TRY(finish(wait));
-  while (transfer.state == TransferState::deferred) {
-    const int64_t first = firstDeferredLike(index);
-    MGC_TRY(first < index ? finish(first) : progress());
-  }
+  MGC_TRY(transfers_.untilPosted(index));
   MGC_ASSIGN(done, communicator_.finish(transfer.ticket));
-  transfer.state = TransferState::enqueued;
   transfer.done = done;
   return Status::ok();
 }
@@ -265,7 +226,7 @@ Status StreamExecutor::join() {
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
     MGC_TRY(finish(index));
     if (!isRun(index))
-      MGC_TRY(compute_.wait(*transfers_[index].done));
+      MGC_TRY(compute_.wait(*posted_[index].done));
   }
   return Status::ok();
 }

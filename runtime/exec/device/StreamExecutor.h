@@ -7,8 +7,8 @@
 //     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
 //
 // A wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its peer
-// (ranks that share a device), it is deferred like those of RankExecutor: posted as soon as its waits are enqueued, by
-// whatever this rank does next or while its host waits. What a stream waits for has been enqueued before, on whichever
+// (ranks that share a device), it is posted as soon as its waits are enqueued (runtime/exec/Transfers.h), by whatever this
+// rank does next or while its host waits. What a stream waits for has been enqueued before, on whichever
 // rank, so streams never wait in a circle.
 //
 // All streams begin behind the compute stream and end before it ends: a step can be captured as a graph.
@@ -31,7 +31,7 @@ struct StreamExecutorOptions {
 // How far each kind of stream is: the number, from 1, of its instruction that was done last. 0: none.
 using Marks = std::array<uint32_t, kStreamKinds>;
 
-class StreamExecutor final : public Progress {
+class StreamExecutor final : public TransferExecutor {
 public:
   // All that is passed by reference outlives it.
   static Result<std::unique_ptr<StreamExecutor>> make(const plugin::Device &device, const RankRecord &record,
@@ -50,10 +50,8 @@ public:
   Place placeAt(int64_t step, const Marks &marks) const;
 
 private:
-  enum class TransferState : uint8_t { idle, deferred, posted, enqueued };
   struct TransferRecord {
-    TransferState state = TransferState::idle;
-    Ticket ticket = -1;
+    Ticket ticket = -1;                  // once posted
     const plugin::Event *done = nullptr; // once enqueued
   };
   struct Side {
@@ -95,12 +93,10 @@ private:
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
   Way wayOf(int64_t transfer) const;
-  int64_t firstDeferredLike(int64_t index) const;       // on the same way; index itself if none
   Result<const plugin::Event *> eventOf(int64_t index); // when the step is done; null: not enqueued yet
-  Result<bool> isReady(int64_t index);
-  Status post(int64_t index);
-  Status start(int64_t index);
-  Status finish(int64_t index); // waits until it is enqueued
+  Result<bool> isOver(int64_t index) override;          // enqueued
+  Status post(int64_t index) override;
+  Status finish(int64_t index) override;
 
   const RankRecord &record_;
   const DeviceProgram &program_;
@@ -119,9 +115,9 @@ private:
       events_;                      // by schedule index: of transfers, and of runs that transfers wait for
   std::vector<Position> positions_; // of the instructions, in the order in which they are enqueued
   std::vector<mgc_address> slotBases_, operands_; // of the chunk, of the instruction that is enqueued
-  std::vector<TransferRecord> transfers_;         // by schedule index; unused for runs
-  std::vector<int64_t> deferred_;                 // schedule indices, ascending
+  std::vector<TransferRecord> posted_;            // by schedule index; unused for runs
   std::vector<int64_t> unmet_;                    // posted, and the other end was not seen yet
+  Transfers transfers_;
 };
 
 } // namespace mgc

@@ -2,8 +2,8 @@
 // devices that the program opens.
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/comm/device/InDeviceWorld.h"
-#include "runtime/comm/device/NcclRank.h"
 #include "test/runtime/comm/Backends.h"
+#include "test/runtime/comm/SharedValues.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -231,11 +231,8 @@ public:
   DevicePerRank(int64_t ranks, milliseconds timeout) : hosts_(ranks, {timeout}) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       devices_.push_back(openTestDevice(rank));
-      const auto share = [this](const auto &key, bool isMaker, const auto &make) {
-        return exchange(key, isMaker, make);
-      };
       inner_.push_back(
-          makeNcclRank(devices_[rank], {rank, ranks, timeout, share, [] { return Status::ok(); },
+          makeNcclRank(devices_[rank], {rank, ranks, timeout, ids_.share(), [] { return Status::ok(); },
                                         [this, rank] { return hosts_.communicator(rank).cause(); }}));
       ranks_.emplace_back(devices_[rank], *inner_[rank], timeout);
     }
@@ -250,25 +247,11 @@ public:
   }
 
 private:
-  Result<std::string> exchange(const std::string &key, bool isMaker,
-                               const std::function<Result<std::string>()> &make) {
-    std::unique_lock lock(mutex_);
-    if (isMaker) {
-      MGC_ASSIGN(made, make());
-      ids_[key] = made;
-      given_.notify_all();
-      return made;
-    }
-    given_.wait(lock, [&] { return ids_.contains(key); });
-    return ids_[key];
-  }
   ThreadWorld hosts_;
+  SharedValues ids_;
   std::deque<plugin::Device> devices_;
   std::vector<std::unique_ptr<DeviceCommunicator>> inner_;
   std::deque<HostedRank> ranks_;
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::map<std::string, std::string> ids_;
 };
 
 } // namespace

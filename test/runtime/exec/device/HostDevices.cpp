@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <thread>
 
 namespace mgc::test {
 
@@ -129,23 +130,6 @@ Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps) {
     outcome.gradients.insert(outcome.gradients.end(), gradient, gradient + pipeline.plan.sequenceLength);
   }
   return outcome;
-}
-
-Share SharedValues::share() {
-  return [this](const auto &key, bool isMaker, const auto &make) { return share(key, isMaker, make); };
-}
-
-Result<std::string> SharedValues::share(const std::string &key, bool isMaker,
-                                        const std::function<Result<std::string>()> &make) {
-  std::unique_lock lock(mutex_);
-  if (isMaker) {
-    MGC_ASSIGN(made, make());
-    values_[key] = made;
-    given_.notify_all();
-    return made;
-  }
-  given_.wait(lock, [&] { return values_.contains(key); });
-  return values_[key];
 }
 
 Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps) {

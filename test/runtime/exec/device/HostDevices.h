@@ -3,13 +3,9 @@
 
 #include "runtime/comm/ThreadWorld.h"
 #include "runtime/exec/device/DeviceEngine.h"
+#include "test/runtime/comm/SharedValues.h"
 #include "test/runtime/device/host_plugin/Controls.h"
 #include "test/runtime/exec/HandMadePlans.h"
-
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <thread>
 
 namespace mgc::test {
 
@@ -48,19 +44,6 @@ struct Outcome {
   bool operator==(const Outcome &) const = default;
 };
 Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps = 4);
-
-// What the processes of a run tell each other once.
-class SharedValues {
-public:
-  Share share();
-
-private:
-  Result<std::string> share(const std::string &key, bool isMaker,
-                            const std::function<Result<std::string>()> &make);
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::map<std::string, std::string> values_;
-};
 
 // The same with an engine for each rank, each on a device of its own and on a thread that stands for its process. What comes
 // back are the losses and norms of one and the bits of all.

@@ -1,0 +1,79 @@
+# step-end.test.py MGC FOLDER: edits the dumps of phases in FOLDER/zero, bf16 and one, one fault each, and goes on from them.
+# Out: one line per edit, its name and the error.
+import pathlib
+import re
+import subprocess
+import sys
+
+mgc, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+
+def edit(name, model, phase, function, *pairs):
+    """Replaces the first match of each pattern in the function, or in mg.stage."""
+    (dump,) = (folder / model).glob(f"??-{phase}.mlir")
+    text = dump.read_text()
+    begin = re.search(f"  (func.func @|mg.){function}\\W", text).start()
+    end = re.compile("^  }", re.MULTILINE).search(text, begin).end()
+    edited = text[begin:end]
+    for pattern, replacement in pairs:
+        edited, count = re.subn(pattern, replacement, edited, count=1, flags=re.DOTALL)
+        assert count, f"{name}: {pattern} is not in {function} of {dump}"
+    path = folder / f"{name}.mlir"
+    path.write_text(text[:begin] + edited + text[end:])
+    result = subprocess.run([mgc, "compile", path, "-o", folder / "plan"], capture_output=True, text=True)
+    assert result.returncode in (0, 1), f"{name}: exit code {result.returncode}"
+    print(f"{name}:", (result.stderr or "no error").replace("\n", " "))
+
+
+# The third bucket has the vectors of layer 0 that are not split, the second the positions.
+THIRD = r"((?:.*?mg.bucket){3} [^\n]*?)"
+edit("split", "zero", "stage", "stage 0", (THIRD + r"split = \[\]", r'\1split = ["tp"]'))
+edit("unsplit", "zero", "stage", "stage 0", (r'split = \["tp"\]', "split = []"))
+edit("reduce", "zero", "stage", "stage 0", (THIRD + r'reduce = \["tp"\]', r"\1reduce = []"))
+edit("data", "zero", "stage", "stage 0",
+     (THIRD + r'data = \["dp"\], reduce = \["tp"\]', r'\1data = [], reduce = ["tp", "dp"]'))
+edit("place", "zero", "stage", "stage 0", (r"(mg.place @embed \d+ instances 0 count 1 bucket) 1", r"\1 2"), ("bucket 192", "bucket 2048"))
+edit("decay", "zero", "stage", "stage 0", (THIRD + r"reduce", r"\1decay, reduce"))
+edit("sharded", "zero", "stage", "stage 0", (THIRD + r"sharded, ", r"\1"))
+edit("tied", "zero", "stage", "stage 0", (r"array<i64: 0, 1>", "array<i64>"))
+
+DEMOTED = r"(mg.accumulate %\d+, )(%\d+)"
+edit("replicas", "zero", "stage", "reduce.0", (r"%7 = mg.demote (%\d+) over \[\"tp\"\]", r"%7 = mg.demote \1 over []"))
+edit("parts", "zero", "stage", "reduce.0",
+     (r"(%4) = (mg.sum [^\n]*)", r'%98 = \2\n\1 = mg.demote %98 over ["dp"] : tensor<f32, #mg.layout<>> -> tensor<f32, #mg.layout<>>'))
+edit("replicas-in-kernels", "zero", "memory", "reduce.0", (r"(mg.sum_squares %arg1 .*?mg.demote %\d+ over) \[\"tp\"\]", r"\1 []"))
+edit("whole", "bf16", "stage", "reduce.0", (r'over \["dp", "tp"\] : tensor<f32', r'over ["dp"] : tensor<f32'))
+edit("twice", "zero", "stage", "reduce.0", (DEMOTED, r"\1%4"))
+FIRST = r"mg.accumulate %\d+, (.*?i64: )1, (.*?)tensor<f32, #mg.layout<>>, "
+edit("never", "zero", "stage", "reduce.0", (FIRST, r"mg.accumulate \1\2"))
+edit("both-stages", "zero", "stage", "reduce.1",
+     (r"mg.sum_squares %arg2 : \(tensor<1x\d+x16", "mg.sum_squares %1 : (tensor<1x64x16"))
+edit("early", "zero", "stage", "reduce.0", (r"mg.sum_squares %1 : \(tensor<1x(.*?)tensor<1x", r"mg.sum_squares %arg0 : (tensor<2x\1tensor<2x"),
+     (r"mg.sum %3 : \(tensor<1x", "mg.sum %3 : (tensor<2x"))
+edit("early-in-kernels", "bf16", "memory", "reduce.0", (r"mg.sum_squares %\d+ :", "mg.sum_squares %arg0 :"))
+edit("subtracted", "zero", "stage", "reduce.0", (r"signs = array<i64: 1, 1", "signs = array<i64: 1, -1"))
+edit("no-squares", "zero", "stage", "reduce.0", (r"mg.accumulate %4", "mg.accumulate %arg8"))
+edit("no-sum", "zero", "stage", "reduce.0", (r"(mg.pack %arg\d+, %\d+), %\d+", r"\1, %4"))
+edit("of-a-stage", "zero", "stage", "reduce.0", (r'over \["pp", "dp", "tp"\]', r'over ["dp", "tp"]'))
+edit("other-tokens", "zero", "stage", "reduce.0", (r"(mg.clip_factor %\d+#2, %\d+)#1", r"\1#0"))
+edit("doubled-tokens", "zero", "stage", "reduce.0", (r'(mg.demote %arg9 over) \["tp"\]', r"\1 []"))
+edit("other-loss", "zero", "stage", "reduce.0", (r"mg.pack %arg8", "mg.pack %arg9"))
+edit("no-clip", "zero", "stage", "reduce.0", (r"index = 5 : i64, kind = \"step_scalar\"", r'index = 0 : i64, kind = "step_scalar"'))
+edit("other-factor", "zero", "stage", "reduce.0",
+     (r"%norm, %factor = (mg.clip_factor [^\n]*)", r"\g<0>\n%again, %other = \1"), (r"(return .*?)%factor", r"\1%other"))
+edit("one-rank", "one", "memory", "reduce.0", (r"(mg.accumulate (%\d+)), %\d+", r"\1, \2"))
+
+edit("slice", "zero", "stage", "update.0", (r'(mg.slice %arg6 over) \["dp"\]', r'\1 ["tp"]'))
+edit("gather", "zero", "stage", "update.0", (r'(mg.all_gather %newValue_0 over) \["dp"\]', r'\1 ["tp"]'))
+edit("gather-in-kernels", "zero", "memory", "update.0", (r'(mg.all_gather %\d+#0 over) \["dp"\]', r'\1 ["tp"]'))
+edit("other-gradient", "zero", "stage", "update.0", (r"(mg.adamw %\d+), %arg15", r"\1, %arg16"))
+edit("moments", "bf16", "memory", "update.0", (r"return (%\d+#0, %\d+#3, )(%\d+#1), (%\d+#2)", r"return \1\3, \2"))
+edit("other-decay", "one", "memory", "update.0", ("decay = true", "decay = false"))
+edit("other-value", "zero", "stage", "update.0", ("mg.slice %arg14 ", "mg.slice %arg26 "))
+edit("no-update", "bf16", "stage", "update.0", (r"mg.cast %newValue ", "mg.cast %arg2 "))
+edit("no-gather", "zero", "stage", "update.0", (r"(return (?:%\w+, ){3})%3", r"\1%arg6"))
+edit("bound-twice", "zero", "stage", "update.0", (r'(-> .*?)kind = "second_moment"', r'\1kind = "first_moment"'))
+edit("more", "one", "stage", "update.0",
+     (r"-> \((tensor<.*?>>) {", r'-> (\1 {mg.buffer = {index = 0 : i64, kind = "gradient"}}, \1 {'),
+     (r"return (%[^:]*): (tensor<.*?>>),", r"return %arg3, \1: \2, \2,"))
+edit("begin", "zero", "stage", "begin.0", (r'index = 7 : i64, kind = "gradient"', r'index = 4 : i64, kind = "gradient"'))
