@@ -55,11 +55,19 @@ TEST(Verify, APlanOfBf16IsSound) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-TEST(Verify, APlanForGpusIsSound) {
+// With GELU in its product.
+Plan makeGpuPlan() {
   Plan plan = makeSmallPlan();
   plan.target = Target::cuda;
   plan.kernels = {{KernelLevel::sm90, "kernels/sm_90.ptx", 1}};
-  const Status status = verifyPlan(plan);
+  Instruction &product = plan.programs[0].instructions[kGemm];
+  std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
+  product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
+  return plan;
+}
+
+TEST(Verify, APlanForGpusIsSound) {
+  const Status status = verifyPlan(makeGpuPlan());
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
@@ -85,13 +93,16 @@ TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 class VerifyBf16 : public Verify {};
 TEST_P(VerifyBf16, RefusesABrokenRule) { refuses(makeBf16Plan(), GetParam()); }
 
+class VerifyGpu : public Verify {};
+TEST_P(VerifyGpu, RefusesABrokenRule) { refuses(makeGpuPlan(), GetParam()); }
+
 Instruction &instruction(Plan &plan, SmallInstruction index) { return plan.programs[0].instructions[index]; }
 template <typename T> T &body(Plan &plan, SmallInstruction index) {
   return std::get<T>(instruction(plan, index).body);
 }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 5"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 6"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
@@ -304,6 +315,28 @@ const Broken kBf16[] = {
      "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 2"},
 };
 
+const Broken kGpu[] = {
+    {"EpilogueAccumulates", [](Plan &plan) { body<Gemm>(plan, kGemm).accumulate = true; },
+     "programs[0].instructions[0]: epilogue gelu of a product that is added to C; expected one or the other"},
+    {"GeluColumns", [](Plan &plan) { body<Gemm>(plan, kGemm).n = 4; },
+     "programs[0].instructions[0]: n = 4 with epilogue gelu; expected a multiple of 8"},
+    {"EpilogueOperands", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: found 5 operands, expected 4 (block.fwd/0)"},
+    {"BiasInside", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 1000; },
+     "programs[0].instructions[0].operands[2]: operand bias (32 bytes from 1000 on) is not inside segment "
+     "'x' "
+     "of 1024"},
+    {"BiasAligned", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 130; },
+     "programs[0].instructions[0].operands[2]: offset 130 is not a multiple of 4"},
+    {"BiasWritten", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {1, 64}; },
+     "programs[0].instructions[0]: operand C is written and overlaps operand bias (block.fwd/0)"},
+    {"PreactivationInside", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 900; },
+     "programs[0].instructions[0].operands[4]: operand preactivation (128 bytes from 900 on) is not inside "
+     "segment 'y' of 1024"},
+    {"PreactivationApart", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 64; },
+     "programs[0].instructions[0]: operand preactivation is written and overlaps operand C (block.fwd/0)"},
+};
+
 const Broken kPrograms[] = {
     {"GemmTypes", [](Plan &plan) { body<Gemm>(plan, kGemm).outputType = DType::bf16; },
      "programs[0].instructions[0]: outputType bf16 of f32 operands; expected f32, or operands of bf16"},
@@ -354,6 +387,11 @@ const Broken kPrograms[] = {
      "programs[0].instructions[0]: k = 0 must be positive"},
     {"GemmPath", [](Plan &plan) { body<Gemm>(plan, kGemm).path = GemmPath(9); },
      "programs[0].instructions[0]: path 9 is none; expected one of rule whole rows columns"},
+    {"GemmEpilogue", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue(3); },
+     "programs[0].instructions[0]: epilogue 3 is none; expected one of none bias gelu"},
+    {"GemmEpilogueOnCpu", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: epilogue bias in a plan for cpu, whose products have none; compile for "
+     "cuda, or without"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
@@ -593,6 +631,7 @@ INSTANTIATE_TEST_SUITE_P(Numbers, Verify, testing::ValuesIn(kNumbers), nameOf);
 INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), nameOf);
 INSTANTIATE_TEST_SUITE_P(Buckets, Verify, testing::ValuesIn(kBuckets), nameOf);
 INSTANTIATE_TEST_SUITE_P(Types, VerifyBf16, testing::ValuesIn(kBf16), nameOf);
+INSTANTIATE_TEST_SUITE_P(Epilogues, VerifyGpu, testing::ValuesIn(kGpu), nameOf);
 INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), nameOf);
 INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), nameOf);
 INSTANTIATE_TEST_SUITE_P(Stages, Verify, testing::ValuesIn(kStages), nameOf);
