@@ -22,6 +22,7 @@ std::unique_ptr<mlir::Pass> createShardPass();
 std::unique_ptr<mlir::Pass> createLocalPass();
 std::unique_ptr<mlir::Pass> createStagePass();
 std::unique_ptr<mlir::Pass> createTilePass();
+std::unique_ptr<mlir::Pass> createFuseEpiloguesPass();
 std::unique_ptr<mlir::Pass> createFusePass();
 std::unique_ptr<mlir::Pass> createSchedulePass();
 std::unique_ptr<mlir::Pass> createMemoryPass();

@@ -64,10 +64,20 @@ def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
+def FuseEpilogues : Pass<"mg-fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Biases and GELU as epilogues of products";
+  let description = [{
+    For targets whose products have epilogues: mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where that
+    saves a whole read and write of the product's result, for no row op would have read it anyway.
+  }];
+  let constructor = "::mgc::createFuseEpiloguesPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
 def Fuse : Pass<"mg-fuse", "::mlir::ModuleOp"> {
   let summary = "Group row ops into kernels";
   let description = [{
-    Afterwards a function holds library calls (einsum, attention), mg.kernel and moves or collectives, nothing else.
+    Afterwards a function holds library calls (einsum, linear, attention), mg.kernel and moves or collectives, nothing else.
     Each result that is added to a buffer is made by an einsum or a kernel that adds.
   }];
   let constructor = "::mgc::createFusePass()";

@@ -33,7 +33,11 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) { pm.addPass(createTilePass()); },
        [](ModuleOp) { return success(); }}, // mg.tile's own verifier proves all that there is
       {"fuse", "library calls, row kernels, moves and collectives",
-       [](OpPassManager &pm) { pm.addPass(createFusePass()); }, verifyFuseForm, /*holdsLater=*/true,
+       [](OpPassManager &pm) {
+         pm.addPass(createFuseEpiloguesPass());
+         pm.addPass(createFusePass());
+       },
+       verifyFuseForm, /*holdsLater=*/true,
        /*reads=*/{kNoFusionAttr}},
       {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); },
        verifyScheduleForm},

@@ -107,7 +107,7 @@ private:
     std::string label = fmt::format("{}/{}", out_.program.name, op->getName().stripDialect().str());
     DictionaryAttr param;
     for (Value operand : op->getOperands())
-      if (auto argument = dyn_cast<BlockArgument>(operand); argument && isa<EinsumOp>(op) && !param)
+      if (auto argument = dyn_cast<BlockArgument>(operand); argument && isa<EinsumOp, LinearOp>(op) && !param)
         param = function_.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kParamAttr);
     for (OpOperand &use : op->getUses())
       if (use.getOwner() == body_.getTerminator() && !param)

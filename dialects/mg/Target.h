@@ -36,10 +36,12 @@ struct TargetFacts {
   bool
       collectivesRunBeside; // products that follow, until something needs what they make; threads of a CPU rank do one thing
                             // after another
+  bool productEpilogues; // biases and GELU in the call of a product: mg.linear
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
-  return target == plan::Target::cpu ? TargetFacts{9, false} : TargetFacts{200, true};
+  const bool epilogues = plan::hasEpilogues(target);
+  return target == plan::Target::cpu ? TargetFacts{9, false, epilogues} : TargetFacts{200, true, epilogues};
 }
 
 } // namespace mgc

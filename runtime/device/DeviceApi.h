@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 1 };
+enum { MGC_DEVICE_API_VERSION = 2 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -34,6 +34,7 @@ typedef struct {
 
 typedef enum { MGC_F32 = 0, MGC_BF16 = 1, MGC_I32 = 2 } mgc_type;
 typedef enum { MGC_SUM = 0, MGC_MAX = 1 } mgc_reduce;
+typedef enum { MGC_NO_EPILOGUE = 0, MGC_BIAS = 1, MGC_BIAS_GELU = 2 } mgc_epilogue;
 
 typedef struct {
   char name[256];
@@ -45,15 +46,22 @@ typedef struct {
   char products[384];
 } mgc_device_facts;
 
-/* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed. */
+/* C[m,n] = (accumulate ? C : 0) + op(A)[m,k] op(B)[k,n], row-major and dense; A is stored [k,m], B [n,k] when transposed.
+ * MGC_BIAS adds bias[n] to each row. MGC_BIAS_GELU writes what that gives to preactivation[m,n], and its GELU (the tanh form,
+ * 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))) to C; n is a multiple of 8. */
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b, accumulate;
-  mgc_type input, output;  /* of A and B; of C. Sums are f32. */
+  mgc_type input, output;  /* of A and B; of all else. Sums are f32, and each result is rounded once. */
   int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
-  int64_t alignment; /* in bytes, a power of two: what divides the address of each operand of each run */
-  int64_t algorithm; /* 0: what the library thinks best; otherwise as choose_gemm said */
+  int64_t alignment;     /* in bytes, a power of two: what divides the address of each operand of each run */
+  int64_t algorithm;     /* 0: what the library thinks best; otherwise as choose_gemm said */
+  mgc_epilogue epilogue; /* none where it accumulates */
 } mgc_gemm_facts;
+
+typedef struct {
+  mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
+} mgc_gemm_operands;
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
@@ -140,8 +148,7 @@ typedef struct {
                      int64_t *algorithm, mgc_error *error);
   int (*make_gemm)(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error);
   void (*drop_gemm)(mgc_gemm *gemm);
-  int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c,
-                  mgc_address workspace, mgc_error *error);
+  int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error);
   int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention,
                         mgc_error *error);
   void (*drop_attention)(mgc_attention *attention);

@@ -114,9 +114,8 @@ public:
   }
   Status launch(const Kernel &kernel, std::span<const mgc_address> operands,
                 std::span<const int64_t> scalars) const;
-  Status gemm(const GemmCall &gemm, mgc_address a, mgc_address b, mgc_address c,
-              mgc_address workspace) const {
-    return call<&Table::run_gemm>(api(), raw(), gemm.raw(), a, b, c, workspace);
+  Status gemm(const GemmCall &gemm, const mgc_gemm_operands &operands) const {
+    return call<&Table::run_gemm>(api(), raw(), gemm.raw(), &operands);
   }
   Status attention(const AttentionCall &attention, const mgc_attention_operands &operands) const {
     return call<&Table::run_attention>(api(), raw(), attention.raw(), &operands);

@@ -31,6 +31,8 @@ inline constexpr auto enumNames<Scalar::Kind> =
 template <>
 inline constexpr auto enumNames<GemmPath> =
     std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
+template <>
+inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
@@ -151,6 +153,7 @@ template <typename V> void fields(V &v, Of<Gemm>) {
   v.optional("transposeA", &Gemm::transposeA);
   v.optional("transposeB", &Gemm::transposeB);
   v.optional("accumulate", &Gemm::accumulate);
+  v.optional("epilogue", &Gemm::epilogue);
   v.optional("path", &Gemm::path);
   v.optional("inputType", &Gemm::inputType);
   v.optional("outputType", &Gemm::outputType);

@@ -40,10 +40,28 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
 
 static Infos describe(const Mesh &, const RowKernel &) { return {}; }
 
+GemmOperands operandNumbersOf(const Gemm &gemm) {
+  GemmOperands numbers;
+  int64_t next = 2;
+  if (gemm.epilogue != Epilogue::none)
+    numbers.bias = next++;
+  numbers.c = next++;
+  if (gemm.epilogue == Epilogue::gelu)
+    numbers.preactivation = next++;
+  if (gemm.workspaceBytes > 0)
+    numbers.workspace = next++;
+  return numbers;
+}
+
 static Infos describe(const Mesh &, const Gemm &gemm) {
+  const Checked results = checkedMultiply(gemm.m, gemm.n);
   Infos infos = {elementsOf(gemm.inputType, "A", checkedMultiply(gemm.m, gemm.k)),
-                 elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n)),
-                 elementsOf(gemm.outputType, "C", checkedMultiply(gemm.m, gemm.n), Use::written)};
+                 elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n))};
+  if (gemm.epilogue != Epilogue::none)
+    infos.push_back(elementsOf(gemm.outputType, "bias", gemm.n));
+  infos.push_back(elementsOf(gemm.outputType, "C", results, Use::written));
+  if (gemm.epilogue == Epilogue::gelu)
+    infos.push_back(elementsOf(gemm.outputType, "preactivation", results, Use::written));
   if (gemm.workspaceBytes > 0)
     infos.push_back({"workspace", gemm.workspaceBytes, Use::written});
   return infos;

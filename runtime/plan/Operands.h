@@ -30,6 +30,12 @@ using InstructionBody = decltype(Instruction::body);
 // Empty for a row kernel: its operands are known to its code only.
 std::vector<OperandInfo> operandsOf(const Mesh &mesh, const InstructionBody &body);
 
+// Where in the list a product's operands behind A and B are; -1: it has none.
+struct GemmOperands {
+  int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
+};
+GemmOperands operandNumbersOf(const Gemm &gemm);
+
 // Whether an operand that is written may be the very buffer of one that is read: all-reduce, copy and demote.
 bool mayWorkInPlace(const InstructionBody &body);
 

@@ -35,6 +35,7 @@ std::string_view nameOf(DType type) { return nameIn(type); }
 std::string_view nameOf(Target target) { return nameIn(target); }
 std::string_view nameOf(KernelLevel level) { return factsOf(level).name; }
 std::string_view nameOf(GemmPath path) { return nameIn(path); }
+std::string_view nameOf(Epilogue epilogue) { return nameIn(epilogue); }
 
 template <typename Enum> static std::optional<Enum> valueNamed(std::string_view name) {
   const auto found = std::ranges::find(enumNames<Enum>, name);
@@ -61,8 +62,9 @@ static std::string typesOf(const Gemm &gemm) {
 }
 
 std::string sizesOf(const Gemm &gemm) {
-  return fmt::format("{}x{}x{} {}{}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
-                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "", typesOf(gemm));
+  return fmt::format("{}x{}x{} {}{}{}{}{}", gemm.m, gemm.n, gemm.k, gemm.transposeA ? 'T' : 'N',
+                     gemm.transposeB ? 'T' : 'N', gemm.accumulate ? "+" : "", typesOf(gemm),
+                     gemm.epilogue == Epilogue::none ? "" : fmt::format(" {}", nameOf(gemm.epilogue)));
 }
 
 } // namespace mgc::plan

@@ -22,7 +22,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 5;
+inline constexpr int64_t kVersion = 6;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 
 // What runs a plan.
@@ -171,15 +171,23 @@ struct RowKernel {
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
 // same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
-// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major. Operands A, B, C. Sums are made in f32 and
-// rounded once, to C's type.
+// What becomes of a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of that, in the tanh
+// form, and what it is of, the preactivation, is written beside it.
+enum class Epilogue { none, bias, gelu };
+// Whether products of plans for the target may have one: if its library makes it.
+constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
+inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
+// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, without an epilogue. Operands A, B, [bias[n]], C,
+// [preactivation[m,n]], [workspace]. Sums are made in f32 and rounded once, to C's type.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
-  bool accumulate = false;
+  bool accumulate = false;                     // then there is no epilogue
+  Epilogue epilogue = Epilogue::none;
   GemmPath path = GemmPath::rule;
-  DType inputType = DType::f32, outputType = DType::f32; // of A and B; of C. f32 gives f32, bf16 either
-  int64_t workspaceBytes = 0; // of a fourth operand, for a device's library; 0: there is none
+  DType inputType = DType::f32,
+        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
+  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
   bool operator==(const Gemm &) const = default;
 };
 // Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
@@ -388,11 +396,12 @@ std::string_view nameOf(DType type);
 std::string_view nameOf(Target target);
 std::string_view nameOf(KernelLevel level);
 std::string_view nameOf(GemmPath path);
+std::string_view nameOf(Epilogue epilogue);
 std::optional<Task> taskNamed(std::string_view name);
 std::optional<GemmPath> gemmPathNamed(std::string_view name);
 
 // m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
-// follow: "bf16" of all, "bf16>f32" of the operands alone.
+// follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias", "gelu".
 std::string sizesOf(const Gemm &gemm);
 
 } // namespace mgc::plan

@@ -32,9 +32,10 @@ public:
     isFloatType("outputType", gemm.outputType);
     violations_.expect(gemm.inputType != DType::f32 || gemm.outputType != DType::bf16, place_,
                        "outputType bf16 of f32 operands; expected f32, or operands of bf16");
-    const auto path = static_cast<int64_t>(gemm.path);
-    violations_.expect(inRange(path, enumNames<GemmPath>.size()), place_,
-                       "path {} is none; expected one of {}", path, fmt::join(enumNames<GemmPath>, " "));
+    isNamed("path", gemm.path);
+    sound_ = isNamed("epilogue", gemm.epilogue);
+    if (sound_ && gemm.epilogue != Epilogue::none)
+      verifyEpilogue(gemm);
   }
   void operator()(const Attention &attention);
   void operator()(const Collective &collective);
@@ -59,6 +60,13 @@ private:
                               "another, or at least as many",
                               name, stride, row ? fmt::to_string(*row) : "more than 2^63");
   }
+  template <typename Enum> bool isNamed(std::string_view name, Enum value) {
+    const auto number = static_cast<int64_t>(value);
+    return violations_.expect(inRange(number, enumNames<Enum>.size()), place_,
+                              "{} {} is none; expected one of {}", name, number,
+                              fmt::join(enumNames<Enum>, " "));
+  }
+  void verifyEpilogue(const Gemm &gemm);
   bool verifyStrides(const Attention &attention);
   void notNegative(std::string_view name, double value) {
     violations_.expect(std::isfinite(value) && value >= 0, place_, "{} = {} must be finite and not negative",
@@ -74,6 +82,17 @@ private:
   const Place &place_;
   bool sound_ = true;
 };
+
+void BodyChecks::verifyEpilogue(const Gemm &gemm) {
+  const std::string_view epilogue = plan::nameOf(gemm.epilogue);
+  violations_.expect(hasEpilogues(checks_.plan.target), place_,
+                     "epilogue {} in a plan for {}, whose products have none; compile for cuda, or without",
+                     epilogue, plan::nameOf(checks_.plan.target));
+  violations_.expect(!gemm.accumulate, place_,
+                     "epilogue {} of a product that is added to C; expected one or the other", epilogue);
+  violations_.expect(gemm.epilogue != Epilogue::gelu || gemm.n % kGeluColumns == 0, place_,
+                     "n = {} with epilogue gelu; expected a multiple of {}", gemm.n, kGeluColumns);
+}
 
 bool BodyChecks::verifyStrides(const Attention &attention) {
   const Checked query = checkedMultiply(attention.r, attention.d), key = attention.d;

@@ -25,6 +25,8 @@ Value sumTo(GradientBuilder &g, Value value, Value like) {
 // ---------------------------------------------------------------------------------------------------------
 
 namespace {
+using GemmShape = EinsumOp::GemmShape;
+
 // A maximal run of factors of one operand that belong together.
 using Run = SmallVector<StringAttr>;
 
@@ -55,8 +57,8 @@ bool startsWith(LayoutAttr layout, ArrayRef<StringAttr> run) {
 }
 } // namespace
 
-FailureOr<EinsumOp::GemmShape> EinsumOp::getGemmShape() {
-  LayoutAttr l = layoutOf(getLhs()), r = layoutOf(getRhs()), out = layoutOf(getResult());
+static FailureOr<GemmShape> gemmShapeOf(Value lhs, Value rhs, Value result) {
+  LayoutAttr l = layoutOf(lhs), r = layoutOf(rhs), out = layoutOf(result);
   auto [leftKept, leftKeptRun] = runOf(l, out, true);
   auto [leftSummed, leftSummedRun] = runOf(l, out, false);
   auto [rightKept, rightKeptRun] = runOf(r, out, true);
@@ -73,9 +75,9 @@ FailureOr<EinsumOp::GemmShape> EinsumOp::getGemmShape() {
     shape.swapOperands = true;
   else
     return failure();
-  shape.m = productOf(getLhs(), leftKept);
-  shape.n = productOf(getRhs(), rightKept);
-  shape.k = productOf(getLhs(), leftSummed);
+  shape.m = productOf(lhs, leftKept);
+  shape.n = productOf(rhs, rightKept);
+  shape.k = productOf(lhs, leftSummed);
   shape.transposeLhs = !startsWith(l, leftKept);    // stored [k, m]
   shape.transposeRhs = !startsWith(r, rightSummed); // stored [n, k]
   if (shape.swapOperands) {                         // C^T = op(B)^T op(A)^T
@@ -87,36 +89,42 @@ FailureOr<EinsumOp::GemmShape> EinsumOp::getGemmShape() {
   return shape;
 }
 
-LogicalResult EinsumOp::verify() {
-  LayoutAttr l = layoutOf(getLhs()), r = layoutOf(getRhs()), out = layoutOf(getResult());
+FailureOr<GemmShape> EinsumOp::getGemmShape() { return gemmShapeOf(getLhs(), getRhs(), getResult()); }
+
+// That the op's first two operands make the result: einsum_c1 to einsum_c3.
+static LogicalResult verifyProduct(Operation *op, Value result) {
+  Value lhs = op->getOperand(0), rhs = op->getOperand(1);
+  LayoutAttr l = layoutOf(lhs), r = layoutOf(rhs), out = layoutOf(result);
   if (!l || !r || !out)
-    return emitOpError("a type without #mg.layout (rule_c1)");
+    return op->emitOpError("a type without #mg.layout (rule_c1)");
   for (StringAttr name : out.getNames())
     if ((l.indexOf(name) >= 0) == (r.indexOf(name) >= 0))
-      return emitOpError() << "dimension '" << name.getValue()
-                           << "' of the result must be in exactly one operand (einsum_c1)";
+      return op->emitOpError() << "dimension '" << name.getValue()
+                               << "' of the result must be in exactly one operand (einsum_c1)";
   for (StringAttr name : l.getNames())
     if (out.indexOf(name) < 0 && r.indexOf(name) < 0)
-      return emitOpError() << "dimension '" << name.getValue()
-                           << "' is summed but only in one operand (einsum_c1)";
+      return op->emitOpError() << "dimension '" << name.getValue()
+                               << "' is summed but only in one operand (einsum_c1)";
   for (StringAttr name : r.getNames())
     if (out.indexOf(name) < 0 && l.indexOf(name) < 0)
-      return emitOpError() << "dimension '" << name.getValue()
-                           << "' is summed but only in one operand (einsum_c1)";
-  if (failed(getGemmShape()))
-    return emitOpError("kept and summed dimensions do not stand in runs of equal order (einsum_c2)");
-  Type from = elementOf(getLhs()), to = elementOf(getResult());
-  if (from != elementOf(getRhs()) || (to != from && !to.isF32()))
-    return emitOpError() << "multiplies " << from << " by " << elementOf(getRhs()) << " to " << to
-                         << "; expected operands of one element type and a result of that type or f32 "
-                         << "(einsum_c3)";
+      return op->emitOpError() << "dimension '" << name.getValue()
+                               << "' is summed but only in one operand (einsum_c1)";
+  if (failed(gemmShapeOf(lhs, rhs, result)))
+    return op->emitOpError("kept and summed dimensions do not stand in runs of equal order (einsum_c2)");
+  Type from = elementOf(lhs), to = elementOf(result);
+  if (from != elementOf(rhs) || (to != from && !to.isF32()))
+    return op->emitOpError() << "multiplies " << from << " by " << elementOf(rhs) << " to " << to
+                             << "; expected operands of one element type and a result of that type or f32 "
+                             << "(einsum_c3)";
   return success();
 }
 
-double EinsumOp::getFlops() {
-  auto shape = getGemmShape();
+LogicalResult EinsumOp::verify() { return verifyProduct(*this, getResult()); }
+
+static double flopsOf(FailureOr<GemmShape> shape) {
   return failed(shape) ? 0.0 : 2.0 * shape->m * shape->n * shape->k;
 }
+double EinsumOp::getFlops() { return flopsOf(getGemmShape()); }
 
 LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
@@ -129,22 +137,72 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// Precondition: the runs merge (einsum_c2).
-LibraryCall EinsumOp::getCall() {
-  GemmShape shape = *getGemmShape();
+// The product, and its operands A and B. Precondition: the runs merge (einsum_c2).
+static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(LibraryOpInterface op, Value result) {
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  GemmShape shape = *gemmShapeOf(a, b, result);
   plan::Gemm gemm;
   gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
-  gemm.inputType = dtypeOf(elementOf(getLhs())), gemm.outputType = dtypeOf(elementOf(getResult()));
+  gemm.inputType = dtypeOf(elementOf(a)), gemm.outputType = dtypeOf(elementOf(result));
   gemm.transposeA = shape.transposeLhs, gemm.transposeB = shape.transposeRhs;
-  gemm.workspaceBytes = getWorkspaceBytes();
-  Value a = getLhs(), b = getRhs();
+  gemm.workspaceBytes = op.getWorkspaceBytes();
   if (shape.swapOperands)
     std::swap(a, b);
-  return {gemm, {a, b, getResult()}};
+  return {gemm, {a, b}};
+}
+
+LibraryCall EinsumOp::getCall() {
+  auto [gemm, operands] = gemmOf(*this, getResult());
+  operands.push_back(getResult());
+  return {gemm, operands};
 }
 bool EinsumOp::canAccumulate() { return true; }
-int64_t EinsumOp::getWorkspaceBytes() {
-  return targetOf(*this) == plan::Target::cuda ? kCudaGemmWorkspaceBytes : 0;
+static int64_t productWorkspaceBytes(Operation *op) {
+  return targetOf(op) == plan::Target::cuda ? kCudaGemmWorkspaceBytes : 0;
+}
+int64_t EinsumOp::getWorkspaceBytes() { return productWorkspaceBytes(*this); }
+
+// --- linear
+// ---------------------------------------------------------------------------------------------------------
+
+// The columns are the product of the last dimensions, so that a bias with their names and as many elements has them all.
+bool LinearOp::canBeBias(Value value, Value result, int64_t columns) {
+  ArrayRef<StringAttr> names = layoutOf(result).getNames(), own = layoutOf(value).getNames();
+  return own.size() <= names.size() && names.take_back(own.size()) == own &&
+         tensorOf(value).getNumElements() == columns && elementOf(value) == elementOf(result);
+}
+
+LogicalResult LinearOp::verify() {
+  if (failed(verifyProduct(*this, getResult())))
+    return failure();
+  int64_t columns = gemmShapeOf(getLhs(), getRhs(), getResult())->n;
+  if (elementOf(getBias()) != elementOf(getResult()))
+    return emitOpError() << "adds a bias of " << elementOf(getBias()) << " to " << elementOf(getResult())
+                         << "; expected one element type (linear_c2)";
+  if (!canBeBias(getBias(), getResult(), columns))
+    return emitOpError() << "the bias must have the last names of the result, and one element for each of "
+                         << columns << " columns (linear_c1)";
+  if (!getPreactivation())
+    return success();
+  if (getPreactivation().getType() != getResult().getType())
+    return emitOpError() << "keeps " << getPreactivation().getType() << " of " << getResult().getType()
+                         << "; expected one type (linear_c3)";
+  return columns % plan::kGeluColumns == 0 ? success()
+                                           : emitOpError() << "has GELU over " << columns
+                                                           << " columns; expected a multiple of "
+                                                           << plan::kGeluColumns << " (linear_c4)";
+}
+
+double LinearOp::getFlops() { return flopsOf(gemmShapeOf(getLhs(), getRhs(), getResult())); }
+int64_t LinearOp::getWorkspaceBytes() { return productWorkspaceBytes(*this); }
+
+LibraryCall LinearOp::getCall() {
+  auto [gemm, operands] = gemmOf(*this, getResult());
+  gemm.epilogue = getPreactivation() ? plan::Epilogue::gelu : plan::Epilogue::bias;
+  operands.append({getBias(), getResult()});
+  if (getPreactivation())
+    operands.push_back(getPreactivation());
+  return {gemm, operands};
 }
 
 // --- add

@@ -27,6 +27,35 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
   }];
 }
 
+def Mg_LinearOp : Mg_ComputeOp<"linear", [
+    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes"]>]> {
+  let summary = "Product with an epilogue: mg.einsum plus a bias, or the GELU of that";
+  let description = [{
+    What mg-fuse-epilogues makes for targets whose library does it in one call. One result: lhs rhs + bias. Two: the
+    second is that, for the backward, and the first its GELU (form "tanh"). Sums are made in f32; each result is rounded
+    once.
+
+        %y, %x = mg.linear %a, %w, %b : (tensor<.., #mg.layout<s, b, h>>, tensor<.., #mg.layout<h, f>>,
+                                         tensor<.., #mg.layout<f>>)
+                                        -> (tensor<.., #mg.layout<s, b, f>>, tensor<.., #mg.layout<s, b, f>>)
+
+    1. lhs and rhs make each result as they do in mg.einsum (einsum_c1, einsum_c2, einsum_c3)
+    2. the bias has one element for each column of the one gemm: its names are the last of the results (linear_c1)
+    3. the bias has the element type of the results (linear_c2)
+    4. the results have one type (linear_c3)
+    5. with GELU the columns are a multiple of 8, as cuBLASLt wants the rows of what it keeps (linear_c4)
+  }];
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_Float:$bias);
+  let results = (outs Mg_Float:$result, Optional<Mg_Float>:$preactivation);
+  let rule = ".., .., .. -> ..";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    double getFlops();
+    /// Whether the value can be the bias of such a product: linear_c1, linear_c2.
+    static bool canBeBias(::mlir::Value value, ::mlir::Value result, int64_t columns);
+  }];
+}
+
 def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
   let summary = "Sum of two values; the right one is broadcast over the dimensions it lacks";
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (add_c1)";

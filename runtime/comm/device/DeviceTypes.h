@@ -18,6 +18,18 @@ constexpr mgc_type deviceType(plan::DType type) {
   return MGC_I32;
 }
 
+constexpr mgc_epilogue deviceEpilogue(plan::Epilogue epilogue) {
+  switch (epilogue) {
+  case plan::Epilogue::none:
+    break;
+  case plan::Epilogue::bias:
+    return MGC_BIAS;
+  case plan::Epilogue::gelu:
+    return MGC_BIAS_GELU;
+  }
+  return MGC_NO_EPILOGUE;
+}
+
 constexpr mgc_reduce deviceReduce(plan::ReduceKind kind) {
   return kind == plan::ReduceKind::max ? MGC_MAX : MGC_SUM;
 }

@@ -3,6 +3,8 @@
 //
 // The algorithm: the library's list for a product, a device and a workspace is the same every time, so a place in it names one. Sums
 // are f32 and rounded once: a split along k may only be added up in f32, in the workspace, in order.
+//
+// Epilogues go by rows of C', which are columns of C: a bias has n elements, and the auxiliary matrix, GELU's operand, lies as C.
 #include "runtime/device/cuda/Gemm.h"
 
 #include <algorithm>
@@ -18,10 +20,20 @@ cudaDataType_t typeOf(mgc_type type) { return type == MGC_BF16 ? CUDA_R_16BF : C
 
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 
+// Of the library, and what a message adds to the product's name; by mgc_epilogue.
+struct EpilogueFacts {
+  cublasLtEpilogue_t library;
+  const char *name;
+};
+constexpr EpilogueFacts kEpilogues[] = {{CUBLASLT_EPILOGUE_DEFAULT, ""},
+                                        {CUBLASLT_EPILOGUE_BIAS, " with bias"},
+                                        {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"}};
+constexpr int64_t kAuxiliaryRows = 8; // of C': what the library wants a multiple of
+
 std::string nameOf(const mgc_gemm_facts &facts) {
-  return fmt::format("gemm m={} n={} k={} {}{}{} -> {}{}", facts.m, facts.n, facts.k, nameOf(facts.input),
+  return fmt::format("gemm m={} n={} k={} {}{}{} -> {}{}{}", facts.m, facts.n, facts.k, nameOf(facts.input),
                      facts.transpose_a ? " A'" : "", facts.transpose_b ? " B'" : "", nameOf(facts.output),
-                     facts.accumulate ? " accumulated" : "");
+                     facts.accumulate ? " accumulated" : "", kEpilogues[facts.epilogue].name);
 }
 
 bool isPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
@@ -34,18 +46,39 @@ Status makeLayout(mgc_gemm &gemm, cublasLtMatrixLayout_t &layout, mgc_type type,
       gemm.library->api.cublasLtMatrixLayoutCreate(&layout, typeOf(type), columns, rows, columns), gemm.name);
 }
 
+template <typename T> Status set(const mgc_gemm &gemm, cublasLtMatmulDescAttributes_t which, T value) {
+  return gemm.library->check(
+      *gemm.device,
+      gemm.library->api.cublasLtMatmulDescSetAttribute(gemm.operation, which, &value, sizeof value),
+      gemm.name);
+}
+
+// Where the epilogue's operands are.
+Status setEpilogueOperands(const mgc_gemm &gemm, mgc_address bias, mgc_address preactivation) {
+  if (gemm.facts.epilogue != MGC_NO_EPILOGUE)
+    MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+  return gemm.facts.epilogue == MGC_BIAS_GELU
+             ? set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, preactivation)
+             : Status::ok();
+}
+
+// The library chooses its algorithms by the alignment of the epilogue's operands, which it takes from their addresses.
+Status makeEpilogue(mgc_gemm &gemm) {
+  MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE, kEpilogues[gemm.facts.epilogue].library));
+  if (gemm.facts.epilogue == MGC_BIAS_GELU)
+    MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, gemm.facts.n));
+  const auto aligned = mgc_address(gemm.facts.alignment);
+  return setEpilogueOperands(gemm, aligned, aligned);
+}
+
 Status makeOperation(mgc_gemm &gemm) {
   const CublasLtTable &api = gemm.library->api;
-  const auto set = [&](cublasLtMatmulDescAttributes_t which, cublasOperation_t value) {
-    return gemm.library->check(
-        *gemm.device, api.cublasLtMatmulDescSetAttribute(gemm.operation, which, &value, sizeof value),
-        gemm.name);
-  };
   MGC_TRY(gemm.library->check(*gemm.device,
                               api.cublasLtMatmulDescCreate(&gemm.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                               gemm.name));
-  MGC_TRY(set(CUBLASLT_MATMUL_DESC_TRANSA, gemm.facts.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
-  return set(CUBLASLT_MATMUL_DESC_TRANSB, gemm.facts.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_TRANSA, gemm.facts.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N));
+  MGC_TRY(set(gemm, CUBLASLT_MATMUL_DESC_TRANSB, gemm.facts.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N));
+  return makeEpilogue(gemm);
 }
 
 Status makeLayouts(mgc_gemm &gemm) {
@@ -87,9 +120,23 @@ private:
   const CublasLt &library_;
 };
 
+Status checkEpilogue(const mgc_device &device, const mgc_gemm_facts &facts) {
+  if (facts.epilogue == MGC_NO_EPILOGUE)
+    return Status::ok();
+  if (facts.accumulate || isEmpty(facts))
+    return errorf("{}: {}: expected a product that is not empty and not added to what is there", device.name,
+                  nameOf(facts));
+  if (facts.epilogue == MGC_BIAS_GELU && facts.n % kAuxiliaryRows != 0)
+    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts), kAuxiliaryRows);
+  return Status::ok();
+}
+
 } // namespace
 
 Status checkFacts(const mgc_device &device, const mgc_gemm_facts &facts) {
+  if (facts.epilogue < MGC_NO_EPILOGUE || facts.epilogue > MGC_BIAS_GELU)
+    return errorf("{}: a product with epilogue {}, expected 0 to {}", device.name, int(facts.epilogue),
+                  int(MGC_BIAS_GELU));
   if (facts.m < 0 || facts.n < 0 || facts.k < 0 || facts.workspace_bytes < 0 || facts.algorithm < 0)
     return errorf("{}: {}, workspace {}, algorithm {}: a number is negative", device.name, nameOf(facts),
                   facts.workspace_bytes, facts.algorithm);
@@ -101,7 +148,7 @@ Status checkFacts(const mgc_device &device, const mgc_gemm_facts &facts) {
     return errorf(
         "{}: {}: addresses are said to be multiples of {}; expected a power of two, and whole elements",
         device.name, nameOf(facts), facts.alignment);
-  return Status::ok();
+  return checkEpilogue(device, facts);
 }
 
 Result<std::vector<cublasLtMatmulAlgo_t>> algorithms(const mgc_gemm &gemm) {
@@ -138,8 +185,10 @@ Result<std::unique_ptr<mgc_gemm>> describeGemm(mgc_device &device, const mgc_gem
   return gemm;
 }
 
-Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlgo_t &algorithm, mgc_address a,
-               mgc_address b, mgc_address c, mgc_address workspace) {
+Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlgo_t &algorithm,
+               const mgc_gemm_operands &operands) {
+  MGC_TRY(setEpilogueOperands(gemm, operands.bias, operands.preactivation));
+  const auto &[a, b, bias, c, preactivation, workspace] = operands;
   const auto at = [](mgc_address address) { return reinterpret_cast<void *>(address); };
   const float one = 1, beta = gemm.facts.accumulate ? 1 : 0;
   const size_t bytes = workspace ? size_t(gemm.facts.workspace_bytes) : 0;
@@ -165,14 +214,13 @@ Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm
 
 void dropGemm(mgc_gemm *gemm) { delete gemm; }
 
-Status runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c,
-               mgc_address workspace) {
+Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands) {
   MGC_TRY(stream->device->enter());
   const mgc_gemm_facts &facts = gemm->facts;
   if (!isEmpty(facts))
-    return enqueue(*stream, *gemm, gemm->algorithm, a, b, c, workspace);
+    return enqueue(*stream, *gemm, gemm->algorithm, *operands);
   const int64_t bytes = facts.m * facts.n * bytesOf(facts.output);
-  return facts.accumulate || bytes == 0 ? Status::ok() : fill(stream, c, 0, bytes);
+  return facts.accumulate || bytes == 0 ? Status::ok() : fill(stream, operands->c, 0, bytes);
 }
 
 } // namespace mgc::cuda

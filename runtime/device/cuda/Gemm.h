@@ -35,7 +35,7 @@ Result<std::unique_ptr<mgc_gemm>> describeGemm(mgc_device &device, const mgc_gem
 // The library's list, the best first as it thinks.
 Result<std::vector<cublasLtMatmulAlgo_t>> algorithms(const mgc_gemm &gemm);
 
-Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlgo_t &algorithm, mgc_address a,
-               mgc_address b, mgc_address c, mgc_address workspace);
+Status enqueue(mgc_stream &stream, const mgc_gemm &gemm, const cublasLtMatmulAlgo_t &algorithm,
+               const mgc_gemm_operands &operands);
 
 } // namespace mgc::cuda

@@ -17,12 +17,20 @@ int64_t roundedUp(int64_t bytes) { return (bytes + kRoomAlignment - 1) / kRoomAl
 
 // Where a measurement's operands lie in its room.
 struct Room {
-  explicit Room(const mgc_gemm_facts &f, mgc_address begin = 0)
-      : a(begin), b(a + roundedUp(f.m * f.k * bytesOf(f.input))),
-        c(b + roundedUp(f.k * f.n * bytesOf(f.input))),
-        workspace(c + roundedUp(f.m * f.n * bytesOf(f.output))),
-        end(workspace + roundedUp(f.workspace_bytes)) {}
-  mgc_address a, b, c, workspace, end;
+  explicit Room(const mgc_gemm_facts &f, mgc_address begin = 0) : end(begin) {
+    const int64_t results = f.m * f.n * bytesOf(f.output);
+    at.a = take(f.m * f.k * bytesOf(f.input));
+    at.b = take(f.k * f.n * bytesOf(f.input));
+    at.bias = take(f.epilogue == MGC_NO_EPILOGUE ? 0 : f.n * bytesOf(f.output));
+    at.c = take(results);
+    at.preactivation = take(f.epilogue == MGC_BIAS_GELU ? results : 0);
+    at.workspace = take(f.workspace_bytes);
+  }
+  mgc_gemm_operands at = {};
+  mgc_address end;
+
+private:
+  mgc_address take(int64_t bytes) { return std::exchange(end, end + mgc_address(roundedUp(bytes))); }
 };
 
 // Two timed events.
@@ -62,9 +70,7 @@ Result<double> fastest(mgc_stream &stream, Stopwatch &watch, const mgc_gemm &gem
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
     Status enqueued;
-    MGC_ASSIGN(took, watch.time(stream, [&] {
-      enqueued = enqueue(stream, gemm, algorithm, room.a, room.b, room.c, room.workspace);
-    }));
+    MGC_ASSIGN(took, watch.time(stream, [&] { enqueued = enqueue(stream, gemm, algorithm, room.at); }));
     if (!enqueued.isOk())
       return std::numeric_limits<double>::infinity();
     best = std::min(best, took);

@@ -162,8 +162,7 @@ Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address r
                   int64_t *algorithm);
 Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm);
 void dropGemm(mgc_gemm *gemm);
-Status runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c,
-               mgc_address workspace);
+Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
 
 // --- Attention.cpp
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention);

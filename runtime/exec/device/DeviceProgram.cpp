@@ -2,6 +2,7 @@
 
 #include "runtime/comm/device/DeviceTypes.h"
 #include "runtime/kernels/CudaGemm.h"
+#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,7 +35,12 @@ mgc_gemm_facts factsOf(const GemmRecord &record, const OperandRecord *operands) 
   facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
   facts.workspace_bytes =
       std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
-  facts.alignment = std::min({alignmentOf(operands[0]), alignmentOf(operands[1]), alignmentOf(operands[2])});
+  facts.epilogue = deviceEpilogue(gemm.epilogue);
+  facts.alignment = kMostAlignment;
+  const plan::GemmOperands numbers = plan::operandNumbersOf(gemm);
+  for (const int64_t number : {int64_t(0), int64_t(1), numbers.bias, numbers.c, numbers.preactivation})
+    if (number >= 0)
+      facts.alignment = std::min(facts.alignment, alignmentOf(operands[number]));
   return facts;
 }
 
@@ -128,8 +134,12 @@ Status DeviceProgram::Maker::make(const GemmRecord &record, const OperandRecord 
     facts.algorithm = choices_->algorithmOf(facts);
   const plugin::GemmCall *&known = gemms_[keyOf(facts)];
   if (!known) {
-    MGC_ASSIGN(call, device_.makeGemm(facts));
-    known = &program_.gemms_.emplace_back(std::move(call));
+    Result<plugin::GemmCall> call = device_.makeGemm(facts);
+    if (!call.isOk() && facts.epilogue != MGC_NO_EPILOGUE)
+      return errorf("{}\n  mgc compile --no-fusion makes plans whose products have no epilogue",
+                    call.status().message());
+    MGC_TRY(call.status());
+    known = &program_.gemms_.emplace_back(call.take());
   }
   to.gemm = known;
   return Status::ok();

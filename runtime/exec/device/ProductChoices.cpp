@@ -9,6 +9,9 @@ namespace {
 constexpr uint8_t kOperands = 0x3C; // 0.0115 in f32 and bf16: products of zeros would be faster than others
 
 std::string_view nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
+std::string_view nameOf(mgc_epilogue epilogue) {
+  return epilogue == MGC_NO_EPILOGUE ? "" : epilogue == MGC_BIAS ? " bias" : " gelu";
+}
 
 Status checkAlgorithm(const nlohmann::json &value) {
   return jsonSize(value) ? Status::ok()
@@ -31,10 +34,10 @@ Result<ProductChoices> ProductChoices::open(const plugin::Device &device, std::s
 
 // All that the library is told of a product but for its algorithm.
 std::string ProductChoices::keyOf(const mgc_gemm_facts &f) const {
-  return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}, workspace {}, alignment {}", kind_, f.m, f.n, f.k,
+  return fmt::format("{}, m={} n={} k={} {} -> {}{}{}{}{}, workspace {}, alignment {}", kind_, f.m, f.n, f.k,
                      nameOf(f.input), nameOf(f.output), f.transpose_a ? " A'" : "",
-                     f.transpose_b ? " B'" : "", f.accumulate ? " accumulated" : "", f.workspace_bytes,
-                     f.alignment);
+                     f.transpose_b ? " B'" : "", f.accumulate ? " accumulated" : "", nameOf(f.epilogue),
+                     f.workspace_bytes, f.alignment);
 }
 
 int64_t ProductChoices::algorithmOf(const mgc_gemm_facts &product) const {

@@ -2,6 +2,7 @@
 #include "runtime/exec/device/StreamExecutor.h"
 
 #include "runtime/kernels/CudaGemm.h"
+#include "runtime/plan/Operands.h"
 
 namespace mgc {
 
@@ -64,11 +65,17 @@ Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &ma
                          std::span(chunk.scalars).subspan(row.firstScalar, made.scalars));
 }
 
-Status StreamExecutor::execute(const GemmRecord &, const DeviceInstruction &made, const ChunkRecord &) {
+Status StreamExecutor::execute(const GemmRecord &record, const DeviceInstruction &made, const ChunkRecord &) {
   constexpr mgc_address alignment = kCudaWorkspaceAlignment;
-  const mgc_address workspace =
-      operands_.size() > 3 ? (operands_[3] + alignment - 1) / alignment * alignment : 0;
-  return stream_->gemm(*made.gemm, operands_[0], operands_[1], operands_[2], workspace);
+  const plan::GemmOperands numbers = plan::operandNumbersOf(*record.gemm);
+  const auto at = [&](int64_t number) { return number < 0 ? 0 : operands_[number]; };
+  return stream_->gemm(*made.gemm,
+                       {.a = operands_[0],
+                        .b = operands_[1],
+                        .bias = at(numbers.bias),
+                        .c = at(numbers.c),
+                        .preactivation = at(numbers.preactivation),
+                        .workspace = (at(numbers.workspace) + alignment - 1) / alignment * alignment});
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.

@@ -125,3 +125,59 @@ func.func @rename_to_another_type(%x: tensor<4xbf16, #mg.layout<s>>) {
   %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4xbf16, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<t>>
   return
 }
+
+// -----
+
+func.func @linear_is_a_product(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{dimension 'h' of the result must be in exactly one operand (einsum_c1)}}
+  %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+func.func @linear_bias_of_rows(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{the bias must have the last names of the result, and one element for each of 16 columns (linear_c1)}}
+  %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<4xf32, #mg.layout<s>>) -> tensor<4x16xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @linear_bias_of_all(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<4x16xf32, #mg.layout<s, f>>) {
+  // expected-error@+1 {{the bias must have the last names of the result, and one element for each of 16 columns (linear_c1)}}
+  %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<4x16xf32, #mg.layout<s, f>>) -> tensor<4x16xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @linear_bias_type(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<16xbf16, #mg.layout<f>>) {
+  // expected-error@+1 {{adds a bias of 'bf16' to 'f32'; expected one element type (linear_c2)}}
+  %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<16xbf16, #mg.layout<f>>) -> tensor<4x16xf32, #mg.layout<s, f>>
+  return
+}
+
+// -----
+
+func.func @linear_results(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<16xf32, #mg.layout<f>>) {
+  // expected-error@+1 {{keeps 'tensor<4x16xbf16, #mg.layout<s, f>>' of 'tensor<4x16xf32, #mg.layout<s, f>>'; expected one type (linear_c3)}}
+  %0:2 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<16xf32, #mg.layout<f>>) -> (tensor<4x16xf32, #mg.layout<s, f>>, tensor<4x16xbf16, #mg.layout<s, f>>)
+  return
+}
+
+// -----
+
+func.func @linear_columns(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x12xf32, #mg.layout<h, f>>, %b: tensor<12xf32, #mg.layout<f>>) {
+  // expected-error@+1 {{has GELU over 12 columns; expected a multiple of 8 (linear_c4)}}
+  %0:2 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x12xf32, #mg.layout<h, f>>, tensor<12xf32, #mg.layout<f>>) -> (tensor<4x12xf32, #mg.layout<s, f>>, tensor<4x12xf32, #mg.layout<s, f>>)
+  return
+}
+
+// -----
+
+func.func @linear_sizes(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf32, #mg.layout<h, f>>, %b: tensor<8xf32, #mg.layout<f>>) {
+  // expected-error@+1 {{dimension 'f' has sizes 16 and 8 (rule_c2)}}
+  %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<8xf32, #mg.layout<f>>) -> tensor<4x16xf32, #mg.layout<s, f>>
+  return
+}

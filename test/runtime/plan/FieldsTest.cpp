@@ -92,7 +92,7 @@ private:
 TEST(Fields, CountsFields) {
   EXPECT_EQ(fieldCount<Operand>(), 2u);
   EXPECT_EQ(fieldCount<Mesh>(), 2u);
-  EXPECT_EQ(fieldCount<Gemm>(), 10u);
+  EXPECT_EQ(fieldCount<Gemm>(), 11u);
   EXPECT_EQ(fieldCount<Bucket>(), 12u);
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/plan/Operands.h"
 #include "test/runtime/plan/SmallPlan.h"
 
+#include <array>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <limits>
@@ -35,6 +36,34 @@ TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kFill), "destination:64!");
   EXPECT_EQ(describe(kSlice), "source:64 destination:32!");
   EXPECT_EQ(describe(kDemote), "source:64 destination:64!");
+}
+
+// A, B and what the epilogue reads, then what is written; its numbers are those of the list.
+TEST(Operands, OfEpilogues) {
+  const auto describe = [](const Gemm &gemm) {
+    std::string text;
+    for (const OperandInfo &info : operandsOf(Mesh(), gemm))
+      text += fmt::format("{}{}:{}/{}{}", text.empty() ? "" : " ", info.name, info.bytes.value_or(-1),
+                          info.elementBytes, info.use == OperandInfo::Use::written ? "!" : "");
+    return text;
+  };
+  const auto numbers = [](const Gemm &gemm) {
+    const GemmOperands found = operandNumbersOf(gemm);
+    return std::array{found.bias, found.c, found.preactivation, found.workspace};
+  };
+  using Numbers = std::array<int64_t, 4>;
+  Gemm gemm{.m = 2, .n = 8, .k = 5, .inputType = DType::bf16};
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, -1}));
+  gemm.epilogue = Epilogue::bias;
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:32/4 C:64/4!");
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, -1, -1}));
+  gemm.epilogue = Epilogue::gelu;
+  gemm.outputType = DType::bf16;
+  gemm.workspaceBytes = 64;
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! preactivation:32/2! workspace:64/0!");
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, 4, 5}));
+  gemm.epilogue = Epilogue::none;
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, 3}));
 }
 
 TEST(Operands, GroupedQueriesAreLargerThanKeys) {

@@ -56,6 +56,11 @@ const Broken kPrograms[] = {
      "programs[0].instructions[0]: k = 0 must be positive"},
     {"GemmPath", [](Plan &plan) { body<Gemm>(plan, kGemm).path = GemmPath(9); },
      "programs[0].instructions[0]: path 9 is none; expected one of rule whole rows columns"},
+    {"GemmEpilogue", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue(3); },
+     "programs[0].instructions[0]: epilogue 3 is none; expected one of none bias gelu"},
+    {"GemmEpilogueOnCpu", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: epilogue bias in a plan for cpu, whose products have none; compile for "
+     "cuda, or without"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
@@ -139,7 +144,49 @@ const Broken kCollectives[] = {
      "programs[0].instructions[11]: axis 'tpg' comes twice"},
 };
 
+// With GELU in its product.
+Plan makeGpuPlan() {
+  Plan plan = makeSmallPlan();
+  plan.target = Target::cuda;
+  plan.kernels = {{KernelLevel::sm90, "kernels/sm_90.ptx", 1}};
+  Instruction &product = plan.programs[0].instructions[kGemm];
+  std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
+  product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
+  return plan;
+}
+
+TEST(Verify, APlanForGpusIsSound) {
+  const Status status = verifyPlan(makeGpuPlan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+class VerifyGpu : public Verify {};
+TEST_P(VerifyGpu, RefusesABrokenRule) { refuses(makeGpuPlan(), GetParam()); }
+
+const Broken kGpu[] = {
+    {"EpilogueAccumulates", [](Plan &plan) { body<Gemm>(plan, kGemm).accumulate = true; },
+     "programs[0].instructions[0]: epilogue gelu of a product that is added to C; expected one or the other"},
+    {"GeluColumns", [](Plan &plan) { body<Gemm>(plan, kGemm).n = 4; },
+     "programs[0].instructions[0]: n = 4 with epilogue gelu; expected a multiple of 8"},
+    {"EpilogueOperands", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: found 5 operands, expected 4 (block.fwd/0)"},
+    {"BiasInside", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 1000; },
+     "programs[0].instructions[0].operands[2]: operand bias (32 bytes from 1000 on) is not inside segment "
+     "'x' "
+     "of 1024"},
+    {"BiasAligned", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 130; },
+     "programs[0].instructions[0].operands[2]: offset 130 is not a multiple of 4"},
+    {"BiasWritten", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {1, 64}; },
+     "programs[0].instructions[0]: operand C is written and overlaps operand bias (block.fwd/0)"},
+    {"PreactivationInside", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 900; },
+     "programs[0].instructions[0].operands[4]: operand preactivation (128 bytes from 900 on) is not inside "
+     "segment 'y' of 1024"},
+    {"PreactivationApart", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 64; },
+     "programs[0].instructions[0]: operand preactivation is written and overlaps operand C (block.fwd/0)"},
+};
+
 INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), ruleName);
+INSTANTIATE_TEST_SUITE_P(Epilogues, VerifyGpu, testing::ValuesIn(kGpu), ruleName);
 INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), ruleName);
 
 } // namespace

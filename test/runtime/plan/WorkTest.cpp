@@ -23,6 +23,10 @@ TEST(Work, Products) {
   EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15) + 4 * 2 * 6);
   gemm.outputType = DType::bf16;
   EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 2 * 6));
+  gemm.accumulate = false;
+  gemm.workspaceBytes = 64;
+  gemm.epilogue = Epilogue::gelu;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 3 + 2 * 6)) << "the bias is read, the preactivation written";
 }
 
 // 30 heads of 8 x 8 pairs, half of them visible; a product is 2 d operations a pair, two of them forward.

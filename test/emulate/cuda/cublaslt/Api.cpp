@@ -90,14 +90,24 @@ cublasStatus_t checkTypes(cublasLtMatmulDesc_t description) {
   return isKnown ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// What an algorithm's words hold: how many parts of k, and what must divide the addresses.
-enum { kParts, kAlignment };
+// What an algorithm's words hold: how many parts of k, and what must divide the addresses of the matrices and of the epilogue's
+// operands. The latter is what divides those that the library was asked with.
+enum { kParts, kAlignment, kEpilogueAlignment };
 
-bool isAligned(const Product &product, uint64_t alignment) {
+uint64_t alignmentOf(const Epilogue &epilogue) {
+  const CUdeviceptr addresses = epilogue.bias | epilogue.aux;
+  return addresses & -addresses;
+}
+
+bool isAligned(const Product &product, const cublasLtMatmulAlgo_t &algorithm) {
+  const auto divides = [](uint64_t alignment, CUdeviceptr address) {
+    return alignment == 0 || address % alignment == 0;
+  };
   for (CUdeviceptr address : product.at)
-    if (alignment && address % alignment)
+    if (!divides(algorithm.data[kAlignment], address))
       return false;
-  return true;
+  return divides(algorithm.data[kEpilogueAlignment], product.epilogue.bias) &&
+         divides(algorithm.data[kEpilogueAlignment], product.epilogue.aux);
 }
 
 } // namespace
@@ -225,6 +235,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     cublasLtMatmulHeuristicResult_t &result = results[(*found)++];
     std::memset(&result, 0, sizeof result);
     result.algo.data[kParts] = parts;
+    result.algo.data[kEpilogueAlignment] = alignmentOf(product.epilogue);
     result.algo.data[kAlignment] = limits.get(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, uint32_t(256));
     result.workspaceSize = product.workspaceBytes();
     result.state = CUBLAS_STATUS_SUCCESS;
@@ -253,7 +264,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     return status;
   const bool isPart = product.parts == 1 || product.parts == 2;
   if (!isPart || workspaceBytes < product.workspaceBytes() || product.workspace % 16 ||
-      !isAligned(product, algorithm ? algorithm->data[kAlignment] : 0))
+      (algorithm && !isAligned(product, *algorithm)))
     return CUBLAS_STATUS_INVALID_VALUE;
   const CUresult result = mgcEmulateEnqueue(reinterpret_cast<CUstream>(stream), [product] {
     product.run();

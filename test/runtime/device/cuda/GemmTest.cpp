@@ -1,85 +1,17 @@
 // Products: small integers, exact in every order, against the CPU's product to the bit; random numbers against sums in double,
 // within what f32 sums, rounded once, can be off.
-#include "CudaTest.h"
+#include "GemmOnDevice.h"
 
-#include "runtime/base/Philox.h"
 #include "runtime/kernels/Gemm.h"
 
 #include <cmath>
-#include <random>
 
 using namespace mgc;
 using namespace mgc::test;
-using namespace std::chrono_literals;
 
 namespace {
 
-using Values = std::vector<float>;
-
-struct Operands {
-  Values a, b, c;
-};
-
-Values randomValues(int64_t count, uint64_t seed) {
-  Values values(count);
-  normalRange(seed, 0, 0, count, 1, values.data());
-  return values;
-}
-
-Values smallIntegers(int64_t count, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  Values values(count);
-  for (float &value : values)
-    value = float(int64_t(random() % 7) - 3);
-  return values;
-}
-
-Operands operandsOf(const mgc_gemm_facts &f, Values (*make)(int64_t, uint64_t)) {
-  return {make(f.m * f.k, 1), make(f.k * f.n, 2), make(f.m * f.n, 3)};
-}
-
-std::string describe(const mgc_gemm_facts &f) {
-  return fmt::format("m={} n={} k={} transposed {}{} accumulate {} types {} {}", f.m, f.n, f.k, f.transpose_a,
-                     f.transpose_b, f.accumulate, int(f.input), int(f.output));
-}
-
-class Gemm : public CudaTest {
-protected:
-  plugin::DeviceBuffer uploadedAs(mgc_type type, Values &values) {
-    if (values.empty())
-      return must(device().allocate(1));
-    if (type == MGC_F32)
-      return uploaded(values);
-    std::vector<uint16_t> narrow(values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      narrow[i] = bf16Of(values[i]);
-      values[i] = floatOf(narrow[i]); // the operand is what the device has
-    }
-    return uploaded(narrow);
-  }
-  Values downloadAs(mgc_type type, mgc_address from, int64_t count) {
-    if (count == 0)
-      return {};
-    if (type == MGC_F32)
-      return download<float>(from, count);
-    Values values;
-    for (const uint16_t narrow : download<uint16_t>(from, count))
-      values.push_back(floatOf(narrow));
-    return values;
-  }
-  // Operands are rounded to what the device has.
-  Values run(const mgc_gemm_facts &facts, Operands &operands) {
-    const auto a = uploadedAs(facts.input, operands.a), b = uploadedAs(facts.input, operands.b);
-    const auto c = uploadedAs(facts.output, operands.c);
-    const auto workspace = must(device().allocate(std::max<int64_t>(facts.workspace_bytes, 1)));
-    const auto gemm = must(device().makeGemm(facts));
-    EXPECT_EQ(errorOf(stream.gemm(gemm, a.address(), b.address(), c.address(),
-                                  facts.workspace_bytes ? workspace.address() : 0)),
-              "");
-    EXPECT_EQ(errorOf(stream.synchronize(60s)), "");
-    return downloadAs(facts.output, c.address(), facts.m * facts.n);
-  }
-};
+class Gemm : public GemmOnDevice {};
 
 std::vector<mgc_gemm_facts> allFacts() {
   std::vector<mgc_gemm_facts> all;
@@ -90,7 +22,8 @@ std::vector<mgc_gemm_facts> allFacts() {
       for (const auto &[input, output] :
            {std::pair{MGC_F32, MGC_F32}, {MGC_BF16, MGC_F32}, {MGC_BF16, MGC_BF16}}) {
         const int64_t workspace = (m + n) % 2 ? 0 : 1 << 18;
-        all.push_back({m, n, k, bits & 1, bits >> 1 & 1, bits >> 2 & 1, input, output, workspace, 256, 0});
+        all.push_back({m, n, k, bits & 1, bits >> 1 & 1, bits >> 2 & 1, input, output, workspace, 256, 0,
+                       MGC_NO_EPILOGUE});
       }
   return all;
 }
@@ -116,14 +49,13 @@ TEST_F(Gemm, integersAreExact) {
 TEST_F(Gemm, randomNumbersAreWithinTheErrorOfTheirSums) {
   for (const mgc_gemm_facts &facts : allFacts()) {
     Operands operands = operandsOf(facts, randomValues);
-    const auto &[a, b, c] = operands;
     const Values seen = run(facts, operands);
     for (int64_t i = 0; i < facts.m; ++i)
       for (int64_t j = 0; j < facts.n; ++j) {
-        double sum = facts.accumulate ? c[i * facts.n + j] : 0, magnitude = std::abs(sum);
+        double sum = facts.accumulate ? operands.c[i * facts.n + j] : 0, magnitude = std::abs(sum);
         for (int64_t p = 0; p < facts.k; ++p) {
-          const double term = double(a[facts.transpose_a ? p * facts.m + i : i * facts.k + p]) *
-                              b[facts.transpose_b ? j * facts.k + p : p * facts.n + j];
+          const double term = double(operands.a[facts.transpose_a ? p * facts.m + i : i * facts.k + p]) *
+                              operands.b[facts.transpose_b ? j * facts.k + p : p * facts.n + j];
           sum += term;
           magnitude += std::abs(term);
         }
@@ -138,7 +70,7 @@ TEST_F(Gemm, randomNumbersAreWithinTheErrorOfTheirSums) {
 TEST_F(Gemm, operandsThatAreHardlyAligned) {
   for (const mgc_type type : {MGC_F32, MGC_BF16}) {
     const int64_t bytes = type == MGC_BF16 ? 2 : 4;
-    const mgc_gemm_facts facts{16, 24, 32, 0, 1, 1, type, type, 0, bytes, 0};
+    const mgc_gemm_facts facts{16, 24, 32, 0, 1, 1, type, type, 0, bytes, 0, MGC_NO_EPILOGUE};
     Operands operands = operandsOf(facts, smallIntegers);
     const Values expected = run(facts, operands);
     const auto arena = must(device().allocate(1 << 20));
@@ -150,7 +82,7 @@ TEST_F(Gemm, operandsThatAreHardlyAligned) {
     ASSERT_EQ(errorOf(stream.copy(at[1], b.address(), b.bytes())), "");
     ASSERT_EQ(errorOf(stream.copy(at[2], c.address(), c.bytes())), "");
     const auto gemm = must(device().makeGemm(facts));
-    ASSERT_EQ(errorOf(stream.gemm(gemm, at[0], at[1], at[2], 0)), "");
+    ASSERT_EQ(errorOf(stream.gemm(gemm, {at[0], at[1], 0, at[2], 0, 0})), "");
     EXPECT_EQ(downloadAs(type, at[2], facts.m * facts.n), expected);
   }
 }
@@ -158,14 +90,14 @@ TEST_F(Gemm, operandsThatAreHardlyAligned) {
 TEST_F(Gemm, emptyProducts) {
   for (const int accumulate : {0, 1})
     for (const auto &[m, n, k] : {std::array<int64_t, 3>{4, 3, 0}, {0, 3, 5}, {4, 0, 5}}) {
-      const mgc_gemm_facts facts{m, n, k, 0, 0, accumulate, MGC_F32, MGC_F32, 0, 256, 0};
+      const mgc_gemm_facts facts{m, n, k, 0, 0, accumulate, MGC_F32, MGC_F32, 0, 256, 0, MGC_NO_EPILOGUE};
       Operands operands = operandsOf(facts, smallIntegers);
       EXPECT_EQ(run(facts, operands), accumulate ? operands.c : Values(m * n)) << describe(facts);
     }
 }
 
 TEST_F(Gemm, sameBitsEveryTime) {
-  const mgc_gemm_facts facts{64, 64, 4096, 0, 0, 0, MGC_BF16, MGC_F32, 4 << 20, 256, 0};
+  const mgc_gemm_facts facts{64, 64, 4096, 0, 0, 0, MGC_BF16, MGC_F32, 4 << 20, 256, 0, MGC_NO_EPILOGUE};
   Operands operands = operandsOf(facts, randomValues);
   const Values first = run(facts, operands);
   for (int i = 0; i < 5; ++i)
@@ -173,7 +105,7 @@ TEST_F(Gemm, sameBitsEveryTime) {
 }
 
 TEST_F(Gemm, everyAlgorithmComputesTheProduct) {
-  mgc_gemm_facts facts{96, 80, 512, 0, 1, 0, MGC_BF16, MGC_F32, 1 << 20, 256, 0};
+  mgc_gemm_facts facts{96, 80, 512, 0, 1, 0, MGC_BF16, MGC_F32, 1 << 20, 256, 0, MGC_NO_EPILOGUE};
   Operands operands = operandsOf(facts, smallIntegers);
   const Values expected = run(facts, operands);
   while (true) {
@@ -187,7 +119,7 @@ TEST_F(Gemm, everyAlgorithmComputesTheProduct) {
 }
 
 TEST_F(Gemm, chosenAlgorithmComputesTheProduct) {
-  mgc_gemm_facts facts{96, 80, 512, 1, 0, 1, MGC_BF16, MGC_F32, 1 << 20, 256, 0};
+  mgc_gemm_facts facts{96, 80, 512, 1, 0, 1, MGC_BF16, MGC_F32, 1 << 20, 256, 0, MGC_NO_EPILOGUE};
   Operands operands = operandsOf(facts, smallIntegers);
   const Values expected = run(facts, operands);
   const int64_t needed = must(device().roomToChooseGemm(stream, facts));
@@ -200,15 +132,18 @@ TEST_F(Gemm, chosenAlgorithmComputesTheProduct) {
 
 TEST_F(Gemm, impossibleProductsAreRefused) {
   const auto error = [](mgc_gemm_facts facts) { return errorOf(device().makeGemm(facts)); };
-  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_BF16, 0, 256, 0})
+  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_BF16, 0, 256, 0, MGC_NO_EPILOGUE})
                 .find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
             std::string::npos);
-  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 2, 0}).find("said to be multiples of 2"),
+  EXPECT_NE(
+      error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 2, 0, MGC_NO_EPILOGUE}).find("said to be multiples of 2"),
+      std::string::npos);
+  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 24, 0, MGC_NO_EPILOGUE})
+                .find("said to be multiples of 24"),
             std::string::npos);
-  EXPECT_NE(error({8, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 24, 0}).find("said to be multiples of 24"),
-            std::string::npos);
-  EXPECT_NE(error({-1, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 256, 0}).find("a number is negative"),
-            std::string::npos);
+  EXPECT_NE(
+      error({-1, 8, 8, 0, 0, 0, MGC_F32, MGC_F32, 0, 256, 0, MGC_NO_EPILOGUE}).find("a number is negative"),
+      std::string::npos);
 }
 
 } // namespace

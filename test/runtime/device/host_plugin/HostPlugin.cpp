@@ -4,6 +4,7 @@
 #include "runtime/kernels/Gemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
 
+#include <cmath>
 #include <cstring>
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -239,7 +240,10 @@ plan::Gemm planOf(const mgc_gemm_facts &facts) {
 int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
                int64_t *algorithm, mgc_error *error) {
   const int64_t input = bytesOf(facts->input), output = bytesOf(facts->output);
-  const int64_t bytes = (facts->m + facts->n) * facts->k * input + facts->m * facts->n * output;
+  const int64_t results = facts->epilogue == MGC_BIAS_GELU ? 2 : 1;
+  const int64_t biases = facts->epilogue == MGC_NO_EPILOGUE ? 0 : facts->n;
+  const int64_t bytes =
+      (facts->m + facts->n) * facts->k * input + (results * facts->m * facts->n + biases) * output;
   *roomNeeded = bytes + controls().choosingBytes;
   *algorithm = 0;
   if (room == 0)
@@ -269,20 +273,35 @@ Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_add
   return Status::ok();
 }
 
-int runGemm(mgc_stream *stream, mgc_gemm *gemm, mgc_address a, mgc_address b, mgc_address c,
-            mgc_address workspace, mgc_error *error) {
-  const mgc_gemm_facts facts = gemm->facts;
-  return report(stream->submit([=]() -> Status {
-    MGC_TRY(checkAlignment(facts, {a, b, c}));
+// What the epilogue makes of the sums in C, in f32 alone.
+Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_gemm_operands &operands,
+                   float *c) {
+  if (facts.epilogue == MGC_NO_EPILOGUE)
+    return Status::ok();
+  const bool isGelu = facts.epilogue == MGC_BIAS_GELU;
+  const int64_t results = facts.m * facts.n;
+  MGC_ASSIGN(bias, stream->device().at(operands.bias, facts.n * 4));
+  MGC_ASSIGN(kept, stream->device().at(isGelu ? operands.preactivation : operands.c, results * 4));
+  for (int64_t i = 0; i < results; ++i) {
+    const float x = c[i] + reinterpret_cast<const float *>(bias)[i % facts.n];
+    c[i] = isGelu ? 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))) : x;
+    reinterpret_cast<float *>(kept)[i] = x;
+  }
+  return Status::ok();
+}
+
+int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error) {
+  return report(stream->submit([stream, facts = gemm->facts, at = *operands]() -> Status {
+    MGC_TRY(checkAlignment(facts, {at.a, at.b, at.bias, at.c, at.preactivation}));
     const int64_t input = bytesOf(facts.input), output = bytesOf(facts.output);
-    MGC_ASSIGN(first, stream->device().at(a, facts.m * facts.k * input));
-    MGC_ASSIGN(second, stream->device().at(b, facts.k * facts.n * input));
-    MGC_ASSIGN(third, stream->device().at(c, facts.m * facts.n * output));
-    if (workspace != 0)
-      MGC_TRY(stream->device().at(workspace, facts.workspace_bytes).status());
+    MGC_ASSIGN(first, stream->device().at(at.a, facts.m * facts.k * input));
+    MGC_ASSIGN(second, stream->device().at(at.b, facts.k * facts.n * input));
+    MGC_ASSIGN(third, stream->device().at(at.c, facts.m * facts.n * output));
+    if (at.workspace != 0)
+      MGC_TRY(stream->device().at(at.workspace, facts.workspace_bytes).status());
     mgc::gemm(planOf(facts), reinterpret_cast<const float *>(first), reinterpret_cast<const float *>(second),
               reinterpret_cast<float *>(third), 1);
-    return Status::ok();
+    return runEpilogue(stream, facts, at, reinterpret_cast<float *>(third));
   }),
                 error);
 }

@@ -1,0 +1,102 @@
+// Products with epilogues in a plan: which operands are whose, and what a choice of algorithms knows of them.
+#include "runtime/plan/Verify.h"
+#include "test/runtime/TempDir.h"
+#include "test/runtime/exec/device/HostDevices.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+constexpr StepScalars kScalars = {0.5, 2, -1, 3, 7, 1, 1, 1};
+
+// X[j] = scalars[0] scalars[j] + scalars[j], of the step's eight. Results are the first of C, or of what GELU keeps.
+plan::Plan epiloguePlan(plan::Epilogue epilogue, bool ofKept) {
+  plan::Plan plan = emptyPlan({}, {.microbatches = 1});
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", 64);
+  stage.resultsOffset = layout.place("scalars", 64);
+  const int64_t work = layout.place("activations", 2 * 64);
+  layout.finish(stage);
+  plan::Gemm gemm;
+  gemm.m = gemm.k = 1, gemm.n = 8;
+  gemm.epilogue = epilogue;
+  plan::Move copy;
+  copy.bytes = 12;
+  std::vector<int64_t> operands = {0, 0, 0, 1};
+  if (epilogue == plan::Epilogue::gelu)
+    operands.push_back(2);
+  const int64_t forward =
+      addChunk(plan, 0, plan::Task::forward,
+               ProgramBuilder("work", {64, 64, 64, 64}).add(gemm, operands).add(copy, {ofKept ? 2 : 1, 3}),
+               {stage.stepScalarsOffset, work, work + 64, stage.resultsOffset});
+  stage.schedule = {runStep(forward, 0)};
+  return plan;
+}
+
+double sumAt(int64_t i) { return double(kScalars[0]) * kScalars[i] + kScalars[i]; }
+double geluOf(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+StepResult resultOf(const plan::Plan &plan) {
+  const std::unique_ptr<Engine> engine = engineOnDevice(plan);
+  const Result<StepResult> result = engine->step(0, makeBatch(plan, 0), kScalars);
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  return result.isOk() ? *result : StepResult();
+}
+
+TEST(Epilogue, biasIsAdded) {
+  PluginControls controls;
+  const StepResult result = resultOf(epiloguePlan(plan::Epilogue::bias, false));
+  EXPECT_EQ(result.tokens, sumAt(1));
+  EXPECT_EQ(result.gradientNorm, sumAt(2));
+}
+
+TEST(Epilogue, geluIsMadeBesideWhatItIsOf) {
+  PluginControls controls;
+  const StepResult kept = resultOf(epiloguePlan(plan::Epilogue::gelu, true));
+  EXPECT_EQ(kept.tokens, sumAt(1));
+  EXPECT_EQ(kept.gradientNorm, sumAt(2));
+  const StepResult result = resultOf(epiloguePlan(plan::Epilogue::gelu, false));
+  EXPECT_NEAR(result.tokens, geluOf(sumAt(1)), 1e-6);
+  EXPECT_NEAR(result.gradientNorm, geluOf(sumAt(2)), 1e-6);
+}
+
+TEST(Epilogue, isPartOfWhatAnAlgorithmIsChosenFor) {
+  PluginControls controls;
+  controls->algorithms = 2;
+  TempDir folder;
+  DeviceOptions device = hostDevice();
+  device.tuneProducts = true;
+  device.tuneCache = folder.path("products.json");
+  for (const plan::Epilogue epilogue : {plan::Epilogue::bias, plan::Epilogue::gelu, plan::Epilogue::gelu})
+    engineOnDevice(epiloguePlan(epilogue, false), {}, device);
+  EXPECT_EQ(controls->choices, 2) << "the last is the one before";
+  const std::string kept = folder.read("products.json");
+  EXPECT_NE(kept.find("m=1 n=8 k=1 f32 -> f32 bias, workspace 0"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("m=1 n=8 k=1 f32 -> f32 gelu, workspace 0"), std::string::npos) << kept;
+}
+
+TEST(Epilogue, whatTheLibraryHasNotIsRefusedWithWhatHelps) {
+  PluginControls controls;
+  controls->algorithms = 0;
+  const auto engine = tryEngineOnDevice(epiloguePlan(plan::Epilogue::gelu, false));
+  ASSERT_FALSE(engine.isOk());
+  EXPECT_NE(engine.status().message().find("work/0: algorithm 0 of 0\n  mgc compile --no-fusion makes plans"),
+            std::string::npos)
+      << engine.status().message();
+}
+
+TEST(Epilogue, isRefusedOnTheCpu) {
+  const Status status = plan::verifyPlan(epiloguePlan(plan::Epilogue::bias, false));
+  ASSERT_FALSE(status.isOk());
+  EXPECT_NE(status.message().find("programs[0].instructions[0]: epilogue bias in a plan for cpu"),
+            std::string::npos)
+      << status.message();
+}
+
+} // namespace
+} // namespace mgc::test
