@@ -141,7 +141,7 @@ Parsed mgc::tools::parseFlags(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
-    parsed.exitCode = app.exit(error) == 0 ? 0 : 2;
+    parsed.exitCode = leaveWith(app, error);
     return parsed;
   }
   parsed.flags.command = explain->parsed() ? Flags::Command::explain : Flags::Command::compile;

@@ -11,7 +11,8 @@
 void mgc::tools::prepareProcess() {
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
     if (::fcntl(number, F_GETFD) < 0)
-      (void)::open("/dev/null", O_RDWR); // takes the lowest number that is free: this one
+      (void)::open("/dev/null",
+                   number == STDOUT_FILENO ? O_RDONLY : O_RDWR); // takes this number, the lowest free
   std::signal(SIGXFSZ, SIG_IGN);
 }
 

@@ -9,7 +9,8 @@
 namespace mgc::tools {
 
 // Call first. Standard streams that were closed become /dev/null: else the next file opened takes their
-// number, and messages go into it. A file over the limit of its size is an error of the write, not a signal.
+// number, and messages go into it. Into that of the output nothing can be written: results that nobody gets are an error.
+// A file over the limit of its size is an error of the write, not a signal.
 void prepareProcess();
 
 // Begins the program anew, once, with a limit to how long OpenMP's threads spin before they sleep, which libgomp reads

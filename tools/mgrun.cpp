@@ -287,7 +287,7 @@ int main(int argc, char **argv) {
     if (!arguments.training.data && !arguments.mockData)
       throw CLI::RequiredError("--data FILE or --mock-data");
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return leaveWith(app, error);
   }
   using Mode = LaunchFlags::Mode;
   arguments.launchFlags.mode = arguments.launch == "none"  ? Mode::none

@@ -10,14 +10,15 @@ namespace {
 
 constexpr size_t kListed = 16; // ranks named in a message
 
-// The lines in which two processes differ; a line that only one has counts too.
-std::string differencesOf(const std::vector<std::string> &own, const std::vector<std::string> &found) {
+// The lines in which a process differs from rank 0; a line that only one has counts too.
+std::string differencesOf(const std::vector<std::string> &own, const Joining &other) {
+  const std::vector<std::string> &found = other.run.settings;
   std::string text;
   for (size_t i = 0; i < std::max(own.size(), found.size()); ++i) {
     const std::string mine = i < own.size() ? own[i] : "nothing",
                       theirs = i < found.size() ? found[i] : "nothing";
     if (mine != theirs)
-      text += fmt::format("\n  {} there, {} with rank 0", theirs, mine);
+      text += fmt::format("\n  {} on rank {}, {} on rank 0", theirs, other.rank, mine);
   }
   return text;
 }
@@ -56,7 +57,7 @@ Status Roll::verify(const Joining &found) const {
         name, run.planVersion, run.planHash, own_.who, own.planVersion, own.planHash);
   if (run.settings != own.settings)
     return errorf("{} runs the plan in another way than rank 0 ({}); expected the same for all:{}", name,
-                  own_.who, differencesOf(own.settings, run.settings));
+                  own_.who, differencesOf(own.settings, found));
   return Status::ok();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fmt/ranges.h>
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -192,6 +193,22 @@ bool isLoopback(const std::string &host) {
   if (first.ai_family == AF_INET6)
     return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(first.ai_addr)->sin6_addr);
   return ntohl(reinterpret_cast<const sockaddr_in *>(first.ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+Status verifyIsHere(const std::string &host) {
+  MGC_ASSIGN(addresses, resolve({host, 0}, 0));
+  std::vector<std::string> found;
+  for (const addrinfo *address = addresses.get(); address; address = address->ai_next) {
+    const Descriptor socket = openSocket(*address);
+    if (socket.isOpen() && bind(socket.number(), address->ai_addr, address->ai_addrlen) == 0)
+      return Status::ok();
+    char number[NI_MAXHOST] = "";
+    getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
+    found.emplace_back(number);
+  }
+  return errorf("'{}' is no address of this machine{}", host,
+                found.size() == 1 && found[0] == host ? ""
+                                                      : fmt::format(" (it is {})", fmt::join(found, ", ")));
 }
 
 Result<int64_t> sendSome(const Descriptor &connection, std::span<const std::byte> bytes) {

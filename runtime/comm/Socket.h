@@ -61,6 +61,8 @@ Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline,
 std::string localHostOf(const Descriptor &connection);
 std::string peerHostOf(const Descriptor &connection);
 bool isLoopback(const std::string &host); // resolves to this machine's loopback
+// Ok where one of the host's addresses is one of this machine's, or of none in particular (0.0.0.0, ::).
+Status verifyIsHere(const std::string &host);
 
 // All of `bytes`. Errors do not say who the other end is.
 Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, Deadline deadline);

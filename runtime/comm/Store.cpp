@@ -53,21 +53,30 @@ Status Store::hello(const Joining &joining, Deadline deadline) {
                               .with(joining.who)
                               .with(joining.failure)
                               .with(millisecondsTo(deadline));
-  Result<Message> answer = ask(message, deadline);
-  if (!answer.isOk())
-    return answer.status();
-  MessageReader reader(*answer);
+  std::lock_guard lock(mutex_);
+  if (const Status sent = sendMessage(connection_, message, deadline); !sent.isOk())
+    return isNoStore(endpoint_, sent.message());
+  MGC_ASSIGN(heard, receive(deadline)); // another program may have the port, and say nothing
+  if (heard.kind != static_cast<uint8_t>(StoreKind::heard))
+    return isNoStore(endpoint_, fmt::format("a message of kind {}", heard.kind));
+  MGC_ASSIGN(answer, receive(deadline + kAnswer));
+  MessageReader reader(answer);
   token_ = static_cast<uint64_t>(reader.number());
-  return answer->kind == static_cast<uint8_t>(StoreKind::welcome) && reader.isWhole()
+  return answer.kind == static_cast<uint8_t>(StoreKind::welcome) && reader.isWhole()
              ? Status::ok()
-             : isNoStore(endpoint_, fmt::format("a message of kind {}", answer->kind));
+             : isNoStore(endpoint_, fmt::format("a message of kind {}", answer.kind));
 }
 
 Result<Message> Store::ask(const Message &message, Deadline deadline) {
   std::lock_guard lock(mutex_);
   const Deadline latest = deadline + kAnswer;
-  Status sent = sendMessage(connection_, message, latest);
-  Result<Message> answer = sent.isOk() ? receiveMessage(connection_, latest) : Result<Message>(sent);
+  if (const Status sent = sendMessage(connection_, message, latest); !sent.isOk())
+    return isNoStore(endpoint_, sent.message());
+  return receive(latest);
+}
+
+Result<Message> Store::receive(Deadline latest) {
+  Result<Message> answer = receiveMessage(connection_, latest);
   if (!answer.isOk())
     return isNoStore(endpoint_, answer.status().message());
   if (answer->kind != static_cast<uint8_t>(StoreKind::refused))

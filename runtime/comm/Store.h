@@ -70,6 +70,7 @@ private:
       : endpoint_(std::move(endpoint)), connection_(std::move(connection)) {}
   Status hello(const Joining &joining, Deadline deadline);
   Result<Message> ask(const Message &message, Deadline deadline);
+  Result<Message> receive(Deadline latest); // an error where it is a refusal
 
   const Endpoint endpoint_;
   const Descriptor connection_;

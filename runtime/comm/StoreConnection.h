@@ -20,7 +20,7 @@ struct ParkedRequest {
 
 struct StoreConnection {
   Descriptor socket;
-  Deadline helloBy;
+  std::chrono::steady_clock::time_point since; // when it was taken
   MessageBuffer in;
   std::string out;
   int64_t rank = -1;                      // -1: a stranger

@@ -14,6 +14,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kStrangers = 64; // connections beyond two of each process
+// For a new connection to say what it is; where there is no room for more, others wait for it to go.
+constexpr std::chrono::seconds kHelloTime(10), kHelloTimeWhenFull(1);
 
 std::vector<std::string> linesOf(std::string_view text) {
   std::vector<std::string> lines;
@@ -50,9 +52,9 @@ void StoreDesk::drop(StoreConnection &connection) {
 }
 
 void StoreDesk::expire() {
-  const auto now = Clock::now();
+  const auto now = Clock::now(), latest = now - (hasRoom() ? kHelloTime : kHelloTimeWhenFull);
   for (StoreConnection &connection : connections_) {
-    if (connection.rank < 0 && now >= connection.helloBy)
+    if (connection.rank < 0 && connection.since <= latest)
       connection.socket.close();
     if (!connection.parked || now < connection.parked->deadline)
       continue;
@@ -124,6 +126,7 @@ void StoreDesk::enter(StoreConnection &connection, const Joining &found, int64_t
     return awaitsStragglers_ ? abortAll(-1, entered.message()) : void();
   }
   connection.rank = found.rank;
+  connection.say(Message::of(StoreKind::heard));
   connection.park({{}, false, milliseconds, {}});
   if (roll_.isComplete())
     welcomeAll();

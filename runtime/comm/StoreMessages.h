@@ -2,6 +2,7 @@
 //
 //     process                    store
 //     hello  ----------------->  keeps it until all ranks have come
+//            <-----------------  heard at once, or refused
 //            <-----------------  welcome, or refused
 //     watch  ----------------->  on a second connection, which stays silent until the end
 //     set, get, add, wait ---->
@@ -16,6 +17,7 @@ namespace mgc {
 
 enum class StoreKind : uint8_t {
   hello, // magic, protocol, rank, processes, plan version, plan hash, settings, who, failure, ms to wait
+  heard, // that this is a store; without it nobody waits beyond its deadline
   who,   // magic, protocol
   watch, // token, rank
   set,   // key, value
@@ -32,7 +34,7 @@ enum class StoreKind : uint8_t {
 };
 
 inline constexpr std::string_view kStoreMagic = "mgrun's store";
-inline constexpr int64_t kStoreProtocol = 1;
+inline constexpr int64_t kStoreProtocol = 2;
 inline constexpr int64_t kMaxHelloBytes = 16384;
 inline constexpr size_t kMaxCauseBytes = 16384;
 

@@ -15,7 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kHelloTime = 10s; // for a new connection to say what it is
 constexpr auto kLastWords = 2s;
 constexpr auto kStragglers = 10s; // for processes that start late to call, and hear that there is no run
 
@@ -65,8 +64,10 @@ void Server::serve() {
 }
 
 void Server::wait() {
-  Deadline next = Clock::now() + (ending_ ? 50ms : 1000ms);
-  std::vector<pollfd> polled = {{waker_.number(), POLLIN, 0}, {listening_.number(), POLLIN, 0}};
+  const bool hasRoom = desk_.hasRoom();
+  Deadline next = Clock::now() + (ending_ || !hasRoom ? 50ms : 1000ms);
+  std::vector<pollfd> polled = {{waker_.number(), POLLIN, 0},
+                                {listening_.number(), short(hasRoom ? POLLIN : 0), 0}};
   for (const StoreConnection &connection : connections_) {
     const short events = connection.out.empty() ? POLLIN : POLLOUT;
     polled.push_back({connection.socket.number(), events, 0});
@@ -84,10 +85,14 @@ void Server::wait() {
     admit();
 }
 
+// Those for which there is no room wait in the system's list: a process of the run may be among them.
 void Server::admit() {
-  for (Descriptor socket = acceptOn(listening_); socket.isOpen(); socket = acceptOn(listening_))
-    if (desk_.hasRoom())
-      connections_.push_back({std::move(socket), Clock::now() + kHelloTime, {}, {}, -1, false, false, {}});
+  while (desk_.hasRoom()) {
+    Descriptor socket = acceptOn(listening_);
+    if (!socket.isOpen())
+      return;
+    connections_.push_back({std::move(socket), Clock::now(), {}, {}, -1, false, false, {}});
+  }
 }
 
 void Server::exchange(StoreConnection &connection, short events) {

@@ -174,7 +174,8 @@ Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, co
   MGC_TRY(ranks_[0].communicator->cause());
   if (options_.timeline.measure && step >= options_.timeline.measureFirst)
     recording_.add(seconds.count());
-  MGC_TRY(collectValues(batch));
+  if (Status collected = collectValues(batch); !collected.isOk())
+    return std::move(collected).at(fmt::format("rank {}, end of step {}", ranks_[0].index, step));
   MGC_TRY(verifyAgreement(values_));
   return results();
 }

@@ -81,6 +81,7 @@ private:
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  std::string whyNotFinite() const;
   Status writeGradients() const;
   void account(const TrainingStep &step);
   bool isSaveDue() const;
@@ -266,8 +267,11 @@ Result<const GlobalBatch *> Training::batchOf(int64_t step) {
 // A failure beside the training ends it between two steps, in all processes at the same one.
 Result<Training::Vote> Training::vote(const Status &failure) {
   const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : goOn;
-  MGC_ASSIGN(greatest, engine_->greatest(own));
-  return static_cast<Vote>(greatest);
+  const Result<int32_t> greatest = engine_->greatest(own);
+  if (!greatest.isOk())
+    return Status(greatest.status())
+        .at(fmt::format("rank {}, before step {}", options_.launch.rank, summary_.steps));
+  return static_cast<Vote>(*greatest);
 }
 
 Status Training::runSteps() {
@@ -312,10 +316,17 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   observer_.stepped(done);
   if (isBetweenSteps_)
     return Status::ok();
-  return errorf(
-      "step {}: loss {}, gradient norm {}: not finite; a smaller --lr, more --lr-warmup-iters or a smaller "
-      "--clip-grad may help",
-      step, result.loss, result.gradientNorm);
+  return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
+                whyNotFinite());
+}
+
+// The weights that it began with are looked at only now.
+std::string Training::whyNotFinite() const {
+  if (options_.weights)
+    if (const Result<Checkpoint> checkpoint = Checkpoint::open(*options_.weights); checkpoint.isOk())
+      if (const Status finite = verifyFinite(engine_->plan(), *checkpoint); !finite.isOk())
+        return "--weights " + finite.message();
+  return "a smaller --lr, more --lr-warmup-iters or a smaller --clip-grad may help";
 }
 
 // The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
@@ -342,7 +353,10 @@ Status Training::save() {
   SaveOptions save;
   save.type = options_.saveType;
   save.communicator = world_ ? &world_->communicator() : nullptr;
-  return saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
+  Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
+  return processes_ ? std::move(saved).at(
+                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, summary_.steps))
+                    : saved;
 }
 
 Status Training::trace() const {

@@ -1,6 +1,7 @@
 // See TrainingOfRank.h.
 #include "runtime/exec/TrainingOfRank.h"
 
+#include "runtime/base/Json.h"
 #include "runtime/base/Philox.h"
 
 namespace mgc {
@@ -23,27 +24,61 @@ std::string pathOfRank(const std::string &path, int64_t rank) {
   return changed.replace_extension(fmt::format("rank{}{}", rank, ending)).string();
 }
 
-// Of all numbers that the updates get.
-static uint64_t hashOf(const OptimizerOptions &optimizer, int64_t trainIters) {
-  constexpr int64_t kMostSteps = 1000; // are enough to tell options apart
-  uint64_t hash = 0;
-  for (int64_t step = 0; step < std::min(trainIters, kMostSteps); ++step) {
-    const StepScalars scalars = stepScalars(optimizer, learningRate(optimizer, trainIters, step), step);
-    hash = hash * 31 + hashName({reinterpret_cast<const char *>(scalars.data()), sizeof scalars});
+namespace {
+
+class Settings {
+public:
+  template <typename Value> void add(std::string_view what, const Value &value) {
+    lines_.push_back(fmt::format("{} = {}", what, value));
   }
-  return hash;
+  void addPath(std::string_view what, const std::optional<std::string> &path) {
+    add(what, path ? shortened(*path) : "none");
+  }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+private:
+  // Lines must be short, and have no control characters.
+  static std::string shortened(const std::string &path) {
+    constexpr size_t kLongest = 120;
+    return path.size() <= kLongest && printable(path) == path
+               ? path
+               : fmt::format("a name with the hash {:016x}", hashName(path));
+  }
+  std::vector<std::string> lines_;
+};
+
+void addOptimizer(const OptimizerOptions &optimizer, Settings &settings) {
+  settings.add("--lr", optimizer.lr);
+  settings.add("--min-lr", optimizer.minLr);
+  settings.add("--lr-decay-style", optimizer.lrDecayStyle);
+  settings.add("--lr-decay-iters", optimizer.lrDecayIters);
+  settings.add("--lr-warmup-iters", optimizer.lrWarmupIters);
+  settings.add("--lr-warmup-init", optimizer.lrWarmupInit);
+  settings.add("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle);
+  settings.add("--lr-wsd-decay-iters", optimizer.lrWsdDecayIters);
+  const std::vector<double> &rates = optimizer.lrList;
+  const std::string_view bytes(reinterpret_cast<const char *>(rates.data()), rates.size() * sizeof(double));
+  settings.add("--lr-list",
+               rates.empty() ? "none"
+                             : fmt::format("{} rates with the hash {:016x}", rates.size(), hashName(bytes)));
+  settings.add("--weight-decay", optimizer.weightDecay);
+  settings.add("--adam-beta1", optimizer.beta1);
+  settings.add("--adam-beta2", optimizer.beta2);
+  settings.add("--adam-eps", optimizer.eps);
+  settings.add("--clip-grad", optimizer.clipGrad);
 }
 
+} // namespace
+
 RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash) {
-  RunIdentity identity{options.launch.size, plan.version, planHash, {}};
-  const auto add = [&](const char *what, const auto &value) {
-    identity.settings.push_back(fmt::format("{} = {}", what, value));
-  };
+  Settings settings;
+  const auto add = [&](const char *what, const auto &value) { settings.add(what, value); };
   add("--train-iters", options.trainIters);
   add("--seed", options.seed);
-  add("hash of the optimizer's flags", hashOf(options.optimizer, options.trainIters));
+  addOptimizer(options.optimizer, settings);
   add("--weights", options.weights ? "a checkpoint" : "none");
-  add("--save", options.save ? "a folder" : "none");
+  settings.addPath("--save", options.save);
+  add("--save-dtype", options.saveType ? nameOf(*options.saveType) : "that of the plan");
   add("--save-interval", options.saveInterval);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--profile", options.isProfiled());
@@ -51,8 +86,9 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   // Which steps are captured as graphs: NCCL wants the same of all ranks.
   add("steps of --trace", options.trace ? options.traceSteps : 0);
   add("--no-graphs", options.noGraphs);
+  add("--non-deterministic", options.nonDeterministic);
   add("--inject-delays", options.delays ? "a seed" : "none");
-  return identity;
+  return {options.launch.size, plan.version, planHash, settings.take()};
 }
 
 } // namespace mgc

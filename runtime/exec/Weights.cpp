@@ -2,9 +2,11 @@
 
 #include "runtime/base/Philox.h"
 #include "runtime/exec/Shard.h"
+#include "runtime/exec/VerifyWeights.h"
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fmt/ranges.h>
 
@@ -285,6 +287,29 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
   };
   Filler(plan, arenas, fill, read).run();
   return Status::ok();
+}
+
+// Empty: nothing is wrong.
+static std::string describeNotFinite(const TensorView &view, const std::string &name) {
+  float staged[kStaged];
+  for (int64_t done = 0; done < view.elements(); done += kStaged) {
+    const int64_t count = std::min(kStaged, view.elements() - done);
+    convertToF32(view, done, count, staged);
+    if (const float *bad = std::find_if_not(staged, staged + count, [](float x) { return std::isfinite(x); });
+        bad != staged + count)
+      return fmt::format("\n  {}: element {} is {}", name, done + (bad - staged), *bad);
+  }
+  return "";
+}
+
+Status verifyFinite(const Plan &plan, const Checkpoint &checkpoint) {
+  const std::vector<FileTensor> tensors = fileTensors(plan);
+  std::vector<std::string> problems(tensors.size());
+  forEachInParallel(int64_t(tensors.size()), [&](int64_t i) {
+    if (const TensorView *view = findTensor(plan, checkpoint, tensors[i].name))
+      problems[i] = describeNotFinite(*view, tensors[i].name);
+  });
+  return reportProblems(checkpoint.path() + " has weights that are not finite", problems);
 }
 
 Status initWeights(const Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill) {

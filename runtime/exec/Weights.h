@@ -36,6 +36,10 @@ struct FillOptions {
 Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
                    const LoadOptions &options = {}, const FillOptions &fill = {});
 
+// Whether all numbers that loadWeights takes from the checkpoint are finite in f32; up to 20 lines say where the first of
+// a tensor is not. Of a checkpoint that fits the plan.
+Status verifyFinite(const plan::Plan &plan, const Checkpoint &checkpoint);
+
 // The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
 // tensor), so it depends neither on the layout nor on how a file tensor is cut into parameters.
 Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill = {});

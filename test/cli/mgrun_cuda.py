@@ -6,6 +6,7 @@ the host. UNFIT: the folder with cuda/* and plugin/*, libraries of CUDA and plug
 """
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from pathlib import Path
 STAND_INS, UNFIT = (Path(word).resolve() for word in sys.argv[3:5])
 del sys.argv[3:5]
 from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run, kill  # noqa: E402  (reads sys.argv)
+sys.path.insert(0, ROOT + "/test/mutation")
+import mutate  # noqa: E402
 
 LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1"}
 # Whose number is that of steps, not of how long the host had to wait.
@@ -122,6 +125,18 @@ class Absent(unittest.TestCase):
     def test_a_plan_for_a_newer_gpu(self):
         self.refuse(mgrun("sm_100", *MOCK), "need compute capability 10.0 (sm_100)", "has 9.0", "--target cuda:sm_90")
         self.refuse(mgrun("one", *MOCK, settings="capability=80"), "need compute capability 9.0 (sm_90)", "has 8.0")
+
+    def test_a_kernel_that_would_not_run(self):
+        """By a plan that was edited, its hashes too."""
+        shutil.copytree("one", "skipping")
+        path = Path("skipping/kernels/sm_90.ptx")
+        kernels, edits = re.subn(rb"(_launch\[24\] = \{)(\d+, ){8}", rb"\g<1>" + 8 * b"0, ", path.read_bytes(), count=1)
+        self.assertEqual(edits, 1)
+        path.write_bytes(kernels)
+        document = mutate.read(Path("skipping"))
+        document["plan"]["kernels"][0]["hash"] = f"{mutate.fnv1a(kernels):016x}"
+        mutate.write(document, Path("skipping"))
+        self.refuse(mgrun("skipping", *MOCK), "launched with 0 blocks, which do nothing of its range of ", "compile the plan again")
 
     def test_plans_for_older_gpus_run(self):
         losses = [re.search("loss .* -> .*,", mgrun(plan, *MOCK, settings=f"capability={capability}").stdout)[0]

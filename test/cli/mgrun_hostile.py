@@ -304,8 +304,26 @@ class Hostile(unittest.TestCase):
             self.assertIn("interrupted in the middle of a step; nothing is saved", errors)
 
     def test_closed_streams(self):
-        self.expect(0, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))
+        """What is opened then must not take their numbers. That the summary has no reader is said by the code."""
+        self.expect(1, "", "plan", *MOCK, "--save", "closed", preexec_fn=lambda: os.closerange(0, 3))
         self.assertEqual(read("closed/model.safetensors"), read("good/model.safetensors"))
+        self.expect(0, "", "plan", *MOCK, "--save", "blind", preexec_fn=lambda: (os.close(0), os.close(2)))
+        self.assertEqual(read("blind/model.safetensors"), read("good/model.safetensors"))
+
+    def test_output_that_cannot_be_written(self):
+        """Closed, or a full disk: every program that prints, on whatever way."""
+        with open("empty.mlir", "w", encoding="utf-8") as file:
+            file.write("module {}")
+        for command in (["mgc", "explain", "plan"], ["mgc", "explain", "plan", "--json"], ["mgc", "--help"],
+                        ["mgc", "compile", ROOT + "/examples/tiny-gpt", "--seq", "64", "--compile-to", "frontend"],
+                        ["mgrun", "plan", *MOCK], ["mgrun", "--help"], ["mg-opt", "empty.mlir"], ["mg-opt", "--help"]):
+            program = [BIN + "/" + command[0], *command[1:]]
+            with self.subTest(command=command), open("/dev/full", "wb") as full:
+                for given in {"stdout": full}, {"preexec_fn": lambda: os.close(1)}:
+                    run = subprocess.run(program, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=120,
+                                         check=False, **given)
+                    self.assertEqual(run.returncode, 1, run.stderr)
+                    self.assertRegex(run.stderr, "No space left on device|Bad file descriptor")
 
     def test_a_screen_that_goes_away(self):
         run = subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "20", "--log-interval", "1", "--save",

@@ -276,6 +276,10 @@ class Processes(unittest.TestCase):
                 self.assertTrue(all(code == 1 and "found 8 processes" in errors for code, _, errors in results), results)
 
     def test_a_wrong_master_addr(self):
+        (begin, (code, _, errors)) = (time.monotonic(), Run([0], [*MOCK, "--master-addr", "192.0.2.1"]).end(20)[0])
+        self.assertEqual(code, 1)
+        self.assertIn("'192.0.2.1' is no address of this machine", errors)
+        self.assertLess(time.monotonic() - begin, 10, "said at once")
         address = lambda text: lambda rank: {"variables": {"MASTER_ADDR": text}} if rank == 2 else {}
         for text in "no-such-machine.invalid", "127.0.0.2":
             with self.subTest(address=text):
@@ -302,10 +306,16 @@ class Processes(unittest.TestCase):
                       "rank 2 (process ")
 
     def test_other_flags(self):
-        results = self.fail_all(Run(range(4), MOCK, of_rank=lambda rank: {"arguments": ["--seed", "5"]} if rank == 1 else {}),
-                                "--seed = 5 there, --seed = 1234 with rank 0")
-        self.assertIn("hash of the optimizer's flags", self.fail_all(
-            Run(range(4), MOCK, of_rank=lambda rank: {"arguments": ["--lr", "5"]} if rank == 1 else {}), "rank 1")[0][2])
+        for flag, value, other in [("--seed", "5", "1234"), ("--lr", "5", "0.001"), ("--lr-decay-style", "cosine", "linear"),
+                                   ("--clip-grad", "0.5", "1"), ("--save", "two", "one"), ("--save-dtype", "f32", "bf16"),
+                                   ("--save-interval", "2", "0")]:
+            with self.subTest(flag=flag):
+                common = {"--save-dtype": other} if flag == "--save-dtype" else {}
+                own = lambda rank: {"--save": "one", **common, **({flag: value} if rank == 1 else {})}
+                arguments = lambda rank: {"arguments": [word for pair in own(rank).items() for word in pair]}
+                self.fail_all(Run(range(4), MOCK, of_rank=arguments),
+                              f"expected the same for all:\n  {flag} = {value} on rank 1, {flag} = {other} on rank 0")
+                self.assertFalse(os.path.exists("one"), "refused before anything was done")
 
     def test_other_data(self):
         for name, text in [("a.txt", b"abc" * 2000), ("b.txt", b"abd" * 2000)]:

@@ -359,7 +359,8 @@ Result<StepResult> DeviceEngine::step(int64_t step, const GlobalBatch &batch, co
   threads_.end();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   MGC_TRY(failureOf(step));
-  MGC_TRY(collectValues(batch));
+  if (Status collected = collectValues(batch); !collected.isOk())
+    return std::move(collected).at(fmt::format("rank {}, end of step {}", ranks_[0]->index(), step));
   MGC_TRY(verifyAgreement(values_));
   return finishStep(step, seconds.count());
 }

@@ -61,6 +61,11 @@ Status DeviceKernels::add(const std::string &symbol) {
   MGC_ASSIGN(needs, module_.array(symbol + std::string(plan::kNeedsSuffix)));
   if (!needs || needs->size() < 3 || static_cast<int64_t>(needs->size()) != 3 + (*needs)[2])
     return errorf("kernel '{}': the file does not say what it must be given; compile the plan again", symbol);
+  if (const int64_t range = needs->front(); range > 0 && kernel.blocks < 1)
+    return errorf("kernel '{}': the file has it launched with {} blocks, which do nothing of its range of "
+                  "{}; expected at "
+                  "least 1: compile the plan again",
+                  symbol, kernel.blocks, range);
   kernels_[symbol] = {kernel, std::move(*needs)};
   return Status::ok();
 }

@@ -116,7 +116,7 @@ TEST(Store, processesThatDoNotBelongTogetherAreToldSo) {
             "another plan: version 6, hash 0000000000000007; rank 0 (the test) runs version 6, hash "
             "000000000000abcd; expected the same plan.json"},
            {1, otherVersion, "runs another plan: version 4, "},
-           {1, otherSettings, "expected the same for all:\n  --lr = 0.25 there, --lr = 0.5 with rank 0"},
+           {1, otherSettings, "expected the same for all:\n  --lr = 0.25 on rank 1, --lr = 0.5 on rank 0"},
            {0, good, "two processes are rank 0: process "},
            {2, good, "expected a rank from 0 to 1"}}) {
     const auto [first, second] = joinBoth(rank, run);
@@ -222,6 +222,18 @@ TEST(Store, strangersThatStayAndSayNothingHoldUpNobody) {
   EXPECT_TRUE(joined[0] && joined[1]);
 }
 
+// More than there is room for: they go one after another, and then the processes have their turn.
+TEST(Store, aCrowdOfStrangersHoldsUpNobody) {
+  const StoreOfTest store(2);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 200; ++i)
+    strangers.push_back(connectTo(store.endpoint(), Clock::now() + 5s).take());
+  const auto start = Clock::now();
+  const Joined joined = joinAll(store, 2);
+  EXPECT_TRUE(joined[0] && joined[1]);
+  EXPECT_LT(Clock::now() - start, 20s);
+}
+
 TEST(Store, anotherProtocolIsNamed) {
   const StoreOfTest store(2);
   const Deadline deadline = Clock::now() + 5s;
@@ -231,8 +243,8 @@ TEST(Store, anotherProtocolIsNamed) {
   const Result<Message> answer = receiveMessage(*socket, deadline);
   ASSERT_TRUE(answer.isOk());
   EXPECT_EQ(answer->kind, static_cast<uint8_t>(StoreKind::refused));
-  EXPECT_NE(MessageReader(*answer).text().find(
-                "speaks version 99 of the store's language, rank 0 (the test) version 1"),
+  EXPECT_NE(MessageReader(*answer).text().find(fmt::format(
+                "speaks version 99 of the store's language, rank 0 (the test) version {}", kStoreProtocol)),
             std::string::npos);
 }
 
@@ -286,6 +298,27 @@ TEST(Store, anotherProgramThatAnswersIsTold) {
   });
   EXPECT_TRUE(fails(tryJoin({"127.0.0.1", portOf(*listening)}, 2s),
                     {"answers, but not as the store of mgrun does", "another program has the port"}));
+}
+
+TEST(Store, anotherProgramThatSaysNothingIsGivenUpAtTheDeadline) {
+  const Result<Descriptor> listening = listenOn({"127.0.0.1", 0});
+  const auto start = Clock::now();
+  EXPECT_TRUE(fails(tryJoin({"127.0.0.1", portOf(*listening)}, 500ms),
+                    {"answers, but not as the store of mgrun does (no answer in time)"}));
+  EXPECT_GE(Clock::now() - start, 500ms);
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
+TEST(Store, rank0FindsAtOnceThatTheAddressIsAnotherMachines) {
+  const auto start = Clock::now();
+  for (const char *address : {"192.0.2.7", "2001:db8::7"}) // for examples, so nobody's
+    EXPECT_TRUE(
+        fails(tryJoin({address, 1234}, 60s, 0), {"rank 0 cannot listen where MASTER_ADDR",
+                                                 fmt::format("'{}' is no address of this machine;", address),
+                                                 "--master-addr 0.0.0.0 for rank 0"}));
+  EXPECT_LT(Clock::now() - start, 30s);
+  for (const char *address : {"127.0.0.1", "127.0.0.2", "localhost", "0.0.0.0"})
+    EXPECT_TRUE(isOk(verifyIsHere(address))) << address;
 }
 
 // --- The end ----------------------------------------------------------------------------------------------------

@@ -237,6 +237,31 @@ TEST(Training, aLossThatIsNotFiniteIsAnError) {
   EXPECT_GT(recorder.steps.size(), 0u);
 }
 
+// Said of the weights, where it is they that were not finite from the beginning.
+TEST(Training, weightsThatAreNotFiniteAreNamed) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.weights = bundle.path("weights.safetensors");
+  const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
+  for (const float bad : {INFINITY, -NAN}) {
+    std::vector<float> values(16, 1.0f);
+    values[3] = values[11] = bad;
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.weights, tensors);
+    ASSERT_TRUE(isOk(writer));
+    ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+    ASSERT_TRUE(isOk(writer->finish()));
+    ASSERT_TRUE(isOk(writer->commit()));
+    Recorder recorder;
+    Interrupt interrupt;
+    const Status failure = train(options, recorder, interrupt).status();
+    EXPECT_TRUE(
+        fails(failure,
+              {"step 0: ", "not finite; --weights " + *options.weights + " has weights that are not finite",
+               fmt::format("\n  w: element 3 is {}", bad)}));
+    EXPECT_EQ(failure.message().find("--lr"), std::string::npos);
+  }
+}
+
 TEST(Training, everyWrongInputIsNamed) {
   const Bundle bundle;
   Recorder recorder;
