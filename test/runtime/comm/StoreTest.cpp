@@ -113,7 +113,7 @@ TEST(Store, processesThatDoNotBelongTogetherAreToldSo) {
            {1, three,
             "says that there are 3 processes, rank 0 (the test) that there are 2; expected one WORLD_SIZE"},
            {1, otherPlan,
-            "another plan: version 6, hash 0000000000000007; rank 0 (the test) runs version 6, hash "
+            "another plan: version 5, hash 0000000000000007; rank 0 (the test) runs version 5, hash "
             "000000000000abcd; expected the same plan.json"},
            {1, otherVersion, "runs another plan: version 4, "},
            {1, otherSettings, "expected the same for all:\n  --lr = 0.25 on rank 1, --lr = 0.5 on rank 0"},

@@ -58,9 +58,14 @@ TEST(Gemm, everyPathOnRaggedSizes) {
     for (const auto &shape : shapes)
       for (int flags = 0; flags < 8; ++flags)
         for (int threads = 1; threads <= 5; ++threads)
-          check(
-              {shape[0], shape[1], shape[2], (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, row.path},
-              threads);
+          check({.m = shape[0],
+                 .n = shape[1],
+                 .k = shape[2],
+                 .transposeA = (flags & 1) != 0,
+                 .transposeB = (flags & 2) != 0,
+                 .accumulate = (flags & 4) != 0,
+                 .path = row.path},
+                threads);
 }
 
 TEST(Gemm, everyNameButRuleIsARowAndTheFirstAppliesAlways) {
