@@ -30,11 +30,25 @@ static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &bucke
   return success();
 }
 
-// How many of the instances first .. first + count - 1 the place covers; places of one parameter do not
-// overlap.
+// How many of the instances first .. first + count - 1 the place covers.
 static int64_t covered(PlaceOp place, int64_t first, int64_t count) {
   int64_t begin = place.getFirst(), end = begin + int64_t(place.getCount());
   return std::max<int64_t>(0, std::min(end, first + count) - std::max(begin, first));
+}
+
+// The places of a parameter, and that no instance has two.
+static LogicalResult findPlaces(ArrayRef<PlaceOp> places, StringRef block, unsigned argument,
+                                SmallVectorImpl<PlaceOp> &found) {
+  for (PlaceOp place : places) {
+    if (place.getBlock() != block || place.getArgument() != argument)
+      continue;
+    for (PlaceOp other : found)
+      if (covered(other, place.getFirst(), place.getCount()) > 0)
+        return place.emitOpError() << "is a second one of argument " << argument << " of " << block
+                                   << ".forward in the same instances (stage_c4)";
+    found.push_back(place);
+  }
+  return success();
 }
 
 static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> places,
@@ -45,10 +59,12 @@ static LogicalResult verifyInstance(InstanceOp instance, ArrayRef<PlaceOp> place
   for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
     if (!forward.getArgAttr(i, kParamAttr))
       continue;
+    SmallVector<PlaceOp> own;
+    if (failed(findPlaces(places, instance.getBlock(), i, own)))
+      return failure();
     int64_t found = 0;
-    for (PlaceOp place : places)
-      if (place.getBlock() == instance.getBlock() && place.getArgument() == i)
-        found += covered(place, instance.getFirst(), instance.getCount());
+    for (PlaceOp place : own)
+      found += covered(place, instance.getFirst(), instance.getCount());
     if (found != int64_t(instance.getCount()))
       return instance.emitOpError() << "argument " << i << " has a place in " << found << " of "
                                     << int64_t(instance.getCount()) << " instances (stage_c4)";

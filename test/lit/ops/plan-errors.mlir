@@ -70,6 +70,20 @@ mg.stage 0 begin @f reduce @f update @f {
 
 // -----
 
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
+  mg.place @layer 0 instances 0 count 1 bucket 0 offset 0 stride 16
+  // expected-error@+1 {{is a second one of argument 0 of layer.forward in the same instances (stage_c4)}}
+  mg.place @layer 0 instances 0 count 1 bucket 0 offset 16 stride 16
+  mg.chunk 0 {
+    mg.instance @layer count 2
+  }
+}
+
+// -----
+
 !x = tensor<4x8xf32, #mg.layout<s, h>>
 func.func @einsum(%x: !x, %w: tensor<8x8xf32, #mg.layout<h, f>>) {
   // expected-error@+1 {{the ops inside are not row ops over one space (kernel_c1)}}
