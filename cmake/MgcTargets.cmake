@@ -31,6 +31,10 @@ function(mgc_library name)
   target_link_libraries(${name} PUBLIC mgc_options fmt::fmt ${ARG_DEPS})
 endfunction()
 
+set(MGC_TEST_SECONDS 300) # of a test program
+if(MGC_SANITIZE)
+  set(MGC_TEST_SECONDS 1800) # code is up to twenty times as slow
+endif()
 if(MGC_BUILD_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -42,5 +46,5 @@ function(mgc_gtest name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/unit")
   target_compile_definitions(${name} PRIVATE MGC_TEST_DIR="${PROJECT_SOURCE_DIR}/test")
   add_test(NAME unit/${name} COMMAND ${name})
-  set_tests_properties(unit/${name} PROPERTIES TIMEOUT 300)
+  set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${MGC_TEST_SECONDS})
 endfunction()

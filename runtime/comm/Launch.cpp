@@ -175,7 +175,8 @@ Result<Launch> Reader::read() {
     return errorf("--launch env: {}; expected the variables of torchrun, mpirun or srun",
                   found({kTorchrun.rank, kTorchrun.size, kOpenMpi.rank, kMpich.rank, kSrun.rank}));
   if (launcher_) {
-    launch.by = fmt::format("{}'s variables", launcher_->name);
+    launch.by = fmt::format("{}'s variables{}", launcher_->name,
+                            flags_.rank || flags_.size || flags_.localRank ? " and flags" : "");
     MGC_TRY(verifyWhole(*launcher_));
     MGC_TRY(verifyNotContradicted(*launcher_));
   } else if (flags_.rank || flags_.size) {

@@ -59,6 +59,7 @@ NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
   add(files, "--weights", options.weights);
+  add(files, "--tune-cache", options.tuneCache);
   addCheckpoint(files, "--weights", options.weights);
   addCheckpoint(files, "--save", options.save);
   add(files, "the plan", options.plan + "/" + plan::kPlanFile);

@@ -6,6 +6,7 @@ They give the bits that threads give, and however one of them ends, all end soon
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -191,7 +192,7 @@ class Processes(unittest.TestCase):
         run.processes[3].send_signal(signal.SIGCONT)
         messages = [errors for code, _, errors in run.end(30) if code == 1]
         self.assertEqual(len(messages), 4)
-        self.assertTrue(any("waited 2 s for rank" in errors for errors in messages), messages)
+        self.assertTrue(any(re.search(r"rank \d.* step \d+.*: waited 2 s for rank", errors) for errors in messages), messages)
 
     def test_an_error_is_told_in_full_once(self):
         self.succeed(Run(range(4), [*MOCK, "--save", "whole"]))

@@ -125,6 +125,9 @@ class Tune(unittest.TestCase):
         code, said, _ = mgrun("--tune-products", plan="cpu")
         self.assertEqual(code, 1)
         self.assertIn("--tune-products: means nothing for a plan whose target is cpu", said)
+        code, said, _ = mgrun("--tune-products", "--tune-cache", "log.jsonl")
+        self.assertEqual(code, 1)
+        self.assertIn("--log log.jsonl: is a file of --tune-cache, expected another", said)
         with open(CACHE, "w", encoding="utf-8") as file:
             file.write("dear reader")
         code, said, _ = mgrun(*self.tuned)

@@ -149,7 +149,8 @@ Status DeviceRank::finish(int64_t step) {
   auto deadline = Clock::now() + options_.timeout;
   while (!stream().synchronize(std::min(kSlice, options_.timeout)).isOk()) {
     MGC_TRY(device_.check().at(toString(place(step))));
-    MGC_TRY(communicator_.check());
+    if (Status failed = communicator_.check(); !failed.isOk())
+      return communicator_.isAborted() ? failed : std::move(failed).at(toString(place(step)));
     if (const Marks marks = marksOf(io_); marks != seen)
       seen = marks, deadline = Clock::now() + options_.timeout;
     else if (Clock::now() > deadline) {

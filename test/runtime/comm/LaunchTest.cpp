@@ -79,6 +79,11 @@ TEST(Launch, thePortOfTorchrunsAgentIsNotTaken) {
          "node1:7");
 }
 
+TEST(Launch, whatFlagsAndVariablesSayTogetherNamesBoth) {
+  EXPECT_TRUE(fails(launchWith({{"RANK", "0"}, {"WORLD_SIZE", "2"}}, {.rank = 3}).status(),
+                    {"rank 3 of 2 processes (torchrun's variables and flags): expected ranks from 0 to 1"}));
+}
+
 TEST(Launch, flagsReplaceVariables) {
   const LaunchFlags all{Mode::automatic, 1, 2, 0, 55, "here"};
   expect(launchWith({}, all), 1, 2, 0, "here:55");

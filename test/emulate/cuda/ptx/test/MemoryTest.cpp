@@ -114,7 +114,7 @@ TEST(Memory, AtomicsOfManyThreads) {
     bar.sync 0;
     atom.shared.cas.b32 %r2, [part], 5, 9;
     ld.shared.u32 %r3, [part];
-    st.global.u32 [%p0+12], %r3;)",
+    red.global.max.u32 [%p0+12], %r3;)",
                              1, ".shared .align 4 .u32 part;");
   std::vector<uint32_t> out(4);
   EXPECT_EQ(runOn(text, {.grid = {20}, .block = {100}, .workers = 2}, out), "");
