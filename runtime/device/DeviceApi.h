@@ -85,6 +85,13 @@ typedef struct {
   char bytes[128];
 } mgc_comm_id; /* ncclUniqueId */
 
+/* How long the host waits for other ranks: `timeout_ms`, or until has_ended(context), which is asked meanwhile, is not 0. */
+typedef struct {
+  int64_t timeout_ms;
+  int32_t (*has_ended)(void *context); /* null: nothing ends it early */
+  void *context;                       /* outlives the communicator */
+} mgc_patience;
+
 typedef struct {
   int32_t version; /* MGC_DEVICE_API_VERSION */
 
@@ -167,13 +174,15 @@ typedef struct {
   void (*drop_graph)(mgc_graph *graph);
   int (*launch_graph)(mgc_stream *stream, mgc_graph *graph, mgc_error *error);
 
-  /* --- NCCL: one process a rank. `timeout_ms` is for what the host waits for: the others at make_comm, and connections that
-   * the first collectives make. What has been enqueued has no deadline but the caller's: abort from any thread ends it. */
+  /* --- NCCL: one process a rank. `patience` is for what the host waits for: the others at make_comm, and connections that the
+   * first use makes. What has been enqueued has no deadline but the caller's: abort from any thread ends it. */
   int (*make_comm_id)(mgc_device *device, mgc_comm_id *id, mgc_error *error);
-  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t timeout_ms,
-                   mgc_comm **comm, mgc_error *error);
+  int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
+                   const mgc_patience *patience, mgc_comm **comm, mgc_error *error);
   void (*drop_comm)(mgc_comm *comm);
-  void (*abort_comm)(mgc_comm *comm);
+  /* All that a rank has at once: an operation of one may hold up the end of another. Their graphs are dropped before. Returns
+   * when they have ended, or after some seconds, when what they use is left to the end of the process. */
+  void (*abort_comms)(mgc_comm *const *comms, int64_t count);
   int (*check_comm)(mgc_comm *comm, mgc_error *error); /* asynchronous errors */
   int (*all_reduce)(mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,
                     mgc_address from, int64_t elements, mgc_error *error);

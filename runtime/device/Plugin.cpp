@@ -221,8 +221,13 @@ Result<mgc_comm_id> Device::makeCommId() const {
 }
 
 Result<Comm> Device::makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
-                              std::chrono::milliseconds timeout) const {
-  return make<Comm, &Table::make_comm, mgc_comm>(api(), raw(), &id, ranks, rank, int64_t(timeout.count()));
+                              const Patience &patience) const {
+  const auto hasEnded = [](void *context) {
+    return int32_t(static_cast<const Patience *>(context)->hasEnded());
+  };
+  const mgc_patience given{patience.timeout.count(), patience.hasEnded ? +hasEnded : nullptr,
+                           const_cast<Patience *>(&patience)};
+  return make<Comm, &Table::make_comm, mgc_comm>(api(), raw(), &id, ranks, rank, &given);
 }
 
 } // namespace mgc::plugin

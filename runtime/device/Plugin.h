@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,10 +65,15 @@ public:
 };
 Result<double> milliseconds(const Event &begin, const Event &end);
 
+// How long the host waits for other ranks; hasEnded, which may be missing, says that they will not come.
+struct Patience {
+  std::chrono::milliseconds timeout;
+  std::function<bool()> hasEnded = nullptr;
+};
+
 class Comm : public Handle<mgc_comm, &Table::drop_comm> {
 public:
   using Handle::Handle;
-  void abort() const { api().abort_comm(raw()); } // from any thread
   Status check() const { return call<&Table::check_comm>(api(), raw()); }
 };
 
@@ -219,8 +225,11 @@ public:
   Result<AttentionCall> makeAttention(const mgc_attention_facts &facts) const;
 
   Result<mgc_comm_id> makeCommId() const;
-  Result<Comm> makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
-                        std::chrono::milliseconds timeout) const;
+  // `patience` outlives what is made.
+  Result<Comm> makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank, const Patience &patience) const;
+  void abort(std::span<mgc_comm *const> comms) const { // from any thread
+    api().abort_comms(comms.data(), int64_t(comms.size()));
+  }
   Status beginGroup() const { return call<&Table::begin_group>(api(), raw()); }
   Status endGroup() const { return call<&Table::end_group>(api(), raw()); }
 

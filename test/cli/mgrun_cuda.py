@@ -21,7 +21,7 @@ from mgrun_processes import BIN, CLEAN, ENDLESS, MGRUN, MOCK, ROOT, Run, kill  #
 sys.path.insert(0, ROOT + "/test/mutation")
 import mutate  # noqa: E402
 
-LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1"}
+LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1", "pipe": "--pp 4 --gbs 1"}
 # Whose number is that of steps, not of how long the host had to wait.
 WAITS = ("cuStreamQuery", "cuEventQuery")
 
@@ -38,7 +38,7 @@ def setUpModule():
 
 def compile_plan(name, level, layout):
     command = [BIN + "/mgc", "compile", ROOT + "/test/golden/llama/config.json", "-o", name, "--target", "cuda:" + level]
-    subprocess.run(command + f"--dtype bf16 --seq 32 --mbs 1 --gbs 4 {layout}".split(), check=True, capture_output=True)
+    subprocess.run(command + f"--dtype bf16 --seq 32 --mbs 1 {layout}".split() + ([] if "--gbs" in layout else ["--gbs", "4"]), check=True, capture_output=True)
 
 
 def stand_ins(settings="", libraries=()):
@@ -259,6 +259,12 @@ class Faults(unittest.TestCase):
         run.wait_for("which meet at")
         time.sleep(1)
         kill(self, run, 2, 20)
+
+    def test_a_pipeline_of_one_microbatch(self):
+        """Each stage posts what it receives before it sends; with NCCL the first use of a way waits for the other host."""
+        results = processes(["--mock-data", "--train-iters", "3", "--timeout", "20"], plan="pipe").end(60)
+        for code, _, errors in results:
+            self.assertEqual(code, 0, errors)
 
     def test_an_interrupt_ends_all_after_the_same_step(self):
         run = processes([*ENDLESS, "--log-interval", "1"])

@@ -23,8 +23,8 @@ from machine import ROOT, Machine, failed, skipped
 from speed import check_peers, check_speed
 
 CHECKS = {"device": check_device, "build": check_build, "conformance": check_conformance, "goldens": check_goldens,
-          "repeat": check_repeat, "refusals": check_refusals, "sanitizer": check_sanitizer, "speed": check_speed,
-          "peers": check_peers}
+          "repeat": check_repeat, "refusals": check_refusals, "speed": check_speed, "sanitizer": check_sanitizer,
+          "peers": check_peers}  # what is worth most first: time may run out
 OF_PLANS = ("goldens", "repeat", "refusals", "sanitizer", "speed")  # they run packed plans
 
 

@@ -23,6 +23,9 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
+constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr int64_t kGreetingBytes = 256;
+constexpr std::string_view kGroup = "group", kWay = "way";
 
 class NcclRank final : public DeviceCommunicator {
 public:
@@ -63,6 +66,8 @@ private:
   };
   Status verifyVersions() const;
   Status rootOf(Status error) const;
+  Status greet(const Group &way);
+  std::vector<mgc_comm *> all() const;
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
@@ -70,6 +75,8 @@ private:
 
   const plugin::Device &device_;
   const NcclOptions options_;
+  const plugin::Patience patience_{options_.timeout,
+                                   [this] { return isAborted() || !options_.check().isOk(); }};
   mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
   using Ranks = std::vector<int64_t>;
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
@@ -113,17 +120,38 @@ Status NcclRank::verifyVersions() const {
 Status NcclRank::connect() {
   MGC_TRY(verifyVersions());
   MGC_TRY(options_.barrier()); // one that cannot come has said so before the others wait for it in NCCL
-  std::map<Ranks, std::vector<std::pair<std::string, Group *>>> all;
+  std::map<Ranks, std::vector<std::pair<std::string_view, Group *>>> all;
   for (const auto &[ranks, group] : byRanks_)
-    all[ranks].push_back({"group", &groups_[group]});
+    all[ranks].push_back({kGroup, &groups_[group]});
   for (auto &[ranks, way] : ways_)
-    all[ranks].push_back({"way", &way});
+    all[ranks].push_back({kWay, &way});
   for (const auto &[ranks, sameRanks] : all)
     for (const auto &[kind, group] : sameRanks)
-      if (!group->comm)
-        MGC_TRY(make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group)
-                    .at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));
+      if (!group->comm) {
+        Status made = make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group);
+        if (made.isOk() && kind == kWay)
+          made = greet(*group);
+        MGC_TRY(std::move(made).at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));
+      }
   return Status::ok();
+}
+
+// NCCL connects the ends of a way when they first use it, and their hosts wait for each other. In a step they must not: what both use
+// first may be to receive.
+Status NcclRank::greet(const Group &way) {
+  MGC_ASSIGN(greeting, device_.allocate(kGreetingBytes));
+  MGC_ASSIGN(stream, device_.makeStream());
+  MGC_TRY(stream.fill(greeting.address(), 0, kGreetingBytes));
+  MGC_TRY(rootOf(way.index == 0 ? stream.send(way.comm, greeting.address(), kGreetingBytes, 1)
+                                : stream.receive(way.comm, greeting.address(), kGreetingBytes, 0)));
+  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  while (true) {
+    Status done = stream.synchronize(kSlice);
+    if (done.isOk() || std::chrono::steady_clock::now() > deadline)
+      return done;
+    MGC_TRY(device_.check());
+    MGC_TRY(check());
+  }
 }
 
 Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group) {
@@ -135,9 +163,10 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
   if (bytes.size() != sizeof id.bytes)
     return errorf("{}: {} bytes came for an id of {}", name, bytes.size(), sizeof id.bytes);
   std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
-  MGC_ASSIGN(comm, device_.makeComm(id, group.size, group.index, options_.timeout));
+  Result<plugin::Comm> comm = device_.makeComm(id, group.size, group.index, patience_);
+  MGC_TRY(rootOf(comm.status()));
   std::lock_guard lock(mutex_);
-  group.comm = std::move(comm);
+  group.comm = comm.take();
   return Status::ok();
 }
 
@@ -148,7 +177,7 @@ Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Col
     return Status::ok();
   MGC_TRY(device_.beginGroup());
   const Status enqueued = enqueue(job);
-  MGC_TRY(device_.endGroup());
+  MGC_TRY(rootOf(device_.endGroup()));
   return enqueued;
 }
 
@@ -196,12 +225,13 @@ Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {
 }
 
 Result<Ticket> NcclRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(stream.send(ways_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1));
+  MGC_TRY(rootOf(stream.send(ways_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1)));
   return finished(stream, mine);
 }
 
 Result<Ticket> NcclRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(stream.receive(ways_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0));
+  MGC_TRY(
+      rootOf(stream.receive(ways_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0)));
   return finished(stream, mine);
 }
 
@@ -210,18 +240,29 @@ Result<const Event *> NcclRank::finish(Ticket ticket) {
   return transfers_.at(ticket);
 }
 
-void NcclRank::abort(const Status &cause) {
-  std::lock_guard lock(mutex_);
-  if (aborted_)
-    return;
-  cause_ = cause;
-  aborted_.store(true, std::memory_order_release);
+// With the mutex.
+std::vector<mgc_comm *> NcclRank::all() const {
+  std::vector<mgc_comm *> comms;
   for (const Group &group : groups_)
     if (group.comm)
-      group.comm.abort();
+      comms.push_back(group.comm.raw());
   for (const auto &[way, group] : ways_)
     if (group.comm)
-      group.comm.abort();
+      comms.push_back(group.comm.raw());
+  return comms;
+}
+
+void NcclRank::abort(const Status &cause) {
+  std::vector<mgc_comm *> comms;
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_)
+      return;
+    cause_ = cause;
+    aborted_.store(true, std::memory_order_release);
+    comms = all();
+  }
+  device_.abort(comms);
 }
 
 Status NcclRank::cause() const {

@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/Driver.h"
 
 #include <array>
+#include <cstdlib>
 
 namespace mgc::cuda {
 
@@ -11,6 +12,10 @@ constexpr std::array kNames = {"libcuda.so.1"};
 constexpr const char *kHelp =
     "It is part of the NVIDIA driver (nvidia-smi shows it): install the driver, run on a machine "
     "that has a GPU, or compile the plan with --target cpu.";
+
+// A rank has streams of its own for each kind of collective and each way of transfers. Where they share one of the queues that the
+// driver has by default, 8, one waits behind another.
+constexpr const char *kQueues = "CUDA_DEVICE_MAX_CONNECTIONS", *kMostQueues = "32";
 
 constexpr const char *kKernelFault =
     "a kernel went wrong, on this stream or on another; the device takes no more work: end "
@@ -70,6 +75,7 @@ Result<Driver> load() {
   Driver table;
   MGC_DRIVER_FUNCTIONS(MGC_FIND_FUNCTION)
   MGC_TRY(library.complete("the driver of CUDA " + versionText(CUDA_VERSION) + " or a later one"));
+  setenv(kQueues, kMostQueues, 0);
   if (const CUresult result = table.cuInit(0); result != CUDA_SUCCESS)
     return errorf("the NVIDIA driver {} does not start: {}", library.path(), describe(table, result));
   if (const CUresult result = table.cuDriverGetVersion(&table.version); result != CUDA_SUCCESS)

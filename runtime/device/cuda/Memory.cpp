@@ -1,11 +1,14 @@
 // Memory, copies and fills.
 #include "runtime/device/cuda/Internal.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mgc::cuda {
 
 namespace {
+
+constexpr int64_t kMostPitch = (int64_t(1) << 31) - 1; // CU_DEVICE_ATTRIBUTE_MAX_PITCH of all GPUs
 
 double gibibytes(size_t bytes) { return double(bytes) / 1073741824.0; }
 
@@ -88,6 +91,13 @@ Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address
   MGC_TRY(stream->device->enter());
   if (bytes == 0 || rows == 0)
     return Status::ok();
+  if (rows == 1 || (toPitch == bytes && fromPitch == bytes))
+    return copy(stream, to, from, rows * bytes);
+  if (std::max(toPitch, fromPitch) > kMostPitch) {
+    for (int64_t row = 0; row < rows; ++row)
+      MGC_TRY(copy(stream, to + uint64_t(row * toPitch), from + uint64_t(row * fromPitch), bytes));
+    return Status::ok();
+  }
   CUDA_MEMCPY2D what = {};
   what.srcMemoryType = what.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   what.srcDevice = from;

@@ -1,20 +1,24 @@
 // Communicators of NCCL: one process a rank. They do not block, so that what the host waits for has a deadline and abort ends it:
 // every call may answer that it is in progress, and settle() asks until it is done.
 //
-// abort may come from any thread and frees the communicator: a mutex keeps it out of calls, and those after it are refused.
+// abort may come from any thread and frees the communicators: mutexes keep it out of calls, and those after it are refused. It alone
+// blocks, until the kernels of a communicator have ended and no graph has them any more.
 #include "runtime/device/cuda/Nccl.h"
 
 #include "runtime/device/cuda/Internal.h"
 
 #include <algorithm>
 #include <chrono>
+#include <future>
+#include <span>
 #include <thread>
 #include <utility>
 
 struct mgc_comm {
   mgc_device *device;
   const mgc::cuda::Nccl *nccl;
-  int64_t ranks, rank, timeoutMs;
+  int64_t ranks, rank;
+  mgc_patience patience;
   std::string name;   // "NCCL communicator of 8, rank 3", for messages
   std::mutex mutex{}; // of what follows
   ncclComm_t handle = nullptr;
@@ -26,6 +30,10 @@ namespace mgc::cuda {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kLeastGroupedAborts =
+    NCCL_VERSION(2, 22, 0); // before it, communicators are aborted one after another
+constexpr std::chrono::seconds kAbortDeadline{5};
 
 // The communicators used since begin_group, by the thread that began it.
 struct Group {
@@ -54,7 +62,8 @@ Result<bool> hasSettled(mgc_comm &comm, std::string_view what) {
 
 // Waits for what an earlier call began.
 Status settle(mgc_comm &comm, std::string_view what) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(comm.timeoutMs);
+  const mgc_patience &patience = comm.patience;
+  const auto deadline = Clock::now() + std::chrono::milliseconds(patience.timeout_ms);
   while (true) {
     MGC_ASSIGN(done, hasSettled(comm, what));
     if (done)
@@ -62,7 +71,9 @@ Status settle(mgc_comm &comm, std::string_view what) {
     if (Clock::now() > deadline)
       return errorf("{}: {}: {}: the others have not come within {} ms; see whether all ranks run, and reach "
                     "each other",
-                    comm.device->name, comm.name, what, comm.timeoutMs);
+                    comm.device->name, comm.name, what, patience.timeout_ms);
+    if (patience.has_ended && patience.has_ended(patience.context))
+      return errorf("{}: {}: {}: the others will not come", comm.device->name, comm.name, what);
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }
@@ -99,8 +110,18 @@ Status finalize(mgc_comm &comm) {
 }
 
 void abortAndDelete(mgc_comm *comm) {
-  abortComm(comm);
+  abortComms(&comm, 1);
   delete comm;
+}
+
+void abortAll(const Nccl &nccl, const std::vector<ncclComm_t> &handles) {
+  const bool isGrouped = handles.size() > 1 && nccl.version >= kLeastGroupedAborts;
+  if (isGrouped)
+    nccl.ncclGroupStart();
+  for (ncclComm_t handle : handles)
+    nccl.ncclCommAbort(handle);
+  if (isGrouped)
+    nccl.ncclGroupEnd();
 }
 
 ncclDataType_t typeOf(mgc_type type) {
@@ -112,11 +133,24 @@ void *target(mgc_address address) { return reinterpret_cast<void *>(address); }
 
 } // namespace
 
-void abortComm(mgc_comm *comm) {
-  std::lock_guard lock(comm->mutex);
-  if (!comm->isAborted && comm->handle)
-    comm->nccl->ncclCommAbort(comm->handle);
-  comm->isAborted = true;
+// In a thread of its own, which may outlast the communicators.
+void abortComms(mgc_comm *const *comms, int64_t count) {
+  std::vector<ncclComm_t> handles;
+  for (mgc_comm *comm : std::span(comms, size_t(count))) {
+    std::lock_guard lock(comm->mutex);
+    if (!comm->isAborted && comm->handle)
+      handles.push_back(comm->handle);
+    comm->isAborted = true;
+  }
+  if (handles.empty())
+    return;
+  std::packaged_task<void()> work([device = comms[0]->device, nccl = comms[0]->nccl, handles] {
+    device->driver->cuCtxSetCurrent(device->context);
+    abortAll(*nccl, handles);
+  });
+  std::future<void> ended = work.get_future();
+  std::thread(std::move(work)).detach();
+  ended.wait_for(kAbortDeadline);
 }
 
 Status makeCommId(mgc_device *device, mgc_comm_id *id) {
@@ -130,12 +164,12 @@ Status makeCommId(mgc_device *device, mgc_comm_id *id) {
   return Status::ok();
 }
 
-Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t timeoutMs,
-                mgc_comm **comm) {
+Status makeComm(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
+                const mgc_patience *patience, mgc_comm **comm) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(nccl, Nccl::get());
   std::unique_ptr<mgc_comm, void (*)(mgc_comm *)> made(
-      new mgc_comm{device, nccl, ranks, rank, timeoutMs,
+      new mgc_comm{device, nccl, ranks, rank, *patience,
                    fmt::format("NCCL communicator of {}, rank {}", ranks, rank)},
       abortAndDelete);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

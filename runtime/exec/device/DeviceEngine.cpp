@@ -304,6 +304,8 @@ void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &sc
 void DeviceEngine::abort(const Status &cause) {
   if (isProcessRank())
     options_.communicator->abort(cause);
+  for (const std::unique_ptr<DeviceRank> &rank : ranks_)
+    rank->dropGraph();
   communicators_[0]->abort(cause);
 }
 

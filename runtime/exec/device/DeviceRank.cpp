@@ -110,7 +110,7 @@ Status DeviceRank::enqueue(int64_t step, const std::function<Status()> *beforeUp
   } else {
     if (!graph_)
       MGC_TRY(capture(step));
-    MGC_TRY(stream().launch(graph_));
+    MGC_TRY(launch());
   }
   return io_.copyOut(stream(), arena_.address());
 }
@@ -128,8 +128,21 @@ Status DeviceRank::capture(int64_t step) {
   MGC_TRY(Status(enqueued));
   if (!graph.isOk())
     return Status(graph.status()).at("capturing a step");
-  graph_ = graph.take();
+  std::lock_guard lock(graphMutex_);
+  if (!isGraphDropped_)
+    graph_ = graph.take();
   return Status::ok();
+}
+
+Status DeviceRank::launch() {
+  std::lock_guard lock(graphMutex_);
+  return graph_ ? stream().launch(graph_) : errorf("the run was aborted");
+}
+
+void DeviceRank::dropGraph() {
+  std::lock_guard lock(graphMutex_);
+  isGraphDropped_ = true;
+  graph_ = {};
 }
 
 // The gradients are complete on the host too when beforeUpdate runs, and stay until all ranks have come out of it.

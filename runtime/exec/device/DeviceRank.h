@@ -5,6 +5,8 @@
 #include "runtime/exec/device/StepIo.h"
 #include "runtime/exec/device/StreamExecutor.h"
 
+#include <mutex>
+
 namespace mgc {
 
 struct DeviceRankOptions {
@@ -37,6 +39,8 @@ public:
   Status run(int64_t step, const StepScalars &scalars, const std::function<Status()> *beforeUpdate);
   // After a step that has failed, and its abort: finds out whether the device ends what it was given.
   void awaitEnd();
+  // Before an abort, from any thread: what is captured is not launched again, for communicators do not end before their graphs.
+  void dropGraph();
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
   const CollectiveCount &collectives() const { return program_.collectives(); }
@@ -52,6 +56,7 @@ private:
   Status enqueue(int64_t step, const std::function<Status()> *beforeUpdate);
   Status enqueueDirectly(int64_t step, const std::function<Status()> *beforeUpdate);
   Status capture(int64_t step);
+  Status launch();
   Status pauseForUpdate(int64_t step, const std::function<Status()> &beforeUpdate);
   Status finish(int64_t step); // waits for the device
   const plugin::Stream &stream() const { return executor_->compute(); }
@@ -67,7 +72,9 @@ private:
   plugin::Stream copies_; // while no step runs
   DeviceArena arena_;
   StepIo io_;
-  plugin::Graph graph_; // once captured
+  std::mutex graphMutex_; // of what follows
+  plugin::Graph graph_;   // once captured
+  bool isGraphDropped_ = false;
   std::unique_ptr<StreamExecutor> executor_;
   int64_t directSteps_ = 0;
   bool isMeasured_ = false; // the step that runs

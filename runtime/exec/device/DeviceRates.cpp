@@ -1,6 +1,8 @@
 #include "runtime/exec/device/DeviceRates.h"
 
 #include "runtime/comm/device/DeviceTypes.h"
+#include "runtime/exec/device/RandomOperands.h"
+#include "runtime/kernels/CudaGemm.h"
 
 #include <algorithm>
 
@@ -52,17 +54,19 @@ Result<double> DeviceMeter::time(const std::function<Status()> &work) const {
 
 Result<double> DeviceMeter::timeProduct(int64_t side, plan::DType type) const {
   const int64_t bytes = side * side * plan::sizeInBytes(type);
-  MGC_ASSIGN(matrices, device_->allocate(3 * bytes));
-  MGC_TRY(stream_.fill(matrices.address(), 0x3C, 3 * bytes));
+  MGC_ASSIGN(matrices, device_->allocate(3 * bytes + kCudaGemmWorkspaceBytes));
+  MGC_TRY(fillWithNumbers(*device_, stream_, matrices.address(), 3 * bytes));
   mgc_gemm_facts facts{};
   facts.m = facts.n = facts.k = side;
   facts.input = facts.output = deviceType(type);
+  facts.workspace_bytes = kCudaGemmWorkspaceBytes;
   facts.alignment = plan::kAlignment;
   MGC_ASSIGN(gemm, device_->makeGemm(facts));
   const mgc_address a = matrices.address(), b = a + static_cast<uint64_t>(bytes),
-                    c = b + static_cast<uint64_t>(bytes);
+                    c = b + static_cast<uint64_t>(bytes), workspace = c + static_cast<uint64_t>(bytes);
   return time([&] {
-    return stream_.gemm(gemm, {.a = a, .b = b, .bias = 0, .c = c, .preactivation = 0, .workspace = 0});
+    return stream_.gemm(gemm,
+                        {.a = a, .b = b, .bias = 0, .c = c, .preactivation = 0, .workspace = workspace});
   });
 }
 

@@ -1,12 +1,12 @@
 #include "runtime/exec/device/ProductChoices.h"
 
+#include "runtime/exec/device/RandomOperands.h"
+
 #include <algorithm>
 
 namespace mgc {
 
 namespace {
-
-constexpr uint8_t kOperands = 0x3C; // 0.0115 in f32 and bf16: products of zeros would be faster than others
 
 std::string_view nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 std::string_view nameOf(mgc_epilogue epilogue) {
@@ -69,7 +69,7 @@ Result<std::optional<int64_t>> ProductChoices::measure(const plugin::Stream &str
     return std::optional<int64_t>();
   }
   if (needed > 0)
-    MGC_TRY(stream.fill(room.address, kOperands, needed));
+    MGC_TRY(fillWithNumbers(*device_, stream, room.address, needed));
   ++measured_;
   MGC_ASSIGN(algorithm, device_->chooseGemm(stream, product, room.address));
   return std::optional(algorithm);

@@ -13,7 +13,7 @@ Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::Device &dev
   size_t events = 2;
   for (const StepRecord &step : record.schedule)
     if (step.step->kind == StepKind::run)
-      events += 1 + static_cast<size_t>(step.endInstruction - step.firstInstruction);
+      events += 1 + 2 * static_cast<size_t>(step.endInstruction - step.firstInstruction);
   for (size_t i = 0; i < events; ++i) {
     MGC_ASSIGN(event, device.makeEvent(true));
     clock->events_.push_back(std::move(event));
@@ -48,10 +48,11 @@ Result<int64_t> StreamClock::reportRun(int64_t schedule, size_t &event, int64_t 
   int64_t end = start;
   const StepRecord &run = record_.schedule[schedule];
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
-    timeline_.openAt(end, Kind::instruction, schedule, i);
-    MGC_ASSIGN(next, timeOf(event++));
-    end = next;
-    timeline_.closeAt(end);
+    MGC_ASSIGN(began, timeOf(event++));
+    MGC_ASSIGN(ended, timeOf(event++));
+    timeline_.openAt(began, Kind::instruction, schedule, i);
+    timeline_.closeAt(ended);
+    end = ended;
   }
   timeline_.closeAt(end);
   return end;

@@ -16,6 +16,7 @@ public:
   // Called as the step is enqueued, in this order: what comes before it on the stream is done then.
   Status stepBegins(const plugin::Stream &stream);
   Status runBegins(const plugin::Stream &stream) { return mark(stream); } // what it waited for has come
+  Status instructionBegins(const plugin::Stream &stream) { return mark(stream); }
   Status instructionEnds(const plugin::Stream &stream) { return mark(stream); }
   Status stepEnds(const plugin::Stream &stream) { return mark(stream); }
   Status report(); // into the timeline; the step is done

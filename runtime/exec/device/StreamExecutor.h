@@ -72,7 +72,8 @@ private:
   Status runStep(int64_t index);
   Status runChunk(int64_t index);
   Status runInstruction(int64_t chunk, int64_t index);
-  Status endInstruction(const DeviceInstruction &made);
+  Status endCollective(const DeviceInstruction &made);
+  Status mark(const plugin::Stream &stream);
 
   Status execute(const RowRecord &row, const DeviceInstruction &made, const ChunkRecord &chunk);
   Status execute(const GemmRecord &gemm, const DeviceInstruction &made, const ChunkRecord &chunk);

@@ -26,9 +26,13 @@ Status StreamExecutor::runChunk(int64_t index) {
     if (options_.inject)
       MGC_TRY(options_.inject(place_));
     MGC_TRY(joinBefore(i));
+    if (clock_)
+      MGC_TRY(clock_->instructionBegins(*stream_));
     MGC_TRY(runInstruction(step.chunk, i));
     if (clock_)
       MGC_TRY(clock_->instructionEnds(*stream_));
+    if (program_.at(step.chunk, i).collective < 0)
+      MGC_TRY(mark(*stream_));
   }
   place_.instruction = {};
   return joinBefore(run.endInstruction);
@@ -44,19 +48,22 @@ Status StreamExecutor::runInstruction(int64_t chunkIndex, int64_t index) {
   }
   const DeviceInstruction &made = program_.at(chunkIndex, index);
   MGC_TRY(std::visit([&](const auto &body) { return execute(body, made, chunk); }, instruction.body));
-  return endInstruction(made);
+  return made.collective < 0 ? Status::ok() : endCollective(made);
 }
 
-// Its mark, and the event of a collective. A measured step waits for that at once, so that what each takes can be told.
-Status StreamExecutor::endInstruction(const DeviceInstruction &made) {
-  const StreamKind kind = positions_[enqueued_++].kind;
-  const Stream &stream = made.collective < 0 ? *stream_ : sides_.at(kind).stream;
-  if (options_.marks)
-    MGC_TRY(stream.mark(options_.marks + static_cast<size_t>(kind), enqueued_));
-  if (made.collective < 0)
-    return Status::ok();
-  MGC_TRY(stream.record(ends_[made.collective]));
+// Its event comes last: what a captured step does not wait for is refused. A measured step waits at once, so that what each
+// instruction takes can be told.
+Status StreamExecutor::endCollective(const DeviceInstruction &made) {
+  const Stream &side = sides_.at(made.side).stream;
+  MGC_TRY(mark(side));
+  MGC_TRY(side.record(ends_[made.collective]));
   return clock_ ? stream_->wait(ends_[made.collective]) : Status::ok();
+}
+
+// That the instruction is done. No part of what a kernel takes: writing to the host's memory waits for all that was written before.
+Status StreamExecutor::mark(const Stream &stream) {
+  const StreamKind kind = positions_[enqueued_++].kind;
+  return options_.marks ? stream.mark(options_.marks + static_cast<size_t>(kind), enqueued_) : Status::ok();
 }
 
 Status StreamExecutor::execute(const RowRecord &row, const DeviceInstruction &made,

@@ -190,7 +190,8 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D *copy, CUstream stream) {
                   copy->srcY,          pitchOf(copy->srcPitch), bytes,           count};
   const Rows to{copy->dstMemoryType, copy->dstHost,           copy->dstDevice, copy->dstXInBytes,
                 copy->dstY,          pitchOf(copy->dstPitch), bytes,           count};
-  return enqueueChecked(stream, from.isValid() && to.isValid(), [=] {
+  const bool arePitches = from.pitch <= INT32_MAX && to.pitch <= INT32_MAX; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
+  return enqueueChecked(stream, arePitches && from.isValid() && to.isValid(), [=] {
     if (bytes == 0 || count == 0)
       return CUDA_SUCCESS;
     char *target = to.data(), *source = from.data();

@@ -3,6 +3,7 @@
 #include "test/emulate/cuda/nccl/Hub.h"
 #include "test/emulate/cuda/nccl/Reduce.h"
 
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -31,20 +32,6 @@ ncclResult_t settled(CUresult result) {
   return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-ncclResult_t add(ncclComm_t comm, const Operation &operation) {
-  if (bytesOf(operation.header.type) == 0 || operation.header.peer >= uint32_t(comm->comm->size))
-    return ncclInvalidArgument;
-  if (const ncclResult_t state = comm->comm->state(); state != ncclSuccess)
-    return state == ncclInProgress ? ncclInvalidUsage : state;
-  if (groupDepth == 0)
-    return settled(comm->comm->enqueue({operation}));
-  for (auto &[member, operations] : grouped)
-    if (member == comm)
-      return operations.push_back(operation), ncclSuccess;
-  grouped.push_back({comm, {operation}});
-  return ncclSuccess;
-}
-
 Operation operationOf(Kind kind, const void *from, void *to, size_t count, ncclDataType_t type, size_t shares,
                       cudaStream_t stream) {
   Operation operation;
@@ -71,6 +58,36 @@ template <typename Body> ncclResult_t begin(ncclComm_t comm, Body body) {
   }
   work();
   return comm->comm->state();
+}
+
+// In a thread of its own, unless the communicator blocks, where the others' hosts must come first.
+ncclResult_t start(ncclComm_t comm, std::vector<Operation> operations) {
+  if (comm->comm->haveMet(operations))
+    return settled(comm->comm->enqueue(std::move(operations)));
+  return begin(comm, [operations](Comm &meeting) {
+    if (meeting.meet(operations))
+      meeting.setState(settled(meeting.enqueue(operations)), "");
+  });
+}
+
+ncclResult_t add(ncclComm_t comm, const Operation &operation) {
+  if (bytesOf(operation.header.type) == 0 || operation.header.peer >= uint32_t(comm->comm->size))
+    return ncclInvalidArgument;
+  if (const ncclResult_t state = comm->comm->state(); state != ncclSuccess)
+    return state == ncclInProgress ? ncclInvalidUsage : state;
+  if (groupDepth == 0)
+    return start(comm, {operation});
+  for (auto &[member, operations] : grouped)
+    if (member == comm)
+      return operations.push_back(operation), ncclSuccess;
+  grouped.push_back({comm, {operation}});
+  return ncclSuccess;
+}
+
+// As NCCL's, communicators end when what they have enqueued has, and when no graph has it any more.
+void awaitRelease(const ncclComm &comm) {
+  while (comm.comm.use_count() > 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 ncclResult_t initialise(ncclComm_t *comm, int size, const ncclUniqueId &id, int rank, bool isBlocking) {
@@ -170,12 +187,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->isFinal && comm->comm->state() == ncclSuccess)
     comm->comm->finalize();
+  awaitRelease(*comm);
   delete comm;
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->comm->abort();
+  awaitRelease(*comm);
   delete comm;
   return ncclSuccess;
 }
@@ -225,7 +244,8 @@ ncclResult_t ncclGroupEnd() {
     return ncclSuccess;
   ncclResult_t result = ncclSuccess;
   for (auto &[comm, operations] : std::exchange(grouped, {}))
-    if (const ncclResult_t one = settled(comm->comm->enqueue(std::move(operations))); one != ncclSuccess)
+    if (const ncclResult_t one = start(comm, std::move(operations));
+        result == ncclSuccess || (one != ncclSuccess && one != ncclInProgress))
       result = one;
   return result;
 }

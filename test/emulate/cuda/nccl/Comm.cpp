@@ -84,6 +84,35 @@ void Comm::abort() {
   changed_.notify_all();
 }
 
+std::set<std::pair<uint32_t, Kind>> Comm::unmetOf(const std::vector<Operation> &operations) {
+  std::lock_guard lock(mutex_);
+  std::set<std::pair<uint32_t, Kind>> unmet;
+  for (const auto &[header, from, to, stream] : operations)
+    if ((header.kind == Kind::send || header.kind == Kind::receive) &&
+        !met_.count({header.peer, header.kind}))
+      unmet.insert({header.peer, header.kind});
+  return unmet;
+}
+
+bool Comm::haveMet(const std::vector<Operation> &operations) { return unmetOf(operations).empty(); }
+
+bool Comm::meet(const std::vector<Operation> &operations) {
+  std::lock_guard running(running_);
+  const auto unmet = unmetOf(operations);
+  for (const auto &[peer, kind] : unmet)
+    write(socket_, {{.kind = Kind::meet, .op = kind == Kind::send, .peer = peer}, {}});
+  for (size_t i = 0; i < unmet.size(); ++i) {
+    Message answer;
+    if (!read(socket_, answer))
+      return noteFailure("the connection to the other ranks ended"), false;
+    if (answer.header.kind == Kind::failed)
+      return noteFailure(std::string(answer.data.begin(), answer.data.end())), false;
+  }
+  std::lock_guard lock(mutex_);
+  met_.insert(unmet.begin(), unmet.end());
+  return true;
+}
+
 // Streams of a group meet before its first one works, and go on behind it. Operations of a graph are in order by its edges.
 CUresult Comm::enqueue(std::vector<Operation> operations) {
   const CUstream stream = operations[0].stream;

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 
 namespace mgc::emulate {
 
@@ -30,6 +31,10 @@ public:
   void setState(ncclResult_t state, const std::string &message);
   std::string message();
 
+  // As NCCL connects: the first transfer with a peer in a direction waits until the peer's host has come to it too.
+  bool haveMet(const std::vector<Operation> &operations);
+  bool
+  meet(const std::vector<Operation> &operations); // false: the others have failed, and this has been aborted
   // Those of a group belong together: none waits for another.
   CUresult enqueue(std::vector<Operation> operations);
 
@@ -40,6 +45,7 @@ private:
   bool exchange(const std::vector<Operation> &operations);
   bool accept(const Message &answer, std::vector<Operation> &open);
   void noteFailure(const std::string &why);
+  std::set<std::pair<uint32_t, Kind>> unmetOf(const std::vector<Operation> &operations);
 
   std::string name_;
   std::mutex running_; // one group of operations at a time
@@ -47,6 +53,7 @@ private:
   std::condition_variable changed_;
   ncclResult_t state_ = ncclSuccess;
   std::string message_;
+  std::set<std::pair<uint32_t, Kind>> met_; // peers, for sending and for receiving
   std::atomic<int> socket_ = -1;
   bool isAborted_ = false;
   bool hasLeft_ = false;

@@ -148,9 +148,20 @@ void Hub::handle(uint32_t rank, Message message) {
   case Kind::receive:
     pairs_[{peer, rank}].wanted.push_back(std::move(message));
     return match(peer, rank);
+  case Kind::meet:
+    return message.header.op ? meet(rank, peer, true) : meet(peer, rank, false);
   default:
     return addPart(rank, std::move(message));
   }
+}
+
+void Hub::meet(uint32_t from, uint32_t to, bool isSender) {
+  Pair &pair = pairs_[{from, to}];
+  (isSender ? pair.hasSender : pair.hasReceiver) = true;
+  if (!pair.hasSender || !pair.hasReceiver)
+    return;
+  answer(from, {{.kind = Kind::meet, .peer = to}, {}});
+  answer(to, {{.kind = Kind::meet, .peer = from}, {}});
 }
 
 void Hub::match(uint32_t from, uint32_t to) {

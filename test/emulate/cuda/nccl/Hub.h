@@ -34,6 +34,7 @@ private:
   };
   struct Pair {
     std::deque<Message> sent, wanted;
+    bool hasSender = false, hasReceiver = false; // hosts that have come to meet
   };
 
   explicit Hub(std::string name, int listener) : name_(std::move(name)), listener_(listener) {}
@@ -45,6 +46,7 @@ private:
   void addPart(uint32_t rank, Message message);
   void finish(Collective &collective);
   void match(uint32_t from, uint32_t to);
+  void meet(uint32_t from, uint32_t to, bool isSender);
   void answer(uint32_t rank, Message message);
   void fail(const std::string &why);
 

@@ -58,8 +58,8 @@ size_t bytesOf(uint32_t type) {
 }
 
 const char *nameOf(Kind kind) {
-  constexpr const char *names[] = {"join",           "leave", "all-reduce", "all-gather",
-                                   "reduce-scatter", "send",  "receive",    "failure"};
+  constexpr const char *names[] = {"join",           "leave", "meeting", "all-reduce", "all-gather",
+                                   "reduce-scatter", "send",  "receive", "failure"};
   return names[static_cast<int>(kind)];
 }
 

@@ -9,13 +9,13 @@
 
 namespace mgc::emulate {
 
-enum class Kind : uint32_t { join, leave, allReduce, allGather, reduceScatter, send, receive, failed };
+enum class Kind : uint32_t { join, leave, meet, allReduce, allGather, reduceScatter, send, receive, failed };
 
 struct Header {
   Kind kind = Kind::failed;
   uint32_t type = 0;  // ncclDataType_t
-  uint32_t op = 0;    // ncclRedOp_t
-  uint32_t peer = 0;  // of a send or receive; the rank that joins
+  uint32_t op = 0;    // ncclRedOp_t; of a meeting: whether it is for sending
+  uint32_t peer = 0;  // of a send, receive or meeting; the rank that joins
   uint64_t count = 0; // elements of each rank; how many ranks there are, when joining
   uint64_t bytes = 0; // that follow
 };

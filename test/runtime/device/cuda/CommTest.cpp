@@ -48,7 +48,7 @@ void onAllRanks(const std::function<void(Rank &)> &body) {
     threads.emplace_back([&, index] {
       auto own = must(cuda().openDevice(int32_t(index)));
       auto stream = must(own.makeStream());
-      auto comm = must(own.makeComm(id, count, index, 60s));
+      auto comm = must(own.makeComm(id, count, index, {60s}));
       Rank rank{index, count, std::move(own), std::move(stream), std::move(comm)};
       body(rank);
     });
@@ -142,7 +142,7 @@ TEST_F(Comm, collectiveInAGraph) {
 
 TEST_F(Comm, othersThatDoNotComeAreWaitedForNoLongerThanSaid) {
   const mgc_comm_id id = must(device().makeCommId());
-  const std::string error = errorOf(device().makeComm(id, 2, 0, 500ms));
+  const std::string error = errorOf(device().makeComm(id, 2, 0, {500ms}));
   EXPECT_NE(error.find("NCCL communicator of 2, rank 0: joining it: the others have not come within 500 ms"),
             std::string::npos)
       << error;
@@ -167,7 +167,7 @@ TEST_F(Comm, abortEndsWhatIsUnderWay) {
       EXPECT_NE(errorOf(rank.stream.synchronize(50ms)).find("has not finished"), std::string::npos);
     }
     all.arrive_and_wait(); // all have begun: a rank that goes would be an error of those that begin later
-    rank.comm.abort();
+    rank.device.abort(std::array{rank.comm.raw()});
     EXPECT_EQ(errorOf(rank.stream.synchronize(60s)), "");
     EXPECT_NE(errorOf(rank.comm.check()).find("aborted"), std::string::npos);
     EXPECT_NE(errorOf(rank.stream.send(rank.comm, buffer.address(), 4, 0)).find("aborted"),

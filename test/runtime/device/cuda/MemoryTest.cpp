@@ -73,6 +73,18 @@ TEST_F(Memory, copyOfRows) {
   EXPECT_EQ(errorOf(stream.copyRows(to.address(), 16, from.address(), 20, 8, 0)), "");
 }
 
+// The driver's own copy of rows takes pitches below 2 GiB.
+TEST_F(Memory, copyOfRowsFarApart) {
+  constexpr int64_t pitch = int64_t(1) << 31;
+  const auto rows = must(device().allocate(pitch + 8)), to = uploaded(std::vector<int32_t>(4)),
+             values = uploaded(counting(4));
+  ASSERT_EQ(errorOf(stream.copyRows(rows.address(), pitch, values.address(), 8, 8, 2)), "");
+  ASSERT_EQ(errorOf(stream.copyRows(to.address(), 8, rows.address(), pitch, 8, 2)), "");
+  EXPECT_EQ(download<int32_t>(to.address(), 4), counting(4));
+  ASSERT_EQ(errorOf(stream.copyRows(to.address(), pitch, values.address() + 8, pitch, 8, 1)), "");
+  EXPECT_EQ(download<int32_t>(to.address(), 4), (std::vector<int32_t>{3, 4, 3, 4}));
+}
+
 TEST_F(Memory, fillOfBytes) {
   const auto buffer = uploaded(std::vector<uint8_t>(20, 7));
   ASSERT_EQ(errorOf(stream.fill(buffer.address() + 3, 0xFF, 11)), "");

@@ -446,11 +446,15 @@ const mgc_device_api_table kTable = {
                        mgc_error *error) { return report(stream->launch(*graph->graph), error); },
     .make_comm_id = [](mgc_device *, mgc_comm_id *id,
                        mgc_error *error) { return give(HostComm::makeId(), id, error); },
-    .make_comm = [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank, int64_t,
-                    mgc_comm **comm,
+    .make_comm = [](mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
+                    const mgc_patience *, mgc_comm **comm,
                     mgc_error *) { return *comm = new mgc_comm(*device, *id, ranks, rank), 0; },
     .drop_comm = [](mgc_comm *comm) { delete comm; },
-    .abort_comm = [](mgc_comm *comm) { comm->abort(); },
+    .abort_comms =
+        [](mgc_comm *const *comms, int64_t count) {
+          for (int64_t i = 0; i < count; ++i)
+            comms[i]->abort();
+        },
     .check_comm = [](mgc_comm *comm, mgc_error *error) { return report(comm->check(), error); },
     .all_reduce =
         [](mgc_stream *stream, mgc_comm *comm, mgc_reduce reduce, mgc_type type, mgc_address to,

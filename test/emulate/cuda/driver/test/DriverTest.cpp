@@ -156,6 +156,8 @@ TEST_F(Driver, CopiesAndFills) {
   EXPECT_EQ(download(address, 8), (std::vector<float>{1, 1, 1, 3, 4, 3, 6, 0}));
   rows.Height = 100;
   EXPECT_EQ(cuMemcpy2DAsync(&rows, nullptr), CUDA_ERROR_INVALID_VALUE);
+  rows.Height = 1, rows.srcPitch = size_t(1) << 31;
+  EXPECT_EQ(cuMemcpy2DAsync(&rows, nullptr), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(Driver, LaunchesKernels) {
