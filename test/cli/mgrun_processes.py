@@ -100,6 +100,7 @@ def kill(test, run, rank, seconds):
         if other != rank:
             test.assertEqual(code, 1, errors)
             test.assertRegex(errors, f"rank {rank}\\b.*ended without a word")
+    return [errors for _, _, errors in results]
 
 
 class Processes(unittest.TestCase):

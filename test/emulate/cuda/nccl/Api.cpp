@@ -84,10 +84,15 @@ ncclResult_t add(ncclComm_t comm, const Operation &operation) {
   return ncclSuccess;
 }
 
-// As NCCL's, communicators end when what they have enqueued has, and when no graph has it any more.
+// As NCCL's, communicators end when what they have enqueued has, and when no graph has it any more. What takes long is said.
 void awaitRelease(const ncclComm &comm) {
-  while (comm.comm.use_count() > 1)
+  constexpr int kLong = 3000; // ms
+  for (int waited = 0; comm.comm.use_count() > 1; ++waited) {
+    if (waited == kLong)
+      fmt::print(stderr, "emulated nccl: rank {} waits for work or graphs that have its communicator\n",
+                 comm.comm->rank);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 ncclResult_t initialise(ncclComm_t *comm, int size, const ncclUniqueId &id, int rank, bool isBlocking) {
