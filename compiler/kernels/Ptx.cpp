@@ -27,6 +27,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Target/TargetMachine.h"
 #include <mutex>
 
@@ -52,6 +53,8 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
+    // Without .rn the driver's compiler may fuse a product and a sum: what may be, LLVM has fused.
+    llvm::cl::getRegisteredOptions().lookup("nvptx-fma-level")->addOccurrence(0, "nvptx-fma-level", "0");
   });
   std::string error;
   llvm::Triple triple("nvptx64-nvidia-cuda");
