@@ -36,7 +36,8 @@ TEST(GpuShape, RowsStayInRegistersWhereTheyFit) {
   EXPECT_EQ(llama.blocks, 8192);
   GpuShape logits = shapeOf(Norm(512, 128256, Element::bf16).g);
   EXPECT_FALSE(logits.keeps);
-  EXPECT_EQ(logits.threads, 512);
+  EXPECT_EQ(logits.threads, 1024); // two rows on each multiprocessor would not stay in the cache
+  EXPECT_EQ(shapeOf(Norm(512, 50304, Element::bf16).g).threads, 512);
   EXPECT_EQ(shapeOf(Norm(512, 4096, Element::f32).g).width, 4);
   EXPECT_EQ(shapeOf(Norm(512, 4099, Element::f32).g).width, 1);
 }
@@ -231,6 +232,25 @@ TEST(GpuKernels, ExpIsAnInstruction) {
   EXPECT_EQ(count("fma.rn.sat.f32"), exps);
   EXPECT_EQ(count("fma.rn.f32"), 3 * exps);
   EXPECT_EQ(count("setp.lt.f32") + count("setp.gt.f32"), 0u);
+}
+
+// The maximum is the last element of the last step, of a whole one, and the first of the last.
+TEST(GpuKernels, MaximumPassesOverNaN) {
+  const int64_t rows = 3, v = 40000;
+  RowGraph g;
+  Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::column, v);
+  Node x = g.load(g.addOperand(Element::bf16, Access::in, {R, V}));
+  g.store(g.addOperand(Element::f32, Access::out, {R}), g.reduce(Reduction::max, x));
+  std::vector<float> values = randomFloats(rows * v, 1, -8, 8);
+  for (int64_t row = 0; row < rows; ++row) {
+    values[row * v] = values[row * v + v / 2] = NAN;
+    values[row * v + 17] = -INFINITY;
+  }
+  values[v - 1] = 9, values[v + 4096 * 8 - 1] = 9, values[2 * v + 4096 * 8] = 9;
+  Buffer xs(toBf16(values)), y(rows);
+  runOne(g, {&xs, &y});
+  for (int64_t row = 0; row < rows; ++row)
+    EXPECT_EQ(y[row], 9) << row;
 }
 
 TEST(GpuKernels, NothingToCompile) { EXPECT_TRUE(Library({}).ok()); }
