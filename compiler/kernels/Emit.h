@@ -51,7 +51,7 @@ protected:
   mlir::Type vectorType(Element element, int64_t width);
   mlir::Value splat(mlir::Value scalar, int64_t width);
   mlir::Value constantOf(mlir::Type type, double value);
-  mlir::Value combine(Reduction reduction, mlir::Value a, mlir::Value b);
+  virtual mlir::Value combine(Reduction reduction, mlir::Value a, mlir::Value b);
   mlir::Value identityOf(Reduction reduction, mlir::Type type);
   mlir::Value combineLanes(Reduction reduction, mlir::Value vector);
 

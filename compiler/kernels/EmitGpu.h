@@ -64,6 +64,7 @@ private:
   void loadFirst(const std::vector<Node> &nodes, std::vector<Piece> &pieces);
   mlir::Value written(size_t effect, Lanes &lanes);
   void storePieces(std::vector<Piece> &pieces, const std::vector<size_t> &effects);
+  mlir::Value combine(Reduction reduction, mlir::Value a, mlir::Value b) override;
   mlir::Value acrossLanes(Reduction reduction, mlir::Value value, int64_t from, int64_t to);
   mlir::Value shared(int64_t first, int64_t size, mlir::Value element);
   void waitForBlock();
@@ -73,7 +74,8 @@ private:
   void storeRows(std::vector<Piece> &pieces);
   void emitRows();
   void emitPass(int pass);
-  std::vector<Piece> piecesOfRow(mlir::Value first);
+  std::vector<Piece> piecesOfRow(mlir::Value first, int64_t left);
+  Values visitVectors(const std::vector<Node> &reductions, Values totals, const std::vector<size_t> &stores);
   Values visit(std::vector<Piece> &pieces, const std::vector<Node> &reductions, mlir::ValueRange totals,
                const std::vector<size_t> &stores);
   void finishReductions(const std::vector<Node> &reductions, mlir::ValueRange totals);

@@ -84,7 +84,7 @@ void GpuEmitter::emitRows() {
   setRow(wide(row));
   loadUniforms();
   if (layout_.hasColumns() && shape_.keeps)
-    kept_ = piecesOfRow(position(0));
+    kept_ = piecesOfRow(position(0), shape_.vectors);
   for (int pass = 0; pass < layout_.passes(); ++pass)
     emitPass(pass);
   storeUniforms(both(rowIsInside_, shape_.lanes > 1 ? isBelow(lane_, 1) : Value()));
@@ -110,20 +110,38 @@ void GpuEmitter::waitForReaders() {
     NVVM::SyncWarpOp::create(b_, loc_, arith::ConstantOp::create(b_, loc_, b_.getI32IntegerAttr(-1)));
 }
 
-// The thread's next `unroll` vectors from `first` on.
-std::vector<GpuEmitter::Piece> GpuEmitter::piecesOfRow(Value first) {
+// The thread's next `unroll` vectors from `first` on, of which the row has `left` more. Beyond its end is at most the
+// last of them.
+std::vector<GpuEmitter::Piece> GpuEmitter::piecesOfRow(Value first, int64_t left) {
   std::vector<Piece> pieces;
-  for (int64_t number = 0; number < shape_.unroll; ++number) {
+  for (int64_t number = 0; number < shape_.unroll && number * shape_.lanes < left; ++number) {
     Value vector = plus(plus(first, lane_), position(number * shape_.lanes));
     Value isInside;
-    // Whole steps come first: the last vector of the last step is the only one to go too far, or a later one.
-    if (shape_.vectors % (shape_.lanes * shape_.unroll)) {
+    if ((number + 1) * shape_.lanes > left) {
       isInside = isBelow(vector, shape_.vectors);
       vector = bounded(vector, shape_.vectors);
     }
     pieces.push_back({Value(), vector, isInside});
   }
   return pieces;
+}
+
+// Whole steps in a loop, where no vector is beyond the end; then what is left.
+GpuEmitter::Values GpuEmitter::visitVectors(const std::vector<Node> &reductions, Values totals,
+                                            const std::vector<size_t> &stores) {
+  const int64_t step = shape_.lanes * shape_.unroll, whole = shape_.vectors / step * step;
+  auto visitFrom = [&](Value first, int64_t left, ValueRange sums) {
+    std::vector<Piece> pieces = piecesOfRow(first, left);
+    return visit(pieces, reductions, sums, stores);
+  };
+  if (whole > step)
+    totals = loop(i64(0), i64(whole), step, totals,
+                  [&](Value first, ValueRange sums) { return visitFrom(fit(first), step, sums); });
+  else if (whole)
+    totals = visitFrom(position(0), step, totals);
+  if (whole < shape_.vectors)
+    totals = visitFrom(position(whole), shape_.vectors - whole, totals);
+  return totals;
 }
 
 void GpuEmitter::emitPass(int pass) {
@@ -145,18 +163,7 @@ void GpuEmitter::emitPass(int pass) {
         identityOf(graph_[reduction].reduction, vectorType(graph_[reduction].element, shape_.width)));
   if (!stores.empty())
     waitForReaders();
-  if (shape_.keeps) {
-    totals = visit(kept_, reductions, totals, stores);
-  } else if (shape_.vectors <= shape_.lanes * shape_.unroll) {
-    std::vector<Piece> pieces = piecesOfRow(position(0));
-    totals = visit(pieces, reductions, totals, stores);
-  } else {
-    totals = loop(i64(0), i64(shape_.vectors), shape_.lanes * shape_.unroll, totals,
-                  [&](Value first, ValueRange sums) {
-                    std::vector<Piece> pieces = piecesOfRow(fit(first));
-                    return visit(pieces, reductions, sums, stores);
-                  });
-  }
+  totals = shape_.keeps ? visit(kept_, reductions, totals, stores) : visitVectors(reductions, totals, stores);
   finishReductions(reductions, totals);
 }
 

@@ -140,6 +140,13 @@ void GpuEmitter::storePieces(std::vector<Piece> &pieces, const std::vector<size_
 
 // --- Threads together --------------------------------------------------------------------------------------
 
+// One max.f32, which as on the CPU passes over a NaN.
+Value GpuEmitter::combine(Reduction reduction, Value a, Value b) {
+  if (reduction == Reduction::max && isa<FloatType>(getElementTypeOrSelf(a.getType())))
+    return arith::MaxNumFOp::create(b_, loc_, a, b);
+  return KernelEmitter::combine(reduction, a, b);
+}
+
 // Lanes whose numbers differ in bits from..to exchange halves: all have the result, the same to the bit.
 Value GpuEmitter::acrossLanes(Reduction reduction, Value value, int64_t from, int64_t to) {
   for (int64_t distance = to / 2; distance >= from; distance /= 2) {

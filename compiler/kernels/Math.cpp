@@ -4,8 +4,12 @@
 // that would select NaN away.
 #include "compiler/kernels/Math.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include <cmath>
 
 namespace mgc::rowgen {
 
@@ -79,7 +83,7 @@ Value emitI32(OpBuilder &b, Location loc, int64_t value, Type like) {
 
 // x = 2 h ln 2 + r, |r| <= ln 2; exp(x) = 2^h 2^h exp(r). The scale comes in two halves, so that results down
 // to the smallest subnormal and up to infinity round correctly; that both are 2^h makes it two operations.
-Value emitExp(OpBuilder &b, Location loc, Value x) {
+static Value emitExpByPolynomial(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value bounded = o.atLeast(o.atMost(x, 89), -104);
   Value magic = o.f(kRoundMagic + 127); // leaves the biased exponent of 2^h in the low bits
@@ -93,6 +97,51 @@ Value emitExp(OpBuilder &b, Location loc, Value x) {
   Value tail = o.fma(square, o.fma(square, high, middle), low);
   Value half = o.fromBits(o.shiftLeft(o.bits(shifted), 23));
   return o.mul(o.fma(o.fma(square, tail, r), half, half), half);
+}
+
+static bool isForGpu(const OpBuilder &b) {
+  Operation *parent = b.getInsertionBlock()->getParentOp();
+  return isa<gpu::GPUModuleOp>(parent) || parent->getParentOfType<gpu::GPUModuleOp>();
+}
+
+// An instruction of GPUs, which takes and gives scalars, for each element.
+static Value emitIntrinsic(const Ops &o, const char *name, ValueRange x) {
+  StringAttr attribute = o.b.getStringAttr(name);
+  auto type = dyn_cast<VectorType>(o.type);
+  auto call = [&](ValueRange arguments) {
+    return LLVM::CallIntrinsicOp::create(o.b, o.loc, o.b.getF32Type(), attribute, arguments).getResults();
+  };
+  if (!type)
+    return call(x);
+  Value result = o.f(0);
+  for (int64_t lane = 0; lane < type.getNumElements(); ++lane) {
+    SmallVector<Value> arguments;
+    for (Value argument : x)
+      arguments.push_back(vector::ExtractOp::create(o.b, o.loc, argument, lane));
+    result = vector::InsertOp::create(o.b, o.loc, call(arguments), result, lane);
+  }
+  return result;
+}
+
+// x log2(e) = n + r with n from -126 to 127, |r| <= 1/2 between them; exp(x) = 2^n 2^r. What saturates is
+// (n + 126) / 253: that bounds n in the instruction that multiplies, and takes NaN to -126, while r stays NaN. Beyond
+// the bounds r grows instead, so that the last product rounds to subnormals, 0 and infinity. ex2 is 2 ulp off at most;
+// r has the error of two roundings, 2^-25, which is 0.4 ulp of the result.
+static Value emitExpByUnit(OpBuilder &b, Location loc, Value x) {
+  Ops o(b, loc, x);
+  constexpr double kLeast = -126, kSteps = 253; // to 127
+  Value share = emitIntrinsic(o, "llvm.nvvm.fma.rn.sat.f", {x, o.f(M_LOG2E / kSteps), o.f(-kLeast / kSteps)});
+  Value magic = o.f(kRoundMagic + 127); // leaves the biased exponent of 2^n in the low bits
+  Value shifted = o.fma(share, o.f(kSteps), o.f(kRoundMagic + 127 + kLeast));
+  Value n = o.sub(shifted, magic);
+  Value r = o.fma(x, o.f(M_LOG2E), arith::NegFOp::create(b, loc, n));
+  r = o.fma(x, o.f(M_LOG2E - float(M_LOG2E)), r); // both parts are positive: an infinity stays one
+  Value power = emitIntrinsic(o, "llvm.nvvm.ex2.approx.ftz", r);
+  return o.mul(power, o.fromBits(o.shiftLeft(o.bits(shifted), 23)));
+}
+
+Value emitExp(OpBuilder &b, Location loc, Value x) {
+  return isForGpu(b) ? emitExpByUnit(b, loc, x) : emitExpByPolynomial(b, loc, x);
 }
 
 // x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(x) = e ln 2 + log(1 + (m - 1)).
@@ -121,7 +170,8 @@ Value emitLog(OpBuilder &b, Location loc, Value x) {
 Value emitSigmoid(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   Value negative = arith::NegFOp::create(b, loc, x);
-  return o.div(o.f(1), o.add(o.f(1), emitExp(b, loc, negative)));
+  Value sum = o.add(o.f(1), emitExp(b, loc, negative));
+  return isForGpu(b) ? emitIntrinsic(o, "llvm.nvvm.rcp.approx.ftz.f", sum) : o.div(o.f(1), sum);
 }
 
 // erf for |x| < 1.

@@ -27,6 +27,7 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/CommandLine.h"
 #include "llvm/Target/TargetMachine.h"
 #include <mutex>
 
@@ -52,6 +53,9 @@ static std::unique_ptr<llvm::TargetMachine> makeMachine(plan::KernelLevel level)
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
+    // Without .rn the driver's compiler may fuse a product and a sum: what may be, LLVM has fused.
+    if (llvm::cl::Option *level = llvm::cl::getRegisteredOptions().lookup("nvptx-fma-level"))
+      level->addOccurrence(0, "nvptx-fma-level", "0");
   });
   std::string error;
   llvm::Triple triple("nvptx64-nvidia-cuda");
@@ -84,7 +88,8 @@ static void addMath(mlir::LLVMTypeConverter &types, mlir::RewritePatternSet &pat
   const mlir::PatternBenefit first = 10;
   patterns.add<mlir::VectorConvertToLLVMPattern<mlir::math::FmaOp, mlir::LLVM::FMAOp>,
                mlir::VectorConvertToLLVMPattern<mlir::math::AbsFOp, mlir::LLVM::FAbsOp>,
-               mlir::VectorConvertToLLVMPattern<mlir::math::SqrtOp, mlir::LLVM::SqrtOp>>(types, first);
+               mlir::VectorConvertToLLVMPattern<mlir::math::SqrtOp, mlir::LLVM::SqrtOp>,
+               mlir::VectorConvertToLLVMPattern<mlir::arith::MaxNumFOp, mlir::LLVM::MaxNumOp>>(types, first);
   mlir::populateLibDeviceConversionPatterns(types, patterns);
 }
 
@@ -102,7 +107,7 @@ static bool lowerToNvvm(mlir::gpu::GPUModuleOp module) {
   mlir::cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
   mlir::LLVMConversionTarget target(*context);
   mlir::configureGpuToNVVMConversionLegality(target);
-  target.addLegalOp<mlir::LLVM::FMAOp, mlir::LLVM::FAbsOp, mlir::LLVM::SqrtOp>();
+  target.addLegalOp<mlir::LLVM::FMAOp, mlir::LLVM::FAbsOp, mlir::LLVM::SqrtOp, mlir::LLVM::MaxNumOp>();
   return succeeded(applyPartialConversion(module, target, std::move(patterns)));
 }
 

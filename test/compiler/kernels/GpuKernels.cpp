@@ -4,7 +4,9 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "test/compiler/kernels/Harness.h"
 #include <cmath>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 
 namespace mgc::rowgen::test {
 
@@ -34,7 +36,8 @@ TEST(GpuShape, RowsStayInRegistersWhereTheyFit) {
   EXPECT_EQ(llama.blocks, 8192);
   GpuShape logits = shapeOf(Norm(512, 128256, Element::bf16).g);
   EXPECT_FALSE(logits.keeps);
-  EXPECT_EQ(logits.threads, 512);
+  EXPECT_EQ(logits.threads, 1024); // two rows on each multiprocessor would not stay in the cache
+  EXPECT_EQ(shapeOf(Norm(512, 50304, Element::bf16).g).threads, 512);
   EXPECT_EQ(shapeOf(Norm(512, 4096, Element::f32).g).width, 4);
   EXPECT_EQ(shapeOf(Norm(512, 4099, Element::f32).g).width, 1);
 }
@@ -186,6 +189,68 @@ TEST(GpuKernels, UnresolvedSymbols) {
                 "kernel calls: map 'library_tanh' calls __nv_tanhf, which nothing defines"),
             0u)
       << result.status().message();
+}
+
+static std::string ptxOf(const RowGraph &graph) {
+  const std::string path = ::testing::TempDir() + "/text.ptx";
+  auto result = compileKernels({{"k", graph}}, PtxFile{plan::KernelLevel::sm90, path});
+  EXPECT_TRUE(result.isOk()) << result.status().message();
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// The text says how each result is rounded: ptxas may fuse a product and a sum that have no .rn.
+TEST(GpuKernels, RoundingIsNotLeftToTheDriver) {
+  RowGraph g;
+  Dim R = g.addDim(DimKind::row, 4), H = g.addDim(DimKind::column, 8);
+  Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+  Node square = mul(g, x, x), sum = g.reduce(Reduction::sum, square);
+  g.store(g.addOperand(Element::f32, Access::out, {R, H}), sub(g, square, mul(g, sum, shift(g, square, 1))));
+  const std::string text = ptxOf(g);
+  for (const char *left : {"add.f32", "sub.f32", "mul.f32"})
+    EXPECT_EQ(text.find(left), std::string::npos) << left << " in\n" << text;
+  EXPECT_NE(text.find("add.rn.f32"), std::string::npos);
+  EXPECT_NE(text.find("fma.rn.f32"), std::string::npos);
+}
+
+// The unit for 2^x, and no polynomial: one bounded multiply-add and three more.
+TEST(GpuKernels, ExpIsAnInstruction) {
+  RowGraph g;
+  Dim R = g.addDim(DimKind::row, 64), H = g.addDim(DimKind::column, 1);
+  Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
+  g.store(g.addOperand(Element::f32, Access::out, {R, H}), exp(g, x));
+  const std::string text = ptxOf(g);
+  auto count = [&](const std::string &what) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at)
+      ++found;
+    return found;
+  };
+  const size_t exps = count("ex2.approx.ftz.f32");
+  EXPECT_GE(exps, 1u);
+  EXPECT_EQ(count("fma.rn.sat.f32"), exps);
+  EXPECT_EQ(count("fma.rn.f32"), 3 * exps);
+  EXPECT_EQ(count("setp.lt.f32") + count("setp.gt.f32"), 0u);
+}
+
+// The maximum is the last element of the last step, of a whole one, and the first of the last.
+TEST(GpuKernels, MaximumPassesOverNaN) {
+  const int64_t rows = 3, v = 40000;
+  RowGraph g;
+  Dim R = g.addDim(DimKind::row, rows), V = g.addDim(DimKind::column, v);
+  Node x = g.load(g.addOperand(Element::bf16, Access::in, {R, V}));
+  g.store(g.addOperand(Element::f32, Access::out, {R}), g.reduce(Reduction::max, x));
+  std::vector<float> values = randomFloats(rows * v, 1, -8, 8);
+  for (int64_t row = 0; row < rows; ++row) {
+    values[row * v] = values[row * v + v / 2] = NAN;
+    values[row * v + 17] = -INFINITY;
+  }
+  values[v - 1] = 9, values[v + 4096 * 8 - 1] = 9, values[2 * v + 4096 * 8] = 9;
+  Buffer xs(toBf16(values)), y(rows);
+  runOne(g, {&xs, &y});
+  for (int64_t row = 0; row < rows; ++row)
+    EXPECT_EQ(y[row], 9) << row;
 }
 
 TEST(GpuKernels, NothingToCompile) { EXPECT_TRUE(Library({}).ok()); }

@@ -13,6 +13,12 @@ namespace mgc::rowgen::test {
 // The lowest: its kernels run wherever tests do.
 inline const CpuTarget kTestTarget{"x86-64-v3", plan::KernelLevel::v3};
 
+// What Math.h promises on what the tests run on.
+struct MathErrors {
+  double expUlp, sigmoid;
+};
+extern const MathErrors kMathErrors;
+
 // Elements of f32, i32 or bf16 between guard words; guardsIntact() finds out whether one was overwritten.
 class Buffer {
 public:

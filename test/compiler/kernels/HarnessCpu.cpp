@@ -7,6 +7,8 @@
 
 namespace mgc::rowgen::test {
 
+const MathErrors kMathErrors{2, 4e-7};
+
 using Kernel = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 
 struct Library::Loaded {

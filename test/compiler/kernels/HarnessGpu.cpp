@@ -10,6 +10,8 @@
 
 namespace mgc::rowgen::test {
 
+const MathErrors kMathErrors{3, 6e-7};
+
 struct Library::Loaded {
   ptx::AddressSpace space;
   std::unique_ptr<ptx::Module> module;

@@ -123,10 +123,10 @@ Status Encoder::encodePlain(Instruction &instruction) {
   uint16_t mode = takeModes(instruction);
   bool isReal = isFloat(type) || isSmallFloat(type);
   bool saturates = isReal && instruction.take("sat");
-  if (isReal)
-    for (const char *part : {"rn", "approx", "full"})
+  for (const char *part : {"rn", "approx", "full"})
+    if (isReal && !forms().count(instruction.joined()))
       instruction.take(part);
-  else if (instruction.parts[0] == "mul")
+  if (!isReal && instruction.parts[0] == "mul")
     instruction.take("lo");
   size_t first = program_->ops.size();
   MGC_TRY(encodeForm(instruction.joined(), instruction));

@@ -1,8 +1,10 @@
 // Floating-point instructions. Rounding modes other than to nearest, and flushing to zero, are modes of the host's unit (Op::mode).
-// Approximations are as exact as the host's library: results within the error that PTX allows, not those of any device.
+// Approximations are as exact as the host's library: results within the error that PTX allows, not those of any device. ex2 and
+// rcp, which compiled kernels use, go to the bounds of what is allowed.
 #include "test/emulate/cuda/ptx/Forms.h"
 #include "test/emulate/cuda/ptx/Numbers.h"
 
+#include <bit>
 #include <type_traits>
 
 namespace mgc::ptx {
@@ -101,6 +103,24 @@ template <typename T> void addScalar(Forms &forms, const std::string &type) {
   forms["testp.subnormal." + type] = test<[](T a) { return std::fpclassify(a) == FP_SUBNORMAL; }, T>();
 }
 
+// What PTX allows for `exact`, to the bounds: one of the `count` floats around it that are less than count / 2 units of the last place
+// off. Which of them is as good as random, but always the same for one argument. Zeros, subnormals, infinities and NaN are as exact as
+// they can be.
+float approximated(double exact, float argument, int32_t count) {
+  const float nearest = float(exact);
+  if (!std::isnormal(nearest))
+    return canonical(nearest);
+  const int32_t bits = std::bit_cast<int32_t>(nearest);
+  const int32_t below = std::fabs(double(nearest)) <= std::fabs(exact) ? bits : bits - 1;
+  const uint64_t mixed = std::bit_cast<uint32_t>(argument) * 0x9E3779B9u;
+  const float result = std::bit_cast<float>(below + 1 - count / 2 + int32_t(mixed * uint32_t(count) >> 32));
+  const bool isAllowed = std::fabs(double(result) - exact) < std::ldexp(count / 2, std::ilogb(exact) - 23);
+  return std::isnormal(result) && isAllowed ? result : nearest;
+}
+
+float approximateExp2(float a) { return a != 0 ? approximated(std::exp2(double(a)), a, 4) : 1; }
+float approximateReciprocal(float a) { return approximated(1 / double(a), a, 2); }
+
 } // namespace
 
 void addFloats(Forms &forms) {
@@ -117,7 +137,8 @@ void addFloats(Forms &forms) {
   addComparisons<BFloat>(forms, "bf16");
   addScalar<float>(forms, "f32");
   addScalar<double>(forms, "f64");
-  forms["ex2.f32"] = unary<[](float a) { return canonical(std::exp2(a)); }, float>();
+  forms["ex2.f32"] = unary<approximateExp2, float>();
+  forms["rcp.approx.f32"] = unary<approximateReciprocal, float>();
   forms["lg2.f32"] = unary<[](float a) { return canonical(std::log2(a)); }, float>();
   forms["sin.f32"] = unary<[](float a) { return canonical(std::sin(a)); }, float>();
   forms["cos.f32"] = unary<[](float a) { return canonical(std::cos(a)); }, float>();

@@ -181,6 +181,37 @@ TEST(Conversions, FloatsToIntegersSaturate) {
   EXPECT_EQ(evaluate<float>("cvt.rni.f32.f32 $0, $1", 0.5f), 0.0f);
 }
 
+// As far off as PTX allows, in units of the last place: what needs better must not pass. Equal arguments give equal results.
+void expectApproximate(const std::string &instruction, double (*exact)(double), double bound) {
+  double worst = 0;
+  int inexact = 0;
+  for (int i = 0; i < 200; ++i) {
+    const float a = (float(i) - 99.5f) * 0.173f, result = evaluate<float>(instruction, a);
+    EXPECT_EQ(evaluate<float>(instruction, a), result);
+    const double expected = exact(double(a));
+    worst = std::max(worst, std::abs(result - expected) / std::ldexp(1, std::ilogb(expected) - 23));
+    inexact += result != float(expected);
+  }
+  EXPECT_LE(worst, bound);
+  EXPECT_GE(worst, 0.75 * bound);
+  EXPECT_GE(inexact, 50);
+}
+
+TEST(Floats, Approximations) {
+  const std::string power = "ex2.approx.ftz.f32 $0, $1", reciprocal = "rcp.approx.ftz.f32 $0, $1";
+  expectApproximate(power, [](double a) { return std::exp2(a); }, 2);
+  expectApproximate(reciprocal, [](double a) { return 1 / a; }, 1);
+  EXPECT_EQ(evaluate<float>(power, 0.0f), 1.0f);
+  EXPECT_EQ(evaluate<float>(power, -Limits::denorm_min()), 1.0f);
+  EXPECT_EQ(evaluate<float>(power, kInfinity), kInfinity);
+  EXPECT_EQ(evaluate<float>(power, -kInfinity), 0.0f);
+  EXPECT_EQ(evaluate<float>(power, -127.5f), 0.0f);
+  EXPECT_EQ(evaluate<uint32_t>(power, kNaN), kCanonicalNaN);
+  EXPECT_EQ(evaluate<float>(reciprocal, kInfinity), 0.0f);
+  EXPECT_EQ(evaluate<float>(reciprocal, 0.0f), kInfinity);
+  EXPECT_EQ(evaluate<float>("rcp.rn.f32 $0, $1", 3.0f), 1.0f / 3.0f);
+}
+
 TEST(Conversions, IntegersOfAllWidths) {
   EXPECT_EQ(evaluate<uint64_t>("cvt.s64.s32 $0, $1", -1), ~uint64_t(0));
   EXPECT_EQ(evaluate<uint64_t>("cvt.u64.u32 $0, $1", ~0u), 0xFFFFFFFFu);
