@@ -125,8 +125,8 @@ static Value emitIntrinsic(const Ops &o, const char *name, ValueRange x) {
 
 // x log2(e) = n + r with n from -126 to 127, |r| <= 1/2 between them; exp(x) = 2^n 2^r. What saturates is
 // (n + 126) / 253: that bounds n in the instruction that multiplies, and takes NaN to -126, while r stays NaN. Beyond
-// the bounds r grows instead, so that the last product rounds to subnormals, 0 and infinity. ex2 is 2 ulp off at most;
-// r has the error of two roundings, 2^-25, which is 0.4 ulp of the result.
+// the bounds r grows instead, so that the last product rounds to subnormals, 0 and infinity. ex2 is at most 2 ulp off
+// what is correctly rounded, 2.5 off 2^r; r has the error of two roundings, 2^-25, which is 0.4 ulp of the result.
 static Value emitExpByUnit(OpBuilder &b, Location loc, Value x) {
   Ops o(b, loc, x);
   constexpr double kLeast = -126, kSteps = 253; // to 127
