@@ -5,7 +5,8 @@
 //
 // Row ops behind a product read its result and write theirs; the library does the same before it writes at all. That
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
-// costs nothing there. So what mg.linear makes is read by no row op. GELU's operand is kept for the backward, and the
+// costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the queries) is no
+// kernel with the add of all. GELU's operand is kept for the backward, and the
 // library writes it too.
 #include "compiler/Passes.h"
 #include "compiler/stage/Blocks.h"

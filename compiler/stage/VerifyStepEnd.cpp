@@ -2,6 +2,7 @@
 #include "compiler/stage/VerifyStepEnd.h"
 
 #include "compiler/stage/StateBuffers.h"
+#include "compiler/stage/StepEnd.h"
 #include "compiler/stage/StepFunction.h"
 #include "runtime/base/Checked.h"
 
@@ -84,9 +85,13 @@ public:
     return success();
   }
 
-  // All that a step adds to.
+  // All that a step adds to, and nothing else: what it writes, training forgets.
   LogicalResult verifyBegin() {
     const StepFunction begin(stage_, stage_.getBegin());
+    if (failed(verifyWrites(begin, "gradients and result 0", [](const Bound &bound) {
+          return bound.isGradient() || bound == Bound{"result", 0};
+        })))
+      return failure();
     SmallVector<Bound> expected = {{"result", 0}};
     for (int64_t i = 0; i < int64_t(buckets_.size()); ++i)
       expected.push_back({"gradient", i});
@@ -97,6 +102,10 @@ public:
       if (!madeBy<ZeroOp>(*zero))
         return begin.error() << toString(bound) << " is " << begin.describe(*zero) << "; expected "
                              << ZeroOp::getOperationName();
+      if (int64_t elements = cast<RankedTensorType>(zero->getType()).getNumElements();
+          !bound.isGradient() && elements != int64_t(plan::kResults.size()))
+        return begin.error() << toString(bound) << " has " << elements << " elements; expected "
+                             << plan::kResults.size() << ", all results";
     }
     return success();
   }
@@ -106,6 +115,12 @@ public:
     std::vector<int64_t> sums(buckets_.size());
     for (StringRef symbol : symbols) {
       const StepFunction function(stage_, symbol);
+      const bool isLast = symbol == stage_.getReduce();
+      if (failed(verifyWrites(
+              function, isLast ? "gradients, results and the factor" : "gradients", [&](const Bound &bound) {
+                return bound.isGradient() || (isLast && (bound.kind == "factor" || isTotal(bound)));
+              })))
+        return failure();
       for (unsigned i = 0; i < function.op().getNumResults(); ++i) {
         const Bound bound = function.boundOfResult(i);
         if (!bound.isGradient())
@@ -127,6 +142,20 @@ public:
   }
 
 private:
+  // What verifyTotals looks at: without axes the loss is complete, and no total is made of it.
+  bool isTotal(const Bound &bound) const {
+    return bound.kind == "result" && (!mesh_.getNames().empty() || bound.index == resultIndex("grad_norm"));
+  }
+
+  LogicalResult verifyWrites(const StepFunction &function, StringRef allowed,
+                             llvm::function_ref<bool(const Bound &)> isAllowed) {
+    for (unsigned i = 0; i < function.op().getNumResults(); ++i)
+      if (const Bound bound = function.boundOfResult(i); !isAllowed(bound))
+        return function.error() << "result " << i << " is bound to " << toString(bound)
+                                << "; expected no more than " << allowed;
+    return success();
+  }
+
   func::FuncOp lookup(StringRef symbol) {
     return stage_->getParentOfType<ModuleOp>().lookupSymbol<func::FuncOp>(symbol);
   }

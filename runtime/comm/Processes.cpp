@@ -44,15 +44,18 @@ std::string coresOfThis() {
   return text;
 }
 
-// Where it is another machine's, the others would wait there until their deadlines.
-Status verifyMaster(const std::string &host) {
-  const Status here = verifyIsHere(host);
-  return here.isOk()
-             ? here
-             : errorf("rank 0 cannot listen where MASTER_ADDR, or --master-addr, says: {}; expected the "
-                      "machine of rank 0, or, where the others reach it by an address that it does not "
-                      "have itself, --master-addr 0.0.0.0 for rank 0 alone",
-                      here.message());
+// Where it is another machine's, the others would wait there until their deadlines. One that this machine does not have itself may be
+// forwarded to it.
+Status verifyMaster(const Endpoint &master) {
+  const Status here = verifyIsHere(master.host);
+  if (here.isOk())
+    return here;
+  const auto forwarded = connectTo(master, Clock::now() + kWord);
+  return forwarded.isOk()
+             ? Status::ok()
+             : errorf("rank 0 cannot listen where MASTER_ADDR, or --master-addr, says: {}, and does not "
+                      "reach itself by it: {}; expected the machine of rank 0",
+                      here.message(), forwarded.status().message());
 }
 
 std::string firstLine(const std::string &text) { return text.substr(0, text.find('\n')); }
@@ -87,9 +90,9 @@ void Processes::excuse(const Launch &launch, const Status &failure) {
 Status Processes::openStore(const Joining &joining, const Launch &launch, StoreOwner owner) {
   Endpoint at = launch.master;
   if (rank_ == 0 && owner == StoreOwner::rank0) {
-    MGC_TRY(verifyMaster(at.host));
     const bool isLocal = isLoopback(at.host);
     MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining));
+    MGC_TRY(verifyMaster({at.host, server->port()}));
     at = {isLocal ? at.host : "127.0.0.1", server->port()};
     server_ = std::move(server);
   }

@@ -52,7 +52,7 @@ typedef struct {
 typedef struct {
   int64_t m, n, k;
   int32_t transpose_a, transpose_b, accumulate;
-  mgc_type input, output;  /* of A and B; of all else. Sums are f32, and each result is rounded once. */
+  mgc_type input, output;  /* of A and B; of all else. Sums are f32; rounding: docs/plan-format.md, Gemm. */
   int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
   int64_t alignment;     /* in bytes, a power of two: what divides the address of each operand of each run */
   int64_t algorithm;     /* 0: what the library thinks best; otherwise as choose_gemm said */

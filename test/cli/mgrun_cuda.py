@@ -267,6 +267,13 @@ class Faults(unittest.TestCase):
         for code, _, errors in results:
             self.assertEqual(code, 0, errors)
 
+    def test_a_network_that_drops_data(self):
+        results = processes(["--mock-data", "--timeout", "4"], plan="pipe",
+                            variables_of=lambda rank: {"MGC_EMULATE_NCCL_SILENT": "1"}).end(60)
+        for code, _, errors in results:
+            self.assertEqual(code, 1, errors)
+            self.assertIn("the first bytes from the one to the other have not come within 2000 ms", errors)
+
     def test_an_interrupt_ends_all_after_the_same_step(self):
         run = processes([*ENDLESS, "--log-interval", "1"])
         run.wait_for("step 2:")

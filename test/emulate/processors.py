@@ -97,8 +97,9 @@ class UnitTest:
     def files(self):
         return [self.program, *libraries(self.program)]
 
-    def failures(self, *_):
-        return []
+    def failures(self, said, *_):
+        passed = [line for line in said if "PASSED" in line and " 0 tests" not in line]
+        return [] if passed else [(f"no test of {TESTS} ran", 1, 0)]
 
 
 class Case:
@@ -120,7 +121,7 @@ class Case:
         return [self.folder, self.options.bin / "mgrun", *libraries(self.options.bin / "mgrun"),
                 *(pathlib.Path(self.golden.path(f"{name}.safetensors")) for name in ("batch", "model"))]
 
-    def failures(self, packed, folder):
+    def failures(self, said, packed, folder):
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as results:
             results.extractall(folder)
         return golden.compare_all(self.options, self.golden, LAYOUT, folder / str(self.folder).lstrip("/"))
@@ -207,7 +208,7 @@ def judge(processor, case, text, work):
     products = {line.split()[-1] for line in said if "matmul," in line}
     if case.multiplies_bf16 and (processor.product not in products if processor.product else products):
         failures.append((f"products of bf16 by {products or 'panels'}, not by {processor.product or 'panels'}", 1, 0))
-    return said[1:], failures + case.failures(base64.b64decode(packed.split("<end>")[0]), work / "results")
+    return said[1:], failures + case.failures(said, base64.b64decode(packed.split("<end>")[0]), work / "results")
 
 
 def run(options, name, cases):

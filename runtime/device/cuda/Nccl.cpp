@@ -35,10 +35,12 @@ constexpr int kLeastGroupedAborts =
     NCCL_VERSION(2, 22, 0); // before it, communicators are aborted one after another
 constexpr std::chrono::seconds kAbortDeadline{5};
 
-// The communicators used since begin_group, by the thread that began it.
+// The communicators used since begin_group, by the thread that began it. Their mutexes are held until its end: an abort frees what
+// the end works on.
 struct Group {
   bool isOpen = false;
   std::vector<mgc_comm *> members;
+  std::vector<std::unique_lock<std::mutex>> locks;
 };
 thread_local Group group;
 
@@ -82,18 +84,23 @@ Status settle(mgc_comm &comm, std::string_view what) {
 template <typename Body>
 Status enqueue(mgc_stream &stream, mgc_comm &comm, std::string_view what, const Body &body) {
   MGC_TRY(stream.device->enter());
-  {
-    std::lock_guard lock(comm.mutex);
-    if (comm.isAborted)
-      return errorf("{}: {}: {}: aborted", comm.device->name, comm.name, what);
-    const ncclResult_t result = body(*comm.nccl);
-    if (result != ncclSuccess && result != ncclInProgress)
-      return ncclError(comm, result, what);
-  }
-  if (!group.isOpen)
+  const bool isMember = std::ranges::find(group.members, &comm) != group.members.end();
+  std::unique_lock lock(comm.mutex, std::defer_lock);
+  if (!isMember)
+    lock.lock();
+  if (comm.isAborted)
+    return errorf("{}: {}: {}: aborted", comm.device->name, comm.name, what);
+  const ncclResult_t result = body(*comm.nccl);
+  if (result != ncclSuccess && result != ncclInProgress)
+    return ncclError(comm, result, what);
+  if (!group.isOpen) {
+    lock.unlock();
     return settle(comm, what);
-  if (std::ranges::find(group.members, &comm) == group.members.end())
+  }
+  if (!isMember) {
     group.members.push_back(&comm);
+    group.locks.push_back(std::move(lock));
+  }
   return Status::ok();
 }
 
@@ -246,16 +253,13 @@ Status beginGroup(mgc_device *device) {
 Status endGroup(mgc_device *device) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(nccl, Nccl::get());
-  const std::vector<mgc_comm *> members = std::exchange(group, {}).members;
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (mgc_comm *comm : members)
-    locks.emplace_back(comm->mutex);
+  Group ended = std::exchange(group, {});
   const ncclResult_t result = nccl->ncclGroupEnd();
-  locks.clear();
+  ended.locks.clear();
   if (result != ncclSuccess && result != ncclInProgress)
     return errorf("{}: a group of NCCL calls: {}: {}", device->name, nccl->ncclGetErrorString(result),
                   nccl->ncclGetLastError(nullptr));
-  for (mgc_comm *comm : members)
+  for (mgc_comm *comm : ended.members)
     MGC_TRY(settle(*comm, "a group of calls"));
   return Status::ok();
 }

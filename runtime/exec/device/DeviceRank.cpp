@@ -108,7 +108,8 @@ Status DeviceRank::enqueue(int64_t step, const std::function<Status()> *beforeUp
     ++directSteps_;
     MGC_TRY(enqueueDirectly(step, beforeUpdate));
   } else {
-    if (!graph_)
+    MGC_ASSIGN(captured, isCaptured());
+    if (!captured)
       MGC_TRY(capture(step));
     MGC_TRY(launch());
   }
@@ -132,6 +133,13 @@ Status DeviceRank::capture(int64_t step) {
   if (!isGraphDropped_)
     graph_ = graph.take();
   return Status::ok();
+}
+
+Result<bool> DeviceRank::isCaptured() {
+  std::lock_guard lock(graphMutex_);
+  if (isGraphDropped_)
+    return errorf("the run was aborted");
+  return bool(graph_);
 }
 
 Status DeviceRank::launch() {

@@ -56,6 +56,7 @@ private:
   Status enqueue(int64_t step, const std::function<Status()> *beforeUpdate);
   Status enqueueDirectly(int64_t step, const std::function<Status()> *beforeUpdate);
   Status capture(int64_t step);
+  Result<bool> isCaptured(); // an error once the graph was dropped
   Status launch();
   Status pauseForUpdate(int64_t step, const std::function<Status()> &beforeUpdate);
   Status finish(int64_t step); // waits for the device
