@@ -5,9 +5,8 @@
 //
 // Row ops behind a product read its result and write theirs; the library does the same before it writes at all. That
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
-// costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the queries) is no
-// kernel with the add of all. GELU's operand is kept for the backward, and the
-// library writes it too.
+// costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the
+// queries) is no kernel with the add of all. GELU's operand is kept for the backward, and the library writes it too.
 #include "compiler/Passes.h"
 #include "compiler/stage/Blocks.h"
 #include "dialects/mg/Target.h"
@@ -37,7 +36,7 @@ bool isParameter(Value value) {
 }
 
 // Whether only what reads it from memory anyway uses the value, and it may lie anywhere.
-bool isReadWhole(Value value, Operation *but = nullptr) {
+bool isReadFromMemory(Value value, Operation *but = nullptr) {
   return !joinedAs(value).join && llvm::none_of(value.getUsers(), [&](Operation *user) {
     return user != but && isa<RowOpInterface>(user);
   });
@@ -59,11 +58,11 @@ std::optional<Epilogue> epilogueAt(AddOp add) {
   if (!LinearOp::canBeBias(add.getRhs(), product.getResult(), columns))
     return std::nullopt;
   Epilogue epilogue{product, add, geluOf(add.getResult())};
-  if (!isReadWhole(add.getResult(), epilogue.gelu))
+  if (!isReadFromMemory(add.getResult(), epilogue.gelu))
     return std::nullopt;
   bool fits = !epilogue.gelu || (epilogue.gelu->getBlock() == add->getBlock() &&
                                  epilogue.gelu.getY().getType() == add.getResult().getType() &&
-                                 columns % plan::kGeluColumns == 0 && isReadWhole(epilogue.gelu.getY()));
+                                 columns % plan::kGeluColumns == 0 && isReadFromMemory(epilogue.gelu.getY()));
   return fits ? std::optional(epilogue) : std::nullopt;
 }
 

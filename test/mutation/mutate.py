@@ -425,16 +425,21 @@ def main():
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--plan", type=pathlib.Path)
     what.add_argument("--model", choices=sorted(MODELS), help="a small model of this name, compiled here")
-    parser.add_argument("--sample", type=int, default=0, help="0: all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="mutants that have this in their name")
-    parser.add_argument("--verbose", action="store_true", help="list every mutant")
+    add_choice(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:
         if options.model:
             options.plan = compiled(options.bin.resolve(), options.model, pathlib.Path(folder))
         sys.exit(judge_all(options, pathlib.Path(folder)))
+
+
+def add_choice(parser):
+    """Flags that say which mutants are tried, and how."""
+    parser.add_argument("--sample", type=int, default=0, help="0: all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="mutants that have this in their name")
+    parser.add_argument("--verbose", action="store_true", help="list every mutant")
 
 
 def compiled(binaries, name, folder, more=()):

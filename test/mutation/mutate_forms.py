@@ -191,11 +191,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--model", choices=sorted(mutate.MODELS), required=True)
     parser.add_argument("--phase", choices=("stage", "memory"), default="stage")
-    parser.add_argument("--sample", type=int, default=0, help="0: all")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="mutants that have this in their name")
-    parser.add_argument("--verbose", action="store_true", help="list every mutant")
+    mutate.add_choice(parser)
     options = parser.parse_args()
     options.bin = options.bin.resolve()
     with tempfile.TemporaryDirectory(prefix="mgc-mutant-") as folder:

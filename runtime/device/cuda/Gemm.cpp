@@ -7,6 +7,8 @@
 // Epilogues go by rows of C', which are columns of C: a bias has n elements, and the auxiliary matrix, GELU's operand, lies as C.
 #include "runtime/device/cuda/Gemm.h"
 
+#include "runtime/plan/Plan.h"
+
 #include <algorithm>
 #include <span>
 
@@ -28,7 +30,6 @@ struct EpilogueFacts {
 constexpr EpilogueFacts kEpilogues[] = {{CUBLASLT_EPILOGUE_DEFAULT, ""},
                                         {CUBLASLT_EPILOGUE_BIAS, " with bias"},
                                         {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, " with bias and GELU"}};
-constexpr int64_t kAuxiliaryRows = 8; // of C': what the library wants a multiple of
 
 std::string nameOf(const mgc_gemm_facts &facts) {
   return fmt::format("gemm m={} n={} k={} {}{}{} -> {}{}{}", facts.m, facts.n, facts.k, nameOf(facts.input),
@@ -126,8 +127,9 @@ Status checkEpilogue(const mgc_device &device, const mgc_gemm_facts &facts) {
   if (facts.accumulate || isEmpty(facts))
     return errorf("{}: {}: expected a product that is not empty and not added to what is there", device.name,
                   nameOf(facts));
-  if (facts.epilogue == MGC_BIAS_GELU && facts.n % kAuxiliaryRows != 0)
-    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts), kAuxiliaryRows);
+  if (facts.epilogue == MGC_BIAS_GELU && facts.n % plan::kGeluColumns != 0)
+    return errorf("{}: {}: expected n to be a multiple of {}", device.name, nameOf(facts),
+                  plan::kGeluColumns);
   return Status::ok();
 }
 
