@@ -106,6 +106,13 @@ void addRunFlags(CLI::App &app, Arguments &arguments) {
       ->check(wholeNumber(0));
   app.add_option("--threads", training.threads, "Per rank; 0: the cores over the ranks")
       ->check(wholeNumber(0, 1024));
+  app.add_option_function<std::string>(
+         "--bf16-products",
+         [&training](const std::string &name) { training.bf16Product = bf16ProductNamed(name); },
+         "How a plan of bf16 multiplies on a CPU with AVX512-BF16 or AMX: native: its own products, panels: "
+         "of f32 (other bits), auto: the faster, measured at the first load and kept in "
+         "bf16-products.json in $XDG_CACHE_HOME/mgc or ~/.cache/mgc")
+      ->check(CLI::IsMember({"auto", "native", "panels"}));
   app.add_option("--timeout", arguments.timeoutSeconds, "Seconds one rank waits for another")
       ->check(finiteNumber(0.001, 1e6));
   app.add_option("--log-interval", arguments.logInterval, "Steps from one line on the screen to the next")

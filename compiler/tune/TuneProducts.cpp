@@ -7,22 +7,12 @@
 #include "runtime/kernels/GemmPaths.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <thread>
 
 namespace mgc::tune {
 
 namespace {
-
-// "AMD EPYC", as the system calls it.
-std::string processorName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (const size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
-      return line.substr(colon + 2);
-  return "unknown processor";
-}
 
 // Paths are ways to divide a product of f32.
 bool hasChoice(const plan::Gemm &gemm, int threads) {

@@ -1,6 +1,7 @@
 #include "runtime/exec/Cores.h"
 
 #include <algorithm>
+#include <fstream>
 #include <sched.h>
 #include <thread>
 
@@ -16,6 +17,14 @@ std::vector<int> availableCores() {
   for (unsigned core = 0; cores.empty() && core < std::max(1u, std::thread::hardware_concurrency()); ++core)
     cores.push_back(static_cast<int>(core)); // more cores than the set has room for
   return cores;
+}
+
+std::string processorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (const size_t colon = line.find(": "); line.starts_with("model name") && colon != std::string::npos)
+      return line.substr(colon + 2);
+  return "unknown processor";
 }
 
 int threadsOfRank(size_t cores, int64_t ranks) {

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace mgc {
 
 // Their numbers, ascending, as the affinity of the calling thread says; never empty.
 std::vector<int> availableCores();
+
+// "AMD EPYC 9654 96-Core Processor", as the system calls it.
+std::string processorName();
 
 // How many threads each of `ranks` ranks has: its share of the cores, at least 1.
 int threadsOfRank(size_t cores, int64_t ranks);

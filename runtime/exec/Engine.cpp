@@ -9,6 +9,7 @@
 #include "runtime/exec/RankThreads.h"
 #include "runtime/exec/Resolve.h"
 #include "runtime/exec/VerifyKernels.h"
+#include "runtime/kernels/GemmNative.h"
 
 #include <algorithm>
 #include <cmath>
@@ -56,6 +57,7 @@ public:
   std::string whereRanksAre() const override {
     return fmt::format("{} thread{} each", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s");
   }
+  std::vector<std::string> notes() const override { return notes_; }
   const Recording &recording() const override { return recording_; }
   Result<MachineRates> measureRates() override { return mgc::measureRates(*this); }
   void onRanks(const std::function<void(int64_t)> &work) override {
@@ -71,6 +73,7 @@ private:
   bool isAlone() const { return !options_.communicator; } // all ranks are here
   int64_t worldSize() const { return plan_.mesh.worldSize(); }
   Status loadRank(Rank &rank, Device &device);
+  Status chooseBf16();
   int64_t ranksOnCores() const { return static_cast<int64_t>(ranks_.size()) * options_.cores.parts; }
   void pinToShare(int64_t local) const;
   void runStep(Rank &rank);
@@ -90,6 +93,7 @@ private:
   Recording recording_;
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
+  std::vector<std::string> notes_;
   StepOrder order_;     // of the step that runs
   RankThreads threads_; // last: they end before what they use
 };
@@ -112,7 +116,28 @@ Status ThreadEngine::load(const std::string &bundle, Device &device) {
   if (!isAlone())
     reports_.emplace(*ranks_[0].communicator, ranks_[0].everyone);
   recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
-  return threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t local) { pinToShare(local); });
+  MGC_TRY(threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t local) { pinToShare(local); }));
+  return options_.bf16 && plan_.dtype == plan::DType::bf16 ? chooseBf16() : Status::ok();
+}
+
+// Rank 0 chooses for all processes: ranks that compute the same must have the same bits.
+Status ThreadEngine::chooseBf16() {
+  Result<Bf16Choice> choice = Bf16Choice{};
+  threads_.run([&](int64_t local) {
+    if (ranks_[local].index == 0)
+      choice = chooseBf16Product(*options_.bf16, threadsPerRank_, multipliesBf16());
+  });
+  MGC_TRY(Status(choice.status()));
+  MGC_ASSIGN(chosen, greatest(static_cast<int32_t>(choice->product)));
+  const auto product = static_cast<Bf16Product>(chosen);
+  if (product == Bf16Product::native && !multipliesBf16())
+    return errorf("rank {}: rank 0 multiplies bf16 by its processor's own products, which this processor "
+                  "has not; expected --bf16-products panels for all ranks",
+                  ranks_[0].index);
+  setBf16Product(product);
+  if (!choice->note.empty())
+    notes_.push_back(choice->note);
+  return Status::ok();
 }
 
 Status ThreadEngine::loadRank(Rank &rank, Device &device) {

@@ -5,11 +5,12 @@
 //   allocations
 //
 // Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing
-// (gemm aside: oneDNN may keep scratch memory of its own).
+// (gemm aside: oneDNN and runtime/kernels keep scratch memory of their own for each thread).
 #pragma once
 
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
+#include "runtime/exec/Bf16Choice.h"
 #include "runtime/exec/Data.h"
 #include "runtime/exec/Optimizer.h"
 #include "runtime/exec/RankExecutor.h"
@@ -35,6 +36,7 @@ struct EngineOptions {
   // Of this process's rank, where ranks are processes; it outlives the engine. Null: all ranks are here.
   Communicator *communicator = nullptr;
   CoreShare cores = {};
+  std::optional<Bf16Options> bf16 = {}; // of a plan of bf16 on the CPU; none: as bf16Product() is
 };
 
 struct StepResult {

@@ -113,7 +113,7 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
-  MGC_TRY(verifyDeviceFlags(options_, plan.target));
+  MGC_TRY(verifyDeviceFlags(options_, plan));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
     return errorf(
@@ -177,6 +177,7 @@ Status Training::loadEngine(plan::Plan plan) {
     engine.communicator = &world_->communicator();
     engine.cores = {processes_->coreRank(), processes_->coreSize()};
   }
+  engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
   // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
   const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
   const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);

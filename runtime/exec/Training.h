@@ -36,6 +36,8 @@ struct TrainingOptions {
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
   int threads = 0; // per rank; 0: see EngineOptions. Of plans for the CPU
+  std::optional<Bf16Product>
+      bf16Product; // of plans of bf16 for the CPU; none: the faster one, see Bf16Choice.h
   // Of plans for a device; each is refused where it means nothing.
   std::optional<int> device; // its number; none: that of the process on its machine
   std::optional<std::string> devicePlugin;

@@ -19,8 +19,8 @@ Status verifyIterations(const TrainingOptions &options) {
 }
 
 // A flag that would have no effect is a mistake.
-Status verifyDeviceFlags(const TrainingOptions &options, plan::Target target) {
-  const bool onCpu = target == plan::Target::cpu;
+Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan) {
+  const bool onCpu = plan.target == plan::Target::cpu;
   const std::pair<const char *, bool> flags[] = {{"--threads", !onCpu && options.threads > 0},
                                                  {"--device", onCpu && options.device},
                                                  {"--device-plugin", onCpu && options.devicePlugin},
@@ -29,7 +29,11 @@ Status verifyDeviceFlags(const TrainingOptions &options, plan::Target target) {
                                                  {"--tune-products", onCpu && options.tuneProducts}};
   for (const auto &[flag, isMisplaced] : flags)
     if (isMisplaced)
-      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag, nameOf(target));
+      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag,
+                    nameOf(plan.target));
+  if (options.bf16Product && (!onCpu || plan.dtype != plan::DType::bf16))
+    return errorf("--bf16-products: means nothing for a plan of {} for {}; leave it out", nameOf(plan.dtype),
+                  nameOf(plan.target));
   return Status::ok();
 }
 

@@ -6,7 +6,7 @@
 namespace mgc {
 
 Status verifyIterations(const TrainingOptions &options);
-Status verifyDeviceFlags(const TrainingOptions &options, plan::Target target);
+Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);
 
 // That every output can be written, is none of the run's inputs, and no other output's file.
 Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan);

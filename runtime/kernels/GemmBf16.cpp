@@ -6,6 +6,7 @@
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 
@@ -105,6 +106,13 @@ void panelGemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, in
   });
 }
 
+static std::atomic<Bf16Product> &product() {
+  static std::atomic product = multipliesBf16() ? Bf16Product::native : Bf16Product::panels;
+  return product;
+}
+void setBf16Product(Bf16Product chosen) { product() = chosen; }
+Bf16Product bf16Product() { return product(); }
+
 void bf16Gemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads) {
   if (gemm.m <= 0 || gemm.n <= 0)
     return;
@@ -113,7 +121,7 @@ void bf16Gemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int
       std::memset(c, 0, size_t(gemm.m * gemm.n * sizeInBytes(gemm.outputType)));
     return;
   }
-  if (!multipliesBf16() || !nativeGemm(gemm, a, b, c, threads))
+  if (bf16Product() == Bf16Product::panels || !nativeGemm(gemm, a, b, c, threads))
     panelGemm(gemm, a, b, c, threads);
 }
 

@@ -1,11 +1,20 @@
-// Products of bf16 matrices. By oneDNN's own where the processor multiplies bf16 (GemmNative.h); else panels of the
-// operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
+// Products of bf16 matrices. By oneDNN's own where the processor multiplies bf16 (GemmNative.h) and that is faster; else
+// panels of the operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
 #pragma once
 
 #include "runtime/base/Bf16.h"
 #include "runtime/plan/Plan.h"
 
 namespace mgc {
+
+// What bf16Gemm multiplies by. Both sum in f32, in another order: their bits differ.
+enum class Bf16Product {
+  panels, // of f32
+  native  // oneDNN's own, where the processor has one
+};
+// For all threads; to be called while none multiplies. At first it is native on processors that multiply bf16.
+void setBf16Product(Bf16Product product);
+Bf16Product bf16Product();
 
 // As gemm() of Gemm.h, with gemm.inputType bf16. gemm.path says whether threads divide rows or columns; otherwise it
 // is the longer side.

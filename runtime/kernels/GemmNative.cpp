@@ -60,7 +60,8 @@ Product makeProduct(const plan::Gemm &gemm) {
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc description(cpu(), layouts.a, layouts.b, layouts.c, attributesOf(gemm));
 #else
-  const dnnl::matmul::primitive_desc description({layouts.a, layouts.b, layouts.c}, attributesOf(gemm), cpu());
+  const dnnl::matmul::primitive_desc description({layouts.a, layouts.b, layouts.c}, attributesOf(gemm),
+                                                 cpu());
 #endif
   return {dnnl::matmul(description), description.scratchpad_desc()};
 }

@@ -87,6 +87,8 @@ def training_command(options, golden, plan, folder):
                "--clip-grad", optimizer["clip"], "--log", os.path.join(folder, "log.jsonl"),
                "--save", os.path.join(folder, "weights"), "--save-dtype", "f32", "--save-gradients",
                os.path.join(folder, "gradients.safetensors"), "--timeout", options.timeout / 2]
+    if options.bf16_products:
+        command += ["--bf16-products", options.bf16_products]
     return [str(word) for word in command]
 
 
@@ -235,6 +237,7 @@ def parse_arguments():
     parser.add_argument("--dtype", default="f32", choices=("f32", "bf16"), help="of mgc compile")
     parser.add_argument("--grad-dtype", default="f32", choices=("f32", "bf16"), help="of mgc compile; not with --plans")
     parser.add_argument("--target", default="cpu", help="of mgc compile, or of --plans")
+    parser.add_argument("--bf16-products", choices=("auto", "native", "panels"), help="of mgrun")
     parser.add_argument("--no-fusion", action="store_true", help="every row op is a kernel of its own")
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")

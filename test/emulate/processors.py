@@ -235,7 +235,8 @@ def parse_arguments():
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16"), help="default: both")
     parser.add_argument("--only", choices=("models", "unit-tests"), help="default: both")
     parser.add_argument("--boot-timeout", type=float, default=3600, help="seconds for each emulation")
-    parser.set_defaults(timeout=3600, config="config.json", target="cpu", grad_dtype="f32", plans=None, no_fusion=False)
+    parser.set_defaults(timeout=3600, config="config.json", target="cpu", grad_dtype="f32", plans=None, no_fusion=False,
+                        bf16_products=None)
     options = parser.parse_args()
     if not DEBIAN.exists():
         sys.exit(f"{DEBIAN}: not there; test/emulate/setup makes it")

@@ -154,8 +154,8 @@ MGC_STAND_IN dnnl_status_t dnnl_primitive_desc_destroy(dnnl_primitive_desc_t des
   delete description;
   return dnnl_success;
 }
-MGC_STAND_IN const dnnl_memory_desc_t *
-dnnl_primitive_desc_query_md(const_dnnl_primitive_desc_t description, dnnl_query_t what, int) {
+MGC_STAND_IN const dnnl_memory_desc_t *dnnl_primitive_desc_query_md(const_dnnl_primitive_desc_t description,
+                                                                    dnnl_query_t what, int) {
   if (what != dnnl_query_scratchpad_md)
     refuse("a query that it does not know");
   return &description->scratchpad;
@@ -164,8 +164,8 @@ dnnl_primitive_desc_query_md(const_dnnl_primitive_desc_t description, dnnl_query
 MGC_STAND_IN dnnl_status_t dnnl_primitive_create(dnnl_primitive_t *primitive,
                                                  const_dnnl_primitive_desc_t description) {
   const int64_t columns = description->matmul.dst_desc.dims[1];
-  *primitive = new dnnl_primitive{
-      *description, std::vector<float>(description->callersScratchpad ? 0 : columns)};
+  *primitive =
+      new dnnl_primitive{*description, std::vector<float>(description->callersScratchpad ? 0 : columns)};
   return dnnl_success;
 }
 MGC_STAND_IN dnnl_status_t dnnl_primitive_destroy(dnnl_primitive_t primitive) {
