@@ -31,11 +31,19 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
   TrainingOptions &training = arguments.training;
   app.add_option("plan", training.plan, "Folder that mgc compile wrote")->required()->check(notEmpty());
   CLI::Option *data =
-      app.add_option("--data", training.data, "Text, .npy, .bin or .safetensors")->check(CLI::ExistingFile);
+      app.add_option(
+             "--data", training.data,
+             ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw "
+             "little-endian ids, of the type in the .idx beside it or --bin-type; .safetensors: "
+             "input_ids and labels (shifted, -100 ignored), integers [steps, global batch, sequence]; "
+             "else UTF-8 text for a model of bytes, a token per byte. docs/data.md says more")
+          ->check(CLI::ExistingFile);
+  app.add_flag("--text-bytes", training.textBytes,
+               "Read a text as bytes for a model that has a tokenizer too")
+      ->needs(data);
   app.add_flag("--mock-data", arguments.mockData, "Made-up tokens a model can learn")->excludes(data);
-  app.add_option(
-         "--bin-type", training.binType,
-         "Elements of a .bin file: u8 u16 i32 u32 i64; else u16 where the vocabulary fits, i32 where not")
+  app.add_option("--bin-type", training.binType,
+                 "Elements of a .bin file without .idx: u8 u16 i32 u32 i64; needed where several would do")
       ->needs(data);
   app.add_option("--weights", training.weights,
                  "Checkpoint to start from: .safetensors file or folder; else random")

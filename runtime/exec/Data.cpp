@@ -5,10 +5,13 @@
 #include "runtime/base/Safetensors.h"
 #include "runtime/base/Utf8.h"
 #include "runtime/exec/SampleOrder.h"
+#include "runtime/exec/TokenFiles.h"
 
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cctype>
+#include <filesystem>
 
 namespace mgc {
 
@@ -130,6 +133,9 @@ public:
   std::string describe() const override {
     return fmt::format("{}: {} samples of {} tokens", tokens_.name(), samples_, shape_.length);
   }
+  std::optional<double> epochsOf(int64_t steps) const override {
+    return double(steps) * double(shape_.samples) / double(samples_);
+  }
 
 private:
   StreamData(TokenReader tokens, int64_t rows, const BatchShape &shape, uint64_t seed)
@@ -145,12 +151,30 @@ private:
 
 using Opened = Result<std::unique_ptr<DataSource>>;
 
-Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed) {
+// The bytes of a text are tokens of a model of bytes alone; another model would learn from them without an error.
+Status verifyBytesAreTokens(const std::string &path, const BatchShape &shape, const DataOptions &options) {
+  constexpr std::string_view kExpected =
+      "expected token ids that the model's tokenizer made, as .npy, .bin or .safetensors (docs/data.md); "
+      "--text-bytes trains on the bytes all the same";
+  if (options.textBytes)
+    return Status::ok();
+  if (shape.vocabulary > kLargestByteVocabulary)
+    return errorf("{}: a text is read as a token per byte, but the model's vocabulary of {} tokens is a "
+                  "tokenizer's; {}",
+                  path, shape.vocabulary, kExpected);
+  if (!options.tokenizer.empty())
+    return errorf("{}: a text is read as a token per byte, but the tokens of --weights are those of {}; {}",
+                  path, options.tokenizer, kExpected);
+  return Status::ok();
+}
+
+Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
+  MGC_TRY(verifyBytesAreTokens(path, shape, options));
   MGC_ASSIGN(file, MappedFile::open(path));
   if (std::optional<size_t> at = firstInvalidUtf8(file.text()))
     return errorf(
         "{}: byte {:#04x} at position {} is not UTF-8; known endings are .safetensors, .npy and .bin, all "
-        "else is read as text",
+        "else is read as text (compressed files and tables must be unpacked first)",
         path, static_cast<unsigned char>(file.text()[*at]), *at);
   MGC_ASSIGN(tokens, TensorFile::open(file, {ElementType::U8, {int64_t(file.bytes().size())}, file.bytes()}));
   return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), 1, shape, seed);
@@ -164,19 +188,8 @@ Opened openNpy(const std::string &path, const BatchShape &shape, uint64_t seed) 
   return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), rows, shape, seed);
 }
 
-Result<ElementType> binElementType(const std::string &name, int64_t vocabulary) {
-  if (name.empty())
-    return vocabulary <= 65536 ? ElementType::U16 : ElementType::I32;
-  for (auto [known, type] : {std::pair("u8", ElementType::U8), std::pair("u16", ElementType::U16),
-                             std::pair("i32", ElementType::I32), std::pair("u32", ElementType::U32),
-                             std::pair("i64", ElementType::I64)})
-    if (name == known)
-      return type;
-  return errorf("data type \"{}\" is unknown, expected u8, u16, i32, u32 or i64", name);
-}
-
 Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
-  MGC_ASSIGN(type, binElementType(options.binType, shape.vocabulary));
+  MGC_ASSIGN(type, elementTypeOf({path, options.binType, shape.vocabulary}));
   MGC_ASSIGN(file, MappedFile::open(path));
   int64_t size = int64_t(file.bytes().size()), each = sizeInBytes(type);
   if (size % each != 0)
@@ -221,6 +234,7 @@ public:
     return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
                        shape_.length);
   }
+  std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
 
 private:
   BatchData(std::string path, TokenReader ids, TokenReader labels, int64_t steps, const BatchShape &shape)
@@ -296,6 +310,27 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
   return batch;
 }
 
+static bool isText(const std::string &path) {
+  return std::ranges::none_of(std::initializer_list<std::string_view>{".safetensors", ".npy", ".bin"},
+                              [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+// Files that people have, which would be read as text.
+static Status verifyFormat(const std::string &path) {
+  std::string ending = std::filesystem::path(path).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (ending == ".jsonl" || ending == ".json")
+    return errorf(
+        "{}: is JSON, whose braces and field names would become tokens; expected token ids: take the "
+        "text of each document, tokenize it with the model's tokenizer and write .npy or .bin "
+        "(docs/data.md has the few lines that do so)",
+        path);
+  if (ending == ".idx")
+    return errorf("{}: is the index of a data set, expected its tokens: {}", path,
+                  std::filesystem::path(path).replace_extension(".bin").string());
+  return Status::ok();
+}
+
 Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
   BatchShape shape(plan);
   if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)
@@ -304,13 +339,16 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
         shape.samples, shape.length, shape.vocabulary);
   if (!options.binType.empty() && !path.ends_with(".bin"))
     return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
+  if (options.textBytes && !isText(path))
+    return errorf("{}: --text-bytes is for text, which this ending is not of", path);
+  MGC_TRY(verifyFormat(path));
   if (path.ends_with(".safetensors"))
     return BatchData::open(path, shape);
   if (path.ends_with(".npy"))
     return openNpy(path, shape, seed);
   if (path.ends_with(".bin"))
     return openBin(path, shape, seed, options);
-  return openText(path, shape, seed);
+  return openText(path, shape, seed, options);
 }
 
 std::unique_ptr<DataSource> makeMockData(const Plan &plan, uint64_t seed) {

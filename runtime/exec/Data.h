@@ -6,6 +6,7 @@
 #include "runtime/plan/Plan.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,18 +26,25 @@ public:
   // The batch of a step >= 0. Steps go on past the end of the data: the next epoch, or the first step again.
   virtual Status batch(int64_t step, GlobalBatch &out) = 0;
   virtual std::string describe() const = 0; // "corpus.txt: 1234 samples of 128 tokens"
+  // How often so many steps see each sample; none: the data have no end.
+  virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
 };
 
 struct DataOptions {
-  // Element type of a .bin file: u8 u16 i32 u32 i64; empty: u16 if the vocabulary fits, else i32.
-  std::string binType;
+  std::string binType;    // of a .bin file, see TokenFiles.h
+  bool textBytes = false; // read a text as a token per byte, whatever the model's tokens are
+  std::string tokenizer;  // the file of one that the model's weights came with; empty: none
 };
+
+// 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
+inline constexpr int64_t kLargestByteVocabulary = 384;
 
 // By the ending of `path`:
 //   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted
 //   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
-//   .bin          one stream of raw little-endian tokens
-//   otherwise     UTF-8 text, one stream, a token per byte
+//   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
+//   .json .jsonl .idx   refused
+//   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
 // A stream is cut into samples of sequenceLength + 1 tokens, each beginning on the last token of the one
 // before; the order of the samples is drawn anew for each epoch from the seed.
 Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan::Plan &plan, uint64_t seed,

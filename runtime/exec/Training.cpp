@@ -7,6 +7,7 @@
 #include "runtime/comm/SocketWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/LossLog.h"
+#include "runtime/exec/TokenFiles.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/exec/TrainingOfRank.h"
 #include "runtime/exec/VerifyTraining.h"
@@ -77,6 +78,7 @@ private:
   Status loadEngine(plan::Plan plan);
   Result<std::unique_ptr<Engine>> makeEngine(plan::Plan plan, const EngineOptions &options);
   Status loadData(const plan::Plan &plan);
+  std::string describeData() const;
   Status loadParameters();
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
@@ -143,7 +145,7 @@ Status Training::load() {
     MGC_ASSIGN(rates, engine_->measureRates());
     rates_ = rates;
   }
-  observer_.began(options_, *engine_, data_->describe());
+  observer_.began(options_, *engine_, describeData());
   return Status::ok();
 }
 
@@ -216,9 +218,19 @@ Status Training::loadData(const plan::Plan &plan) {
     data_ = makeMockData(plan, options_.seed);
     return Status::ok();
   }
-  MGC_ASSIGN(data, openData(*options_.data, plan, options_.seed, {options_.binType}));
+  const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
+  MGC_ASSIGN(
+      data, openData(*options_.data, plan, options_.seed, {options_.binType, options_.textBytes, tokenizer}));
   data_ = std::move(data);
   return Status::ok();
+}
+
+// "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
+std::string Training::describeData() const {
+  const std::optional<double> epochs = data_->epochsOf(options_.trainIters);
+  return data_->describe() + (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", options_.trainIters,
+                                                   engine_->plan().globalBatchSize, *epochs)
+                                     : "");
 }
 
 Status Training::loadParameters() {

@@ -23,6 +23,7 @@ struct TrainingOptions {
   Launch launch;                      // alone: all ranks are threads of this process; else each is a process
   std::optional<std::string> data;    // none: makeMockData
   std::string binType;                // see DataOptions
+  bool textBytes = false;             // see DataOptions
   std::optional<std::string> weights; // none: initialised from the seed
   bool ignoreExtraWeights = false;    // see loadWeights
   std::optional<std::string> save, saveGradients, log;

@@ -109,7 +109,7 @@ TEST(Data, aStreamIsCutAndShuffledByEpoch) {
   std::vector<uint16_t> tokens(4 * 10 + 1 + 3); // 10 samples, 3 tokens too few for another
   std::iota(tokens.begin(), tokens.end(), uint16_t(0));
   Plan plan = planFor(5, 4, 100);
-  std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan);
+  std::unique_ptr<DataSource> source = openOk(dir.write("t.bin", bytesOf(tokens)), plan, 1, {"u16"});
   std::vector<int32_t> first = firstTokens(*source, plan, 4), expected;
   for (int32_t i = 0; i < 10; ++i)
     expected.push_back(4 * i);
@@ -135,7 +135,7 @@ TEST(Data, everySourceOfTheSameTokensGivesTheSameBatches) {
   auto same = [&](const std::string &path, const DataOptions &options = {}) {
     EXPECT_EQ(firstTokens(*openOk(path, plan, 7, options), plan, 9), expected) << path;
   };
-  same(dir.write("u16.bin", bytesOf(u16)));
+  same(dir.write("u16.bin", bytesOf(u16)), {"u16"});
   same(dir.write("u8.bin", bytesOf(u8)), {"u8"});
   same(dir.write("i32.bin", bytesOf(wide)), {"i32"});
   same(dir.write("u32.bin", bytesOf(wide)), {"u32"});
@@ -208,7 +208,8 @@ TEST(Data, refusesFilesThatAreNotWhatTheySay) {
   EXPECT_TRUE(fails(open(dir.write("a.txt", "abcd")), {"has 4 tokens, expected at least 5"}));
   EXPECT_TRUE(fails(open(dir.write("a.txt", "")), {"has 0 tokens"}));
   EXPECT_TRUE(fails(open(dir.write("a.txt", "abc\xff")), {"byte 0xff at position 3 is not UTF-8"}));
-  EXPECT_TRUE(fails(open(dir.write("a.bin", "abc")), {"has 3 bytes, expected a multiple of 2", "U16"}));
+  EXPECT_TRUE(
+      fails(open(dir.write("a.bin", "abc"), {"u16"}), {"has 3 bytes, expected a multiple of 2", "U16"}));
   EXPECT_TRUE(fails(open(dir.write("a.bin", "abcd"), {"f32"}), {"\"f32\" is unknown, expected u8"}));
   EXPECT_TRUE(fails(open(dir.write("a.npy", npy("<i4", "(0, 4)", ""))), {"has 0 tokens"}));
   EXPECT_TRUE(fails(open(dir.write("a.npy", npy("|u1", "(2, 4)", "abcdefgh"))), {"has 4 tokens in a row"}));
