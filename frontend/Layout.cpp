@@ -227,12 +227,45 @@ static std::string flagsOf(const LayoutOptions &layout) {
       *layout.gbs, *layout.zero, *layout.schedule, layout.dtype ? " --dtype " + *layout.dtype : "");
 }
 
+// What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
+// and not refused.
+static std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &layout) {
+  std::vector<std::string> idle;
+  const auto add = [&](bool isIdle, const char *flag, const std::string &why) {
+    if (isIdle)
+      idle.push_back(fmt::format("{} does nothing here: {}", flag, why));
+  };
+  const bool oneReplica = layout.dp == 1;
+  add(asked.sp.value_or(false) && layout.tp == 1, "--sp", "tp is 1, so no rank has a part of the sequence");
+  add(asked.zero.value_or(0) > 0 && oneReplica, "--zero 1",
+      "dp is 1, so there are no replicas to share the optimizer's state");
+  add(asked.overlapGradReduce.value_or(false) && oneReplica, "--overlap-grad-reduce",
+      "dp is 1, so no gradient is reduced over replicas");
+  add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, "--loss-tile",
+      fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
+  add(asked.schedule && layout.pp == 1, "--schedule",
+      "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
+  return idle;
+}
+
+static LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
+  const auto fill = [&](auto LayoutOptions::*field) {
+    if (!(flags.*field))
+      flags.*field = defaults.*field;
+  };
+  fill(&LayoutOptions::sp), fill(&LayoutOptions::zero), fill(&LayoutOptions::overlapGradReduce);
+  fill(&LayoutOptions::lossTile), fill(&LayoutOptions::schedule);
+  return flags;
+}
+
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
                              const LayoutOptions &defaults, const Supported &supported) {
   Problems problems(model.source), none(model.source);
   Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
-  if (problems.empty())
+  if (problems.empty()) {
+    std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));
     return layout;
+  }
   const LayoutOptions near = nearestLayout(model, supported, layout);
   resolveAndCheck(model, near, {}, supported, none);
   if (none.empty())

@@ -81,6 +81,8 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
   say(stderr, "{}", frontend::describe(layout));
+  for (const std::string &warning : layout.warnings)
+    say(stderr, "mgc: {}\n", warning);
   mlir::OwningOpRef<mlir::ModuleOp> module = frontend::importModel(context, file.model, layout);
   if (!module)
     return errorf("{}: the imported program does not verify", flags.model);

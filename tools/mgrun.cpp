@@ -3,6 +3,7 @@
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "tools/FlagChecks.h"
+#include "tools/IdleFlags.h"
 #include "tools/Process.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunScreen.h"
@@ -239,6 +240,11 @@ int fail(const Status &status) {
   return 1;
 }
 
+int failUsage(const Status &status) {
+  fail(status);
+  return 2;
+}
+
 struct NoScreen final : TrainingObserver {
   void began(const TrainingOptions &, const Engine &, const std::string &) override {}
   void stepped(const TrainingStep &) override {}
@@ -254,6 +260,8 @@ Result<TrainingSummary> trainOnScreen(const Arguments &arguments, Interrupt &int
   if (!launch.isAlone())
     say(stderr, "rank 0 of {} processes ({}), which meet at {}\n", launch.size, launch.by,
         toString(launch.master));
+  for (const std::string &doubt : doubtsAbout(arguments.training))
+    say(stderr, "mgrun: {}\n", doubt);
   RunScreen screen(arguments.training.trainIters, arguments.logInterval);
   return train(arguments.training, screen, interrupt);
 }
@@ -321,5 +329,9 @@ int main(int argc, char **argv) {
   if (!launch.isOk())
     return fail(launch.status());
   arguments.training.launch = *launch;
+  const Status effect =
+      verifyEffect(arguments.training, [&](const char *flag) { return app.count(flag) > 0; });
+  if (!effect.isOk())
+    return failUsage(effect);
   return run(arguments);
 }

@@ -51,6 +51,7 @@ class Hostile(unittest.TestCase):
                              stdin=subprocess.DEVNULL, **keywords)
         self.assertEqual(run.returncode, code, run.stderr)
         self.assertIn(message, run.stderr)
+        return run.stderr
 
     def test_flags(self):
         for flag, value, message in [
@@ -72,6 +73,32 @@ class Hostile(unittest.TestCase):
         self.expect(2, "--data FILE or --mock-data", "plan")
         self.expect(2, "excludes", "plan", "--mock-data", "--data", CORPUS)
         self.expect(1, "--lr = -1: must be finite in float and not negative", "plan", "--mock-data", "--lr", "-1")
+
+    def test_flags_that_would_do_nothing(self):
+        write("rates.json", b"[0.1, 0.1]")
+        for flags, message in [
+                (["--lr-decay-style", "constant", "--min-lr", "1e-4"],
+                 "--min-lr: would do nothing: --lr-decay-style constant stays at --lr; leave it out"),
+                (["--lr-decay-style", "constant", "--lr-decay-iters", "1"], "--lr-decay-iters: would do nothing"),
+                (["--lr-wsd-decay-iters", "1"], "--lr-wsd-decay-iters: would do nothing: it is of --lr-decay-style WSD"),
+                (["--lr-wsd-decay-style", "linear"], "--lr-wsd-decay-style: would do nothing"),
+                (["--lr-list", "rates.json", "--lr", "0.1"], "--lr: would do nothing: --lr-list has the rate of each step"),
+                (["--lr-warmup-init", "1e-4"], "--lr-warmup-init: would do nothing: there is no warmup"),
+                (["--ignore-extra-weights"], "--ignore-extra-weights: would do nothing: there are no --weights"),
+                (["--master-addr", "10.0.0.1"], "--master-addr: would do nothing: all ranks are in this one process"),
+                (["--bf16-products", "native"], "--bf16-products: means nothing for a plan of f32 for cpu")]:
+            with self.subTest(flags=flags):
+                code = 1 if flags[0] == "--bf16-products" else 2
+                self.expect(code, message, "plan", "--mock-data", "--train-iters", "2", *flags)
+
+    def test_a_decay_that_ends_early_is_said(self):
+        self.expect(0, "--lr-decay-iters 1 ends before the 3 steps of the training: the last 2 have the rate --min-lr 0, "
+                       "which trains nothing", "plan", "--mock-data", "--train-iters", "3", "--lr-decay-iters", "1")
+
+    def test_epochs_are_said(self):
+        write("81.txt", b"a" * (64 * 10 + 1))
+        said = self.expect(0, "", "plan", "--data", "81.txt", "--train-iters", "3")
+        self.assertRegex(said, r"10 samples of 64 tokens; 3 steps of \d+ are \d+\.\d\d epochs")
 
     def test_outputs_are_checked_before_the_training(self):
         write("file", b"")
@@ -120,17 +147,21 @@ class Hostile(unittest.TestCase):
         write("binary.txt", bytes(range(256)) * 400)
         write("large.bin", struct.pack("<1000H", *[256] * 1000))
         write("odd.bin", b"abc")
+        write("wide.bin", struct.pack("<1000I", *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201)))
+        write("lines.jsonl", b'{"text": "to be or not to be"}')
         write("not.npy", b"hello")
         write("not.safetensors", b"hello")
         for name, message in [("empty.txt", "has 0 tokens, expected at least 65"),
                               ("short.txt", "has 2 tokens, expected at least 65"),
                               ("binary.txt", "is not UTF-8"),
-                              ("large.bin", "256 at position 0, expected 0 to 255"),
-                              ("odd.bin", "has 3 bytes, expected a multiple of 2"),
+                              ("odd.bin", "has 3 tokens, expected at least 65"),
+                              ("wide.bin", "can be read as any of u8, u16, i32"),
+                              ("lines.jsonl", "is JSON, whose braces and field names would become tokens"),
                               ("not.npy", "does not begin as a NumPy file does"),
                               ("not.safetensors", "has 5 bytes")]:
             with self.subTest(name=name):
                 self.expect(1, message, "plan", "--data", name)
+        self.expect(1, "256 at position 0, expected 0 to 255", "plan", "--data", "large.bin", "--bin-type", "u16")
         self.expect(1, "--bin-type u8 is for files that end in .bin", "plan", "--data", CORPUS, "--bin-type", "u8")
 
     def test_weights(self):

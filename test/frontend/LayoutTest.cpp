@@ -178,7 +178,7 @@ TEST(LayoutViolation, PositionsAreAnErrorOnlyWhenLearned) {
             "config.json: --seq 65 exceeds n_positions = 64: there are no learned positions beyond\n"
             "  possible --seq: 1 to 64");
   Layout llama = layout(tinyDecoder("llama"), {.seq = 128});
-  ASSERT_EQ(llama.warnings.size(), 1u);
+  ASSERT_EQ(llama.warnings.size(), 1u); // printed by mgc compile
   EXPECT_NE(llama.warnings[0].find("--seq 128 exceeds max_position_embeddings = 64"), std::string::npos);
 }
 
@@ -338,3 +338,21 @@ TEST(LayoutViolation, AllAtOnce) {
 }
 
 } // namespace
+
+// Scripts that try many layouts ask for these everywhere: said, not refused.
+TEST(Layout, whatDoesNothingIsSaid) {
+  const auto warnings = [](const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+    std::string all;
+    for (const std::string &warning : layout(tinyDecoder("llama"), flags, defaults).warnings)
+      all += warning.substr(0, warning.find(':')) + "\n";
+    return all;
+  };
+  EXPECT_EQ(warnings({}), "");
+  EXPECT_EQ(warnings({.sp = true}), "--sp does nothing here\n");
+  EXPECT_EQ(warnings({.zero = 1}), "--zero 1 does nothing here\n");
+  EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
+  EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
+  EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
+  EXPECT_EQ(warnings({.tp = 2, .dp = 2, .zero = 1, .sp = true, .overlapGradReduce = true}), "");
+  EXPECT_EQ(warnings({.pp = 2, .schedule = "gpipe"}), "");
+}

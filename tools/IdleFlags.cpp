@@ -1,0 +1,64 @@
+// See IdleFlags.h.
+#include "tools/IdleFlags.h"
+
+namespace mgc::tools {
+
+namespace {
+
+bool hasList(const TrainingOptions &options) { return !options.optimizer.lrList.empty(); }
+bool isConstant(const TrainingOptions &options) { return options.optimizer.lrDecayStyle == "constant"; }
+bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecayStyle != "WSD"; }
+bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
+bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
+bool isAlone(const TrainingOptions &options) { return options.launch.isAlone(); }
+
+// A flag does nothing where the run is such.
+struct Row {
+  bool (*isIdle)(const TrainingOptions &options);
+  const char *why;
+  std::vector<const char *> flags;
+};
+
+const std::vector<Row> &rows() {
+  static const std::vector<Row> rows = {
+      {hasList,
+       "--lr-list has the rate of each step",
+       {"--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters", "--lr-warmup-init",
+        "--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
+      {isConstant, "--lr-decay-style constant stays at --lr", {"--min-lr", "--lr-decay-iters"}},
+      {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
+      {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
+      {hasNoWeights, "there are no --weights", {"--ignore-extra-weights"}},
+      {isAlone,
+       "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
+       {"--master-addr", "--master-port", "--local-rank"}},
+  };
+  return rows;
+}
+
+} // namespace
+
+Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven) {
+  std::string text;
+  for (const Row &row : rows())
+    for (const char *flag : row.flags)
+      if (isGiven(flag) && row.isIdle(options))
+        text +=
+            fmt::format("{}{}: would do nothing: {}; leave it out", text.empty() ? "" : "\n", flag, row.why);
+  return text.empty() ? Status::ok() : Status::error(text);
+}
+
+std::vector<std::string> doubtsAbout(const TrainingOptions &options) {
+  const OptimizerOptions &optimizer = options.optimizer;
+  std::vector<std::string> doubts;
+  if (!hasList(options) && !isConstant(options) && optimizer.lrDecayIters > 0 &&
+      optimizer.lrDecayIters < options.trainIters)
+    doubts.push_back(fmt::format("--lr-decay-iters {} ends before the {} steps of the training: the last {} "
+                                 "have the rate --min-lr {}{}",
+                                 optimizer.lrDecayIters, options.trainIters,
+                                 options.trainIters - optimizer.lrDecayIters, optimizer.minLr,
+                                 optimizer.minLr == 0 ? ", which trains nothing" : ""));
+  return doubts;
+}
+
+} // namespace mgc::tools
