@@ -129,10 +129,11 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
 
 } // namespace
 
-Parsed mgc::tools::parseFlags(int argc, char **argv) {
+Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version) {
   Parsed parsed;
   CLI::App app("mgc: compiles a transformer and a layout into checked plans for every rank", "mgc");
   app.require_subcommand(1);
+  app.set_version_flag("--version", version);
   auto *compile = app.add_subcommand("compile", "Compile a model into a plan");
   addCompile(*compile, parsed.flags.compile);
   auto *explain = app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule");

@@ -33,6 +33,7 @@ struct Parsed {
   Flags flags;
   int exitCode = -1; // >= 0: leave with it
 };
-Parsed parseFlags(int argc, char **argv);
+// `version`: what --version prints.
+Parsed parseFlags(int argc, char **argv, const std::string &version);
 
 } // namespace mgc::tools

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <unistd.h>
 
 void mgc::tools::prepareProcess() {
@@ -20,7 +21,11 @@ void mgc::tools::limitSpinning(char **argv) {
   constexpr const char *kSpins = "GOMP_SPINCOUNT", *kPolicy = "OMP_WAIT_POLICY";
   if (std::getenv(kSpins) || std::getenv(kPolicy) || ::setenv(kSpins, "1000", 0) != 0)
     return;
-  ::execv("/proc/self/exe", argv); // where that is not possible, the run is as good without
+  // By its own path: the process would be called "exe" else, in ps and where the system says what it killed.
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error)
+    ::execv(path.c_str(), argv); // where that is not possible, the run is as good without
 }
 
 void mgc::tools::ignoreClosedPipes() { std::signal(SIGPIPE, SIG_IGN); }

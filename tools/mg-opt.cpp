@@ -3,6 +3,11 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "tools/Version.h"
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace mgc {
 #define GEN_PASS_REGISTRATION
@@ -10,6 +15,9 @@ namespace mgc {
 } // namespace mgc
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
+    stream << mgc::tools::versionText("mg-opt", {"LLVM and MLIR " LLVM_VERSION_STRING}) << "\n";
+  });
   mlir::DialectRegistry registry;
   registry.insert<mgc::MgDialect, mlir::func::FuncDialect>();
   mlir::registerTransformsPasses();

@@ -11,10 +11,13 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
+#include "runtime/kernels/Gemm.h"
 #include "tools/Explain.h"
 #include "tools/Flags.h"
 #include "tools/Process.h"
+#include "tools/Version.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mgc;
@@ -178,7 +181,9 @@ Status compile(const CompileFlags &flags) {
 
 int main(int argc, char **argv) {
   prepareProcess();
-  Parsed parsed = parseFlags(argc, argv);
+  Parsed parsed = parseFlags(argc, argv,
+                             versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(),
+                                                 jsonLibrary(), commandLineLibrary()}));
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
   bool isCompile = parsed.flags.command == Flags::Command::compile;

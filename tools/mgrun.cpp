@@ -2,11 +2,13 @@
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
+#include "runtime/kernels/Gemm.h"
 #include "tools/FlagChecks.h"
 #include "tools/IdleFlags.h"
 #include "tools/Process.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunScreen.h"
+#include "tools/Version.h"
 
 #include <csignal>
 #include <cstdio>
@@ -297,6 +299,8 @@ int main(int argc, char **argv) {
       "torchrun, mpirun, srun or flags say so.");
   app.name("mgrun");
   app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C or SIGTERM.");
+  app.set_version_flag("--version",
+                       versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
   app.option_defaults()->always_capture_default();
   Arguments arguments;
   addDataFlags(app, arguments);

@@ -325,6 +325,15 @@ class Hostile(unittest.TestCase):
         self.assertEqual(environment(OMP_WAIT_POLICY="active"), [b"OMP_WAIT_POLICY=active"])
         self.assertEqual(environment(GOMP_SPINCOUNT="7"), [b"GOMP_SPINCOUNT=7"])
 
+    def test_the_process_is_called_mgrun(self):
+        """In ps, and where the system says what it ended for want of memory."""
+        with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000"], stderr=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, text=True) as run:
+            run.stderr.readline()
+            names = {read(f"/proc/{run.pid}/task/{thread}/comm") for thread in os.listdir(f"/proc/{run.pid}/task")}
+            run.kill()
+        self.assertEqual(names, {b"mgrun\n"})
+
     def test_a_second_request_ends_at_once(self):
         with self.in_a_long_step(16384, "unsaved") as run:
             time.sleep(1)  # its data are being made
