@@ -170,12 +170,13 @@ Value BlockBuilder::activate(Value x, Activation activation) {
   llvm_unreachable("every activation is listed");
 }
 
-Value BlockBuilder::embed(StringRef kind, StringRef role) {
+Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t> padding) {
   Value ids = data(kind), table = parameter(role);
   RankedTensorType idsType = tensorOf(ids);
   RankedTensorType result =
       type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)}, {"s", "b", "h"});
-  return EmbedOp::create(builder, result, ids, table, DictionaryAttr());
+  return EmbedOp::create(builder, result, ids, table,
+                         padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(), DictionaryAttr());
 }
 
 Value BlockBuilder::heads(Value x, StringRef role, const Attention &attention, Value cosSin) {

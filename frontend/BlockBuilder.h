@@ -31,7 +31,7 @@ public:
   mlir::Value linear(mlir::Value x, llvm::StringRef role); // weight, and bias when there is one
   mlir::Value dropout(mlir::Value x, double p, llvm::StringRef site);
   mlir::Value activate(mlir::Value x, Activation activation);
-  mlir::Value embed(llvm::StringRef data, llvm::StringRef role);
+  mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {});
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
   mlir::Value attention(mlir::Value x, const Attention &attention);
   mlir::Value mlp(mlir::Value x, const Mlp &mlp);

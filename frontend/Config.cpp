@@ -68,6 +68,11 @@ int64_t Config::countOr(std::string_view key, int64_t fallback, int64_t limit) {
   return value ? whole(key, *value, 0, limit).value_or(0) : fallback;
 }
 
+std::optional<int64_t> Config::integer(std::string_view key, int64_t least, int64_t limit) {
+  const json *value = find(key);
+  return value ? whole(key, *value, least, limit) : std::nullopt;
+}
+
 double Config::inRange(std::string_view key, const json &value, double fallback, double low, double high) {
   if (value.is_number()) {
     double number = value.get<double>();

@@ -26,6 +26,8 @@ public:
   int64_t sizeOr(std::string_view key, int64_t fallback, int64_t limit);
   // Like sizeOr, for a count that may be 0.
   int64_t countOr(std::string_view key, int64_t fallback, int64_t limit);
+  // A whole number in [least, limit]; nothing when absent or null, or a problem was recorded.
+  std::optional<int64_t> integer(std::string_view key, int64_t least, int64_t limit);
   // A finite number in [low, high]; `fallback` when absent or null.
   double number(std::string_view key, double fallback, double low, double high);
   // A finite number in [low, high]; a missing one is a problem.

@@ -84,7 +84,8 @@ struct ModelDescription {
   bool tiedHead = false; // the head uses the parameter of the token embedding
   double initializerRange = 0.02;
   std::vector<ModelParameter> parameters; // outside the layers
-  std::vector<std::string> notes;         // for the user; nothing is wrong
+  std::optional<int64_t>
+      paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const Block &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
@@ -101,7 +102,7 @@ plan::Parameter atLayer(const plan::Parameter &parameter, int64_t layer);
 // All parameters of the model in the order of its layers, as the plan lists them.
 std::vector<plan::Parameter> allParameters(const ModelDescription &model);
 
-// Everything but source, text and notes, one fact per line: equal models give equal texts.
+// Everything but source and text, one fact per line: equal models give equal texts.
 std::string describe(const ModelDescription &model);
 
 } // namespace mgc::frontend

@@ -103,7 +103,7 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
   if (dropped)
     block.addData("samples", {"b"}, /*integer=*/true);
   block.addParameters(select(model, {"embed.tokens", "embed.positions"}));
-  Value x = block.embed("tokens", "embed.tokens");
+  Value x = block.embed("tokens", "embed.tokens", model.paddingToken);
   if (model.learnedPositions)
     x = block.add(x, block.embed("positions", "embed.positions"));
   block.addResult(block.dropout(x, model.embeddingDropout, "embed"));

@@ -82,10 +82,10 @@ bool readDecoder(Config &config, ModelDescription &model, Block &block, const De
   if (block.attention.headDim)
     block.attention.scale = 1 / std::sqrt(static_cast<double>(block.attention.headDim));
   block.attention.rope = readRope(config, block.attention.headDim, defaults.ropeTheta);
-  if (config.isSet("pad_token_id"))
-    model.notes.push_back(
-        "pad_token_id is set: its embedding row is trained like every other, where transformers "
-        "leaves it as it is; the data should not hold this token");
+  // As torch.nn.Embedding reads it: a negative one counts from the end.
+  model.paddingToken = config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1);
+  if (model.paddingToken && *model.paddingToken < 0)
+    *model.paddingToken += model.vocabulary;
   return problems.empty();
 }
 

@@ -168,8 +168,13 @@ TEST(Llama, TiedHeadHasNoParameter) {
 }
 
 TEST(Llama, PadTokenIsNoted) {
-  EXPECT_TRUE(model(tinyDecoder("llama")).notes.empty());
-  EXPECT_EQ(model(with(tinyDecoder("llama"), {{"pad_token_id", 0}})).notes.size(), 1u);
+  const auto padding = [](const json &id) {
+    return model(with(tinyDecoder("llama"), {{"pad_token_id", id}})).paddingToken;
+  };
+  EXPECT_EQ(model(tinyDecoder("llama")).paddingToken, std::nullopt);
+  EXPECT_EQ(padding(nullptr), std::nullopt);
+  EXPECT_EQ(padding(0), 0);
+  EXPECT_EQ(padding(-1), model(tinyDecoder("llama")).vocabulary - 1); // as torch.nn.Embedding counts
 }
 
 TEST(Mistral, Window) {

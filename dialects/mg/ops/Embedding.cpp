@@ -5,9 +5,19 @@
 using namespace mlir;
 using namespace mgc;
 
+template <typename Op> static LogicalResult verifyPadding(Op op, const char *constraint) {
+  const int64_t padding = op.getPadding().value_or(0);
+  return padding >= 0
+             ? success()
+             : op.emitOpError() << "padding = " << padding << "; expected 0 or more (" << constraint << ")";
+}
+LogicalResult EmbedOp::verify() { return verifyPadding(*this, "embed_c1"); }
+LogicalResult EmbedGradOp::verify() { return verifyPadding(*this, "embed_grad_c1"); }
+
 LogicalResult EmbedOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getResult()); dy && g.wants(getTable()))
-    g.contribute(getTable(), g.make<EmbedGradOp>(getTable(), getIds(), dy, DictionaryAttr()));
+    g.contribute(getTable(),
+                 g.make<EmbedGradOp>(getTable(), getIds(), dy, getPaddingAttr(), DictionaryAttr()));
   return success();
 }
 
@@ -39,6 +49,13 @@ LogicalResult EmbedOp::emitRow(RowEmitter &e) {
 
 bool EmbedGradOp::onlyAccumulates() { return true; }
 LogicalResult EmbedGradOp::emitRow(RowEmitter &e) {
-  e.addAt(getResult(), rowOf(e, getResult(), getIds()), e.value(getDy()));
+  RowEmitter::Node dy = e.value(getDy());
+  if (std::optional<uint64_t> padding = getPadding()) {
+    rowgen::RowGraph &graph = e.graph();
+    const RowEmitter::Node isPadding =
+        rowgen::equal(graph, e.value(getIds()), graph.constantI32(int32_t(*padding)));
+    dy = rowgen::select(graph, isPadding, graph.constant(0), dy);
+  }
+  e.addAt(getResult(), rowOf(e, getResult(), getIds()), dy);
   return success();
 }

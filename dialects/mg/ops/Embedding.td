@@ -3,13 +3,24 @@ include "dialects/mg/ops/OpBase.td"
 
 def Mg_EmbedOp : Mg_IndexedOp<"embed", [MgGradient, MgGatheringRow]> {
   let summary = "Row ids[...] of the table; 0 where the id is outside the rank's block";
-  let arguments = (ins Mg_I32:$ids, Mg_Float:$table, OptionalAttr<DictionaryAttr>:$coordinates);
+  let description = [{
+    `padding` names the id whose row gets no gradient from here (torch.nn.Embedding's padding_idx).
+    1. padding is not negative (embed_c1)
+  }];
+  let arguments = (ins Mg_I32:$ids, Mg_Float:$table, OptionalAttr<I64Attr>:$padding,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
   let rule = "*, v h! -> * h";
+  let hasVerifier = 1;
 }
 def Mg_EmbedGradOp : Mg_IndexedOp<"embed_grad", [MgAddingRow]> {
-  let summary = "Gradient of the table: row v is the sum of dy where ids = v";
-  let arguments = (ins Mg_I32:$ids, Mg_Float:$dy, OptionalAttr<DictionaryAttr>:$coordinates);
+  let summary = "Gradient of the table: row v is the sum of dy where ids = v; 0 for the id `padding`";
+  let description = [{
+    1. padding is not negative (embed_grad_c1)
+  }];
+  let arguments = (ins Mg_I32:$ids, Mg_Float:$dy, OptionalAttr<I64Attr>:$padding,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
   let rule = "*, * h! -> v h";
+  let hasVerifier = 1;
 }

@@ -35,6 +35,21 @@ TEST(Indexed, EmbedReadsItsBlockOnly) {
   expectClose(dTable[0], gradient, 1e-6);
 }
 
+// The padding's id is that of the whole table: here row 3 of the block of rank 1.
+TEST(Indexed, EmbedGradLeavesThePaddingOut) {
+  Buffer ids(randomInts(kS * kB, 1, kV, 2 * kV - 1)), dy(randomFloats(kS * kB * kH, 3));
+  ids.ints()[0] = ids.ints()[5] = kV + 3, ids.ints()[1] = kV + 4;
+  KernelContext rank;
+  rank.coordinates["tp"] = 1, rank.accumulate = true, rank.start = 1;
+  std::string attributes = "{padding = 27 : i64, coordinates = {v = [\"tp\"]}}";
+  auto dTable = runRowOps(oneOp("embed_grad", {kIds, kX}, {kTable}, attributes), {ids, dy}, rank);
+  std::vector<double> gradient(kV * kH, 1);
+  for (int i = 0; i < kS * kB; ++i)
+    for (int h = 0; h < kH && ids.ints()[i] != kV + 3; ++h)
+      gradient[(ids.ints()[i] - kV) * kH + h] += dy[i * kH + h];
+  expectClose(dTable[0], gradient, 1e-6);
+}
+
 const std::string kLogits = f32("s:5 b:2 v:24"), kToken = f32("s:5 b:2");
 
 // The last rank's block: global columns 48..71, of which those from 60 on are padding.

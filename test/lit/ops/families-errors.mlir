@@ -43,6 +43,22 @@ func.func @attention_dropout_without_samples(
 
 // -----
 
+func.func @embed_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<16x8xf32, #mg.layout<v, h>>, %dy: tensor<4x2x8xf32, #mg.layout<s, b, h>>) {
+  // expected-error@+1 {{padding = -1; expected 0 or more (embed_c1)}}
+  %0 = mg.embed %ids, %t {padding = -1 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<16x8xf32, #mg.layout<v, h>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
+  return
+}
+
+// -----
+
+func.func @embed_grad_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %dy: tensor<4x2x8xf32, #mg.layout<s, b, h>>) {
+  // expected-error@+1 {{padding = -2; expected 0 or more (embed_grad_c1)}}
+  %0 = mg.embed_grad %ids, %dy {padding = -2 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2x8xf32, #mg.layout<s, b, h>>) -> tensor<16x8xf32, #mg.layout<v, h>>
+  return
+}
+
+// -----
+
 func.func @dropout_probability(%x: tensor<4x2x8xf32, #mg.layout<s, b, h>>, %p: tensor<4x2xi32, #mg.layout<s, b>>, %i: tensor<2xi32, #mg.layout<b>>) {
   // expected-error@+1 {{expected 0 < p < 1 (dropout_c1)}}
   %0 = mg.dropout %x, %p, %i {p = 1.0, site = "mlp"} : (tensor<4x2x8xf32, #mg.layout<s, b, h>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<2xi32, #mg.layout<b>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
