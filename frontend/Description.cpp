@@ -60,11 +60,13 @@ int64_t ModelDescription::parameterCount() const {
 
 // --- describe ----------------------------------------------------------------------------------------------
 
+std::string_view nameOf(NormKind kind) { return kind == NormKind::layer ? "layer" : "rms"; }
+
 static std::string text(const Norm &norm) {
-  return fmt::format("{} norm, eps {}", norm.kind == NormKind::layer ? "layer" : "rms", norm.epsilon);
+  return fmt::format("{} norm, eps {}", nameOf(norm.kind), norm.epsilon);
 }
 
-static std::string_view text(Activation activation) {
+std::string_view nameOf(Activation activation) {
   switch (activation) {
   case Activation::geluErf:
     return "gelu(erf)";
@@ -111,7 +113,7 @@ static std::string text(const BlockKind &kind) {
   std::string lines = fmt::format("  {}; {}; residual dropout {}\n", text(block.attentionNorm),
                                   text(block.mlpNorm), block.residualDropout);
   lines += text(block.attention);
-  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", text(block.mlp.activation),
+  lines += fmt::format("  mlp: {}{}, ffn {}, bias {}\n", nameOf(block.mlp.activation),
                        block.mlp.gated ? " gated" : "", block.mlp.ffn, block.mlp.bias);
   for (const ModelParameter &parameter : kind.parameters)
     lines += text(parameter);

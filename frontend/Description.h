@@ -16,7 +16,8 @@ namespace mgc::frontend {
 inline constexpr int64_t kVocabularyMultiple = 128;
 
 enum class NormKind { layer, rms };
-struct Norm { // layer: weight and bias; rms: weight
+std::string_view nameOf(NormKind kind); // "layer"
+struct Norm {                           // layer: weight and bias; rms: weight
   NormKind kind = NormKind::layer;
   double epsilon = 1e-5;
   bool operator==(const Norm &) const = default;
@@ -34,6 +35,7 @@ struct Attention {                            // causal
 };
 
 enum class Activation { geluErf, geluTanh, geluQuick, relu, silu }; // quick: x * sigmoid(1.702 x)
+std::string_view nameOf(Activation activation);                     // "gelu(tanh)"
 struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;

@@ -28,7 +28,7 @@ const std::vector<Row> &rows() {
       {isConstant, "--lr-decay-style constant stays at --lr", {"--min-lr", "--lr-decay-iters"}},
       {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
-      {hasNoWeights, "there are no --weights", {"--ignore-extra-weights"}},
+      {hasNoWeights, "there are no --weights", {"--ignore-extra-weights", "--ignore-config"}},
       {isAlone,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
        {"--master-addr", "--master-port", "--local-rank"}},

@@ -1,5 +1,6 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
 // Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
+#include "frontend/SameModel.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "runtime/kernels/Gemm.h"
@@ -22,7 +23,7 @@ using namespace mgc::tools;
 
 struct Arguments {
   TrainingOptions training;
-  bool mockData = false;
+  bool mockData = false, ignoreConfig = false;
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
   std::string lrList;
@@ -53,6 +54,8 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
       ->check(CLI::ExistingPath);
   app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
                "Leave out tensors of --weights that the model does not have, instead of an error");
+  app.add_flag("--ignore-config", arguments.ignoreConfig,
+               "Take --weights whose config.json is of another model than the plan, instead of an error");
   CLI::Option *save = app.add_option("--save", training.save,
                                      "Folder for the weights at the end; a checkpoint in it is replaced")
                           ->check(notEmpty());
@@ -333,6 +336,8 @@ int main(int argc, char **argv) {
   if (!launch.isOk())
     return fail(launch.status());
   arguments.training.launch = *launch;
+  if (!arguments.ignoreConfig)
+    arguments.training.verifyModel = frontend::verifySameModel;
   const Status effect =
       verifyEffect(arguments.training, [&](const char *flag) { return app.count(flag) > 0; });
   if (!effect.isOk())

@@ -116,6 +116,8 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   MGC_TRY(verifyDeviceFlags(options_, plan));
+  if (options_.weights && options_.verifyModel)
+    MGC_TRY(options_.verifyModel(plan.modelConfig, *options_.weights).at("--weights"));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
     return errorf(

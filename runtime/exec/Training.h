@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -26,6 +27,8 @@ struct TrainingOptions {
   bool textBytes = false;             // see DataOptions
   std::optional<std::string> weights; // none: initialised from the seed
   bool ignoreExtraWeights = false;    // see loadWeights
+  // Whether the weights are of the model whose config.json the plan has; null: they are taken to be.
+  std::function<Status(const std::string &planConfig, const std::string &weights)> verifyModel;
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one

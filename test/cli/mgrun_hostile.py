@@ -164,6 +164,18 @@ class Hostile(unittest.TestCase):
         self.expect(1, "256 at position 0, expected 0 to 255", "plan", "--data", "large.bin", "--bin-type", "u16")
         self.expect(1, "--bin-type u8 is for files that end in .bin", "plan", "--data", CORPUS, "--bin-type", "u8")
 
+    def test_weights_of_another_model(self):
+        os.mkdir("other")
+        config = json.loads(read("good/config.json"))
+        activation = "relu" if config.get("activation_function") != "relu" else "gelu_new"
+        write("other/config.json", json.dumps(config | {"activation_function": activation}).encode())
+        write("other/model.safetensors", read("good/model.safetensors"))
+        for message in ("other/config.json: the weights are of another model than the plan", "activation: relu in the config.json, gelu",
+                        "--ignore-config takes the weights all the same"):
+            self.expect(1, message, "plan", *MOCK, "--weights", "other")
+        self.expect(0, "", "plan", *MOCK, "--weights", "other", "--ignore-config")
+        self.expect(0, "", "plan", *MOCK, "--weights", "other/model.safetensors")  # a file says nothing
+
     def test_weights(self):
         raw = read("good/model.safetensors")
         size = struct.unpack("<Q", raw[:8])[0]
