@@ -113,7 +113,7 @@ static LogicalResult verifyForm(ModuleOp module, size_t index) {
   return success();
 }
 
-static std::string phaseOf(ModuleOp module, const std::string &from) {
+std::string mgc::phaseOf(ModuleOp module, const std::string &from) {
   auto recorded = module->getAttrOfType<StringAttr>(kPhaseAttr);
   return !from.empty() ? from : recorded ? recorded.str() : phases().front().name.str();
 }

@@ -29,6 +29,9 @@ struct PhaseOptions {
   std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
 };
 
+// The phase the module is in: `from`, or where that is empty, what the module says, or import.
+std::string phaseOf(mlir::ModuleOp module, const std::string &from);
+
 // That no phase that reads the attribute is done, so that the flag, which sets it, has its whole effect. `from` as in
 // PhaseOptions.
 Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,

@@ -78,7 +78,7 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
   module->setAttr(kMeshAttr, meshAttr(builder, layout));
   module->setAttr(kPlacementAttr, placementAttr(builder, layout));
   module->setAttr(kTrainingAttr, trainingAttr(builder, model, layout));
-  module->setAttr("mg.model", builder.getDictionaryAttr(
+  module->setAttr(kModelAttr, builder.getDictionaryAttr(
                                   {builder.getNamedAttr("type", builder.getStringAttr(model.family)),
                                    builder.getNamedAttr("config", builder.getStringAttr(model.text))}));
   module->setAttr(kPhaseAttr, builder.getStringAttr("import"));

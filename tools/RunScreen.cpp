@@ -42,6 +42,9 @@ void RunScreen::began(const TrainingOptions &options, const Engine &engine, cons
       options.plan, plan.modelType, plan.mesh.worldSize(), plan.mesh.worldSize() == 1 ? "" : "s",
       engine.whereRanksAre(), axes.empty() ? " one device" : axes, inMib(largest), data, trainIters_,
       plan.globalBatchSize, plan.sequenceLength);
+  if (options.save && plan.modelConfig.empty())
+    say(stderr, "mgrun: --save {}: gets no config.json: the plan is of an edited program, which none fits\n",
+        *options.save);
   for (const std::string &note : engine.notes())
     say(stderr, "mgrun: {}\n", note);
 }

@@ -7,6 +7,7 @@
 #include "compiler/tune/TuneProducts.h"
 #include "frontend/Import.h"
 #include "frontend/Load.h"
+#include "frontend/Origin.h"
 #include "frontend/Placement.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -73,13 +74,25 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context
   return module;
 }
 
+// A program that was edited computes what its config.json does not say; then it has none.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseProgram(mlir::MLIRContext &context,
+                                                       const CompileFlags &flags) {
+  MGC_ASSIGN(module, parseModule(context, flags.model));
+  const auto lower = [](mlir::ModuleOp fresh, const std::string &phase) {
+    return runPhases(fresh, {.from = {}, .to = phase, .dumpDirectory = {}});
+  };
+  if (!frontend::isOfItsConfig(*module, phaseOf(*module, flags.from), lower))
+    frontend::forgetConfig(*module);
+  return module;
+}
+
 // The logical module of a model description or of a .mlir file, and the choices that were made, printed.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
   if (llvm::StringRef(flags.model).ends_with(".mlir")) {
     if (isGiven(flags.layout))
       return errorf("{}: a program has its layout in it; flags of the layout are for model descriptions",
                     flags.model);
-    return parseModule(context, flags.model);
+    return parseProgram(context, flags);
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
@@ -164,6 +177,11 @@ Status compile(const CompileFlags &flags) {
     (*module)->setAttr(kNoFusionAttr, mlir::UnitAttr::get(&context));
   }
   MGC_TRY(runPhases(*module, {flags.from, flags.to, flags.dump}));
+  if (!frontend::hasConfig(*module))
+    say(stderr,
+        "mgc: {}: is not the program of a config.json in its mg.model: it was edited or made otherwise, and "
+        "weights that it trains are saved without a config.json\n",
+        flags.model);
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
   EmitOptions options;

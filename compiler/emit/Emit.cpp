@@ -56,7 +56,7 @@ Result<std::optional<plan::KernelLevel>> gpuOf(ModuleOp module) {
 }
 
 void describeModel(ModuleOp module, plan::Plan &plan) {
-  if (auto model = module->getAttrOfType<DictionaryAttr>("mg.model")) {
+  if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
     if (auto type = model.getAs<StringAttr>("type"))
       plan.modelType = type.str();
     if (auto config = model.getAs<StringAttr>("config"))

@@ -241,7 +241,8 @@ LogicalResult mgc::verifyScheduleForm(ModuleOp module) {
   auto prove = [&]() -> Status {
     MGC_ASSIGN(problem, schedule::readProblem(module, *blocks));
     MGC_ASSIGN(solution, schedule::readSolution(module, problem));
-    return schedule::verify(problem, solution);
+    MGC_TRY(schedule::verify(problem, solution));
+    return schedule::verifyName(problem, solution);
   };
   Status status = prove();
   return status.isOk() ? success() : module.emitError() << status.message();

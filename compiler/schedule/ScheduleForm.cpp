@@ -111,6 +111,22 @@ Result<Problem> readProblem(ModuleOp module, const Blocks &blocks) {
   return problem;
 }
 
+Status verifyName(const Problem &problem, const Solution &solution) {
+  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+  const std::vector<Order> orders = row->orders(problem.shape);
+  for (size_t stage = 0; stage < solution.stages.size(); ++stage) {
+    Order found;
+    for (const Step &step : solution.stages[stage].steps)
+      if (step.kind == Step::Kind::run && step.task.microbatch >= 0 && step.task.part <= 0)
+        found.push_back({step.task.kind, step.task.chunk, step.task.microbatch});
+    const auto [wrong, named] = std::ranges::mismatch(found, orders[stage]);
+    if (wrong != found.end() && named != orders[stage].end())
+      return errorf("stage {}: task {} is {}, where the schedule \"{}\" that mg.training names has {}", stage,
+                    wrong - found.begin(), toString(*wrong), problem.schedule, toString(*named));
+  }
+  return Status::ok();
+}
+
 Result<Solution> readSolution(ModuleOp module, const Problem &problem) {
   Solution solution{problem.schedule, problem.shape, {}};
   for (auto [i, stage] : llvm::enumerate(module.getOps<StageOp>())) {

@@ -14,4 +14,8 @@ Result<Problem> readProblem(mlir::ModuleOp module, const Blocks &blocks);
 // one mg.schedule, a step of no known pass.
 Result<Solution> readSolution(mlir::ModuleOp module, const Problem &problem);
 
+// That the stages run their tasks in the order of the schedule that the problem names: what is said of it elsewhere, its
+// bubble and its memory, is said of that order.
+Status verifyName(const Problem &problem, const Solution &solution);
+
 } // namespace mgc::schedule

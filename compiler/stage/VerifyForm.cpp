@@ -2,6 +2,7 @@
 #include "compiler/stage/VerifyForm.h"
 
 #include "compiler/stage/Blocks.h"
+#include "compiler/stage/TrainingNumbers.h"
 #include "compiler/stage/VerifyStepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
@@ -203,7 +204,7 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
 } // namespace
 
 LogicalResult mgc::verifyImportForm(ModuleOp module) {
-  if (failed(verifyPrecision(module)))
+  if (failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
   std::map<std::string, std::string> parameterOf; // by view
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -225,7 +226,7 @@ LogicalResult mgc::verifyImportForm(ModuleOp module) {
 
 LogicalResult mgc::verifyGradForm(ModuleOp module) {
   auto blocks = Blocks::read(module);
-  if (failed(blocks) || failed(verifyPrecision(module)))
+  if (failed(blocks) || failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
   std::vector<std::string> passes = passesOf(module);
   for (const auto &[name, block] : *blocks) {

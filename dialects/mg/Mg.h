@@ -52,6 +52,7 @@ inline int64_t workspaceBytes(mlir::Operation *op) {
 inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh"; // #mg.mesh
 inline constexpr llvm::StringLiteral kPlacementAttr =
     "mg.placement";                                                 // dictionary: compiler/shard/Placement.h
+inline constexpr llvm::StringLiteral kModelAttr = "mg.model";       // {type, config}: config.json verbatim
 inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/architecture.md
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.

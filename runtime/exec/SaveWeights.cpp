@@ -142,9 +142,9 @@ std::string indexText(const std::vector<std::vector<FileTensor>> &files,
 }
 
 // The plan's config.json, which says what type the tensors have: under the names that older and newer versions of
-// transformers give it. As it was where all is f32.
+// transformers give it. As it was where all is f32; empty where none fits the plan.
 Result<std::string> configText(const Plan &plan, plan::DType type) {
-  if (plan.dtype == plan::DType::f32 && type == plan::DType::f32)
+  if (plan.modelConfig.empty() || (plan.dtype == plan::DType::f32 && type == plan::DType::f32))
     return plan.modelConfig;
   constexpr const char *kNames[] = {"dtype", "torch_dtype"};
   auto config = nlohmann::ordered_json::parse(plan.modelConfig, nullptr, /*allow_exceptions=*/false);
@@ -191,7 +191,7 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   std::vector<std::string> names = weightFileNames(directory, files.size());
   Replacement replacement(directory);
   if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);
-      !old.isOk() || *old != config)
+      !config.empty() && (!old.isOk() || *old != config))
     MGC_TRY(replacement.addText("config.json", config));
   for (size_t i = 0; i < files.size(); ++i) {
     MGC_ASSIGN(writer, writeTensors(files[i], replacement.pathOf(names[i]), source.type, gatherer));

@@ -120,6 +120,18 @@ Status verifyLoggable(const std::optional<std::string> &path) {
   return errorf("--log: {}: is a pipe, expected a regular file, a device or a new name", *path);
 }
 
+// A config.json beside weights that it does not describe would be believed.
+Status verifyConfigOfSave(const std::string &folder, const plan::Plan &plan) {
+  const std::filesystem::path config = std::filesystem::path(folder) / "config.json";
+  std::error_code ignored;
+  if (!plan.modelConfig.empty() || !std::filesystem::exists(config, ignored))
+    return Status::ok();
+  return errorf(
+      "--save: {}: describes another program than the plan's, which was edited and has no config.json; "
+      "expected a folder without one",
+      config.string());
+}
+
 } // namespace
 
 // What is written at the end must be found unwritable before the training, not after it.
@@ -127,8 +139,10 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   const bool isWriter = options.launch.rank == 0;
   MGC_TRY(verifyApart(options, plan));
   MGC_TRY(verifyLoggable(options.log));
-  if (options.save && isWriter)
+  if (options.save && isWriter) {
     MGC_TRY(verifySavable(*options.save).at("--save"));
+    MGC_TRY(verifyConfigOfSave(*options.save, plan));
+  }
   if (isWriter)
     MGC_TRY(verifyCreatable("--save-gradients", options.saveGradients));
   MGC_TRY(verifyCreatable("--trace", options.trace));

@@ -363,7 +363,8 @@ struct KernelFile {
 
 struct Plan {
   int64_t version = kVersion;
-  std::string modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights
+  std::string
+      modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights; empty: none fits
   std::string modelType;
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;

@@ -1,0 +1,112 @@
+#!/usr/bin/python3
+"""Programs that were edited: numbers that contradict the program are refused, and weights that another program than the
+config.json's trained are not saved beside it.
+
+    edited_programs.py BIN SOURCE
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
+BIN = pathlib.Path(sys.argv.pop(1)).resolve()
+LAYOUTS = {"gpt2": "--tp 2 --pp 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --zero 1",
+           "qwen3": "--tp 2 --pp 2 --seq 16 --mbs 2 --gbs 16 --vpp 2 --bf16 --overlap-grad-reduce --ddp-bucket-size 1000",
+           "llama": "--seq 16 --mbs 2 --no-fusion"}
+NO_CONFIG = "is not the program of a config.json in its mg.model"
+
+
+def run(code, tool, *arguments):
+    done = subprocess.run([BIN / tool, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL)
+    assert done.returncode == code, f"{tool} {arguments}: exit code {done.returncode}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+class Edited(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+        for model, layout in LAYOUTS.items():
+            run(0, "mgc", "compile", SOURCE / f"test/golden/{model}/config.json", *layout.split(), "--dump-phases",
+                cls.folder / model, "-o", cls.folder / "plan")
+
+    def phases(self, model="gpt2"):
+        return sorted((self.folder / model).glob("*.mlir"))
+
+    def edited(self, phase, before, after):
+        text = phase.read_text()
+        self.assertRegex(text, before)
+        path = self.folder / "edited.mlir"
+        path.write_text(re.sub(before, after, text, count=1))
+        return path
+
+    def test_what_was_not_edited_keeps_its_config(self):
+        for model in LAYOUTS:
+            for phase in self.phases(model):
+                with self.subTest(phase=phase):
+                    said = run(0, "mgc", "compile", phase, "-o", self.folder / "again")
+                    self.assertNotIn(NO_CONFIG, said)
+        again = json.loads((self.folder / "again/plan.json").read_text())["plan"]
+        self.assertEqual(json.loads(again["modelConfig"])["model_type"], "llama")
+
+    def test_numbers_that_contradict_the_program(self):
+        for before, after, message in [
+                ("micro_batch_size = 2", "micro_batch_size = 1", r"b = 4; expected 2, the micro_batch_size 1 \* dp 2|"
+                 r"global_batch_size = 16; expected micro_batch_size 1 \* dp 2 \* microbatches 4"),
+                ("global_batch_size = 16", "global_batch_size = 32", "global_batch_size = 32; expected micro_batch_size 2"),
+                ("microbatches = 4", "microbatches = 2", "global_batch_size = 16; expected .* microbatches 2"),
+                ("sequence_length = 16", "sequence_length = 8", "= 16; expected 8, the sequence_length"),
+                ("vocabulary = 128", "vocabulary = 100", "counts 128 columns; expected 100, the vocabulary")]:
+            for phase in self.phases():
+                with self.subTest(phase=phase.name, after=after):
+                    said = run(1, "mgc", "compile", self.edited(phase, before, after), "-o", self.folder / "wrong")
+                    self.assertRegex(said, message)
+
+    def test_replicas_that_contradict_the_program(self):
+        for phase in self.phases():
+            with self.subTest(phase=phase.name):
+                run(1, "mgc", "compile", self.edited(phase, "dp = 2", "dp = 4"), "-o", self.folder / "wrong")
+
+    def test_the_name_of_another_schedule(self):
+        for phase in self.phases():
+            with self.subTest(phase=phase.name):
+                edited = self.edited(phase, 'schedule = "1f1b"', 'schedule = "gpipe"')
+                if phase.name >= "08":
+                    said = run(1, "mgc", "compile", edited, "-o", self.folder / "wrong")
+                    self.assertIn('where the schedule "gpipe" that mg.training names has', said)
+                else:  # not decided yet: it is what is compiled
+                    self.assertNotIn(NO_CONFIG, run(0, "mgc", "compile", edited, "-o", self.folder / "other"))
+                    self.assertIn("gpipe", run(0, "mgc", "explain", self.folder / "other"))
+
+    def test_weights_of_an_edited_program_have_no_config(self):
+        plan, weights = self.folder / "changed", self.folder / "weights"
+        said = run(0, "mgc", "compile", self.edited(self.phases("llama")[0], r"mg\.silu", "mg.relu"), "-o", plan)
+        self.assertIn(NO_CONFIG, said)
+        run_flags = ["--mock-data", "--train-iters", "1", "--save", weights]
+        self.assertIn("gets no config.json: the plan is of an edited program", run(0, "mgrun", plan, *run_flags))
+        self.assertEqual(os.listdir(weights), ["model.safetensors"])
+        run(0, "mgrun", plan, "--mock-data", "--train-iters", "1", "--weights", weights)
+        (weights / "config.json").write_text("{}")
+        self.assertIn("config.json: describes another program than the plan's", run(1, "mgrun", plan, *run_flags))
+
+    def test_every_change_of_the_mathematics_is_seen(self):
+        for model, before, after in [("llama", r"scale = 0\.3535", "scale = 0.25"), ("llama", "epsilon = 9.99", "epsilon = 1.99"),
+                                     ("gpt2", 'form = "tanh"', 'form = "erf"')]:
+            for phase in self.phases(model)[:4]:
+                if not re.search(before, phase.read_text()):
+                    continue
+                with self.subTest(phase=phase, after=after):
+                    said = run(0, "mgc", "compile", self.edited(phase, before, after), "-o", self.folder / "changed")
+                    self.assertIn(NO_CONFIG, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
