@@ -90,7 +90,7 @@ void Processes::excuse(const Launch &launch, const Status &failure) {
 Status Processes::openStore(const Joining &joining, const Launch &launch, StoreOwner owner) {
   Endpoint at = launch.master;
   if (rank_ == 0 && owner == StoreOwner::rank0) {
-    const bool isLocal = isLoopback(at.host);
+    const bool isLocal = isLoopbackEverywhere(at.host);
     MGC_ASSIGN(server, StoreServer::start({isLocal ? at.host : "", at.port}, joining));
     MGC_TRY(verifyMaster({at.host, server->port()}));
     at = {isLocal ? at.host : "127.0.0.1", server->port()};

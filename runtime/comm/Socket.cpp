@@ -2,6 +2,7 @@
 #include "runtime/comm/Socket.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <cstring>
 #include <fmt/ranges.h>
@@ -193,6 +194,13 @@ bool isLoopback(const std::string &host) {
   if (first.ai_family == AF_INET6)
     return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(first.ai_addr)->sin6_addr);
   return ntohl(reinterpret_cast<const sockaddr_in *>(first.ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool isLoopbackEverywhere(const std::string &host) {
+  in6_addr number{};
+  const bool isNumber =
+      inet_pton(AF_INET, host.c_str(), &number) == 1 || inet_pton(AF_INET6, host.c_str(), &number) == 1;
+  return (isNumber || host == "localhost") && isLoopback(host);
 }
 
 Status verifyIsHere(const std::string &host) {

@@ -61,6 +61,9 @@ Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline,
 std::string localHostOf(const Descriptor &connection);
 std::string peerHostOf(const Descriptor &connection);
 bool isLoopback(const std::string &host); // resolves to this machine's loopback
+// Whether it does so on every machine: "localhost" and numbers. The name of a machine does on that machine alone, where Debian
+// installed it.
+bool isLoopbackEverywhere(const std::string &host);
 // Ok where one of the host's addresses is one of this machine's, or of none in particular (0.0.0.0, ::).
 Status verifyIsHere(const std::string &host);
 

@@ -34,10 +34,22 @@ Result<int64_t> readGreeting(Processes &processes, const Descriptor &socket, Dea
   return errorf("it is no rank of this run");
 }
 
-// Processes on the machine of the store say so: how they are reached is how the store is.
-std::string addressFor(Processes &processes, int64_t port) {
+// The host at which others reach this process; empty where it reaches the store by loopback: then as they reach the store.
+std::string hostOf(Processes &processes) {
   const std::string host = localHostOf(processes.store().connection());
-  return fmt::format("{} {}", port, isLoopback(host) ? "" : host);
+  return isLoopback(host) ? "" : host;
+}
+
+// Whether no process is reached from elsewhere. Names do not tell: that of a machine is a loopback address on the machine
+// itself where Debian installed it, and processes in one network may have different machines, or the reverse.
+Result<bool> areAllBesideTheStore(Processes &processes) {
+  MGC_TRY(processes.store().set(fmt::format("host/{}", processes.rank()), hostOf(processes)));
+  bool areBeside = true;
+  for (int64_t rank = 0; rank < processes.size(); ++rank) {
+    MGC_ASSIGN(host, processes.store().get(fmt::format("host/{}", rank), processes.deadline()));
+    areBeside &= host.empty();
+  }
+  return areBeside;
 }
 
 Endpoint endpointFrom(Processes &processes, const std::string &address) {
@@ -71,10 +83,13 @@ Status SocketRank::connect() {
 }
 
 Status SocketRank::listenAndSay(Descriptor &listening) {
-  const std::string host = localHostOf(processes_.store().connection());
-  MGC_ASSIGN(opened, listenOn({isLoopback(processes_.store().endpoint().host) ? host : "", 0}));
+  MGC_ASSIGN(areBeside, areAllBesideTheStore(processes_));
+  const std::string loopback = localHostOf(processes_.store().connection());
+  MGC_ASSIGN(opened, listenOn({areBeside ? loopback : "", 0}));
   listening = std::move(opened);
-  return processes_.store().set(fmt::format("socket/{}", rank()), addressFor(processes_, portOf(listening)));
+  return processes_.store().set(
+      fmt::format("socket/{}", rank()),
+      fmt::format("{} {}", portOf(listening), areBeside ? loopback : hostOf(processes_)));
 }
 
 Status SocketRank::connectToLower(Deadline deadline) {
