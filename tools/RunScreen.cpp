@@ -58,6 +58,8 @@ void RunScreen::stepped(const TrainingStep &step) {
     say(stderr, "step {}: {}\n", step.step, describeStep(step, tokensPerStep_));
 }
 
+void RunScreen::noted(const std::string &note) { say(stderr, "{}mgrun: {}\n", barShown_ ? "\n" : "", note); }
+
 void RunScreen::drawBar(const TrainingStep &step) {
   constexpr int64_t kWidth = 24;
   const int64_t done = step.step + 1, filled = kWidth * done / trainIters_;

@@ -1,5 +1,6 @@
 // mgrun: trains by a plan, with every rank a thread of this process, or one of several processes; on the CPU or on a device.
-// Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C (after the step that ran, and saved).
+// Exit code: 0 all well, 1 an error, 2 wrong usage, 130 ended by Ctrl-C or another
+// request to end (after the step that ran, and saved).
 #include "frontend/SameModel.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
@@ -72,10 +73,12 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
       ->needs(save);
+  app.add_flag("--force", training.force, "Let --save replace a checkpoint of another model")->needs(save);
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());
-  app.add_option("--log", training.log, "File (.jsonl) with one line per step")->check(notEmpty());
+  app.add_option("--log", training.log, "File (.jsonl) with one line per step; a log is gone on with")
+      ->check(notEmpty());
 }
 
 void addLaunchFlags(CLI::App &app, Arguments &arguments) {
@@ -216,13 +219,20 @@ void waitForAnother(const sigset_t &signals, int &signal) {
   while (std::chrono::steady_clock::now() - requested < kOneRequest);
 }
 
-// SIGINT and SIGTERM are blocked in all threads and taken by this one, so that it may lock and wake what it
+// nohup says so of SIGHUP, a shell of SIGINT for what runs in the background.
+bool isIgnored(int signal) {
+  struct sigaction action{};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// Requests to end are blocked in all threads and taken by this one, so that it may lock and wake what it
 // likes.
 void watchSignals(Interrupt &interrupt) {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) // Slurm's --signal sends USR1 or USR2
+    if (!isIgnored(signal))
+      sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals, &interrupt] {
     int signal = 0;
@@ -301,7 +311,9 @@ int main(int argc, char **argv) {
       "Trains by a plan, with every rank of the mesh a thread of this process, or a process of its own where "
       "torchrun, mpirun, srun or flags say so.");
   app.name("mgrun");
-  app.footer("Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C or SIGTERM.");
+  app.footer(
+      "Ends with 0, 1 after an error, 2 after wrong usage, 130 after Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 or "
+      "SIGUSR2: after the step that runs, and saved.");
   app.set_version_flag("--version",
                        versionText("mgrun", {gemmLibrary(), jsonLibrary(), commandLineLibrary()}));
   app.option_defaults()->always_capture_default();

@@ -1,20 +1,78 @@
 // See LossLog.h.
 #include "runtime/exec/LossLog.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace mgc {
 
+namespace {
+
+constexpr std::string_view kBeginning = "{\"step\":";
+
+Status failed(const std::string &path) {
+  return errorf("{}: cannot be written: {}", path, std::strerror(errno));
+}
+
+bool endsWithALine(int descriptor, off_t size) {
+  char last = 0;
+  return ::pread(descriptor, &last, 1, size - 1) == 1 && last == '\n';
+}
+
+} // namespace
+
+LossLog::~LossLog() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
 Status LossLog::open(const std::string &path) {
   path_ = path;
-  file_.reset(std::fopen(path.c_str(), "w"));
-  return file_ ? Status::ok() : fail();
+  struct stat file{};
+  const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
+  descriptor_ = ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    return failed(path);
+  if (!isRegular || ::fstat(descriptor_, &file) != 0 || file.st_size == 0)
+    return Status::ok();
+  std::array<char, kBeginning.size()> beginning{};
+  (void)!::pread(descriptor_, beginning.data(), beginning.size(), 0);
+  if (std::string_view(beginning.data(), beginning.size()) != kBeginning)
+    return errorf(
+        "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
+        "gone on with",
+        path);
+  return endsWithALine(descriptor_, file.st_size) ? Status::ok() : append("\n"); // of a run that was killed
+}
+
+// All of it or nothing, where the file can be cut.
+Status LossLog::append(const std::string &text) const {
+  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      const int error = errno;
+      if (done > 0 && before >= 0)
+        (void)!::ftruncate(descriptor_, before);
+      errno = error;
+      return failed(path_);
+    }
+    done += static_cast<size_t>(written);
+  }
+  return Status::ok();
 }
 
 Status LossLog::write(const TrainingStep &step) {
-  if (!file_)
+  if (descriptor_ < 0)
     return Status::ok();
   nlohmann::ordered_json line = {{"step", step.step},
                                  {"loss", step.result.loss},
@@ -24,11 +82,7 @@ Status LossLog::write(const TrainingStep &step) {
                                  {"seconds", step.seconds}};
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;
-  const std::string text = line.dump() + "\n";
-  const bool written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-  return written && std::fflush(file_.get()) == 0 ? Status::ok() : fail();
+  return append(line.dump() + "\n");
 }
-
-Status LossLog::fail() const { return errorf("{}: cannot be written: {}", path_, std::strerror(errno)); }
 
 } // namespace mgc

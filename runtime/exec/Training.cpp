@@ -7,6 +7,7 @@
 #include "runtime/comm/SocketWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/LossLog.h"
+#include "runtime/exec/SaveTarget.h"
 #include "runtime/exec/TokenFiles.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/exec/TrainingOfRank.h"
@@ -69,6 +70,7 @@ private:
 
   Result<plan::Plan> loadPlan() const;
   bool isWriter() const { return options_.launch.rank == 0; }
+  Status prepareSaves(const plan::Plan &plan);
   Status joinProcesses(const plan::Plan &plan);
   Status verifyThreads();
   // What the processes say before each step; the greatest counts for all.
@@ -86,6 +88,8 @@ private:
   std::string whyNotFinite() const;
   Status writeGradients() const;
   void account(const TrainingStep &step);
+  void log(const TrainingStep &step);
+  Status saveBetween();
   bool isSaveDue() const;
 
   const TrainingOptions options_;
@@ -103,9 +107,11 @@ private:
   std::vector<Batch> batches_; // two, used in turn
   std::unique_ptr<Engine> engine_;
   LossLog log_;
+  int64_t unlogged_ = 0; // steps
+  Status logged_;
   MachineRates rates_; // if profiled
   TrainingSummary summary_;
-  Status failure_;             // beside the training: of the data or the log
+  Status failure_;             // beside the training: of the data
   bool otherFailed_ = false;   // the same in another process
   bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
 };
@@ -135,6 +141,8 @@ Status Training::load() {
   if (!options_.launch.isAlone())
     MGC_TRY(joinProcesses(plan));
   MGC_TRY(verifyOutputs(options_, plan));
+  if (options_.save && isWriter())
+    MGC_TRY(prepareSaves(plan));
   MGC_TRY(loadEngine(std::move(plan)));
   if (processes_ && cpu_)
     MGC_TRY(verifyThreads());
@@ -148,6 +156,16 @@ Status Training::load() {
     rates_ = rates;
   }
   observer_.began(options_, *engine_, describeData());
+  return Status::ok();
+}
+
+Status Training::prepareSaves(const plan::Plan &plan) {
+  const SaveTarget target = {*options_.save, options_.saveType, options_.saveInterval > 0, options_.force,
+                             options_.verifyModel};
+  Result<std::vector<std::string>> notes = prepareSave(plan, target);
+  MGC_TRY(Status(notes.status()).at("--save"));
+  for (const std::string &note : *notes)
+    observer_.noted(note);
   return Status::ok();
 }
 
@@ -307,7 +325,7 @@ Status Training::runSteps() {
       return failure_;
     MGC_TRY(runStep(step, *batch, start));
     if (isSaveDue())
-      MGC_TRY(save());
+      MGC_TRY(saveBetween());
   }
 }
 
@@ -327,12 +345,22 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   const TrainingStep done{step, result, lr, secondsSince(start)};
   account(done);
   isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
-  failure_ = log_.write(done);
+  log(done);
   observer_.stepped(done);
   if (isBetweenSteps_)
     return Status::ok();
   return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
                 whyNotFinite());
+}
+
+// A log is not worth a training: what it lacks is said at once and at the end.
+void Training::log(const TrainingStep &step) {
+  const Status written = log_.write(step);
+  if (written.isOk())
+    return;
+  if (unlogged_++ == 0)
+    observer_.noted(fmt::format("{}; the training goes on", written.message()));
+  logged_ = errorf("{} of the steps are not in it: {}", unlogged_, written.message());
 }
 
 // The weights that it began with are looked at only now.
@@ -374,6 +402,16 @@ Status Training::save() {
                     : saved;
 }
 
+// One that has no room is tried again at the next interval and at the end. Where ranks are processes, all must know at once: it
+// ends them.
+Status Training::saveBetween() {
+  const Status saved = save();
+  if (saved.isOk() || processes_)
+    return saved;
+  observer_.noted(fmt::format("after {} steps: {}; the training goes on", summary_.steps, saved.message()));
+  return Status::ok();
+}
+
 Status Training::trace() const {
   return options_.trace ? writeTrace(engine_->plan(), engine_->recording(), *options_.trace) : Status::ok();
 }
@@ -401,7 +439,7 @@ Result<TrainingSummary> Training::run() {
   else
     MGC_TRY(save());
   const Status profiled = profile();
-  summary_.outputs = traced.isOk() ? profiled : traced;
+  summary_.outputs = !logged_.isOk() ? logged_ : traced.isOk() ? profiled : traced;
   return summary_;
 }
 

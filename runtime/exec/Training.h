@@ -33,6 +33,7 @@ struct TrainingOptions {
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
+  bool force = false;                            // --save may replace a checkpoint of another model
   std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
   int64_t trainIters = 100;
   std::optional<plan::DType> saveType; // see SaveOptions
@@ -68,7 +69,7 @@ struct TrainingSummary {
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
-  Status outputs;                           // whether the trace and the profile could be written
+  Status outputs; // whether the trace, the profile and the whole log could be written
 };
 
 class TrainingObserver {
@@ -76,6 +77,7 @@ public:
   virtual ~TrainingObserver() = default;
   virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
   virtual void stepped(const TrainingStep &step) = 0;
+  virtual void noted(const std::string &) {} // for people: what went wrong beside the training, which goes on
 };
 
 // Lets another thread end a run: request() after the step that runs, abort() in the middle of it.
@@ -93,8 +95,9 @@ private:
   Engine *engine_ = nullptr;
 };
 
-// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data or
-// the log fails, the weights of the steps before are saved too. A loss or gradient norm that is not finite is an
+// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data fail,
+// the weights of the steps before are saved too. A log that cannot be written, and in a process that has all ranks a save
+// before the last, do not end the training: summary.outputs says so. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
 //

@@ -2,9 +2,12 @@
 #include "runtime/exec/Training.h"
 #include "runtime/base/Bf16.h"
 #include "runtime/base/Safetensors.h"
+#include "runtime/exec/SaveTarget.h"
 #include "test/runtime/exec/Bundle.h"
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,7 +17,9 @@ namespace {
 
 struct Recorder final : TrainingObserver {
   std::vector<TrainingStep> steps;
+  std::vector<std::string> notes;
   std::function<void(const TrainingStep &)> onStep;
+  void noted(const std::string &note) override { notes.push_back(note); }
   void began(const TrainingOptions &, const Engine &, const std::string &) override {}
   void stepped(const TrainingStep &step) override {
     steps.push_back(step);
@@ -22,6 +27,11 @@ struct Recorder final : TrainingObserver {
       onStep(step);
   }
 };
+
+std::string write(const std::string &path, std::string_view text) {
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
 
 TrainingOptions makeOptions(const Bundle &bundle) {
   TrainingOptions options;
@@ -150,6 +160,86 @@ TEST(Training, theLogHasALinePerStep) {
   EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
 }
 
+TEST(Training, aLogIsGoneOnWith) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.log = bundle.path("log.jsonl");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  const std::string first = bundle.read("log.jsonl");
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").substr(0, first.size()), first);
+  EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 2);
+  write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // of a run that was killed
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":0,\"lo\n{\"step\":0,\"loss\":"), 0u);
+  write(bundle.path("log.jsonl"), "my notes\n");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt),
+                    {"log.jsonl: holds something else than the lines of a log"}));
+  EXPECT_EQ(bundle.read("log.jsonl"), "my notes\n");
+}
+
+TEST(Training, aSaveReplacesNoOtherModel) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
+  const std::vector<TensorSpec> specs = {{"other", ElementType::F32, {1}}};
+  Result<SafetensorsWriter> writer =
+      SafetensorsWriter::create(bundle.path("out/model.safetensors"), specs, {});
+  ASSERT_TRUE(isOk(writer));
+  const float one = 1;
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(&one, 1)))));
+  ASSERT_TRUE(isOk(writer->commit()));
+  EXPECT_TRUE(
+      fails(train(options, recorder, interrupt), {"--save: ", "checkpoint of another model", "--force"}));
+  options.force = true;
+  EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+}
+
+TEST(Training, leftoversOfKilledSavesAreRemoved) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  std::filesystem::create_directory(*options.save);
+  const std::string old = write(bundle.path("out/model.safetensors.tmp-999999999-3"), "x"),
+                    recent = write(bundle.path("out/config.json.tmp-999999998-1"), "x"),
+                    running =
+                        write(bundle.path(fmt::format("out/model.safetensors.old-{}", ::getpid())), "x"),
+                    foreign = write(bundle.path("out/notes.tmp-999999999-1"), "x");
+  for (const std::string &path : {old, running, foreign})
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(recent)); // another machine may be writing it
+  EXPECT_TRUE(std::filesystem::exists(running));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+  std::string notes;
+  for (const std::string &note : recorder.notes)
+    notes += note + "\n";
+  EXPECT_NE(notes.find(old + ": left by a save that was killed; removed"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(recent + ": of a save that is running or was killed"), std::string::npos) << notes;
+  EXPECT_EQ(notes.find(foreign), std::string::npos) << notes;
+}
+
+TEST(Training, roomThatSavesNeed) {
+  EXPECT_EQ(bytesToSave(10, 0, false), 10);
+  EXPECT_EQ(bytesToSave(10, 7, false), 10); // the old one goes when the new one is there
+  EXPECT_EQ(bytesToSave(10, 0, true), 20);
+  EXPECT_EQ(bytesToSave(10, 10, true), 10);
+  EXPECT_EQ(bytesToSave(10, 4, true), 16);
+}
+
 TEST(Training, anInterruptBeforeTheFirstStepSavesNothing) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);
@@ -184,15 +274,20 @@ TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
 }
 
 // The log's disk fills; what was trained is in --save all the same.
-TEST(Training, aLogThatFailsDoesNotLoseTheWeights) {
+TEST(Training, aLogThatFailsDoesNotEndTheTraining) {
   const Bundle bundle;
   TrainingOptions options = makeOptions(bundle);
   options.log = "/dev/full";
   options.save = bundle.path("out");
   Recorder recorder;
   Interrupt interrupt;
-  EXPECT_TRUE(fails(train(options, recorder, interrupt),
-                    {"/dev/full: cannot be written", "the weights after 1 steps are in " + *options.save}));
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, options.trainIters);
+  EXPECT_TRUE(fails(summary->outputs, {fmt::format("{} of the steps are not in it", options.trainIters),
+                                       "/dev/full: cannot be written"}));
+  ASSERT_EQ(recorder.notes.size(), 1u); // said once
+  EXPECT_NE(recorder.notes[0].find("the training goes on"), std::string::npos);
   EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
 }
 
