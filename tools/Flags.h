@@ -11,6 +11,7 @@ struct CompileFlags {
   frontend::LayoutOptions layout;
   std::string rules;          // --rules F: a placement table
   std::string cpu;            // --target-cpu; empty: kernels for every level
+  bool force = false;         // --force: replace a plan.json that is none of ours
   bool fusion = true;         // --no-fusion
   std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
   std::string tuneCache;      // --tune-cache; empty: the default one

@@ -185,6 +185,7 @@ Status compile(const CompileFlags &flags) {
   if (!flags.to.empty())
     return writeModule(*module, flags.output);
   EmitOptions options;
+  options.force = flags.force;
   if (!flags.cpu.empty())
     options.cpus = {flags.cpu};
   if (!flags.tuneThreads.empty())

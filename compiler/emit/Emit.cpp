@@ -208,6 +208,8 @@ std::vector<std::string> targets() {
 
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
+  if (!options.force)
+    MGC_TRY(plan::verifyReplaceablePlan(directory).at("-o"));
   auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
     for (plan::KernelLevel level : allLevels())

@@ -19,6 +19,7 @@ struct EmitOptions {
   // What row kernels are compiled for where the target is cpu, as rowgen::CpuTarget; at most one per level.
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
   int threads = 0;                                    // compiling; 0: all cores
+  bool force = false;                                 // replaces a plan.json that is none of ours
   std::string *kernelText = nullptr;                  // if set: the row kernels' MLIR
   std::function<Status(plan::Plan &)> tune = nullptr; // if set: called before kernels are compiled
 };

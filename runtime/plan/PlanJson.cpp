@@ -7,6 +7,8 @@
 #include "runtime/plan/JsonReader.h"
 #include "runtime/plan/JsonWriter.h"
 
+#include <span>
+
 namespace mgc::plan {
 
 static constexpr int64_t kMaxFileBytes = int64_t(1) << 31;
@@ -19,6 +21,21 @@ static constexpr std::string_view kAfterBody = "\n}\n";
 
 static std::string headerOf(int64_t version, uint64_t checksum) {
   return fmt::format("{}{}{}{:016x}{}", kBeforeVersion, version, kBeforeChecksum, checksum, kBeforeBody);
+}
+
+Status verifyReplaceablePlan(const std::filesystem::path &directory) {
+  const std::filesystem::path path = directory / kPlanFile;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
+    return Status::ok();
+  std::string beginning(kBeforeVersion.size(), '\0');
+  MGC_ASSIGN(file, FileReader::open(path.string()));
+  if (file.size() >= static_cast<int64_t>(beginning.size()))
+    MGC_TRY(file.read(0, std::as_writable_bytes(std::span(beginning))));
+  return beginning == kBeforeVersion
+             ? Status::ok()
+             : errorf("{}: is no plan that mgc wrote; expected another folder, or --force, which replaces it",
+                      path.string());
 }
 
 std::string sealPlan(int64_t version, std::string_view body) {

@@ -24,6 +24,9 @@ Result<AtomicFile> stagePlan(const Plan &plan, const std::filesystem::path &dire
 // to 20.
 Result<Plan> readPlan(const std::filesystem::path &directory);
 
+// That the folder has no plan.json, or one that mgc wrote, of any version: what may be replaced.
+Status verifyReplaceablePlan(const std::filesystem::path &directory);
+
 // The same on the text of the file. Printing fails on numbers that are not finite and strings that are not
 // UTF-8.
 Result<std::string> printPlan(const Plan &plan);

@@ -324,6 +324,50 @@ class Hostile(unittest.TestCase):
             self.assertIn("1 step (interrupted)", output, errors)
         self.expect(0, "", "plan", *MOCK, "--weights", "requested")
 
+    def test_requests_of_launchers_save_too(self):
+        """SIGHUP of a terminal that went away, SIGUSR1 and SIGUSR2 of Slurm."""
+        def ended_by(number, **keywords):
+            save = f"by-{number}"
+            with subprocess.Popen([MGRUN, "plan", "--mock-data", "--train-iters", "1000000", "--save", save],
+                                  stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **keywords) as run:
+                for line in run.stderr:
+                    if line.startswith("step 0"):
+                        break
+                run.send_signal(number)
+                if keywords:  # ignored: it goes on until somebody means it
+                    time.sleep(0.5)
+                    self.assertIsNone(run.poll())
+                    run.send_signal(signal.SIGTERM)
+                output, errors = run.communicate(timeout=60)
+            self.assertEqual(run.returncode, 130, errors)
+            self.assertIn("(interrupted)", output)
+            self.assertIn("model.safetensors", os.listdir(save))
+        for number in signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2:
+            with self.subTest(signal=number):
+                ended_by(number)
+        ended_by(signal.SIGHUP, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
+
+    def test_a_checkpoint_that_has_no_room_is_found_first(self):
+        os.makedirs("small", exist_ok=True)
+        command = ('mount -t tmpfs -o size=200k none small && exec "$0" plan --mock-data --train-iters 1000000 '
+                   '--save small/weights "$@"')
+        run = subprocess.run(["unshare", "-m", "sh", "-c", command, MGRUN], capture_output=True, text=True, timeout=60)
+        if "unshare" in run.stderr or "mount" in run.stderr:
+            self.skipTest(run.stderr)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"--save: small/weights: 0\.\d MiB are free, saving needs \d+\.\d MiB")
+
+    def test_a_plan_of_something_else_is_not_replaced(self):
+        os.makedirs("foreign", exist_ok=True)
+        write("foreign/plan.json", b'{"plan": "of my holidays"}')
+        command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", "foreign", "--seq", "64"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertIn("foreign/plan.json: is no plan that mgc wrote", run.stderr)
+        self.assertIn(b"holidays", read("foreign/plan.json"))
+        for more in ["--force"], []:  # then it is one
+            self.assertEqual(subprocess.run(command + more, capture_output=True, timeout=60).returncode, 0)
+
     def test_threads_of_a_rank_spin_briefly(self):
         """Unless the user says how they wait."""
         def environment(**given):
