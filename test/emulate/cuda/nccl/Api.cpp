@@ -27,6 +27,12 @@ namespace {
 // What this thread has called between ncclGroupStart and ncclGroupEnd.
 thread_local int groupDepth = 0;
 thread_local std::vector<std::pair<ncclComm_t, std::vector<Operation>>> grouped;
+thread_local std::vector<ncclComm_t> groupedAborts;
+
+int libraryVersion() {
+  const char *asked = std::getenv("MGC_EMULATE_NCCL_VERSION");
+  return asked ? std::atoi(asked) : NCCL_VERSION_CODE;
+}
 
 ncclResult_t settled(CUresult result) {
   return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
@@ -85,14 +91,15 @@ ncclResult_t add(ncclComm_t comm, const Operation &operation) {
 }
 
 // As NCCL's, communicators end when what they have enqueued has, and when no graph has it any more. What takes long is said.
-void awaitRelease(const ncclComm &comm) {
+void release(ncclComm_t comm) {
   constexpr int kLong = 3000; // ms
-  for (int waited = 0; comm.comm.use_count() > 1; ++waited) {
+  for (int waited = 0; comm->comm.use_count() > 1; ++waited) {
     if (waited == kLong)
       fmt::print(stderr, "emulated nccl: rank {} waits for work or graphs that have its communicator\n",
-                 comm.comm->rank);
+                 comm->comm->rank);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  delete comm;
 }
 
 ncclResult_t initialise(ncclComm_t *comm, int size, const ncclUniqueId &id, int rank, bool isBlocking) {
@@ -111,8 +118,7 @@ ncclResult_t initialise(ncclComm_t *comm, int size, const ncclUniqueId &id, int 
 extern "C" {
 
 ncclResult_t ncclGetVersion(int *version) {
-  const char *asked = std::getenv("MGC_EMULATE_NCCL_VERSION");
-  *version = asked ? std::atoi(asked) : NCCL_VERSION_CODE;
+  *version = libraryVersion();
   return ncclSuccess;
 }
 
@@ -192,15 +198,15 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   if (!comm->isFinal && comm->comm->state() == ncclSuccess)
     comm->comm->finalize();
-  awaitRelease(*comm);
-  delete comm;
+  release(comm);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->comm->abort();
-  awaitRelease(*comm);
-  delete comm;
+  if (groupDepth > 0 && libraryVersion() >= NCCL_VERSION(2, 22, 0))
+    return groupedAborts.push_back(comm), ncclSuccess;
+  release(comm);
   return ncclSuccess;
 }
 
@@ -252,6 +258,9 @@ ncclResult_t ncclGroupEnd() {
     if (const ncclResult_t one = start(comm, std::move(operations));
         result == ncclSuccess || (one != ncclSuccess && one != ncclInProgress))
       result = one;
+  // All of them were told before the first is waited for: a graph may have several.
+  for (ncclComm_t comm : std::exchange(groupedAborts, {}))
+    release(comm);
   return result;
 }
 }
