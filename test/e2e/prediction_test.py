@@ -109,7 +109,7 @@ class PredictionTest(unittest.TestCase):
         self.assertEqual(self.failures((2, 4)), [])
 
     def test_norm_adds_up_in_bf16(self):
-        # How many of its tensors are refused (6 to 15 in twelve draws) changes with the last bit of this CPU's exp.
+        # How many tensors are refused, 6 to 15 in twelve draws, changes with the last bit of the exp of the CPU at hand.
         self.assertTrue(self.failures(ops=NormInBf16))
 
     def test_products_add_up_in_bf16(self):
