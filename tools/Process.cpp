@@ -1,20 +1,90 @@
 // See Process.h.
 #include "tools/Process.h"
 
+#include "runtime/base/MachineMemory.h"
+
+#include <algorithm>
+#include <alloca.h>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <system_error>
 #include <unistd.h>
 
-void mgc::tools::prepareProcess() {
+namespace {
+
+const char *programName = "";
+
+// Of the thread that calls: else the system may lack the address space when the stack grows, which is a signal.
+__attribute__((noinline)) void reserveStack() {
+  constexpr rlim_t kCommon = 8 << 20, kInUse = 512 << 10;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur <= 2 * kInUse)
+    return;
+  auto *lowest = static_cast<volatile char *>(alloca(std::min(limit.rlim_cur, kCommon) - kInUse));
+  *lowest = 0;
+}
+
+void verifyAddressSpace(int64_t leastMebibytes) {
+  const int64_t free = mgc::freeAddressSpace();
+  if (free >= leastMebibytes << 20) {
+    if (free < std::numeric_limits<int64_t>::max()) {
+      mallopt(M_ARENA_MAX, 1); // one more takes 64 MiB of address space for each thread
+      reserveStack();
+    }
+    return;
+  }
+  fmt::print(
+      stderr,
+      "{}: {} MiB of address space are left by the limits of this process (ulimit -v, -d), expected {} or "
+      "more: limits {} KiB higher\n",
+      programName, free >> 20, leastMebibytes, (leastMebibytes << 10) - (free >> 10));
+  std::_Exit(1);
+}
+
+// An exception that nobody catches; another than these is a mistake in this program, and leaves a core.
+[[noreturn]] void terminated() {
+  try {
+    if (std::current_exception())
+      std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc &) {
+    mgc::tools::leaveWithoutMemory("an allocation failed");
+  } catch (const std::system_error &error) {
+    if (error.code() == std::errc::resource_unavailable_try_again)
+      mgc::tools::leaveWithoutMemory("a thread does not start (see ulimit -u, too)");
+    std::fputs(error.what(), stderr);
+  } catch (const std::exception &error) {
+    std::fputs(error.what(), stderr);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+} // namespace
+
+void mgc::tools::leaveWithoutMemory(const char *cause) {
+  for (const char *part : {programName, ": the system gives no more memory: ", cause,
+                           "; see what is free, ulimit -v and the limits of the control group\n"})
+    (void)!::write(STDERR_FILENO, part, std::strlen(part));
+  std::_Exit(1);
+}
+
+void mgc::tools::prepareProcess(const char *program, int64_t leastMebibytes) {
+  programName = program;
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
     if (::fcntl(number, F_GETFD) < 0)
       (void)::open("/dev/null",
                    number == STDOUT_FILENO ? O_RDONLY : O_RDWR); // takes this number, the lowest free
   std::signal(SIGXFSZ, SIG_IGN);
+  std::set_terminate(terminated);
+  verifyAddressSpace(leastMebibytes);
 }
 
 void mgc::tools::limitSpinning(char **argv) {

@@ -3,15 +3,21 @@
 
 #include "runtime/base/Status.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 namespace mgc::tools {
 
-// Call first. Standard streams that were closed become /dev/null: else the next file opened takes their
+// Call first, with the name that is on messages. Standard streams that were closed become /dev/null: else the next file opened takes their
 // number, and messages go into it. Into that of the output nothing can be written: results that nobody gets are an error.
-// A file over the limit of its size is an error of the write, not a signal.
-void prepareProcess();
+// A file over the limit of its size is an error of the write, not a signal. Memory or threads that the system does not give are
+// an error that ends the program: less address space than `leastMebibytes` (ulimit -v, -d) at once, for libraries do not
+// look at what malloc gives them.
+void prepareProcess(const char *program, int64_t leastMebibytes);
+
+// The end where there is no memory: says so, with what is known of the cause, and takes none.
+[[noreturn]] void leaveWithoutMemory(const char *cause);
 
 // Begins the program anew, once, with a limit to how long OpenMP's threads spin before they sleep, which libgomp reads
 // from the environment when it is loaded. Its own limit is milliseconds: on a machine with other work, a thread that

@@ -3,6 +3,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "tools/CompilerProcess.h"
 #include "tools/Version.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -15,6 +16,7 @@ namespace mgc {
 } // namespace mgc
 
 int main(int argc, char **argv) {
+  mgc::tools::prepareCompiler("mg-opt");
   llvm::cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
     stream << mgc::tools::versionText("mg-opt", {"LLVM and MLIR " LLVM_VERSION_STRING}) << "\n";
   });

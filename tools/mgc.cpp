@@ -13,9 +13,9 @@
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/Gemm.h"
+#include "tools/CompilerProcess.h"
 #include "tools/Explain.h"
 #include "tools/Flags.h"
-#include "tools/Process.h"
 #include "tools/Version.h"
 
 #include "llvm/Config/llvm-config.h"
@@ -199,7 +199,7 @@ Status compile(const CompileFlags &flags) {
 } // namespace
 
 int main(int argc, char **argv) {
-  prepareProcess();
+  prepareCompiler("mgc");
   Parsed parsed = parseFlags(argc, argv,
                              versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(),
                                                  jsonLibrary(), commandLineLibrary()}));

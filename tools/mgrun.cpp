@@ -304,7 +304,7 @@ int run(const Arguments &arguments) {
 } // namespace
 
 int main(int argc, char **argv) {
-  prepareProcess();
+  prepareProcess("mgrun", 128);
   limitSpinning(argv);
   ignoreClosedPipes();
   CLI::App app(

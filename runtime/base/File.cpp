@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
 
+constexpr size_t kPiece = 4096; // of a file whose size is not known
+
 std::string reason(int error) { return std::generic_category().message(error); }
 
 class Descriptor {
@@ -143,10 +145,28 @@ Status FileReader::read(int64_t offset, std::span<std::byte> out) const {
 }
 
 Result<std::string> readFile(const std::string &path, int64_t maxBytes) {
-  MGC_ASSIGN(file, MappedFile::open(path));
-  if (static_cast<int64_t>(file.bytes().size()) > maxBytes)
-    return errorf("{}: has {} bytes, expected at most {}", path, file.bytes().size(), maxBytes);
-  return std::string(file.text());
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)); // as MappedFile's
+  size_t size = 0;
+  MGC_TRY(openRegular(path, file, size));
+  if (size > static_cast<size_t>(maxBytes))
+    return errorf("{}: has {} bytes, expected at most {}", path, size, maxBytes);
+  std::string text(size, '\0');
+  for (size_t filled = 0;;) {
+    if (filled == text.size()) // is it all? Files of /proc say that they are empty
+      text.resize(std::min(filled + kPiece, static_cast<size_t>(maxBytes) + 1));
+    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0)
+      return errorf("{}: cannot read: {}", path, reason(errno));
+    filled += static_cast<size_t>(count);
+    if (filled > static_cast<size_t>(maxBytes))
+      return errorf("{}: has more than {} bytes, expected at most as many", path, maxBytes);
+    if (count == 0) {
+      text.resize(filled);
+      return text;
+    }
+  }
 }
 
 Status syncDirectoryOf(const std::string &path) {

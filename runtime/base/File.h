@@ -54,7 +54,7 @@ private:
   int descriptor_ = -1;
 };
 
-// A regular file as a string; an error when it is longer than maxBytes.
+// A regular file, also one of /proc, as a string; an error when it is longer than maxBytes.
 Result<std::string> readFile(const std::string &path, int64_t maxBytes);
 
 // Writes to a temporary name beside `path`. commit() puts it under `path`, replacing what was there in one

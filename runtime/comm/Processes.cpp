@@ -2,6 +2,7 @@
 #include "runtime/comm/Processes.h"
 
 #include "runtime/base/File.h"
+#include "runtime/base/MachineMemory.h"
 #include "runtime/comm/StoreMessages.h"
 #include "runtime/comm/StoreServer.h"
 
@@ -116,12 +117,15 @@ Status Processes::findNeighbours(const Launch &launch) {
   const std::string machine = machineOfThis(), cores = coresOfThis();
   MGC_TRY(store_->set(fmt::format("machine/{}", rank_), machine));
   MGC_TRY(store_->set(fmt::format("cores/{}", rank_), cores));
+  MGC_TRY(store_->set(fmt::format("memory/{}", rank_), memoryGroup()));
   coreSize_ = 0;
   for (int64_t rank = 0; rank < size_; ++rank) {
     MGC_ASSIGN(otherMachine, store_->get(fmt::format("machine/{}", rank), deadline()));
     if (otherMachine != machine)
       continue;
     localRank_ += rank < rank_;
+    MGC_ASSIGN(group, store_->get(fmt::format("memory/{}", rank), deadline()));
+    neighbours_.push_back({rank, group});
     MGC_ASSIGN(otherCores, store_->get(fmt::format("cores/{}", rank), deadline()));
     coreRank_ += otherCores == cores && rank < rank_;
     coreSize_ += otherCores == cores;

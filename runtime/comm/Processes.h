@@ -32,6 +32,12 @@ public:
   int64_t size() const { return size_; }
   // Among the processes on this machine; the device of a rank is the one of this number.
   int64_t localRank() const { return localRank_; }
+  // The processes on this machine, this one too, in the order of their ranks.
+  struct Neighbour {
+    int64_t rank = 0;
+    std::string memoryGroup; // see runtime/base/MachineMemory.h
+  };
+  const std::vector<Neighbour> &neighbours() const { return neighbours_; }
   // Among the processes that may use the same cores of this machine, and their number.
   int64_t coreRank() const { return coreRank_; }
   int64_t coreSize() const { return coreSize_; }
@@ -68,6 +74,7 @@ private:
   const std::chrono::milliseconds timeout_;
   const std::string who_;
   int64_t localRank_ = 0, coreRank_ = 0, coreSize_ = 1;
+  std::vector<Neighbour> neighbours_;
   std::unique_ptr<StoreServer> server_; // rank 0's
   std::unique_ptr<Store> store_;
   Descriptor watching_;

@@ -31,9 +31,9 @@ public:
 };
 
 struct DataOptions {
-  std::string binType;    // of a .bin file, see TokenFiles.h
-  bool textBytes = false; // read a text as a token per byte, whatever the model's tokens are
-  std::string tokenizer;  // the file of one that the model's weights came with; empty: none
+  std::string binType = {};        // of a .bin file, see TokenFiles.h
+  bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
+  std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
 };
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.

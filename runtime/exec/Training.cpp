@@ -6,11 +6,13 @@
 #include "runtime/base/Philox.h"
 #include "runtime/comm/SocketWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/Cores.h"
 #include "runtime/exec/LossLog.h"
 #include "runtime/exec/SaveTarget.h"
 #include "runtime/exec/TokenFiles.h"
 #include "runtime/exec/Trace.h"
 #include "runtime/exec/TrainingOfRank.h"
+#include "runtime/exec/VerifyMemory.h"
 #include "runtime/exec/VerifyTraining.h"
 #include "runtime/exec/WeightDigests.h"
 #include "runtime/exec/Weights.h"
@@ -72,6 +74,8 @@ private:
   bool isWriter() const { return options_.launch.rank == 0; }
   Status prepareSaves(const plan::Plan &plan);
   Status joinProcesses(const plan::Plan &plan);
+  std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
+  int64_t threadsHere(const plan::Plan &plan) const;
   Status verifyThreads();
   // What the processes say before each step; the greatest counts for all.
   enum Vote { goOn, interrupted, failed };
@@ -138,8 +142,11 @@ Status Training::load() {
     Processes::excuse(options_.launch, loaded.status());
   MGC_TRY(Status(loaded.status()));
   plan::Plan plan = loaded.take();
+  const std::vector<MemoryLimit> limits = memoryLimits(); // before another process can have allocated
   if (!options_.launch.isAlone())
     MGC_TRY(joinProcesses(plan));
+  if (plan.target == plan::Target::cpu)
+    MGC_TRY(verifyMemory(plan, ranksHere(plan), threadsHere(plan), limits));
   MGC_TRY(verifyOutputs(options_, plan));
   if (options_.save && isWriter())
     MGC_TRY(prepareSaves(plan));
@@ -177,6 +184,24 @@ Status Training::joinProcesses(const plan::Plan &plan) {
   MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
   world_ = std::move(world);
   return Status::ok();
+}
+
+std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
+  std::vector<RankHere> ranks;
+  if (processes_)
+    for (const auto &[rank, memoryGroup] : processes_->neighbours())
+      ranks.push_back({rank, rank == processes_->rank(), memoryGroup});
+  else
+    for (const std::string group = memoryGroup(); std::ssize(ranks) < plan.mesh.worldSize();)
+      ranks.push_back({std::ssize(ranks), true, group});
+  return ranks;
+}
+
+// Of this process, beside a few that only wait.
+int64_t Training::threadsHere(const plan::Plan &plan) const {
+  const auto cores = static_cast<int64_t>(availableCores().size());
+  const int64_t ranks = processes_ ? 1 : plan.mesh.worldSize();
+  return options_.threads > 0 ? options_.threads * ranks : std::max(cores, ranks);
 }
 
 // Ranks that compute the same must split it in the same way.

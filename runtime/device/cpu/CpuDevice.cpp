@@ -108,7 +108,8 @@ public:
       data = isLarge(bytes) ? mapAligned(mappedBytes(bytes)) : allocateSmall(bytes);
     if (!data)
       return errorf(
-          "no memory for an allocation of {} bytes ({:.1f} GiB); use more ranks, or a layout that needs less",
+          "the system gives no memory for an allocation of {} bytes ({:.1f} GiB); a plan whose ranks "
+          "need less would fit, or more machines",
           bytes, bytes / 1073741824.0);
     if (options_.poison)
       std::memset(data, 0xFF, bytes);

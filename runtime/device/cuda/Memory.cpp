@@ -20,7 +20,7 @@ Status refuseTooMuch(mgc_device &device, int64_t bytes) {
     return Status::ok();
   return errorf("{}: not enough memory: {} bytes ({:.2f} GiB) are needed, {} ({:.2f} GiB) are free of {:.2f} "
                 "GiB\n  what would fit: "
-                "{}, more ranks, a smaller micro batch, or --zero 1",
+                "{}, a GPU for each of more ranks (tp, pp, --zero 1 along dp), or a smaller micro batch",
                 device.name, bytes, gibibytes(bytes), freeBytes, gibibytes(freeBytes), gibibytes(totalBytes),
                 uint64_t(bytes) <= totalBytes ? "an empty GPU like this one (nvidia-smi lists who uses it)"
                                               : "a larger GPU");

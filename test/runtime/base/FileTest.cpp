@@ -20,6 +20,14 @@ TEST(File, mapsAndRefuses) {
   EXPECT_TRUE(fails(MappedFile::open(dir.path()), {"is a directory"}));
   EXPECT_TRUE(fails(MappedFile::open("/dev/null"), {"is a device"}));
   EXPECT_TRUE(fails(readFile(dir.path("f"), 4), {"has 5 bytes, expected at most 4"}));
+  EXPECT_EQ(*readFile(dir.path("f"), 5), "hello");
+  EXPECT_EQ(*readFile(dir.path("e"), 0), "");
+}
+
+TEST(File, readsFilesThatDoNotSayTheirSize) {
+  EXPECT_EQ(readFile("/proc/sys/kernel/random/boot_id", 4096)->size(), 37u);
+  EXPECT_TRUE(fails(readFile("/proc/self/status", 100), {"has more than 100 bytes"}));
+  EXPECT_GT(readFile("/proc/self/status", 1 << 20)->size(), 500u);
 }
 
 TEST(File, aMappedFileOutlivesItsReplacement) {

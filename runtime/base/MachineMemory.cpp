@@ -1,0 +1,143 @@
+// See MachineMemory.h.
+#include "runtime/base/MachineMemory.h"
+
+#include "runtime/base/File.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <limits>
+#include <optional>
+#include <sys/resource.h>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMostText = 1 << 20;
+
+std::string textOf(const std::string &path) {
+  const Result<std::string> text = readFile(path, kMostText);
+  return text.isOk() ? *text : "";
+}
+
+std::optional<int64_t> numberIn(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+// That of the line that begins with `key` and no letter.
+std::optional<int64_t> valueOf(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (line.starts_with(key) && line.size() > key.size() &&
+        (line[key.size()] == ' ' || line[key.size()] == '\t'))
+      return numberIn(line.substr(key.size()));
+  }
+  return std::nullopt;
+}
+
+// Of a version of control groups: what its files and fields are called. Of v1 the hierarchy of the controller counts.
+struct Kind {
+  std::string_view mount, most, used, inactive, active;
+};
+constexpr Kind kVersion2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "active_file"};
+constexpr Kind kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                            "total_inactive_file", "total_active_file"};
+
+struct Group {
+  Kind kind;
+  std::string path; // "/" or "/a/b"
+};
+
+// Lines of /proc/self/cgroup: "0::/a/b" of version 2, "4:cpu,memory:/a/b" of version 1. A controller is in one of them.
+std::optional<Group> groupOf(const std::string &root) {
+  const std::string text = textOf(root + "/proc/self/cgroup");
+  std::optional<Group> unified;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
+    if (controllers == 0 || path == 0)
+      continue;
+    const std::string names = fmt::format(",{},", line.substr(controllers, path - 1 - controllers));
+    if (names.find(",memory,") != std::string::npos)
+      return Group{kVersion1, std::string(line.substr(path))};
+    if (names == ",,")
+      unified = Group{kVersion2, std::string(line.substr(path))};
+  }
+  return unified;
+}
+
+std::optional<MemoryLimit> limitOf(const Kind &kind, const std::string &root, const std::string &path) {
+  const std::string folder = fmt::format("{}{}{}/", root, kind.mount, path == "/" ? "" : path);
+  const std::optional<int64_t> most = numberIn(textOf(folder + std::string(kind.most)));
+  const std::optional<int64_t> used = numberIn(textOf(folder + std::string(kind.used)));
+  if (!most || !used)
+    return std::nullopt; // "max": not limited
+  const std::string stat = textOf(folder + "memory.stat");
+  const int64_t cache = valueOf(stat, kind.inactive).value_or(0) + valueOf(stat, kind.active).value_or(0);
+  const int64_t taken = std::max<int64_t>(*used - cache, 0);
+  return MemoryLimit{MemoryLimit::Of::group, path, fmt::format("{} of the control group {}", kind.most, path),
+                     std::max<int64_t>(*most - taken, 0)};
+}
+
+struct ProcessLimit {
+  int resource;
+  std::string_view used, name; // of the process, in /proc/self/status
+};
+constexpr ProcessLimit kProcessLimits[] = {{RLIMIT_AS, "VmSize:", "the address space, ulimit -v"},
+                                           {RLIMIT_DATA, "VmData:", "the data segment, ulimit -d"}};
+
+std::vector<MemoryLimit> limitsOfProcess() {
+  std::vector<MemoryLimit> limits;
+  const std::string status = textOf("/proc/self/status");
+  for (const auto &[resource, used, name] : kProcessLimits)
+    if (rlimit limit{}; getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
+                        limit.rlim_cur < static_cast<rlim_t>(kUnlimited)) {
+      const int64_t free =
+          static_cast<int64_t>(limit.rlim_cur) - valueOf(status, used).value_or(0) * 1024; // in kB
+      limits.push_back({MemoryLimit::Of::process, "", std::string(name), std::max<int64_t>(free, 0)});
+    }
+  return limits;
+}
+
+} // namespace
+
+std::string memoryGroup(const std::string &root) {
+  const std::optional<Group> group = groupOf(root);
+  return group ? group->path : "";
+}
+
+bool isInGroup(std::string_view member, std::string_view group) {
+  return group == "/" || member == group || (member.starts_with(group) && member[group.size()] == '/');
+}
+
+std::vector<MemoryLimit> memoryLimits(const std::string &root) {
+  std::vector<MemoryLimit> limits;
+  if (const auto kilobytes = valueOf(textOf(root + "/proc/meminfo"), "MemAvailable:"))
+    limits.push_back({MemoryLimit::Of::machine, "", "MemAvailable of /proc/meminfo", *kilobytes * 1024});
+  if (const std::optional<Group> group = groupOf(root))
+    for (std::filesystem::path path = group->path;; path = path.parent_path()) {
+      if (auto limit = limitOf(group->kind, root, path))
+        limits.push_back(std::move(*limit));
+      if (path == path.parent_path())
+        break;
+    }
+  std::ranges::move(limitsOfProcess(), std::back_inserter(limits));
+  return limits;
+}
+
+int64_t freeAddressSpace() {
+  int64_t least = kUnlimited;
+  for (const MemoryLimit &limit : limitsOfProcess())
+    least = std::min(least, limit.available);
+  return least;
+}
+
+} // namespace mgc

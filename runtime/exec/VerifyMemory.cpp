@@ -1,0 +1,105 @@
+// See VerifyMemory.h.
+#include "runtime/exec/VerifyMemory.h"
+
+#include "runtime/plan/Mesh.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kOfProcess = 256 << 20; // address space: libraries' generated code, batches, files
+constexpr int64_t kOfThread = 2 << 20;    // beside its stack: scratch memory of products
+constexpr int64_t kCommonStack = 8 << 20; // where stacks are not limited
+
+std::string inGib(int64_t bytes) {
+  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0);
+}
+
+int64_t stackBytes() {
+  rlimit limit{};
+  const bool isLimited = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return isLimited ? static_cast<int64_t>(limit.rlim_cur) : kCommonStack;
+}
+
+struct Need {
+  int64_t ranks = 0, bytes = 0, greatest = 0; // of a rank
+  int64_t beside = 0;                         // what the process needs too
+};
+
+Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
+            const MemoryLimit &limit) {
+  Need need;
+  for (const RankHere &rank : ranks) {
+    const bool counts = limit.of == MemoryLimit::Of::machine ||
+                        (limit.of == MemoryLimit::Of::process && rank.isOwn) ||
+                        (limit.of == MemoryLimit::Of::group && isInGroup(rank.memoryGroup, limit.group));
+    if (!counts)
+      continue;
+    const int64_t bytes = plan.stages[plan::stageOf(plan.mesh, rank.rank)].bytes;
+    ++need.ranks;
+    need.bytes += bytes;
+    need.greatest = std::max(need.greatest, bytes);
+  }
+  if (limit.of == MemoryLimit::Of::process)
+    need.beside = kOfProcess + threads * (kOfThread + stackBytes());
+  return need;
+}
+
+// What the user of this plan can change in it.
+std::string smallerPlan(const plan::Plan &plan) {
+  std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
+  if (plan.dtype == plan::DType::f32)
+    ways += ", --bf16";
+  const auto repeatsMoments = [&](const plan::Bucket &bucket) {
+    return !bucket.sharded && plan::groupSize(plan.mesh, bucket.dataAxes) > 1;
+  };
+  if (std::ranges::any_of(plan.stages, [&](const plan::StagePlan &stage) {
+        return std::ranges::any_of(stage.buckets, repeatsMoments);
+      }))
+    ways += ", --zero 1";
+  return ways;
+}
+
+std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const Need &need) {
+  const int64_t available = limit.available - need.beside;
+  std::vector<std::string> ways;
+  if (limit.of != MemoryLimit::Of::machine)
+    ways.push_back(
+        fmt::format("a limit that is {} higher", inGib(need.bytes + need.beside - limit.available)));
+  if (available > 0)
+    ways.push_back(fmt::format("a plan whose ranks need {:.1f} times less ({})",
+                               double(need.bytes) / double(available), smallerPlan(plan)));
+  if (limit.of != MemoryLimit::Of::process && need.ranks > 1 && need.greatest <= available) {
+    const int64_t each = available / need.greatest; // ranks
+    ways.push_back(fmt::format("{} machines like this one with at most {} of the ranks each, as processes",
+                               (plan.mesh.worldSize() + each - 1) / each, each));
+  }
+  if (limit.of == MemoryLimit::Of::machine)
+    ways.push_back("a machine with as much");
+  return fmt::format("{}", fmt::join(ways, "; or "));
+}
+
+} // namespace
+
+Status verifyMemory(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
+                    std::span<const MemoryLimit> limits) {
+  for (const MemoryLimit &limit : limits) {
+    const Need need = needOf(plan, ranks, threads, limit);
+    if (need.bytes + need.beside <= limit.available)
+      continue;
+    const std::string beside =
+        need.beside > 0 ? fmt::format(" and, with {} threads, {} beside", threads, inGib(need.beside)) : "";
+    return errorf(
+        "not enough memory: {} of the plan's ranks here need {}{}, {} are available ({}); nothing was "
+        "allocated\n  what would fit: {}",
+        need.ranks, inGib(need.bytes), beside, inGib(limit.available), limit.name,
+        whatWouldFit(plan, limit, need));
+  }
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,24 @@
+// Whether the memory of this machine suffices for the ranks that run on it, before any of it is taken: an allocation
+// succeeds where the kernel overcommits, and what is killed later is somebody's process.
+#pragma once
+
+#include "runtime/base/MachineMemory.h"
+#include "runtime/base/Status.h"
+#include "runtime/plan/Plan.h"
+
+#include <span>
+
+namespace mgc {
+
+struct RankHere {
+  int64_t rank = 0;
+  bool isOwn = true;       // of this process
+  std::string memoryGroup; // of its process
+};
+
+// The limits are as they were before any of `ranks`, which are all of this machine, allocated. `threads`: of this
+// process, whose stacks take address space too. An error tells what is needed and available, and what would fit.
+Status verifyMemory(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t threads,
+                    std::span<const MemoryLimit> limits);
+
+} // namespace mgc

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Memory that does not suffice: python3 memory.py BIN REPOSITORY
+
+Of the machine for all its ranks, before any is taken; of the address space (ulimit -v), from a size at which nothing starts up
+to one at which all is well: an error, never a signal.
+"""
+import json
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BIN, ROOT = (Path(word).resolve() for word in sys.argv[1:3])
+del sys.argv[1:3]
+GIB = 1 << 30
+
+
+def setUpModule():
+    folder = tempfile.TemporaryDirectory()
+    unittest.addModuleCleanup(folder.cleanup)
+    os.chdir(folder.name)
+
+
+def compile_plan(model, name, *layout):
+    run = subprocess.run([BIN / "mgc", "compile", ROOT / model, "-o", name, *map(str, layout)], capture_output=True, text=True,
+                         check=False)
+    assert run.returncode == 0, run.stderr
+    return [stage["bytes"] for stage in json.loads(Path(name, "plan.json").read_text())["plan"]["stages"]]
+
+
+def available():
+    return int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) << 10
+
+
+class Machine(unittest.TestCase):
+    def test_all_ranks_of_a_process(self):
+        compile_plan("examples/llama-3.1-405b", "large", "--tp", 8, "--pp", 2, "--seq", 4096, "--mbs", 1, "--gbs", 4)
+        run = subprocess.run([BIN / "mgrun", "large", "--mock-data", "--train-iters", "1"], capture_output=True, text=True,
+                             check=False, timeout=60)
+        self.assertEqual(run.returncode, 1, run.stderr)
+        self.assertRegex(run.stderr, r"16 of the plan's ranks here need \d+ bytes \(\d+\.\d+ GiB\), \d+ bytes \(\d+\.\d+ GiB\) are "
+                                     r"available \(MemAvailable of /proc/meminfo\); nothing was allocated")
+        self.assertRegex(run.stderr, r"what would fit: a plan whose ranks need \d+\.\d times less")
+
+    def test_ranks_of_several_processes(self):
+        """Each would fit alone."""
+        model, layout = "examples/tiny-gpt", lambda mbs: ["--dp", 2, "--seq", 64, "--mbs", mbs, "--gbs", 2 * mbs]
+        few, more = (compile_plan(model, "small", *layout(mbs))[0] for mbs in (64, 128))
+        samples = 64 + int(0.6 * available() - few) // ((more - few) // 64)
+        most = compile_plan(model, "two", *layout(samples))[0]
+        self.assertLess(most, available())
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        runs = [subprocess.Popen([BIN / "mgrun", "two", "--mock-data", "--train-iters", "1"], stderr=subprocess.PIPE, text=True,
+                                 env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                                                   "MASTER_PORT": str(port)}) for rank in range(2)]
+        said = [run.communicate(timeout=60)[1] for run in runs]
+        for run, errors in zip(runs, said):
+            self.assertEqual(run.returncode, 1, errors)
+            self.assertIn("2 of the plan's ranks here need", errors)
+        self.assertIn("2 machines like this one with at most 1 of the ranks each, as processes", said[0])
+
+
+class AddressSpace(unittest.TestCase):
+    def sweep(self, begin, end, step, *command):
+        """Which of the limits, in MiB, suffice."""
+        codes = []
+        for mebibytes in range(begin, end, step):
+            limit = lambda most=mebibytes << 20: resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            run = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, check=False, timeout=120)
+            self.assertIn(run.returncode, (0, 1, 127), f"{mebibytes} MiB: {run.stderr}")  # 127: the loader's, in its own words
+            if run.returncode == 1:
+                self.assertRegex(run.stderr, "expected [0-9]+ or more|not enough memory|the system gives no (more )?memory")
+            codes.append(run.returncode)
+        self.assertEqual(codes, sorted(codes, reverse=True))  # what suffices once always does
+        self.assertEqual({codes[0], codes[-1]}, {0, 127})
+
+    def test_mgrun(self):
+        compile_plan("examples/tiny-gpt", "plan", "--tp", 2, "--pp", 2, "--dp", 2, "--seq", 64, "--mbs", 2, "--gbs", 16)
+        self.sweep(20, 1000, 47, BIN / "mgrun", "plan", "--mock-data", "--train-iters", "2", "--threads", "2")
+
+    def test_mgc(self):
+        self.sweep(40, 1500, 91, BIN / "mgc", "compile", ROOT / "examples/tiny-gpt", "-o", "again", "--tp", "2", "--pp", "2",
+                   "--seq", "64", "--mbs", "2", "--gbs", "16")
+
+    def test_mg_opt(self):
+        Path("empty.mlir").write_text("module {}\n")
+        self.sweep(40, 1500, 91, BIN / "mg-opt", "empty.mlir")
+
+
+unittest.main()
