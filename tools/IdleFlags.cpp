@@ -1,6 +1,8 @@
 // See IdleFlags.h.
 #include "tools/IdleFlags.h"
 
+#include "runtime/exec/Cores.h"
+
 namespace mgc::tools {
 
 namespace {
@@ -58,6 +60,11 @@ std::vector<std::string> doubtsAbout(const TrainingOptions &options) {
                                  optimizer.lrDecayIters, options.trainIters,
                                  options.trainIters - optimizer.lrDecayIters, optimizer.minLr,
                                  optimizer.minLr == 0 ? ", which trains nothing" : ""));
+  if (const auto cores = std::ssize(availableCores()); options.threads > cores)
+    doubts.push_back(
+        fmt::format("--threads {}: a rank has more threads than the {} cores of this process, and its "
+                    "threads wait for each other; 0 divides the cores over the ranks",
+                    options.threads, cores));
   return doubts;
 }
 

@@ -1,5 +1,6 @@
 // linkSharedObject: runs ld.lld on object files in a temporary folder of their own.
 #include "compiler/kernels/Native.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -61,6 +62,15 @@ static std::string findLinker() {
   return "";
 }
 
+// The lines that name an error, where there are any: a linker that cannot write its output prints its stack, too.
+static std::string errorsIn(llvm::StringRef log) {
+  std::string errors;
+  for (llvm::StringRef line : llvm::split(log, '\n'))
+    if (line.contains("error: "))
+      errors += (errors.empty() ? "" : "\n") + line.trim().str();
+  return errors.empty() ? log.str() : errors;
+}
+
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
   std::string linker = findLinker();
   if (linker.empty())
@@ -85,7 +95,7 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
   int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &message);
   if (code == 0)
     return copyFile(linked, path);
-  return errorf("kernels: {} failed with code {}: {}{}", linker, code, message, readText(log));
+  return errorf("kernels: {} failed with code {}: {}{}", linker, code, message, errorsIn(readText(log)));
 }
 
 } // namespace mgc::rowgen

@@ -31,7 +31,7 @@ public:
 };
 
 struct DataOptions {
-  std::string binType = {};        // of a .bin file, see TokenFiles.h
+  std::string binType = {};   // of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
 };

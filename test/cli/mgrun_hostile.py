@@ -95,6 +95,11 @@ class Hostile(unittest.TestCase):
         self.expect(0, "--lr-decay-iters 1 ends before the 3 steps of the training: the last 2 have the rate --min-lr 0, "
                        "which trains nothing", "plan", "--mock-data", "--train-iters", "3", "--lr-decay-iters", "1")
 
+    def test_more_threads_than_cores_are_said(self):
+        threads = len(os.sched_getaffinity(0)) + 1
+        self.expect(0, f"--threads {threads}: a rank has more threads than the {threads - 1} cores of this process", "plan",
+                    *MOCK, "--threads", str(threads))
+
     def test_epochs_are_said(self):
         write("81.txt", b"a" * (64 * 10 + 1))
         said = self.expect(0, "", "plan", "--data", "81.txt", "--train-iters", "3")
