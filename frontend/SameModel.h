@@ -10,15 +10,16 @@ namespace mgc::frontend {
 struct ModelFact {
   std::string name, value;
 };
-// Of a layer, or of what stands around the layers. Not among them: how weights are initialised, dropout, which a
-// continuation may change, and the number of positions of models without a table of them.
+// Of a layer, or of what stands around the layers. Not among them: how weights are initialised; dropout and the
+// padding token, which a continuation may change; the number of positions of models without a table of them.
 std::vector<ModelFact> factsOf(const Block &layer);
 std::vector<ModelFact> factsOf(const ModelDescription &model);
 
 // One line per fact that differs, with both values; of facts of layers the first that differs.
 std::vector<std::string> differencesBetween(const ModelDescription &weights, const ModelDescription &plan);
 
-// `checkpoint` is a folder or a file of weights. All well where it is no folder, has no config.json, or the plan has none.
+// `checkpoint` is a folder or a file of weights, whose config.json lies beside it. All well where there is none, or the plan
+// has none.
 Status verifySameModel(const std::string &planConfig, const std::string &checkpoint);
 
 } // namespace mgc::frontend

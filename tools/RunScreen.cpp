@@ -90,10 +90,8 @@ std::string describeSummary(const TrainingOptions &options, const TrainingSummar
     addPath("weights", options.save);
   if (summary.steps > 0)
     addPath("gradients", options.saveGradients);
-  if (summary.outputs.isOk()) {
-    addPath("trace", options.trace);
-    addPath("profile", summary.profile ? options.profileJson : std::nullopt);
-  }
+  addPath("trace", summary.isTraced ? options.trace : std::nullopt);
+  addPath("profile", summary.isProfileWritten ? options.profileJson : std::nullopt);
   if (!summary.profile && (options.profile || options.profileJson))
     text += "no profile: interrupted before the second step\n";
   return text;

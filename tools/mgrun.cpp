@@ -24,7 +24,7 @@ using namespace mgc::tools;
 
 struct Arguments {
   TrainingOptions training;
-  bool mockData = false, ignoreConfig = false;
+  bool mockData = false;
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
   std::string lrList;
@@ -55,7 +55,7 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
       ->check(CLI::ExistingPath);
   app.add_flag("--ignore-extra-weights", training.ignoreExtraWeights,
                "Leave out tensors of --weights that the model does not have, instead of an error");
-  app.add_flag("--ignore-config", arguments.ignoreConfig,
+  app.add_flag("--ignore-config", arguments.training.ignoreConfig,
                "Take --weights whose config.json is of another model than the plan, instead of an error");
   CLI::Option *save = app.add_option("--save", training.save,
                                      "Folder for the weights at the end; a checkpoint in it is replaced")
@@ -348,8 +348,7 @@ int main(int argc, char **argv) {
   if (!launch.isOk())
     return fail(launch.status());
   arguments.training.launch = *launch;
-  if (!arguments.ignoreConfig)
-    arguments.training.verifyModel = frontend::verifySameModel;
+  arguments.training.verifyModel = frontend::verifySameModel;
   const Status effect =
       verifyEffect(arguments.training, [&](const char *flag) { return app.count(flag) > 0; });
   if (!effect.isOk())

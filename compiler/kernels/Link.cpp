@@ -62,11 +62,11 @@ static std::string findLinker() {
   return "";
 }
 
-// The lines that name an error, where there are any: a linker that cannot write its output prints its stack, too.
+// The lines of an error and of where it is, if there are any: a linker that cannot write its output prints its stack, too.
 static std::string errorsIn(llvm::StringRef log) {
   std::string errors;
   for (llvm::StringRef line : llvm::split(log, '\n'))
-    if (line.contains("error: "))
+    if (line.contains("error: ") || line.starts_with(">>>"))
       errors += (errors.empty() ? "" : "\n") + line.trim().str();
   return errors.empty() ? log.str() : errors;
 }

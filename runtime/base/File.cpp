@@ -150,7 +150,7 @@ Result<std::string> readFile(const std::string &path, int64_t maxBytes) {
   MGC_TRY(openRegular(path, file, size));
   if (size > static_cast<size_t>(maxBytes))
     return errorf("{}: has {} bytes, expected at most {}", path, size, maxBytes);
-  std::string text(size, '\0');
+  std::string text(std::min(size, static_cast<size_t>(maxBytes)) + 1, '\0'); // one more: the end is seen
   for (size_t filled = 0;;) {
     if (filled == text.size()) // is it all? Files of /proc say that they are empty
       text.resize(std::min(filled + kPiece, static_cast<size_t>(maxBytes) + 1));

@@ -4,6 +4,7 @@
 #include "runtime/base/File.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
@@ -42,13 +43,18 @@ std::optional<int64_t> valueOf(std::string_view text, std::string_view key) {
   return std::nullopt;
 }
 
-// Of a version of control groups: what its files and fields are called. Of v1 the hierarchy of the controller counts.
+// The names that a version of control groups has for its files, and for what the kernel can take back of a group's memory.
+// Of v1 the hierarchy of the controller counts.
 struct Kind {
-  std::string_view mount, most, used, inactive, active;
+  std::string_view mount, most, used;
+  std::array<std::string_view, 3> reclaimable; // fields of memory.stat
 };
-constexpr Kind kVersion2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "active_file"};
-constexpr Kind kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                            "total_inactive_file", "total_active_file"};
+constexpr Kind kVersion2 = {
+    "/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}};
+constexpr Kind kVersion1 = {"/sys/fs/cgroup/memory",
+                            "memory.limit_in_bytes",
+                            "memory.usage_in_bytes",
+                            {"total_inactive_file", "total_active_file"}};
 
 struct Group {
   Kind kind;
@@ -74,17 +80,38 @@ std::optional<Group> groupOf(const std::string &root) {
   return unified;
 }
 
-std::optional<MemoryLimit> limitOf(const Kind &kind, const std::string &root, const std::string &path) {
+// Bytes of swap that the group may still take; 0 where nothing says so (v1 bounds memory and swap together).
+int64_t freeSwapOf(const std::string &folder, int64_t ofMachine) {
+  const std::string text = textOf(folder + "memory.swap.max");
+  if (text.empty())
+    return 0;
+  const std::optional<int64_t> most = numberIn(text); // none: "max"
+  const int64_t used = numberIn(textOf(folder + "memory.swap.current")).value_or(0);
+  return most ? std::min(std::max<int64_t>(*most - used, 0), ofMachine) : ofMachine;
+}
+
+// "cgroup:[4026531835]", the namespace that paths of groups are relative to; empty where it cannot be told.
+std::string namespaceOfGroups(const std::string &root) {
+  std::error_code ignored;
+  return std::filesystem::read_symlink(root + "/proc/self/ns/cgroup", ignored).string();
+}
+
+std::optional<MemoryLimit> limitOf(const Kind &kind, const std::string &root, const std::string &path,
+                                   int64_t freeSwap) {
   const std::string folder = fmt::format("{}{}{}/", root, kind.mount, path == "/" ? "" : path);
   const std::optional<int64_t> most = numberIn(textOf(folder + std::string(kind.most)));
   const std::optional<int64_t> used = numberIn(textOf(folder + std::string(kind.used)));
   if (!most || !used)
     return std::nullopt; // "max": not limited
   const std::string stat = textOf(folder + "memory.stat");
-  const int64_t cache = valueOf(stat, kind.inactive).value_or(0) + valueOf(stat, kind.active).value_or(0);
-  const int64_t taken = std::max<int64_t>(*used - cache, 0);
-  return MemoryLimit{MemoryLimit::Of::group, path, fmt::format("{} of the control group {}", kind.most, path),
-                     std::max<int64_t>(*most - taken, 0)};
+  int64_t taken = *used;
+  for (const std::string_view field : kind.reclaimable)
+    taken -= field.empty() ? 0 : valueOf(stat, field).value_or(0);
+  const int64_t swap = freeSwapOf(folder, freeSwap);
+  return MemoryLimit{
+      MemoryLimit::Of::group, namespaceOfGroups(root) + path,
+      fmt::format("{} of the control group {}{}", kind.most, path, swap > 0 ? " and its swap" : ""),
+      std::max<int64_t>(*most - std::max<int64_t>(taken, 0), 0) + swap};
 }
 
 struct ProcessLimit {
@@ -111,20 +138,26 @@ std::vector<MemoryLimit> limitsOfProcess() {
 
 std::string memoryGroup(const std::string &root) {
   const std::optional<Group> group = groupOf(root);
-  return group ? group->path : "";
+  return group ? namespaceOfGroups(root) + group->path : "";
 }
 
 bool isInGroup(std::string_view member, std::string_view group) {
-  return group == "/" || member == group || (member.starts_with(group) && member[group.size()] == '/');
+  return member.starts_with(group) &&
+         (member.size() == group.size() || group.ends_with('/') || member[group.size()] == '/');
 }
 
 std::vector<MemoryLimit> memoryLimits(const std::string &root) {
   std::vector<MemoryLimit> limits;
-  if (const auto kilobytes = valueOf(textOf(root + "/proc/meminfo"), "MemAvailable:"))
-    limits.push_back({MemoryLimit::Of::machine, "", "MemAvailable of /proc/meminfo", *kilobytes * 1024});
+  const std::string meminfo = textOf(root + "/proc/meminfo");
+  const int64_t freeSwap = valueOf(meminfo, "SwapFree:").value_or(0) * 1024; // in kB
+  if (const auto kilobytes = valueOf(meminfo, "MemAvailable:"))
+    limits.push_back(
+        {MemoryLimit::Of::machine, "",
+         freeSwap > 0 ? "MemAvailable and SwapFree of /proc/meminfo" : "MemAvailable of /proc/meminfo",
+         *kilobytes * 1024 + freeSwap});
   if (const std::optional<Group> group = groupOf(root))
     for (std::filesystem::path path = group->path;; path = path.parent_path()) {
-      if (auto limit = limitOf(group->kind, root, path))
+      if (auto limit = limitOf(group->kind, root, path, freeSwap))
         limits.push_back(std::move(*limit));
       if (path == path.parent_path())
         break;

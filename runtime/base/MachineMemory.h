@@ -13,20 +13,21 @@ struct MemoryLimit {
   // Who shares it: all processes of the machine; those of the control group `group` and the groups below it; this one.
   enum class Of { machine, group, process };
   Of of = Of::machine;
-  std::string group;     // its path; empty: of no group
+  std::string group;     // as memoryGroup(); empty: of no group
   std::string name;      // for people: "MemAvailable of /proc/meminfo"
   int64_t available = 0; // bytes
 };
 
-// The control group that bounds the memory of this process, as a path; empty where there is none. `root`: where /proc and
-// /sys are, for tests.
+// The control group that bounds the memory of this process, as the namespace of groups and a path in it: containers of one
+// machine call theirs all "/". Empty where there is none. `root`: where /proc and /sys are, for tests.
 std::string memoryGroup(const std::string &root = "");
 
 // Whether a limit of `group` is one of a process in `member` too.
 bool isInGroup(std::string_view member, std::string_view group);
 
-// What is bounded, and readable; none where nothing is. The page cache counts as available: the kernel gives it up. Linux:
-// /proc/meminfo (proc(5)), cgroup v2 (memory.max, memory.current, memory.stat) and v1, getrlimit(2) RLIMIT_AS, RLIMIT_DATA.
+// What is bounded, and readable; none where nothing is. Page cache, reclaimable slabs and free swap count as available.
+// Linux: /proc/meminfo (proc(5)), cgroup v2 (memory.max, memory.current, memory.stat, memory.swap.max) and v1, getrlimit(2)
+// RLIMIT_AS, RLIMIT_DATA.
 std::vector<MemoryLimit> memoryLimits(const std::string &root = "");
 
 // Bytes that this process may still map (ulimit -v, -d); the greatest number where that is not limited.

@@ -1,6 +1,7 @@
 // See LossLog.h.
 #include "runtime/exec/LossLog.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -20,9 +21,13 @@ Status failed(const std::string &path) {
   return errorf("{}: cannot be written: {}", path, std::strerror(errno));
 }
 
-bool endsWithALine(int descriptor, off_t size) {
-  char last = 0;
-  return ::pread(descriptor, &last, 1, size - 1) == 1 && last == '\n';
+// The text behind the last whole line: of a run that was killed while it wrote; "" where there is none.
+std::string unfinishedLine(int descriptor, off_t size) {
+  constexpr off_t kLongestLine = 1 << 12;
+  std::string text(static_cast<size_t>(std::min(size, kLongestLine)), '\0');
+  if (::pread(descriptor, text.data(), text.size(), size - std::ssize(text)) != std::ssize(text))
+    return "";
+  return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
 }
 
 } // namespace
@@ -48,7 +53,12 @@ Status LossLog::open(const std::string &path) {
         "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
         "gone on with",
         path);
-  return endsWithALine(descriptor_, file.st_size) ? Status::ok() : append("\n"); // of a run that was killed
+  const std::string unfinished = unfinishedLine(descriptor_, file.st_size);
+  if (unfinished.empty())
+    return Status::ok();
+  if (nlohmann::json::accept(unfinished))
+    return append("\n");
+  return ::ftruncate(descriptor_, file.st_size - std::ssize(unfinished)) == 0 ? Status::ok() : failed(path);
 }
 
 // All of it or nothing, where the file can be cut.

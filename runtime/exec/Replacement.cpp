@@ -35,8 +35,7 @@ std::vector<std::string> weightFileNames(const fs::path &directory, size_t count
   }
 }
 
-// Weight files of the checkpoint in the directory before it is replaced.
-static std::set<std::string> oldFiles(const fs::path &directory) {
+std::set<std::string> checkpointFiles(const fs::path &directory) {
   std::set<std::string> files;
   if (Result<std::map<std::string, std::string>> index =
           readCheckpointIndex((directory / "model.safetensors.index.json").string());
@@ -50,7 +49,8 @@ static std::set<std::string> oldFiles(const fs::path &directory) {
   return files;
 }
 
-Replacement::Replacement(const std::string &directory) : directory_(directory), old_(oldFiles(directory)) {}
+Replacement::Replacement(const std::string &directory)
+    : directory_(directory), old_(checkpointFiles(directory)) {}
 
 void Replacement::add(const std::string &name, SafetensorsWriter writer) {
   auto held = std::make_shared<SafetensorsWriter>(std::move(writer));

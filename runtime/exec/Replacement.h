@@ -19,6 +19,9 @@ Status makeDirectory(const std::string &directory);
 // Readers take the names of shards from the index.
 std::vector<std::string> weightFileNames(const std::filesystem::path &directory, size_t count);
 
+// The weight files of the checkpoint in the directory, an index included: what a save removes when its own are in place.
+std::set<std::string> checkpointFiles(const std::filesystem::path &directory);
+
 class Replacement {
 public:
   explicit Replacement(const std::string &directory);

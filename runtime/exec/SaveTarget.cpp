@@ -1,16 +1,15 @@
 // See SaveTarget.h.
 #include "runtime/exec/SaveTarget.h"
 
-#include "runtime/base/Safetensors.h"
+#include "runtime/exec/Replacement.h"
 #include "runtime/exec/Shard.h"
+#include "runtime/exec/Weights.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <set>
+#include <regex>
 #include <sys/statvfs.h>
 
 namespace mgc {
@@ -19,38 +18,54 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// --- What killed saves left: NAME.tmp-PID-N of a file that was being written, NAME.old-PID of one that was replaced.
+// --- What killed saves left: NAME.tmp-PID-N of a file that was being written, NAME.old-PID of one that was being replaced.
 
-std::optional<int64_t> processOf(std::string_view name) {
-  for (std::string_view mark : {".tmp-", ".old-"})
-    if (const size_t at = name.rfind(mark); at != name.npos) {
-      const std::string_view stem = name.substr(0, at), number = name.substr(at + mark.size());
-      int64_t process = 0;
-      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), process);
-      const bool isOurs = stem == "config.json" || stem.starts_with("model");
-      if (error == std::errc() && isOurs && process > 0)
-        return process;
-    }
-  return std::nullopt;
+// The names that saves write.
+bool isNameOfSave(const std::string &name) {
+  static const std::regex names(
+      R"(config\.json|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
+  return std::regex_match(name, names);
+}
+
+bool isShard(const std::string &name) { return name.starts_with("model-") && isNameOfSave(name); }
+
+struct Leftover {
+  bool isWhole = false; // a second name of a whole file; it may as well be a copy that somebody made
+  pid_t process = 0;
+};
+
+std::optional<Leftover> leftoverNamed(const std::string &name) {
+  static const std::regex names(R"((.*)\.(?:tmp-(\d{1,9})-\d+|old-(\d{1,9})))");
+  std::smatch parts;
+  if (!std::regex_match(name, parts, names) || !isNameOfSave(parts[1]))
+    return std::nullopt;
+  const bool isWhole = parts[3].matched;
+  return Leftover{isWhole, std::stoi(parts[isWhole ? 3 : 2])};
 }
 
 // A process of this machine that lives, or one of another that wrote a moment ago, may still need it.
-bool isAbandoned(const fs::directory_entry &file, int64_t process) {
+bool isAbandoned(const fs::directory_entry &file, pid_t process) {
   constexpr auto kLately = std::chrono::minutes(1);
   std::error_code error;
   const auto written = file.last_write_time(error);
-  const bool isDead = ::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+  const bool isDead = ::kill(process, 0) != 0 && errno == ESRCH;
   return isDead && !error && fs::file_time_type::clock::now() - written > kLately;
 }
 
 void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
+  const std::set<std::string> checkpoint = checkpointFiles(folder);
   std::error_code error;
   for (const fs::directory_entry &file : fs::directory_iterator(folder, error)) {
-    const std::optional<int64_t> process = processOf(file.path().filename().string());
-    if (!process)
+    const std::string name = file.path().filename().string();
+    if (isShard(name) && !checkpoint.contains(name))
+      notes.push_back(
+          fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
+                      file.path().string()));
+    const std::optional<Leftover> leftover = leftoverNamed(name);
+    if (!leftover)
       continue;
     std::error_code failed;
-    if (isAbandoned(file, *process) && fs::remove(file.path(), failed))
+    if (!leftover->isWhole && isAbandoned(file, leftover->process) && fs::remove(file.path(), failed))
       notes.push_back(fmt::format("{}: left by a save that was killed; removed", file.path().string()));
     else
       notes.push_back(fmt::format("{}: of a save that is running or was killed; remove it where no other run "
@@ -67,47 +82,33 @@ bool hasCheckpoint(const fs::path &folder) {
          fs::exists(folder / "model.safetensors.index.json", ignored);
 }
 
+// Of the weight files that the next save removes.
 int64_t bytesOf(const fs::path &folder) {
   int64_t bytes = 0;
-  std::error_code error;
-  for (const fs::directory_entry &file : fs::directory_iterator(folder, error))
-    if (file.path().extension() == ".safetensors")
-      bytes += static_cast<int64_t>(file.file_size(error));
-  return bytes;
-}
-
-// What shows that the weights are of another model; empty: nothing.
-std::string differenceFrom(const plan::Plan &plan, const Checkpoint &old) {
-  std::set<const TensorView *> known;
-  for (const FileTensor &tensor : fileTensors(plan)) {
-    const TensorView *found = old.find(tensor.name);
-    if (!found)
-      return fmt::format("{} is missing in it", tensor.name);
-    if (found->shape != tensor.shape)
-      return fmt::format("{} has the shape {}, in the plan {}", tensor.name, shapeToString(found->shape),
-                         shapeToString(tensor.shape));
-    known.insert(found);
+  for (const std::string &name : checkpointFiles(folder)) {
+    std::error_code error;
+    const auto size = static_cast<int64_t>(fs::file_size(folder / name, error));
+    bytes += error ? 0 : size;
   }
-  for (const std::string &name : old.names())
-    if (!known.contains(old.find(name)))
-      return fmt::format("{} is not in the plan", name);
-  return "";
+  return bytes;
 }
 
 Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
   constexpr std::string_view kWays = "expected another folder; --force replaces it all the same";
-  if (target.force || !hasCheckpoint(target.folder))
+  if (target.force)
+    return Status::ok();
+  const Status same = target.verifyModel ? target.verifyModel(plan.modelConfig, target.folder) : Status::ok();
+  if (!same.isOk())
+    return errorf("{}: holds the config.json of another model:\n{}\n{}", target.folder, same.message(),
+                  kWays);
+  if (!hasCheckpoint(target.folder))
     return Status::ok();
   const Result<Checkpoint> old = Checkpoint::open(target.folder);
   if (!old.isOk())
     return errorf("{}: holds a checkpoint that cannot be read: {}\n{}", target.folder, old.status().message(),
                   kWays);
-  if (const std::string difference = differenceFrom(plan, *old); !difference.empty())
-    return errorf("{}: holds a checkpoint of another model: {}\n{}", target.folder, difference, kWays);
-  if (const Status same =
-          target.verifyModel ? target.verifyModel(plan.modelConfig, target.folder) : Status::ok();
-      !same.isOk())
-    return errorf("{}: holds a checkpoint of another model:\n{}\n{}", target.folder, same.message(), kWays);
+  if (const Status fits = verifyFits(plan, *old); !fits.isOk())
+    return errorf("{}: holds a checkpoint of another model:\n{}\n{}", target.folder, fits.message(), kWays);
   return Status::ok();
 }
 

@@ -58,7 +58,10 @@ Result<int64_t> sumOfLengths(const FileReader &file, int64_t sequences) {
 
 Status checkHeader(const FileReader &file, std::span<const std::byte> header) {
   if (std::memcmp(header.data(), kMagic.data(), kMagic.size()) != 0)
-    return errorf("{}: does not begin with MMIDIDX, as an index of Megatron-LM does", file.path());
+    return errorf("{}: does not begin with MMIDIDX, as an index of Megatron-LM does; where it is none, move "
+                  "it away and name "
+                  "the type of the tokens with --bin-type",
+                  file.path());
   if (const auto version = numberAt<uint64_t>(header, 9); version != 1)
     return errorf("{}: has version {}, expected 1", file.path(), version);
   const auto type = numberAt<uint8_t>(header, 17);

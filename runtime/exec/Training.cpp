@@ -14,6 +14,7 @@
 #include "runtime/exec/TrainingOfRank.h"
 #include "runtime/exec/VerifyMemory.h"
 #include "runtime/exec/VerifyTraining.h"
+#include "runtime/exec/VerifyWeights.h"
 #include "runtime/exec/WeightDigests.h"
 #include "runtime/exec/Weights.h"
 #include "runtime/plan/PlanJson.h"
@@ -71,6 +72,7 @@ private:
   }
 
   Result<plan::Plan> loadPlan() const;
+  Status verifyModelOfWeights(const plan::Plan &plan) const;
   bool isWriter() const { return options_.launch.rank == 0; }
   Status prepareSaves(const plan::Plan &plan);
   Status joinProcesses(const plan::Plan &plan);
@@ -94,6 +96,7 @@ private:
   void account(const TrainingStep &step);
   void log(const TrainingStep &step);
   Status saveBetween();
+  bool isSavedBetween() const;
   bool isSaveDue() const;
 
   const TrainingOptions options_;
@@ -126,14 +129,22 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   MGC_TRY(verifyDeviceFlags(options_, plan));
-  if (options_.weights && options_.verifyModel)
-    MGC_TRY(options_.verifyModel(plan.modelConfig, *options_.weights).at("--weights"));
+  MGC_TRY(verifyModelOfWeights(plan));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
     return errorf(
         "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
         options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
   return plan;
+}
+
+Status Training::verifyModelOfWeights(const plan::Plan &plan) const {
+  if (!options_.weights || !options_.verifyModel || options_.ignoreConfig)
+    return Status::ok();
+  const Status same = options_.verifyModel(plan.modelConfig, *options_.weights);
+  return same.isOk()
+             ? same
+             : errorf("--weights: {}\n--ignore-config takes the weights all the same", same.message());
 }
 
 Status Training::load() {
@@ -167,7 +178,7 @@ Status Training::load() {
 }
 
 Status Training::prepareSaves(const plan::Plan &plan) {
-  const SaveTarget target = {*options_.save, options_.saveType, options_.saveInterval > 0, options_.force,
+  const SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
                              options_.verifyModel};
   Result<std::vector<std::string>> notes = prepareSave(plan, target);
   MGC_TRY(Status(notes.status()).at("--save"));
@@ -354,9 +365,13 @@ Status Training::runSteps() {
   }
 }
 
-// The last step's is the one at the end.
+// The last step's save is the one at the end.
+bool Training::isSavedBetween() const {
+  return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters;
+}
+
 bool Training::isSaveDue() const {
-  return options_.saveInterval > 0 && summary_.steps % options_.saveInterval == 0 &&
+  return isSavedBetween() && summary_.steps % options_.saveInterval == 0 &&
          summary_.steps < options_.trainIters;
 }
 
@@ -427,12 +442,16 @@ Status Training::save() {
                     : saved;
 }
 
-// One that has no room is tried again at the next interval and at the end. Where ranks are processes, all must know at once: it
-// ends them.
+// A save that cannot be written is tried again at the next interval and at the end. Weights that must not be saved end the
+// training. Where ranks are processes, all must know at once: any failure ends them.
 Status Training::saveBetween() {
   const Status saved = save();
   if (saved.isOk() || processes_)
     return saved;
+  if (Status wrong = verifySavableWeights(engine_->plan(), engine_->arenas()); !wrong.isOk()) {
+    isBetweenSteps_ = false;
+    return wrong;
+  }
   observer_.noted(fmt::format("after {} steps: {}; the training goes on", summary_.steps, saved.message()));
   return Status::ok();
 }
@@ -454,6 +473,15 @@ Status Training::profile() {
                               : Status::ok();
 }
 
+// One error of all there are.
+static Status allOf(std::initializer_list<Status> statuses) {
+  std::string text;
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      text += (text.empty() ? "" : "\n") + status.message();
+  return text.empty() ? Status::ok() : Status::error(text);
+}
+
 Result<TrainingSummary> Training::run() {
   MGC_TRY(load());
   const Status ran = runSteps();
@@ -464,7 +492,9 @@ Result<TrainingSummary> Training::run() {
   else
     MGC_TRY(save());
   const Status profiled = profile();
-  summary_.outputs = !logged_.isOk() ? logged_ : traced.isOk() ? profiled : traced;
+  summary_.isTraced = options_.trace && traced.isOk();
+  summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
+  summary_.outputs = allOf({logged_, traced, profiled});
   return summary_;
 }
 

@@ -27,8 +27,10 @@ struct TrainingOptions {
   bool textBytes = false;             // see DataOptions
   std::optional<std::string> weights; // none: initialised from the seed
   bool ignoreExtraWeights = false;    // see loadWeights
-  // Whether the weights are of the model whose config.json the plan has; null: they are taken to be.
-  std::function<Status(const std::string &planConfig, const std::string &weights)> verifyModel;
+  // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
+  // it is taken to be.
+  std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
+  bool ignoreConfig = false; // --weights are taken of whatever model they are
   std::optional<std::string> save, saveGradients, log;
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
@@ -69,6 +71,7 @@ struct TrainingSummary {
   double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
   std::optional<Profile> profile;           // if asked for, and a step after the first ran
   std::optional<DeviceMemory> deviceMemory; // after the last step
+  bool isTraced = false, isProfileWritten = false; // into their files
   Status outputs; // whether the trace, the profile and the whole log could be written
 };
 
@@ -96,8 +99,8 @@ private:
 };
 
 // Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data fail,
-// the weights of the steps before are saved too. A log that cannot be written, and in a process that has all ranks a save
-// before the last, do not end the training: summary.outputs says so. A loss or gradient norm that is not finite is an
+// the weights of the steps before are saved too. A log that cannot be written does not end the training:
+// summary.outputs says so. Nor, in a process that has all ranks, does a save before the last: the observer is told. A loss or gradient norm that is not finite is an
 // error, after which nothing is saved, as after an error in a step.
 // The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
 //

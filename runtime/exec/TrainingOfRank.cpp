@@ -83,6 +83,9 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--save-gradients", options.saveGradients ? "a file" : "none");
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
+  add("--bf16-products", !options.bf16Product                          ? "measured"
+                         : *options.bf16Product == Bf16Product::native ? "native"
+                                                                       : "panels");
   // Which steps are captured as graphs: NCCL wants the same of all ranks.
   add("steps of --trace", options.trace ? options.traceSteps : 0);
   add("--no-graphs", options.noGraphs);

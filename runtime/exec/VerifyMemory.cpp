@@ -64,6 +64,12 @@ std::string smallerPlan(const plan::Plan &plan) {
   return ways;
 }
 
+// "3.1 times less"; of less than twice as much the difference, since 1.04 times less says little.
+std::string howMuchLess(int64_t bytes, int64_t available) {
+  return bytes >= 2 * available ? fmt::format("{:.1f} times less", double(bytes) / double(available))
+                                : fmt::format("{} less", inGib(bytes - available));
+}
+
 std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const Need &need) {
   const int64_t available = limit.available - need.beside;
   std::vector<std::string> ways;
@@ -71,8 +77,8 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
     ways.push_back(
         fmt::format("a limit that is {} higher", inGib(need.bytes + need.beside - limit.available)));
   if (available > 0)
-    ways.push_back(fmt::format("a plan whose ranks need {:.1f} times less ({})",
-                               double(need.bytes) / double(available), smallerPlan(plan)));
+    ways.push_back(fmt::format("a plan whose ranks need {} ({})", howMuchLess(need.bytes, available),
+                               smallerPlan(plan)));
   if (limit.of != MemoryLimit::Of::process && need.ranks > 1 && need.greatest <= available) {
     const int64_t each = available / need.greatest; // ranks
     ways.push_back(fmt::format("{} machines like this one with at most {} of the ranks each, as processes",

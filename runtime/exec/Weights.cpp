@@ -273,6 +273,10 @@ void Filler::run() {
 
 } // namespace
 
+Status verifyFits(const Plan &plan, const Checkpoint &checkpoint) {
+  return match(plan, checkpoint, fileTensors(plan), {}).status();
+}
+
 Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options,
                    const FillOptions &fill) {
   MGC_TRY(verifyArenas(plan, arenas));

@@ -36,6 +36,9 @@ struct FillOptions {
 Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
                    const LoadOptions &options = {}, const FillOptions &fill = {});
 
+// Whether loadWeights takes the checkpoint; the error is its.
+Status verifyFits(const plan::Plan &plan, const Checkpoint &checkpoint);
+
 // Whether all numbers that loadWeights takes from the checkpoint are finite in f32; up to 20 lines say where the first of
 // a tensor is not. Of a checkpoint that fits the plan.
 Status verifyFinite(const plan::Plan &plan, const Checkpoint &checkpoint);

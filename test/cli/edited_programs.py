@@ -18,6 +18,7 @@ BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 LAYOUTS = {"gpt2": "--tp 2 --pp 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --zero 1",
            "qwen3": "--tp 2 --pp 2 --seq 16 --mbs 2 --gbs 16 --vpp 2 --bf16 --overlap-grad-reduce --ddp-bucket-size 1000",
            "llama": "--seq 16 --mbs 2 --no-fusion"}
+REPLICAS = r"global_batch_size = 16; expected micro_batch_size 2 \* dp 4|of size 2 becomes 1; expected it divided by 4"
 NO_CONFIG = "is not the program of a config.json in its mg.model"
 
 
@@ -73,7 +74,8 @@ class Edited(unittest.TestCase):
     def test_replicas_that_contradict_the_program(self):
         for phase in self.phases():
             with self.subTest(phase=phase.name):
-                run(1, "mgc", "compile", self.edited(phase, "dp = 2", "dp = 4"), "-o", self.folder / "wrong")
+                said = run(1, "mgc", "compile", self.edited(phase, "dp = 2", "dp = 4"), "-o", self.folder / "wrong")
+                self.assertRegex(said, REPLICAS)
 
     def test_the_name_of_another_schedule(self):
         for phase in self.phases():
@@ -100,9 +102,9 @@ class Edited(unittest.TestCase):
     def test_every_change_of_the_mathematics_is_seen(self):
         for model, before, after in [("llama", r"scale = 0\.3535", "scale = 0.25"), ("llama", "epsilon = 9.99", "epsilon = 1.99"),
                                      ("gpt2", 'form = "tanh"', 'form = "erf"')]:
-            for phase in self.phases(model)[:4]:
-                if not re.search(before, phase.read_text()):
-                    continue
+            phases = [phase for phase in self.phases(model)[:4] if re.search(before, phase.read_text())]
+            self.assertTrue(phases, before)
+            for phase in phases:
                 with self.subTest(phase=phase, after=after):
                     said = run(0, "mgc", "compile", self.edited(phase, before, after), "-o", self.folder / "changed")
                     self.assertIn(NO_CONFIG, said)

@@ -175,11 +175,34 @@ class Hostile(unittest.TestCase):
         activation = "relu" if config.get("activation_function") != "relu" else "gelu_new"
         write("other/config.json", json.dumps(config | {"activation_function": activation}).encode())
         write("other/model.safetensors", read("good/model.safetensors"))
-        for message in ("other/config.json: the weights are of another model than the plan", "activation: relu in the config.json, gelu",
+        for message in ("other/config.json: describes another model than the plan", "activation: relu in the config.json, gelu",
                         "--ignore-config takes the weights all the same"):
             self.expect(1, message, "plan", *MOCK, "--weights", "other")
         self.expect(0, "", "plan", *MOCK, "--weights", "other", "--ignore-config")
-        self.expect(0, "", "plan", *MOCK, "--weights", "other/model.safetensors")  # a file says nothing
+        self.expect(1, "other/config.json: describes another", "plan", *MOCK, "--weights", "other/model.safetensors")
+        saved = "other: holds the config.json of another model"
+        self.expect(1, saved, "plan", *MOCK, "--weights", "good", "--save", "other")
+        self.expect(1, saved, "plan", *MOCK, "--weights", "other", "--ignore-config", "--save", "other")
+        os.remove("other/model.safetensors")
+        self.expect(1, saved, "plan", *MOCK, "--save", "other")  # weights of another form may lie there
+        self.assertEqual(json.loads(read("other/config.json"))["activation_function"], activation)
+        self.expect(0, "", "plan", *MOCK, "--save", "other", "--force")
+
+    def test_a_launch_of_one_process(self):
+        self.expect(0, "", "plan", *MOCK, "--rank", "0", "--world-size", "1", "--master-addr", "localhost", "--master-port", "1")
+        self.expect(2, "--master-addr: would do nothing", "plan", *MOCK, "--master-addr", "localhost")
+
+    def test_replacing_an_older_form_of_the_model(self):
+        """Buffers that older versions of transformers saved are no other model, for --save as for --weights."""
+        os.mkdir("older")
+        raw = read("good/model.safetensors")
+        size = struct.unpack("<Q", raw[:8])[0]
+        header = json.loads(raw[8:8 + size])
+        end = len(raw) - 8 - size
+        header["transformer.h.0.attn.bias"] = {"dtype": "F32", "shape": [1], "data_offsets": [end, end + 4]}
+        text = json.dumps(header).encode()
+        write("older/model.safetensors", struct.pack("<Q", len(text)) + text + raw[8 + size:] + bytes(4))
+        self.expect(0, "", "plan", *MOCK, "--weights", "older", "--save", "older")
 
     def test_weights(self):
         raw = read("good/model.safetensors")

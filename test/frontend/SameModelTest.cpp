@@ -26,7 +26,6 @@ TEST(SameModel, namesBothValues) {
             "layer 0: rope theta: 500000 in the config.json, 10000 in the plan\n");
   EXPECT_EQ(said({{"hidden_act", "gelu"}}),
             "layer 0: activation: gelu(erf) in the config.json, silu in the plan\n");
-  EXPECT_EQ(said({{"pad_token_id", 3}}), "padding token: 3 in the config.json, none in the plan\n");
   EXPECT_EQ(said({{"num_hidden_layers", 5}}), "layers: 5 in the config.json, 4 in the plan\n");
   const std::string epsilon = said({{"rms_norm_eps", 1e-3}});
   EXPECT_NE(epsilon.find("epsilon of the final norm: 0.001 in the config.json"), std::string::npos)
@@ -52,6 +51,7 @@ TEST(SameModel, ofLayersTheFirstThatDiffers) {
 TEST(SameModel, aContinuationMayChangeTheRest) {
   EXPECT_EQ(said({{"attention_dropout", 0.1}}), "");
   EXPECT_EQ(said({{"initializer_range", 0.5}}), "");
+  EXPECT_EQ(said({{"pad_token_id", 3}}), "");
   EXPECT_EQ(said({{"max_position_embeddings", 4096}}), ""); // rotary positions have no table
   EXPECT_EQ(said({{"torch_dtype", "bfloat16"}}), "");
 }
@@ -61,13 +61,18 @@ TEST(SameModel, filesThatSayNothingOrTooMuch) {
   const std::string plan = tinyDecoder("llama").dump();
   const auto verify = [&] { return verifySameModel(plan, dir.path()); };
   EXPECT_TRUE(test::isOk(verify())) << "no config.json";
-  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("model.safetensors", "")))) << "no folder";
+  const std::string weights = dir.write("model.safetensors", "");
+  EXPECT_TRUE(test::isOk(verifySameModel(plan, weights))) << "no config.json";
   dir.write("config.json", with(tinyDecoder("llama"), {{"rope_theta", 5.0}}).dump());
   EXPECT_TRUE(test::isOk(verifySameModel("", dir.path()))) << "the plan claims none";
-  EXPECT_TRUE(test::fails(verify(), {dir.path("config.json"), "another model", "--ignore-config",
+  EXPECT_TRUE(test::fails(verify(), {dir.path("config.json"), "another model",
                                      "rope theta: 5 in the config.json, 10000 in the plan"}));
+  for (const std::string &file : {weights, dir.path("model.safetensors.index.json")})
+    EXPECT_TRUE(test::fails(verifySameModel(plan, file), {dir.path("config.json"), "another model"}));
+  EXPECT_TRUE(test::isOk(verifySameModel(plan, dir.write("tensors.safetensors", ""))))
+      << "a file of any name";
   dir.write("config.json", with(tinyDecoder("llama"), {{"model_type", "mamba"}}).dump());
-  EXPECT_TRUE(test::fails(verify(), {"mamba", "--ignore-config"}));
+  EXPECT_TRUE(test::fails(verify(), {"mamba"}));
   dir.write("config.json", "{");
-  EXPECT_TRUE(test::fails(verify(), {"is not JSON", "--ignore-config"}));
+  EXPECT_TRUE(test::fails(verify(), {"is not JSON"}));
 }

@@ -17,6 +17,10 @@ public:
     std::filesystem::create_directories(std::filesystem::path(folder_.path() + path).parent_path());
     folder_.write(path.substr(1), text);
   }
+  void link(const std::string &path, const std::string &target) {
+    std::filesystem::create_directories(std::filesystem::path(folder_.path() + path).parent_path());
+    std::filesystem::create_symlink(target, folder_.path() + path);
+  }
   // Those that are no limits of this process itself.
   std::vector<MemoryLimit> limits() const {
     std::vector<MemoryLimit> found = memoryLimits(folder_.path());
@@ -58,6 +62,36 @@ TEST(MachineMemory, groupsAndThoseAboveThem) {
   EXPECT_EQ(limits[2].group, "/");
   EXPECT_EQ(limits[2].available, 0);
   EXPECT_EQ(machine.group(), "/slurm/job_7");
+}
+
+TEST(MachineMemory, swapAndSlabsAreAvailable) {
+  Machine machine;
+  machine.write("/proc/meminfo", "MemAvailable:    1000 kB\nSwapFree: 50 kB\n");
+  machine.write("/proc/self/cgroup", "0::/a\n");
+  machine.write("/sys/fs/cgroup/a/memory.max", "90000\n");
+  machine.write("/sys/fs/cgroup/a/memory.current", "30000\n");
+  machine.write("/sys/fs/cgroup/a/memory.stat", "slab_reclaimable 10000\nslab_unreclaimable 7\n");
+  EXPECT_EQ(machine.limits().at(0).available, 1050 * 1024);
+  EXPECT_EQ(machine.limits().at(1).available, 70000); // nothing says what swap it has
+  machine.write("/sys/fs/cgroup/a/memory.swap.max", "9000\n");
+  machine.write("/sys/fs/cgroup/a/memory.swap.current", "2000\n");
+  EXPECT_EQ(machine.limits().at(1).available, 77000);
+  machine.write("/sys/fs/cgroup/a/memory.swap.max", "max\n");
+  EXPECT_EQ(machine.limits().at(1).available, 70000 + 50 * 1024);
+}
+
+// Containers have namespaces of groups of their own, and "/" in each is another group.
+TEST(MachineMemory, groupsOfContainers) {
+  Machine machine;
+  machine.write("/proc/self/cgroup", "0::/\n");
+  machine.link("/proc/self/ns/cgroup", "cgroup:[4026531835]");
+  machine.write("/sys/fs/cgroup/memory.max", "90000\n");
+  machine.write("/sys/fs/cgroup/memory.current", "30000\n");
+  EXPECT_EQ(machine.group(), "cgroup:[4026531835]/");
+  EXPECT_EQ(machine.limits().at(1).group, machine.group());
+  EXPECT_EQ(machine.limits().at(1).name, "memory.max of the control group /");
+  EXPECT_TRUE(isInGroup("cgroup:[4026531835]/a", machine.group()));
+  EXPECT_FALSE(isInGroup("cgroup:[4026539999]/", machine.group()));
 }
 
 TEST(MachineMemory, groupsOfVersion1) {

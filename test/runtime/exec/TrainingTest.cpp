@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +21,10 @@ struct Recorder final : TrainingObserver {
   std::vector<std::string> notes;
   std::function<void(const TrainingStep &)> onStep;
   void noted(const std::string &note) override { notes.push_back(note); }
-  void began(const TrainingOptions &, const Engine &, const std::string &) override {}
+  const Engine *engine = nullptr; // while the training runs
+  void began(const TrainingOptions &, const Engine &running, const std::string &) override {
+    engine = &running;
+  }
   void stepped(const TrainingStep &step) override {
     steps.push_back(step);
     if (onStep)
@@ -174,7 +178,11 @@ TEST(Training, aLogIsGoneOnWith) {
   EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 2);
   write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // of a run that was killed
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
-  EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":0,\"lo\n{\"step\":0,\"loss\":"), 0u);
+  EXPECT_EQ(bundle.read("log.jsonl").substr(0, 17), first.substr(0, 17)); // what was begun is gone
+  EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 1);
+  write(bundle.path("log.jsonl"), "{\"step\":7}"); // of an editor that leaves out the last line's end
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":7}\n{\"step\":0,\"loss\":"), 0u);
   write(bundle.path("log.jsonl"), "my notes\n");
   EXPECT_TRUE(fails(train(options, recorder, interrupt),
                     {"log.jsonl: holds something else than the lines of a log"}));
@@ -213,8 +221,16 @@ TEST(Training, leftoversOfKilledSavesAreRemoved) {
                     recent = write(bundle.path("out/config.json.tmp-999999998-1"), "x"),
                     running =
                         write(bundle.path(fmt::format("out/model.safetensors.old-{}", ::getpid())), "x"),
-                    foreign = write(bundle.path("out/notes.tmp-999999999-1"), "x");
-  for (const std::string &path : {old, running, foreign})
+                    copy = write(bundle.path("out/model.safetensors.old-999999999"), "x"),
+                    shard = write(bundle.path("out/model-v2-00001-of-00002.safetensors"), "x");
+  std::vector<std::string> foreign;
+  for (const char *name :
+       {"notes.tmp-999999999-1", "model.safetensors.old-2024-05-01", "model.py.old-999999999",
+        "model.safetensors.tmp-999999999", "model.safetensors.tmp-999999999-1.bak", "config.json.old-x"})
+    foreign.push_back(write(bundle.path(std::string("out/") + name), "x"));
+  std::vector<std::string> aged = foreign;
+  aged.insert(aged.end(), {old, running, copy, shard});
+  for (const std::string &path : aged)
     std::filesystem::last_write_time(path,
                                      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   Recorder recorder;
@@ -223,13 +239,19 @@ TEST(Training, leftoversOfKilledSavesAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(old));
   EXPECT_TRUE(std::filesystem::exists(recent)); // another machine may be writing it
   EXPECT_TRUE(std::filesystem::exists(running));
-  EXPECT_TRUE(std::filesystem::exists(foreign));
+  EXPECT_TRUE(std::filesystem::exists(copy)); // a second name of a checkpoint, maybe the user's
+  EXPECT_TRUE(std::filesystem::exists(shard));
   std::string notes;
   for (const std::string &note : recorder.notes)
     notes += note + "\n";
   EXPECT_NE(notes.find(old + ": left by a save that was killed; removed"), std::string::npos) << notes;
   EXPECT_NE(notes.find(recent + ": of a save that is running or was killed"), std::string::npos) << notes;
-  EXPECT_EQ(notes.find(foreign), std::string::npos) << notes;
+  EXPECT_NE(notes.find(copy + ": of a save that is running or was killed"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(shard + ": no index names this shard"), std::string::npos) << notes;
+  for (const std::string &path : foreign) {
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+    EXPECT_EQ(notes.find(path + ":"), std::string::npos) << notes;
+  }
 }
 
 TEST(Training, roomThatSavesNeed) {
@@ -303,6 +325,44 @@ TEST(Training, savesAtIntervals) {
   recorder.onStep = [&](const TrainingStep &) { saved.push_back(Checkpoint::open(*options.save).isOk()); };
   ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
   EXPECT_EQ(saved, (std::vector<bool>{false, false, true, true, true}));
+}
+
+TEST(Training, aSaveBetweenThatCannotBeWrittenIsTriedAgain) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) {
+      std::filesystem::remove_all(*options.save);
+      write(*options.save, "in the way");
+    } else if (step.step == 2) {
+      std::filesystem::remove(*options.save);
+    }
+  };
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_NE(recorder.notes[0].find("after 2 steps: "), std::string::npos) << recorder.notes[0];
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+TEST(Training, weightsThatMustNotBeSavedEndIt) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) // a replica that is not the same any more
+      std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1,
+                  4);
+  };
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"parameter w: ranks 1 differ from rank 0"}));
+  EXPECT_EQ(recorder.steps.size(), 2u);
+  EXPECT_TRUE(std::filesystem::is_empty(*options.save));
 }
 
 TEST(Training, abortEndsInTheMiddleAndSavesNothing) {

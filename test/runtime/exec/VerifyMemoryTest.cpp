@@ -35,7 +35,7 @@ TEST(VerifyMemory, allRanksOfTheMachineCount) {
   EXPECT_TRUE(isOk(verify(ranks(4), {Of::machine, "", "MemAvailable", 10 * kGib})));
   EXPECT_TRUE(fails(verify(ranks(4), {Of::machine, "", "MemAvailable", 10 * kGib - 1}),
                     {"4 of the plan's ranks here need 10737418240 bytes (10.00 GiB)", "(MemAvailable)",
-                     "nothing was allocated", "1.0 times less",
+                     "nothing was allocated", "need 1 bytes (0.00 GiB) less",
                      "2 machines like this one with at most 3 of the ranks each"}));
   EXPECT_TRUE(isOk(verify(ranks(1), {Of::machine, "", "MemAvailable", 3 * kGib})));
   EXPECT_TRUE(fails(verify(ranks(1), {Of::machine, "", "MemAvailable", kGib}),
