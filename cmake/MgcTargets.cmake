@@ -1,5 +1,11 @@
-# mgc_library(NAME SOURCES ... DEPS ...): one static library per folder. The include root is the repository.
-# mgc_gtest(NAME SOURCES ... DEPS ...): one GoogleTest binary, one ctest test.
+# The targets of this project. The include root is the repository. DEPS are folders, as paths from it ("runtime/base"), or
+# targets of others.
+#   mgc_library([FOLDERS ..] [EXCEPT ..] DEPS ..)  this folder is the target mgc_A_B for a/b, of its own .cpp files and those of the
+#                                                  folders; a static library, an interface where there are none
+#   mgc_pass(DEPS ..)                              the same of MLIR's passes
+#   mgc_program(NAME SOURCES .. DEPS ..)           an executable
+#   mgc_gtest(NAME SOURCES .. DEPS ..)             a GoogleTest binary and its ctest test
+#   mgc_folders(..)                                their CMakeLists.txt, too
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -25,10 +31,57 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(Threads REQUIRED)
 
-function(mgc_library name)
+# `out`: DEPS with the targets of folders in their place.
+function(mgc_targets out)
+  set(targets "")
+  foreach(dep ${ARGN})
+    if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/${dep}")
+      string(REPLACE "/" "_" dep "mgc_${dep}")
+    endif()
+    list(APPEND targets "${dep}")
+  endforeach()
+  set(${out} "${targets}" PARENT_SCOPE)
+endfunction()
+
+macro(mgc_folders)
+  foreach(folder ${ARGN})
+    add_subdirectory(${folder})
+  endforeach()
+endmacro()
+
+function(mgc_library)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;EXCEPT;DEPS" ${ARGN})
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  mgc_targets(name "${folder}")
+  mgc_targets(deps ${ARG_DEPS})
+  set(globs *.cpp)
+  foreach(inner ${ARG_FOLDERS})
+    list(APPEND globs ${inner}/*.cpp)
+  endforeach()
+  file(GLOB sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS ${globs})
+  list(REMOVE_ITEM sources ${ARG_EXCEPT} "")
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC mgc_options fmt::fmt ${deps})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE mgc_options fmt::fmt ${deps})
+  endif()
+endfunction()
+
+function(mgc_pass)
+  mgc_library(${ARGN})
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  mgc_targets(name "${folder}")
+  add_dependencies(${name} MgPassesTableGen)
+  target_precompile_headers(${name} REUSE_FROM mgc_dialects_mg)
+endfunction()
+
+function(mgc_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  add_library(${name} STATIC ${ARG_SOURCES})
-  target_link_libraries(${name} PUBLIC mgc_options fmt::fmt ${ARG_DEPS})
+  mgc_targets(deps ${ARG_DEPS})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE mgc_options ${deps})
 endfunction()
 
 set(MGC_TEST_SECONDS 300) # of a test program
@@ -41,8 +94,9 @@ if(MGC_BUILD_TESTS)
 endif()
 function(mgc_gtest name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  mgc_targets(deps ${ARG_DEPS})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE mgc_options GTest::gtest_main ${ARG_DEPS})
+  target_link_libraries(${name} PRIVATE mgc_options GTest::gtest_main ${deps})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/unit")
   target_compile_definitions(${name} PRIVATE MGC_TEST_DIR="${PROJECT_SOURCE_DIR}/test")
   add_test(NAME unit/${name} COMMAND ${name})

@@ -1,4 +1,4 @@
-// The phases of the compiler as one table, driven by one loop: the way of the data in docs/architecture.md.
+// The phases of the compiler as one table, driven by one loop: docs/ir.md.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

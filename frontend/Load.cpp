@@ -1,5 +1,5 @@
 #include "frontend/Load.h"
-#include "frontend/families/Family.h"
+#include "frontend/model/families/Family.h"
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,7 @@
 // object "mgc" with defaults for the flags of `mgc compile`.
 #pragma once
 
-#include "frontend/Layout.h"
+#include "frontend/layout/Layout.h"
 
 namespace mgc::frontend {
 

@@ -30,7 +30,7 @@ std::string scalingOf(const Rope &rope) {
   return isNone ? "none" : fmt::format("{}", fmt::join(factors, ", "));
 }
 
-void addAttention(std::vector<ModelFact> &facts, const Attention &attention) {
+void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &attention) {
   facts.push_back({"attention heads", fmt::format("{}", attention.heads)});
   facts.push_back({"key/value heads", fmt::format("{}", attention.groups)});
   facts.push_back({"head size", fmt::format("{}", attention.headDim)});
@@ -61,7 +61,7 @@ void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact>
 
 } // namespace
 
-std::vector<ModelFact> factsOf(const Block &layer) {
+std::vector<ModelFact> factsOf(const BlockDescription &layer) {
   std::vector<ModelFact> facts;
   addNorm(facts, "attention", layer.attentionNorm);
   addAttention(facts, layer.attention);

@@ -2,7 +2,7 @@
 // config.json that the plan was compiled from. Shapes alone do not tell a rope theta, an activation or an epsilon.
 #pragma once
 
-#include "frontend/Description.h"
+#include "frontend/model/Description.h"
 
 namespace mgc::frontend {
 
@@ -12,7 +12,7 @@ struct ModelFact {
 };
 // Of a layer, or of what stands around the layers. Not among them: how weights are initialised; dropout and the
 // padding token, which a continuation may change; the number of positions of models without a table of them.
-std::vector<ModelFact> factsOf(const Block &layer);
+std::vector<ModelFact> factsOf(const BlockDescription &layer);
 std::vector<ModelFact> factsOf(const ModelDescription &model);
 
 // One line per fact that differs, with both values; of facts of layers the first that differs.

@@ -1,7 +1,7 @@
 // See IdleFlags.h.
 #include "tools/IdleFlags.h"
 
-#include "runtime/exec/Cores.h"
+#include "runtime/base/Cores.h"
 
 namespace mgc::tools {
 
@@ -15,14 +15,14 @@ bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
 bool isNotLaunched(const TrainingOptions &options) { return options.launch.by == Launch().by; }
 
 // A flag does nothing where the run is such.
-struct Row {
+struct FlagRow {
   bool (*isIdle)(const TrainingOptions &options);
   const char *why;
   std::vector<const char *> flags;
 };
 
-const std::vector<Row> &rows() {
-  static const std::vector<Row> rows = {
+const std::vector<FlagRow> &rows() {
+  static const std::vector<FlagRow> rows = {
       {hasList,
        "--lr-list has the rate of each step",
        {"--lr", "--min-lr", "--lr-decay-style", "--lr-decay-iters", "--lr-warmup-iters", "--lr-warmup-init",
@@ -42,7 +42,7 @@ const std::vector<Row> &rows() {
 
 Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven) {
   std::string text;
-  for (const Row &row : rows())
+  for (const FlagRow &row : rows())
     for (const char *flag : row.flags)
       if (isGiven(flag) && row.isIdle(options))
         text +=

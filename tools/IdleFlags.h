@@ -1,7 +1,7 @@
 // Flags of mgrun that were given and would change nothing in this run: a mistake that a training would hide.
 #pragma once
 
-#include "runtime/exec/Training.h"
+#include "runtime/train/Training.h"
 
 #include <functional>
 #include <vector>

@@ -1,7 +1,7 @@
 // A profile as people read it: a table with a row per kernel, the parts of the step, the bound.
 #pragma once
 
-#include "runtime/exec/Profile.h"
+#include "runtime/measure/Profile.h"
 
 namespace mgc {
 

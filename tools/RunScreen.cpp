@@ -1,7 +1,7 @@
 // See RunScreen.h. Progress goes to standard error, so that standard output has the summary only.
 #include "tools/RunScreen.h"
 
-#include "tools/Process.h"
+#include "tools/process/Process.h"
 
 #include <cmath>
 #include <cstdio>

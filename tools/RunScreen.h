@@ -2,7 +2,7 @@
 // then; and the summary at the end.
 #pragma once
 
-#include "runtime/exec/Training.h"
+#include "runtime/train/Training.h"
 
 namespace mgc {
 

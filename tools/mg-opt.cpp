@@ -1,10 +1,10 @@
 // mg-opt: any pass on any form of the IR, mlir-opt style.
-#include "compiler/Passes.h"
+#include "compiler/program/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
-#include "tools/CompilerProcess.h"
-#include "tools/Version.h"
+#include "tools/process/CompilerProcess.h"
+#include "tools/version/Version.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
@@ -12,7 +12,7 @@
 
 namespace mgc {
 #define GEN_PASS_REGISTRATION
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 int main(int argc, char **argv) {

@@ -1,22 +1,22 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
-#include "compiler/Passes.h"
 #include "compiler/Phases.h"
 #include "compiler/emit/Emit.h"
-#include "compiler/schedule/Schedule.h"
+#include "compiler/program/Passes.h"
+#include "compiler/schedule/solver/Schedule.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
-#include "frontend/Import.h"
 #include "frontend/Load.h"
-#include "frontend/Origin.h"
-#include "frontend/Placement.h"
+#include "frontend/import/Import.h"
+#include "frontend/import/Origin.h"
+#include "frontend/import/RuleTable.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
-#include "runtime/kernels/Gemm.h"
-#include "tools/CompilerProcess.h"
-#include "tools/Explain.h"
-#include "tools/Flags.h"
-#include "tools/Version.h"
+#include "runtime/kernels/CpuGemm.h"
+#include "tools/explain/Explain.h"
+#include "tools/flags/Flags.h"
+#include "tools/process/CompilerProcess.h"
+#include "tools/version/Version.h"
 
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/raw_ostream.h"
@@ -28,7 +28,7 @@ namespace {
 
 frontend::Supported supportedByCompiler() {
   frontend::Supported supported;
-  for (const schedule::Row &row : schedule::schedules())
+  for (const schedule::ScheduleRow &row : schedule::schedules())
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});

@@ -4,13 +4,13 @@
 #include "frontend/SameModel.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
-#include "runtime/kernels/Gemm.h"
-#include "tools/FlagChecks.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "tools/IdleFlags.h"
-#include "tools/Process.h"
 #include "tools/ProfileTable.h"
 #include "tools/RunScreen.h"
-#include "tools/Version.h"
+#include "tools/flags/FlagChecks.h"
+#include "tools/process/Process.h"
+#include "tools/version/Version.h"
 
 #include <csignal>
 #include <cstdio>

@@ -2,11 +2,11 @@
 #include "compiler/emit/Emit.h"
 
 #include "compiler/emit/Stages.h"
-#include "compiler/schedule/VerifyPlan.h"
+#include "plan/json/PlanJson.h"
+#include "plan/prove/VerifyPlan.h"
+#include "plan/prove/VerifySchedule.h"
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/Verify.h"
+#include "runtime/random/Philox.h"
 
 #include "llvm/ADT/ScopeExit.h"
 

@@ -4,8 +4,8 @@
 
 #include "dialects/mg/Target.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 #include <filesystem>
 #include <functional>

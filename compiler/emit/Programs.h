@@ -1,9 +1,9 @@
 // Functions after memory -> plan::Program. Row kernels are collected as graphs, to be compiled together.
 #pragma once
 
-#include "compiler/kernels/Compile.h"
-#include "compiler/stage/Blocks.h"
-#include "runtime/plan/Plan.h"
+#include "codegen/rows/Compile.h"
+#include "compiler/program/Blocks.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

@@ -8,11 +8,11 @@
 // returned twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that
 // is added to its place (gradients, loss) is made by an einsum or a kernel, which can add. For targets whose collectives run
 // beside products the order gives them some (OverlapOrder.h).
-#include "compiler/Passes.h"
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/OverlapOrder.h"
-#include "compiler/fuse/Views.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/fuse/ValueParts.h"
+#include "compiler/program/Blocks.h"
+#include "compiler/program/Passes.h"
 #include "dialects/mg/Target.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -24,7 +24,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_FUSE
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;

@@ -7,8 +7,8 @@
 // saves something only where no kernel reads the product's result anyway: a bias in front of a residual sum and a norm
 // costs nothing there. So no row op reads whole what mg.linear makes; one that reads parts of it (mg.parts: rope of the
 // queries) is no kernel with the add of all. GELU's operand is kept for the backward, and the library writes it too.
-#include "compiler/Passes.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
+#include "compiler/program/Passes.h"
 #include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
 
@@ -16,14 +16,14 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_FUSEEPILOGUES
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
 
 namespace {
 
-struct Epilogue {
+struct FoundEpilogue {
   EinsumOp product;
   AddOp bias;
   GeluOp gelu; // null: there is none
@@ -49,7 +49,7 @@ GeluOp geluOf(Value value) {
   return {};
 }
 
-std::optional<Epilogue> epilogueAt(AddOp add) {
+std::optional<FoundEpilogue> epilogueAt(AddOp add) {
   auto product = add.getLhs().getDefiningOp<EinsumOp>();
   if (!product || !product->hasOneUse() || product->getBlock() != add->getBlock() ||
       add.getResult().getType() != product.getResult().getType() || !isParameter(add.getRhs()))
@@ -57,7 +57,7 @@ std::optional<Epilogue> epilogueAt(AddOp add) {
   int64_t columns = product.getGemmShape()->n; // verified: einsum_c2
   if (!LinearOp::canBeBias(add.getRhs(), product.getResult(), columns))
     return std::nullopt;
-  Epilogue epilogue{product, add, geluOf(add.getResult())};
+  FoundEpilogue epilogue{product, add, geluOf(add.getResult())};
   if (!isReadFromMemory(add.getResult(), epilogue.gelu))
     return std::nullopt;
   bool fits = !epilogue.gelu || (epilogue.gelu->getBlock() == add->getBlock() &&
@@ -67,7 +67,7 @@ std::optional<Epilogue> epilogueAt(AddOp add) {
 }
 
 // It stands where the product stood: its results have no use before, and the bias is there from the begin.
-void build(const Epilogue &epilogue) {
+void build(const FoundEpilogue &epilogue) {
   auto [product, bias, gelu] = epilogue;
   OpBuilder builder(product);
   Type type = bias.getResult().getType();
@@ -87,9 +87,9 @@ struct FuseEpiloguesPass : mgc::impl::FuseEpiloguesBase<FuseEpiloguesPass> {
     ModuleOp module = getOperation();
     if (!factsOf(targetOf(module)).productEpilogues || module->hasAttr(kNoFusionAttr))
       return;
-    std::vector<Epilogue> epilogues;
+    std::vector<FoundEpilogue> epilogues;
     module.walk([&](AddOp add) {
-      if (std::optional<Epilogue> epilogue = epilogueAt(add))
+      if (std::optional<FoundEpilogue> epilogue = epilogueAt(add))
         epilogues.push_back(*epilogue);
     });
     llvm::for_each(epilogues, build);

@@ -1,6 +1,6 @@
 // See KernelCost.h.
 #include "compiler/fuse/KernelCost.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
@@ -10,9 +10,9 @@ using namespace mgc;
 
 namespace {
 
-class Kernel {
+class KernelShape {
 public:
-  explicit Kernel(ArrayRef<Operation *> ops) : ops_(ops), inside_(ops.begin(), ops.end()) {}
+  explicit KernelShape(ArrayRef<Operation *> ops) : ops_(ops), inside_(ops.begin(), ops.end()) {}
 
   bool isPossible() const {
     if (ops_.size() > kMostOps)
@@ -95,6 +95,6 @@ private:
 } // namespace
 
 std::optional<double> mgc::kernelCost(ArrayRef<Operation *> ops) {
-  Kernel kernel(ops);
+  KernelShape kernel(ops);
   return kernel.isPossible() ? kernel.cost() : std::nullopt;
 }

@@ -13,14 +13,14 @@ void addReads(Operation *op, llvm::DenseSet<Value> &reads) {
   op->walk([&](Operation *inner) { reads.insert(inner->operand_begin(), inner->operand_end()); });
 }
 
-struct Move {
+struct ProductMove {
   SmallVector<Operation *> ops; // in their order; empty: there is no product to run beside
   Operation *after = nullptr;   // null: the begin of the block
 };
 
 // Goes up until something that the collective may not pass.
-Move moveOf(Operation *collective) {
-  Move move{{collective}};
+ProductMove moveOf(Operation *collective) {
+  ProductMove move{{collective}};
   llvm::DenseSet<Value> reads;
   addReads(collective, reads);
   bool passesProduct = false;
@@ -52,7 +52,7 @@ void orderForOverlap(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (!isCollective(&op))
       continue;
-    Move move = moveOf(&op);
+    ProductMove move = moveOf(&op);
     for (Operation *moved : move.ops) {
       if (move.after)
         moved->moveAfter(move.after);

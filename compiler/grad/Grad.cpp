@@ -18,8 +18,8 @@
 // The gradient ops are first built inside a copy of the block, where they may use any forward value, and are
 // then cut out: what a cut uses from outside becomes its arguments. The input half is the backward slice of
 // the din values.
-#include "compiler/Passes.h"
 #include "compiler/grad/GradientTypes.h"
+#include "compiler/program/Passes.h"
 #include "dialects/mg/Gradient.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -28,7 +28,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_GRAD
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
@@ -54,7 +54,7 @@ public:
     contributions_[operand].push_back(contribution);
   }
 
-  // The sum of the contributions so far: one n-ary op (calculus P4).
+  // The sum of the contributions so far: one n-ary op (docs/sharding.md, P4).
   Value cotangent(Value value) override {
     auto it = contributions_.find(value);
     if (it == contributions_.end())

@@ -5,14 +5,14 @@
 // #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
 //
 // Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type.
-#include "compiler/Passes.h"
+#include "compiler/program/Passes.h"
 #include "compiler/shard/Reshard.h"
 
 using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_LOCAL
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;

@@ -1,7 +1,7 @@
 // See Frame.h.
 #include "compiler/memory/Frame.h"
 
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
 #include "dialects/mg/Target.h"
 
 using namespace mlir;
@@ -21,7 +21,7 @@ bool isReturned(Value value) {
 }
 
 // Whether the kernel may make the value (yielded inside) where the captured one lies: a row kernel loads what it needs
-// of a row before it stores it, and may be in place (compiler/kernels/RowGraph.h). Other places of a row are read by
+// of a row before it stores it, and may be in place (codegen/rows/graph/RowGraph.h). Other places of a row are read by
 // kernels that work row by row only; other rows may be overwritten already.
 bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
   std::optional<RowSpace> space = kernel.getSpace();
@@ -42,7 +42,7 @@ public:
     number(body_);
   }
 
-  Frame build() {
+  FunctionFrame build() {
     place(body_);
     return std::move(frame_);
   }
@@ -178,11 +178,11 @@ private:
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
   llvm::DenseMap<Value, int64_t> bufferOf_;
   llvm::DenseSet<int64_t> takenOver_; // by results of the op that is being placed
-  Frame frame_;
+  FunctionFrame frame_;
 };
 
 // Offsets of the frame's buffers as mg.frame has them; an error when it does not fit the frame.
-FailureOr<std::vector<int64_t>> recordedOffsets(const Frame &frame) {
+FailureOr<std::vector<int64_t>> recordedOffsets(const FunctionFrame &frame) {
   std::vector<int64_t> offsets(frame.buffers.size(), -1);
   for (const auto &[op, buffers] : frame.places) {
     auto recorded = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr);
@@ -228,7 +228,7 @@ bool mayWorkInPlace(Operation *op) {
   return kind && kind == "gradient";
 }
 
-Frame frameOf(func::FuncOp function) { return FrameBuilder(function).build(); }
+FunctionFrame frameOf(func::FuncOp function) { return FrameBuilder(function).build(); }
 
 LogicalResult verifyFrame(func::FuncOp function) {
   auto bytes = function->getAttrOfType<IntegerAttr>(kFrameAttr);
@@ -244,7 +244,7 @@ LogicalResult verifyFrame(func::FuncOp function) {
   });
   if (inPlace.wasInterrupted())
     return failure();
-  Frame frame = frameOf(function);
+  FunctionFrame frame = frameOf(function);
   auto offsets = recordedOffsets(frame);
   if (failed(offsets))
     return failure();

@@ -5,20 +5,20 @@
 // what one reads lives until something needs its result: only then it is known to be done.
 #pragma once
 
-#include "compiler/memory/Memory.h"
+#include "compiler/memory/solver/MemorySolver.h"
 #include "dialects/mg/Mg.h"
 
 namespace mgc {
 
-struct Frame {
+struct FunctionFrame {
   struct Places {
     mlir::Operation *op;
     // One per result, then one for a workspace: an index into `buffers`, or -1 for what has its place already:
     // it is returned, a part of a joined value, or has the operand's memory.
     std::vector<int64_t> buffers;
   };
-  std::vector<memory::Buffer> buffers; // lifetimes in ops, those of a tile between its begin and end
-  std::vector<Places> places;          // of all ops but views
+  std::vector<memory::LiveBuffer> buffers; // lifetimes in ops, those of a tile between its begin and end
+  std::vector<Places> places;              // of all ops but views
 };
 
 // Whether the result may have the operand's memory: a view always has; an all-reduce may where the operand
@@ -26,7 +26,7 @@ struct Frame {
 bool mayWorkInPlace(mlir::Operation *op);
 
 // The frame, given which ops are marked mg.in_place.
-Frame frameOf(mlir::func::FuncOp function);
+FunctionFrame frameOf(mlir::func::FuncOp function);
 
 // mg.in_place is where it may be, and places in mg.frame of what lives together are apart.
 mlir::LogicalResult verifyFrame(mlir::func::FuncOp function);

@@ -9,17 +9,17 @@
 // use; one entry of mg.frame per result, -1 for what is returned or joined (it has a place already), then one for a
 // workspace. A kernel's result takes over the place of a value of its type that dies in it (Frame.cpp); an
 // all-reduce of a value that dies there works in place: mg.in_place. Within a stage: regions one after another.
-#include "compiler/Passes.h"
 #include "compiler/memory/Frame.h"
+#include "compiler/program/Passes.h"
 #include "compiler/stage/ChunkLayout.h"
 #include "compiler/stage/StateBuffers.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
 
 using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_MEMORY
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
@@ -34,7 +34,7 @@ Status placeFrame(func::FuncOp function) {
     if (mayWorkInPlace(op))
       op->setAttr(kInPlaceAttr, builder.getUnitAttr());
   });
-  Frame frame = frameOf(function);
+  FunctionFrame frame = frameOf(function);
   MGC_ASSIGN(assignment, memory::solve(frame.buffers));
   for (auto &[op, places] : frame.places) {
     for (int64_t &place : places)
@@ -85,7 +85,7 @@ public:
 
 private:
   IntegerAttr number(int64_t value) { return builder_.getI64IntegerAttr(value); }
-  int64_t take(int64_t bytes) { return std::exchange(end_, end_ + aligned(bytes)); }
+  int64_t take(int64_t bytes) { return std::exchange(end_, end_ + plan::aligned(bytes)); }
 
   template <typename Fill> void region(StringRef name, Fill fill) {
     int64_t begin = end_;
@@ -140,7 +140,7 @@ private:
         continue;
       }
       bool same = (*findDataKind(data))->isPosition; // known: Blocks::read
-      int64_t stride = aligned(bytesOf(function.getArgumentTypes()[i]));
+      int64_t stride = plan::aligned(bytesOf(function.getArgumentTypes()[i]));
       NamedAttrList input;
       input.append("type", type);
       input.append("stride", number(same ? 0 : stride));
@@ -155,8 +155,8 @@ private:
     auto recorded = schedule->getAttrOfType<IntegerAttr>(kBoundAttr); // a schedule written by hand has none
     int64_t area = recorded ? recorded.getInt() : schedule.getBytes();
     auto frame = [&](func::FuncOp function) { return memory::lowerBound(frameOf(function).buffers); };
-    return end_ - aligned(schedule.getBytes()) - aligned(largestFrame(frameBytes)) + aligned(area) +
-           aligned(largestFrame(frame));
+    return end_ - plan::aligned(schedule.getBytes()) - plan::aligned(largestFrame(frameBytes)) +
+           plan::aligned(area) + plan::aligned(largestFrame(frame));
   }
 
   // Over the functions that the stage runs.

@@ -7,7 +7,7 @@
 //
 // Logical blocks in, logical blocks out. The joined parameter's dimension j stands before the longest end of dimensions
 // that all have, so that each part's rows are as long as can be; what stands before j must be the same too.
-#include "compiler/Passes.h"
+#include "compiler/program/Passes.h"
 #include "compiler/shard/Placement.h"
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowSpace.h"
@@ -16,7 +16,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_MERGE
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
@@ -26,7 +26,7 @@ namespace {
 using Dims = RowSpace::Dims;
 
 // A product of a value and a parameter, in the parts that its dimensions have.
-struct Product {
+struct MergedProduct {
   Operation *einsum;
   Dims kept;          // of the parameter, in the result
   Dims summed;        // of the parameter
@@ -39,10 +39,10 @@ struct Product {
 
 // Products to be merged, and what their kept dimensions share: begin, at most one dimension of each's own, end.
 struct Set {
-  SmallVector<Product, 3> products;
+  SmallVector<MergedProduct, 3> products;
   int64_t begin = 0, end = 0;
 
-  std::optional<RowSpace::NamedDim> own(const Product &product) const {
+  std::optional<RowSpace::NamedDim> own(const MergedProduct &product) const {
     if (int64_t(product.kept.size()) == begin + end)
       return std::nullopt;
     return product.kept[begin];
@@ -54,7 +54,7 @@ void findShared(Set &set) {
   auto agree = [&](auto dimOf) {
     for (int64_t n = 0;; ++n) {
       const RowSpace::NamedDim *first = nullptr;
-      for (const Product &product : set.products) {
+      for (const MergedProduct &product : set.products) {
         const RowSpace::NamedDim *dim = dimOf(product.kept, n);
         if (!dim || (first && !(*dim == *first)))
           return n;
@@ -160,12 +160,12 @@ private:
     return sets;
   }
 
-  std::optional<Product> productOf(Value value, Operation *user) {
+  std::optional<MergedProduct> productOf(Value value, Operation *user) {
     auto op = dyn_cast<EinsumOp>(user);
     auto parameter = op && op.getLhs() == value ? dyn_cast<BlockArgument>(op.getRhs()) : BlockArgument();
     if (!parameter || !parameter.hasOneUse() || !isAlone(parameter))
       return std::nullopt;
-    Product product{op, {}, {}, false, nullptr};
+    MergedProduct product{op, {}, {}, false, nullptr};
     for (const RowSpace::NamedDim &dim : rowDims(parameter))
       (layoutOf(op.getResult()).indexOf(dim.name) >= 0 ? product.kept : product.summed).push_back(dim);
     if (product.kept.empty())
@@ -176,7 +176,7 @@ private:
     return endsResult ? std::optional(product) : std::nullopt;
   }
 
-  Operation *biasAddOf(const Product &product) {
+  Operation *biasAddOf(const MergedProduct &product) {
     Value result = product.op().getResult();
     auto add = result.hasOneUse() ? dyn_cast<AddOp>(*result.user_begin()) : AddOp();
     auto bias = add && add.getLhs() == result ? dyn_cast<BlockArgument>(add.getRhs()) : BlockArgument();
@@ -190,8 +190,8 @@ private:
     return param && !alongOf(param) && uses_.isUsedOnce(block_, param);
   }
 
-  bool tryToAdd(Set &set, const Product &product) {
-    const Product &first = set.products.front();
+  bool tryToAdd(Set &set, const MergedProduct &product) {
+    const MergedProduct &first = set.products.front();
     if (product.summed != first.summed || product.summedFirst != first.summedFirst ||
         decays(paramOf(product.parameter())) != decays(paramOf(first.parameter())))
       return false;
@@ -199,7 +199,7 @@ private:
     larger.products.push_back(product);
     findShared(larger);
     llvm::SmallDenseMap<StringAttr, int64_t> owned;
-    for (const Product &each : larger.products) {
+    for (const MergedProduct &each : larger.products) {
       if (int64_t(each.kept.size()) > larger.begin + larger.end + 1 || isSplit(each, larger))
         return false;
       if (auto own = larger.own(each);
@@ -215,7 +215,7 @@ private:
   }
 
   // Whether an axis splits the dimension that would be positions of j.
-  bool isSplit(const Product &product, const Set &set) {
+  bool isSplit(const MergedProduct &product, const Set &set) {
     auto own = set.own(product);
     return own && !placement_.home(layoutOf(product.op().getRhs())).axesOf(own->name).empty();
   }
@@ -233,15 +233,15 @@ private:
 
   // Whether all have a bias, of which one says what holds for all.
   bool haveBiases(const Set &set) {
-    const Product &first = set.products.front();
-    return llvm::all_of(set.products, [&](const Product &product) {
+    const MergedProduct &first = set.products.front();
+    return llvm::all_of(set.products, [&](const MergedProduct &product) {
       return product.biasAdd && first.biasAdd &&
              decays(paramOf(product.bias())) == decays(paramOf(first.bias()));
     });
   }
 
   void merge(const Set &set) {
-    const Product &first = set.products.front();
+    const MergedProduct &first = set.products.front();
     bool areBiased = haveBiases(set);
     Dims kept(ArrayRef(first.kept).take_front(set.begin));
     kept.push_back({along_, positionsOf(set)});
@@ -254,15 +254,16 @@ private:
     Location loc = first.op().getLoc();
     builder_.setInsertionPoint(first.op());
     Value whole = EinsumOp::create(builder_, loc, typeOf(result, first.op().getResult()), first.op().getLhs(),
-                                   joinParameters(set, &Product::parameter, dims));
+                                   joinParameters(set, &MergedProduct::parameter, dims));
     if (areBiased)
-      whole = AddOp::create(builder_, loc, whole.getType(), whole, joinParameters(set, &Product::bias, kept));
+      whole = AddOp::create(builder_, loc, whole.getType(), whole,
+                            joinParameters(set, &MergedProduct::bias, kept));
     replaceByParts(set, whole, areBiased);
   }
 
   void replaceByParts(const Set &set, Value whole, bool areBiased) {
     SmallVector<Type> types;
-    for (const Product &product : set.products)
+    for (const MergedProduct &product : set.products)
       types.push_back(product.op().getType());
     auto parts = PartsOp::create(builder_, whole.getLoc(), types, whole, along_);
     for (auto [product, part] : llvm::zip(set.products, parts.getParts())) {
@@ -282,19 +283,19 @@ private:
 
   int64_t positionsOf(const Set &set) {
     int64_t positions = 0;
-    for (const Product &product : set.products)
+    for (const MergedProduct &product : set.products)
       positions += countOf(set, product);
     return positions;
   }
-  static int64_t countOf(const Set &set, const Product &product) {
+  static int64_t countOf(const Set &set, const MergedProduct &product) {
     auto own = set.own(product);
     return own ? own->size : 1;
   }
 
   // A new argument behind the first of those that it joins.
-  Value joinParameters(const Set &set, BlockArgument (Product::*argumentOf)() const, const Dims &dims) {
+  Value joinParameters(const Set &set, BlockArgument (MergedProduct::*argumentOf)() const, const Dims &dims) {
     SmallVector<Attribute> parts;
-    for (const Product &product : set.products) {
+    for (const MergedProduct &product : set.products) {
       NamedAttrList part(paramOf((product.*argumentOf)()));
       if (auto own = set.own(product)) {
         part.set("own", own->name);

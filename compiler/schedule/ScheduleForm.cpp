@@ -52,10 +52,10 @@ private:
     bool hasBuffers =
         plan::isPerMicrobatch(kind) && step.task.chunk >= 0 && step.task.chunk < problem_.shape.virtualStages;
     for (int64_t k = 0; hasBuffers && k < kBufferKinds; ++k) {
-      Access access = problem_.access[int(kind)][k];
+      BufferAccess access = problem_.access[int(kind)][k];
       int64_t bytes = bytesOf(problem_, stage_, step.task.chunk, BufferKind(k));
-      if (access != Access::none && bytes > 0)
-        (access == Access::read ? step.reads : step.writes)
+      if (access != BufferAccess::none && bytes > 0)
+        (access == BufferAccess::read ? step.reads : step.writes)
             .push_back(addBuffer(BufferKind(k), step, bytes, run.getBuffers()[k]));
     }
     list_.steps.push_back(std::move(step));

@@ -8,16 +8,16 @@
 //              mg.send 0 microbatch 0 peer 1 at 4096 bytes 4096 waits [1] ... } }
 //
 // Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations. The
-// form's verifier proves the result (compiler/emit/VerifyForm.h).
-#include "compiler/Passes.h"
-#include "compiler/memory/Memory.h"
+// form's verifier proves the result (VerifyScheduleForm.h).
+#include "compiler/memory/solver/MemorySolver.h"
+#include "compiler/program/Passes.h"
 #include "compiler/schedule/ScheduleForm.h"
 
 using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_SCHEDULE
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
@@ -46,8 +46,8 @@ private:
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPointToEnd(&stage.getBody().front());
     auto op = ScheduleOp::create(builder_, stage.getLoc(), schedule.bytes);
-    std::vector<memory::Buffer> lifetimes;
-    for (const schedule::Buffer &buffer : schedule.buffers)
+    std::vector<memory::LiveBuffer> lifetimes;
+    for (const schedule::ScheduledBuffer &buffer : schedule.buffers)
       lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
     op->setAttr(kBoundAttr, builder_.getI64IntegerAttr(memory::lowerBound(lifetimes)));
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());

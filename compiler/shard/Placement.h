@@ -16,12 +16,12 @@ public:
 
   // Axes of each factor in an op (or value) with these factors; whole factors take none. `extra` axes are
   // taken by a factor only beside its `with` factor, not beside its `without` factor, and where no other
-  // factor takes any part of them (calculus, section 2).
+  // factor takes any part of them (docs/sharding.md).
   using Assignment = llvm::SmallMapVector<mlir::StringAttr, mlir::ArrayAttr, 8>;
   Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors,
                     llvm::ArrayRef<mlir::StringAttr> whole = {}) const;
 
-  // That no axis splits two of the factors, or one twice (calculus, T1): a rank would hold only those blocks
+  // That no axis splits two of the factors, or one twice (docs/sharding.md, T1): a rank would hold only those blocks
   // whose numbers are equal.
   static mlir::LogicalResult verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
                                     const Assignment &assignment);

@@ -10,9 +10,9 @@ namespace {
 
 using Axes = SmallVector<Attribute, 4>;
 
-class Planner {
+class ReshardPlanner {
 public:
-  Planner(LayoutAttr from, LayoutAttr to) : layout_(from), reduction_(from.getReduction()) {
+  ReshardPlanner(LayoutAttr from, LayoutAttr to) : layout_(from), reduction_(from.getReduction()) {
     for (ArrayAttr axes : from.getAxes())
       now_.emplace_back(axes.begin(), axes.end());
     for (ArrayAttr axes : to.getAxes())
@@ -152,7 +152,7 @@ private:
 SmallVector<ReshardStep> mgc::planReshard(LayoutAttr from, LayoutAttr to) {
   if (from == to)
     return {};
-  SmallVector<ReshardStep> steps = Planner(from, to).run();
+  SmallVector<ReshardStep> steps = ReshardPlanner(from, to).run();
   // Pending sets are sets: the last layout is the goal, whatever order its axes are written in.
   if (!steps.empty())
     steps.back().result = to;

@@ -1,4 +1,4 @@
-// The lowering of any change of layout to slices and collectives: section 3 of the sharding calculus.
+// The lowering of any change of layout to slices and collectives: docs/sharding.md, R1 to R6.
 #pragma once
 
 #include "dialects/mg/Mg.h"

@@ -8,7 +8,7 @@
 // decided here is where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
 // carried through linear uses (P3), cotangents summed before they are reduced (P4), complete home types at
 // block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7).
-#include "compiler/Passes.h"
+#include "compiler/program/Passes.h"
 #include "compiler/shard/Placement.h"
 #include "compiler/shard/Reshard.h"
 
@@ -18,7 +18,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_SHARD
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;

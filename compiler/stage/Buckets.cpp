@@ -1,7 +1,8 @@
 // See Buckets.h.
 #include "compiler/stage/Buckets.h"
+#include "runtime/base/Rounding.h"
 
-#include "runtime/plan/Mesh.h"
+#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -12,8 +13,6 @@
 namespace mgc {
 
 static constexpr int64_t kManyParts = 64; // so many that what is added to the last of them is little
-
-static int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 // Of a bucket that is divided over so many ranks. What they divide badly would have no good parts.
 static int64_t slicedElements(int64_t elements, int64_t unit, int64_t ranks) {
@@ -42,9 +41,9 @@ struct Uses {
   std::set<int64_t> stages;
 };
 
-class Planner {
+class BucketPlanner {
 public:
-  explicit Planner(const BucketProblem &problem) : problem_(problem) {}
+  explicit BucketPlanner(const BucketProblem &problem) : problem_(problem) {}
 
   Result<std::vector<StageBuckets>> plan() {
     MGC_TRY(collectUses());
@@ -197,7 +196,7 @@ private:
 } // namespace
 
 Result<std::vector<StageBuckets>> planBuckets(const BucketProblem &problem) {
-  return Planner(problem).plan();
+  return BucketPlanner(problem).plan();
 }
 
 } // namespace mgc

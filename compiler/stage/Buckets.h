@@ -2,8 +2,8 @@
 // buckets, and where each parameter lies in them. Pure arithmetic on plain structs.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 #include <compare>
 

@@ -13,11 +13,11 @@ namespace {
 int64_t kind(BufferKind buffer) { return int64_t(buffer); }
 
 // Offsets of values laid side by side, then their sum.
-class Group {
+class SharedInput {
 public:
   void add(int64_t bytes) {
     offsets.push_back(end_);
-    end_ += aligned(bytes);
+    end_ += plan::aligned(bytes);
   }
   std::vector<int64_t> finish() {
     offsets.push_back(end_);
@@ -30,7 +30,7 @@ private:
 };
 
 std::vector<int64_t> resultOffsets(const BlockFunction &function, Res wanted) {
-  Group group;
+  SharedInput group;
   if (function)
     for (auto [i, result] : llvm::enumerate(function.results))
       if (result.kind == wanted)
@@ -39,7 +39,7 @@ std::vector<int64_t> resultOffsets(const BlockFunction &function, Res wanted) {
 }
 
 std::vector<int64_t> activationOffsets(const ModelBlock &block) {
-  Group group;
+  SharedInput group;
   for (int64_t argument : block.activations)
     group.add(bytesOf(block.forward.argumentType(argument)));
   return group.finish();

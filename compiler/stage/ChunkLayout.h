@@ -11,8 +11,8 @@
 //   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
 #pragma once
 
-#include "compiler/schedule/Schedule.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
+#include "compiler/schedule/solver/Schedule.h"
 
 namespace mgc {
 

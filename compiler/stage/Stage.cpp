@@ -11,9 +11,9 @@
 // mod stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
 // from its end on, each of the fewest instances with so many elements of parameters: their gradients are completed
 // while those before them are computed.
-#include "compiler/Passes.h"
-#include "compiler/schedule/Balance.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
+#include "compiler/program/Passes.h"
+#include "compiler/schedule/solver/Balance.h"
 #include "compiler/stage/StepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
@@ -22,7 +22,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_STAGE
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;

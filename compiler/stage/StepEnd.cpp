@@ -1,9 +1,9 @@
 // See StepEnd.h.
 #include "compiler/stage/StepEnd.h"
 
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
 #include "compiler/stage/StateBuffers.h"
-#include "runtime/plan/Mesh.h"
+#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // what makes a value. Read by the verifiers of what it computes, before row ops stand in kernels and after.
 #pragma once
 
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
 #include "dialects/mg/RowEmitter.h"
 
 namespace mgc {

@@ -1,7 +1,7 @@
 // Of verifyStageForm: buckets, and the functions that a stage runs once per step (StepEnd.h). Errors are diagnostics.
 #pragma once
 
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
 
 namespace mgc {
 

@@ -10,9 +10,10 @@
 //
 // What becomes the tile: the largest values that are no results, the ops that make and use them, and all ops on a way
 // from one of these to another. What only depends on them moves behind it.
-#include "compiler/Passes.h"
-#include "compiler/stage/Blocks.h"
+#include "compiler/program/Blocks.h"
+#include "compiler/program/Passes.h"
 #include "dialects/mg/Tiling.h"
+#include "runtime/base/Rounding.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -20,7 +21,7 @@ using namespace mlir;
 
 namespace mgc {
 #define GEN_PASS_DEF_TILE
-#include "compiler/Passes.h.inc"
+#include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
 using namespace mgc;
@@ -74,7 +75,7 @@ private:
     int64_t perPosition = 1;
     for (int64_t size : shape.drop_front().drop_back())
       perPosition *= size;
-    int64_t least = (shape.front() + kMostParts - 1) / kMostParts;
+    int64_t least = divideUp(shape.front(), kMostParts);
     int64_t most = std::clamp(tokens_ / perPosition, least, shape.front()), extent = most;
     while (shape.front() % extent != 0)
       --extent;

@@ -6,8 +6,8 @@
 // `paths` are those that were compared: a program that knows others measures again.
 #pragma once
 
-#include "runtime/base/ChoiceCache.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
+#include "runtime/io/ChoiceCache.h"
 
 namespace mgc::tune {
 

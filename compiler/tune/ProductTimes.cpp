@@ -1,9 +1,10 @@
 // See ProductTimes.h.
 #include "compiler/tune/ProductTimes.h"
+#include "runtime/base/Rounding.h"
 
+#include "plan/Work.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/kernels/GemmPaths.h"
-#include "runtime/plan/Work.h"
 
 #include <algorithm>
 #include <chrono>
@@ -25,7 +26,7 @@ struct Operands {
       : b(padded(gemm.m, gemm.k)), c(b + padded(gemm.k, gemm.n)), end(c + padded(gemm.m, gemm.n)) {}
   static int64_t padded(int64_t rows, int64_t columns) { // to whole lines
     constexpr int64_t line = plan::kAlignment / sizeof(float);
-    return (rows * columns + line - 1) / line * line;
+    return roundUp(rows * columns, line);
   }
   int64_t b, c, end;
 };

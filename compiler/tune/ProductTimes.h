@@ -1,9 +1,9 @@
 // How long each path of a product takes on this machine, and which of them to use.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
 #include "runtime/device/Device.h"
-#include "runtime/plan/Plan.h"
 
 #include <array>
 #include <span>
@@ -30,10 +30,10 @@ public:
   std::vector<PathTimes> measure(const plan::Gemm &gemm);
 
 private:
-  ProductTimer(std::unique_ptr<Device> device, Buffer memory, int threads)
+  ProductTimer(std::unique_ptr<Device> device, Allocation memory, int threads)
       : device_(std::move(device)), memory_(std::move(memory)), threads_(threads) {}
   std::unique_ptr<Device> device_;
-  Buffer memory_;
+  Allocation memory_;
   int threads_;
 };
 

@@ -3,7 +3,7 @@
 
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/ProductTimes.h"
-#include "runtime/exec/Cores.h"
+#include "runtime/base/Cores.h"
 #include "runtime/kernels/GemmPaths.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The products of a plan -> the plan with the path of each that is the fastest here, as measured or remembered.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 namespace mgc::tune {
 

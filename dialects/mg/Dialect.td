@@ -65,7 +65,7 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
   let description = [{
     `#mg.mesh<pp = 2, dp = 4, tpg = 2, tpr = 2, tp = [tpg, tpr]>`. A rank's number is its coordinates read major
     first. A named axis is an ordered list of primitive axes; a primitive axis names itself; a named axis of extent 1
-    is the empty list. Axes of extent 1 are not primitive axes (calculus T4).
+    is the empty list. Axes of extent 1 are not primitive axes (docs/sharding.md, T4).
 
     1. names of axes and of lists are distinct (mesh_c1)
     2. each axis has extent 2 or more, all together at most 2^31 (mesh_c2)

@@ -3,7 +3,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

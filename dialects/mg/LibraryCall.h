@@ -2,7 +2,7 @@
 #pragma once
 
 #include "mlir/IR/Value.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
 #include <variant>
 
 namespace mgc {

@@ -53,14 +53,14 @@ inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh"; // #mg.mesh
 inline constexpr llvm::StringLiteral kPlacementAttr =
     "mg.placement";                                                 // dictionary: compiler/shard/Placement.h
 inline constexpr llvm::StringLiteral kModelAttr = "mg.model";       // {type, config}: config.json verbatim
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/architecture.md
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/ir.md
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
-inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/architecture.md
+inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/ir.md
 // Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din",
 // "split", "grad".
 inline constexpr llvm::StringLiteral kResultAttr = "mg.result";

@@ -1,5 +1,5 @@
 // mg.param, the attribute of an argument that is a parameter: which tensor of the checkpoint it is a view of, or which
-// several it joins (docs/architecture.md, import and merge).
+// several it joins (docs/ir.md, import and merge).
 //
 //   {tensor = "h.{}.attn.c_attn.weight", part = "q", file_shape = .., grouping = .., offset = .., ..}
 //   {along = "j", parts = [{own = "r", count = 2, tensor = .., ..}, {tensor = .., ..}, ..]}

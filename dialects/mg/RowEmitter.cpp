@@ -3,7 +3,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
@@ -51,14 +51,14 @@ static Element elementIn(Value value) {
   llvm_unreachable("every type is listed");
 }
 
-rowgen::Operand RowEmitter::operand(Value value, Access access, std::vector<rowgen::Dim> dims) {
+rowgen::RowOperand RowEmitter::operand(Value value, Access access, std::vector<rowgen::Dim> dims) {
   operands_.push_back({value, access});
   auto stored = stored_.find(value);
   rowgen::Pitch pitch = stored != stored_.end() ? stored->second.pitch : viewOf(value).pitch;
   return graph_.addOperand(elementIn(value), access, std::move(dims), pitch);
 }
 
-rowgen::Operand RowEmitter::input(Value value) {
+rowgen::RowOperand RowEmitter::input(Value value) {
   auto known = inputs_.find(value);
   if (known != inputs_.end())
     return known->second;
@@ -71,7 +71,7 @@ RowEmitter::Node RowEmitter::value(Value value) {
 }
 
 RowEmitter::Node RowEmitter::value(Value value, Place place) {
-  rowgen::Operand table = input(value);
+  rowgen::RowOperand table = input(value);
   int64_t size = tensorOf(value).getDimSize(layoutOf(value).indexOf(place.name));
   return graph_.load(table, {{dim(place.name, size), place.index}});
 }

@@ -3,11 +3,11 @@
 // are nodes, not loads.
 #pragma once
 
-#include "compiler/kernels/RowGraph.h"
-#include "compiler/kernels/RowOps.h"
+#include "codegen/rows/graph/RowGraph.h"
+#include "codegen/rows/graph/RowOps.h"
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/View.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace mgc {
@@ -54,7 +54,7 @@ public:
   Node globalIndex(mlir::StringAttr name);
   // A global position as a position in the rank's block of `size` elements; outside it is < 0 or >= size.
   Node localIndex(Node global, mlir::StringAttr name, int64_t size);
-  Node sumOverColumns(Node node) { return graph_.reduce(rowgen::Reduction::sum, node); }
+  Node sumOverColumns(Node node) { return graph_.reduce(rowgen::RowReduction::sum, node); }
   int64_t columnCount() const;
   Node seed();     // i64, of the run
   Node instance(); // i64, number of the block instance
@@ -62,7 +62,7 @@ public:
   // lies apart in the value are positions of its first dimensions: they stay first.
   rowgen::Dim dim(mlir::StringAttr name, int64_t size);
   std::vector<rowgen::Dim> dims(mlir::Value value);
-  rowgen::Operand operand(mlir::Value value, rowgen::Access access, std::vector<rowgen::Dim> dims);
+  rowgen::RowOperand operand(mlir::Value value, rowgen::Access access, std::vector<rowgen::Dim> dims);
   rowgen::Access accessOf(mlir::Value result) const { return stored_.lookup(result).access; }
 
 private:
@@ -70,7 +70,7 @@ private:
     rowgen::Access access = rowgen::Access::in;
     rowgen::Pitch pitch = {};
   };
-  rowgen::Operand input(mlir::Value value);
+  rowgen::RowOperand input(mlir::Value value);
   int scalar(plan::Scalar scalar);
   plan::Scalar offset(mlir::StringAttr name, int64_t size);
 
@@ -79,7 +79,7 @@ private:
   mlir::Operation *op_ = nullptr; // whose body is being added
   llvm::DenseMap<mlir::StringAttr, rowgen::Dim> dims_;
   llvm::DenseMap<mlir::Value, Node> nodes_;
-  llvm::DenseMap<mlir::Value, rowgen::Operand> inputs_;
+  llvm::DenseMap<mlir::Value, rowgen::RowOperand> inputs_;
   llvm::DenseMap<mlir::Value, Stored> stored_;
   std::vector<Operand> operands_;
   std::vector<plan::Scalar> scalars_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
-#include "runtime/plan/Plan.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 

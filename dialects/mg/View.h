@@ -2,7 +2,7 @@
 // is joined to. Read by what places, reads and writes memory: local forms only.
 #pragma once
 
-#include "compiler/kernels/RowGraph.h"
+#include "codegen/rows/graph/RowGraph.h"
 #include "dialects/mg/Mg.h"
 
 namespace mgc {
@@ -26,7 +26,7 @@ View viewOf(mlir::Value value);
 mlir::Value storageOf(mlir::Value value);
 
 // The mg.join that this value's memory is a part of, and as which of its operands; null for none. The value may reach
-// it under other names. One, once mg-fuse has seen to it (compiler/fuse/Views.h); before that the first of them.
+// it under other names. One, once mg-fuse has seen to it (compiler/fuse/ValueParts.h); before that the first of them.
 struct JoinedAs {
   JoinOp join;
   size_t part = 0;

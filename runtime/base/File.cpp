@@ -1,5 +1,7 @@
 #include "runtime/base/File.h"
 
+#include "runtime/base/Descriptor.h"
+
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -21,28 +23,12 @@ constexpr size_t kPiece = 4096; // of a file whose size is not known
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-class Descriptor {
-public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor &) = delete;
-  Descriptor &operator=(const Descriptor &) = delete;
-  ~Descriptor() {
-    if (value_ >= 0)
-      ::close(value_);
-  }
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
-private:
-  int value_;
-};
-
 // Opens a regular file for reading and tells its size.
 Status openRegular(const std::string &path, const Descriptor &file, size_t &size) {
-  if (file.get() < 0)
+  if (file.number() < 0)
     return errorf("{}: cannot open: {}", path, reason(errno));
   struct stat info;
-  if (::fstat(file.get(), &info) != 0)
+  if (::fstat(file.number(), &info) != 0)
     return errorf("{}: cannot read: {}", path, reason(errno));
   if (!S_ISREG(info.st_mode))
     return errorf("{}: is {}, expected a regular file", path,
@@ -75,7 +61,7 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   MGC_TRY(openRegular(path, file, mapped.size_));
   if (mapped.size_ == 0)
     return mapped;
-  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  void *data = ::mmap(nullptr, mapped.size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
   if (data == MAP_FAILED) {
     mapped.size_ = 0;
     return errorf("{}: cannot map: {}", path, reason(errno));
@@ -154,7 +140,7 @@ Result<std::string> readFile(const std::string &path, int64_t maxBytes) {
   for (size_t filled = 0;;) {
     if (filled == text.size()) // is it all? Files of /proc say that they are empty
       text.resize(std::min(filled + kPiece, static_cast<size_t>(maxBytes) + 1));
-    const ssize_t count = ::read(file.get(), text.data() + filled, text.size() - filled);
+    const ssize_t count = ::read(file.number(), text.data() + filled, text.size() - filled);
     if (count < 0 && errno == EINTR)
       continue;
     if (count < 0)
@@ -173,7 +159,7 @@ Status syncDirectoryOf(const std::string &path) {
   std::string parent = std::filesystem::path(path).parent_path().string();
   Descriptor directory(::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems cannot sync a directory (EINVAL) and need no such thing.
-  if (directory.get() < 0 || (::fsync(directory.get()) != 0 && errno != EINVAL))
+  if (directory.number() < 0 || (::fsync(directory.number()) != 0 && errno != EINVAL))
     return errorf("{}: cannot bring the directory to disk: {}", parent.empty() ? "." : parent, reason(errno));
   return Status::ok();
 }

@@ -11,7 +11,7 @@ constexpr size_t kMaxDepth = 64;
 
 // Builds the document event by event. nlohmann::json::parse with a callback would go through all elements of
 // an array after each of them.
-class Builder : public nlohmann::json_sax<nlohmann::json> {
+class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
 public:
   nlohmann::json document;
   std::string refusal; // JSON, but not acceptable
@@ -83,7 +83,7 @@ std::string withoutTag(std::string_view what) {
 
 Result<nlohmann::json> parseJson(std::string_view text) {
   try {
-    Builder builder;
+    JsonBuilder builder;
     if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder))
       return std::move(builder.document);
     if (!builder.refusal.empty())

@@ -56,15 +56,15 @@ constexpr Kind kVersion1 = {"/sys/fs/cgroup/memory",
                             "memory.usage_in_bytes",
                             {"total_inactive_file", "total_active_file"}};
 
-struct Group {
+struct ControlGroup {
   Kind kind;
   std::string path; // "/" or "/a/b"
 };
 
 // Lines of /proc/self/cgroup: "0::/a/b" of version 2, "4:cpu,memory:/a/b" of version 1. A controller is in one of them.
-std::optional<Group> groupOf(const std::string &root) {
+std::optional<ControlGroup> groupOf(const std::string &root) {
   const std::string text = textOf(root + "/proc/self/cgroup");
-  std::optional<Group> unified;
+  std::optional<ControlGroup> unified;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -73,9 +73,9 @@ std::optional<Group> groupOf(const std::string &root) {
       continue;
     const std::string names = fmt::format(",{},", line.substr(controllers, path - 1 - controllers));
     if (names.find(",memory,") != std::string::npos)
-      return Group{kVersion1, std::string(line.substr(path))};
+      return ControlGroup{kVersion1, std::string(line.substr(path))};
     if (names == ",,")
-      unified = Group{kVersion2, std::string(line.substr(path))};
+      unified = ControlGroup{kVersion2, std::string(line.substr(path))};
   }
   return unified;
 }
@@ -137,7 +137,7 @@ std::vector<MemoryLimit> limitsOfProcess() {
 } // namespace
 
 std::string memoryGroup(const std::string &root) {
-  const std::optional<Group> group = groupOf(root);
+  const std::optional<ControlGroup> group = groupOf(root);
   return group ? namespaceOfGroups(root) + group->path : "";
 }
 
@@ -155,7 +155,7 @@ std::vector<MemoryLimit> memoryLimits(const std::string &root) {
         {MemoryLimit::Of::machine, "",
          freeSwap > 0 ? "MemAvailable and SwapFree of /proc/meminfo" : "MemAvailable of /proc/meminfo",
          *kilobytes * 1024 + freeSwap});
-  if (const std::optional<Group> group = groupOf(root))
+  if (const std::optional<ControlGroup> group = groupOf(root))
     for (std::filesystem::path path = group->path;; path = path.parent_path()) {
       if (auto limit = limitOf(group->kind, root, path, freeSwap))
         limits.push_back(std::move(*limit));

@@ -6,8 +6,8 @@
 // sense.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,8 +1,8 @@
 // Device: where a rank's memory lives and where its generated kernels come from. runtime/device/cpu is one.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,21 +25,21 @@ struct KernelNeeds {
 class Device;
 
 // Memory of a device; freed with the object, which must not outlive the device.
-class Buffer {
+class Allocation {
 public:
-  Buffer() = default;
-  Buffer(Device &device, std::byte *data, int64_t bytes) : device_(&device), data_(data), bytes_(bytes) {}
-  Buffer(Buffer &&other) noexcept { swap(other); }
-  Buffer &operator=(Buffer &&other) noexcept {
-    Buffer(std::move(other)).swap(*this);
+  Allocation() = default;
+  Allocation(Device &device, std::byte *data, int64_t bytes) : device_(&device), data_(data), bytes_(bytes) {}
+  Allocation(Allocation &&other) noexcept { swap(other); }
+  Allocation &operator=(Allocation &&other) noexcept {
+    Allocation(std::move(other)).swap(*this);
     return *this;
   }
-  ~Buffer();
+  ~Allocation();
   std::byte *data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
 private:
-  void swap(Buffer &other) noexcept {
+  void swap(Allocation &other) noexcept {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
@@ -68,21 +68,21 @@ public:
   virtual ~Device() = default;
   // At plan::kAlignment at least. All of it is zero, unless givesZeros() says otherwise; large memory is touched
   // first, and so placed, by whoever uses it.
-  virtual Result<Buffer> allocate(int64_t bytes) = 0;
+  virtual Result<Allocation> allocate(int64_t bytes) = 0;
   virtual bool givesZeros() const = 0;
   // Refuses a plan that was compiled for another kind of device.
   virtual Status accepts(const plan::Plan &plan) const = 0;
   // Loads the one of `files` (Plan::kernels, not empty) in the folder `bundle` that suits the device best.
-  // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/base/Philox.h) to its hash.
+  // Refuses when none does, and a file whose bytes do not hash (hashName of runtime/random/Philox.h) to its hash.
   virtual Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
                                                              const std::vector<plan::KernelFile> &files) = 0;
 
 private:
-  friend class Buffer;
+  friend class Allocation;
   virtual void free(std::byte *data, int64_t bytes) = 0;
 };
 
-inline Buffer::~Buffer() {
+inline Allocation::~Allocation() {
   if (data_)
     device_->free(data_, bytes_);
 }

@@ -87,10 +87,10 @@ Result<int32_t> Plugin::countDevices() const {
   return count;
 }
 
-Result<Device> Plugin::openDevice(int32_t ordinal, bool deterministic) const {
+Result<PluginDevice> Plugin::openDevice(int32_t ordinal, bool deterministic) const {
   mgc_device *raw = nullptr;
   MGC_TRY(call<&Table::open>(*api_, ordinal, int32_t(deterministic), &raw));
-  return Device(Device::Owner(*api_, raw));
+  return PluginDevice(PluginDevice::Owner(*api_, raw));
 }
 
 Result<bool> Event::isDone() const {
@@ -163,65 +163,65 @@ void PinnedBuffer::swap(PinnedBuffer &other) noexcept {
   std::swap(bytes_, other.bytes_);
 }
 
-Result<mgc_device_facts> Device::describe() const {
+Result<mgc_device_facts> PluginDevice::describe() const {
   mgc_device_facts facts;
   MGC_TRY(call<&Table::describe>(api(), raw(), &facts));
   return facts;
 }
 
-Result<DeviceBuffer> Device::allocate(int64_t bytes) const {
+Result<DeviceBuffer> PluginDevice::allocate(int64_t bytes) const {
   mgc_address address = 0;
   MGC_TRY(call<&Table::allocate>(api(), raw(), bytes, &address));
   return DeviceBuffer(api(), raw(), address, bytes);
 }
 
-Result<PinnedBuffer> Device::allocateHost(int64_t bytes) const {
+Result<PinnedBuffer> PluginDevice::allocateHost(int64_t bytes) const {
   void *data = nullptr;
   MGC_TRY(call<&Table::allocate_host>(api(), raw(), bytes, &data));
   return PinnedBuffer(api(), raw(), data, bytes);
 }
 
-Result<Stream> Device::makeStream(bool highPriority) const {
+Result<Stream> PluginDevice::makeStream(bool highPriority) const {
   return make<Stream, &Table::make_stream, mgc_stream>(api(), raw(), int32_t(highPriority));
 }
 
-Result<Event> Device::makeEvent(bool timed) const {
+Result<Event> PluginDevice::makeEvent(bool timed) const {
   return make<Event, &Table::make_event, mgc_event>(api(), raw(), int32_t(timed));
 }
 
-Result<Module> Device::loadModule(std::string_view text) const {
+Result<Module> PluginDevice::loadModule(std::string_view text) const {
   return make<Module, &Table::load_module, mgc_module>(api(), raw(), text.data(), int64_t(text.size()));
 }
 
-Result<int64_t> Device::roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const {
+Result<int64_t> PluginDevice::roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const {
   int64_t room = 0, algorithm = 0;
   MGC_TRY(call<&Table::choose_gemm>(api(), stream.raw(), &facts, mgc_address(0), &room, &algorithm));
   return room;
 }
 
-Result<int64_t> Device::chooseGemm(const Stream &stream, const mgc_gemm_facts &facts,
-                                   mgc_address room) const {
+Result<int64_t> PluginDevice::chooseGemm(const Stream &stream, const mgc_gemm_facts &facts,
+                                         mgc_address room) const {
   int64_t needed = 0, algorithm = 0;
   MGC_TRY(call<&Table::choose_gemm>(api(), stream.raw(), &facts, room, &needed, &algorithm));
   return algorithm;
 }
 
-Result<GemmCall> Device::makeGemm(const mgc_gemm_facts &facts) const {
+Result<GemmCall> PluginDevice::makeGemm(const mgc_gemm_facts &facts) const {
   return make<GemmCall, &Table::make_gemm, mgc_gemm>(api(), raw(), &facts);
 }
 
-Result<AttentionCall> Device::makeAttention(const mgc_attention_facts &facts) const {
+Result<AttentionCall> PluginDevice::makeAttention(const mgc_attention_facts &facts) const {
   return make<AttentionCall, &Table::make_attention, mgc_attention>(api(), raw(), &facts);
 }
 
-Result<mgc_comm_id> Device::makeCommId() const {
+Result<mgc_comm_id> PluginDevice::makeCommId() const {
   mgc_comm_id id;
   MGC_TRY(call<&Table::make_comm_id>(api(), raw(), &id));
   return id;
 }
 
-Result<Comm> Device::makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
-                              const Patience &patience) const {
+Result<Comm> PluginDevice::makeComm(const mgc_comm_id &id, int64_t ranks, int64_t rank,
+                                    const Patience &patience) const {
   const auto hasEnded = [](void *context) {
     return int32_t(static_cast<const Patience *>(context)->hasEnded());
   };

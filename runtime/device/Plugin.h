@@ -205,10 +205,10 @@ private:
   int64_t bytes_ = 0;
 };
 
-class Device {
+class PluginDevice {
 public:
-  Device(Device &&) = default;
-  Device &operator=(Device &&) = default;
+  PluginDevice(PluginDevice &&) = default;
+  PluginDevice &operator=(PluginDevice &&) = default;
 
   Result<mgc_device_facts> describe() const;
   Status check() const { return call<&Table::check>(api(), raw()); }
@@ -239,7 +239,7 @@ public:
 private:
   friend class Plugin;
   using Owner = Handle<mgc_device, &Table::close>;
-  explicit Device(Owner handle) : handle_(std::move(handle)) {}
+  explicit PluginDevice(Owner handle) : handle_(std::move(handle)) {}
   Owner handle_;
 };
 
@@ -250,7 +250,7 @@ public:
   static Result<Plugin> open(const std::string &name, const std::string &path = {});
 
   Result<int32_t> countDevices() const;
-  Result<Device> openDevice(int32_t ordinal, bool deterministic = true) const;
+  Result<PluginDevice> openDevice(int32_t ordinal, bool deterministic = true) const;
   const std::string &path() const { return path_; }
 
 private:

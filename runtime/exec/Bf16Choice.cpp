@@ -1,9 +1,9 @@
 // See Bf16Choice.h.
 #include "runtime/exec/Bf16Choice.h"
 
-#include "runtime/base/ChoiceCache.h"
-#include "runtime/exec/Cores.h"
-#include "runtime/kernels/Gemm.h"
+#include "runtime/base/Cores.h"
+#include "runtime/io/ChoiceCache.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/GemmNative.h"
 
 #include <algorithm>

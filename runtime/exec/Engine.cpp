@@ -1,9 +1,9 @@
 // See Engine.h. The engine whose ranks are threads that share the memory of this process.
 #include "runtime/exec/Engine.h"
 
-#include "runtime/comm/ThreadWorld.h"
-#include "runtime/exec/Cores.h"
-#include "runtime/exec/Inputs.h"
+#include "runtime/base/Cores.h"
+#include "runtime/comm/thread/ThreadWorld.h"
+#include "runtime/data/Inputs.h"
 #include "runtime/exec/MachineRates.h"
 #include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
@@ -31,7 +31,7 @@ struct StepOrder {
 
 struct Rank {
   int64_t index = 0;
-  Buffer buffer;
+  Allocation buffer;
   Communicator *communicator = nullptr;
   GroupId everyone = -1;
   RankRecord record;

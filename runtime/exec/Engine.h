@@ -9,10 +9,9 @@
 #pragma once
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/data/Data.h"
 #include "runtime/device/Device.h"
 #include "runtime/exec/Bf16Choice.h"
-#include "runtime/exec/Data.h"
-#include "runtime/exec/Optimizer.h"
 #include "runtime/exec/RankExecutor.h"
 
 #include <array>
@@ -31,7 +30,7 @@ struct EngineOptions {
   int threadsPerRank = 0;                     // 0: the cores this process may use over the ranks, at least 1
   std::chrono::milliseconds timeout{600'000}; // of each wait for another rank
   uint64_t seed = 1234;                       // of dropout
-  std::function<Status(const Place &)> inject = nullptr; // see ExecutorOptions
+  std::function<Status(const ExecutionPlace &)> inject = nullptr; // see ExecutorOptions
   TimelineOptions timeline = {};
   // Of this process's rank, where ranks are processes; it outlives the engine. Null: all ranks are here.
   Communicator *communicator = nullptr;
@@ -59,6 +58,9 @@ struct Recording {
   void add(double step); // a measured step
 };
 inline constexpr size_t kMeasuredSteps = 4096;
+
+// What the update of a step reads: plan::kStepScalars.
+using StepScalars = std::array<float, 8>;
 
 // What a step leaves in a rank: plan::kResults.
 using StepValues = std::array<float, 3>;

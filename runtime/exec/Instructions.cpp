@@ -1,7 +1,7 @@
 // The part of RankExecutor that executes the instructions of a chunk.
 #include "runtime/exec/RankExecutor.h"
 
-#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/Move.h"
 #include "runtime/kernels/Parallel.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/exec/MachineRates.h"
 
-#include "runtime/exec/Cores.h"
-#include "runtime/kernels/Gemm.h"
+#include "runtime/base/Cores.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>

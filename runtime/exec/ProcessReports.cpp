@@ -1,6 +1,6 @@
 #include "runtime/exec/ProcessReports.h"
 
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <bit>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/comm/Communicator.h"
-#include "runtime/exec/Data.h"
+#include "runtime/data/Data.h"
 #include "runtime/exec/Engine.h"
 
 #include <span>

@@ -7,7 +7,7 @@ namespace mgc {
 
 using StepKind = plan::ScheduleStep::Kind;
 
-std::string toString(const Place &place) {
+std::string toString(const ExecutionPlace &place) {
   std::string text = fmt::format("rank {} (stage {}), step {}", place.rank, place.stage, place.step);
   if (place.microbatch >= 0)
     text += fmt::format(", microbatch {}", place.microbatch);

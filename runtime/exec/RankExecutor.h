@@ -14,20 +14,20 @@
 namespace mgc {
 
 // Where a rank stands.
-struct Place {
+struct ExecutionPlace {
   int64_t rank = 0, stage = 0;
   int64_t step = 0;                    // of training
   int64_t microbatch = -1;             // -1: none
   std::string_view chunk, instruction; // empty: between chunks, between instructions
 };
-std::string
-toString(const Place &place); // "rank 3 (stage 1), step 5, microbatch 2, forward.0, layer.fwd/attn.q"
+std::string toString(
+    const ExecutionPlace &place); // "rank 3 (stage 1), step 5, microbatch 2, forward.0, layer.fwd/attn.q"
 
 struct ExecutorOptions {
   int threads = 1;
   // Called before each instruction, on the rank's thread; an error is one of that instruction. For tests of
   // failures.
-  std::function<Status(const Place &)> inject = nullptr;
+  std::function<Status(const ExecutionPlace &)> inject = nullptr;
   Timeline *timeline = nullptr; // null: nobody asks when what was done
 };
 
@@ -71,7 +71,7 @@ private:
   Communicator &communicator_;
   std::byte *const arena_;
   const ExecutorOptions options_;
-  Place place_;
+  ExecutionPlace place_;
   Timeline *timeline_ = nullptr;       // of the step that runs
   std::vector<std::byte *> slotBases_; // of the chunk that runs
   std::vector<void *> operands_;       // of the instruction that runs

@@ -2,10 +2,10 @@
 // look up. An operand's address is the base of its slot, which the schedule step gives, plus a fixed offset.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
-#include "runtime/kernels/Attention.h"
-#include "runtime/plan/Plan.h"
+#include "runtime/kernels/CpuAttention.h"
 
 #include <string>
 #include <variant>

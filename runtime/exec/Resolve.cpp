@@ -1,8 +1,11 @@
 // See Resolve.h.
 #include "runtime/exec/Resolve.h"
 
-#include "runtime/kernels/Attention.h"
-#include "runtime/plan/Mesh.h"
+#include "plan/targets/AttentionWorkspace.h"
+
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+#include "runtime/kernels/CpuAttention.h"
 
 #include <algorithm>
 #include <map>
@@ -11,9 +14,9 @@ namespace mgc {
 
 namespace {
 
-class Resolver {
+class PlanResolver {
 public:
-  Resolver(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup)
+  PlanResolver(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup)
       : context_(context), plan_(context.plan), rank_(rank), openGroup_(openGroup) {}
   Result<RankRecord> resolve();
 
@@ -42,7 +45,7 @@ private:
   std::map<std::vector<int64_t>, GroupId> groups_;
 };
 
-Result<RankRecord> Resolver::resolve() {
+Result<RankRecord> PlanResolver::resolve() {
   RankRecord record;
   record.rank = rank_;
   record.stageIndex = plan::stageOf(plan_.mesh, rank_);
@@ -67,7 +70,7 @@ Result<RankRecord> Resolver::resolve() {
   return record;
 }
 
-Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
+Result<ChunkRecord> PlanResolver::resolveChunk(const plan::Chunk &chunk) {
   ChunkRecord record;
   record.chunk = &chunk;
   record.name = chunk.name();
@@ -79,14 +82,14 @@ Result<ChunkRecord> Resolver::resolveChunk(const plan::Chunk &chunk) {
   return record;
 }
 
-Status Resolver::addCall(const plan::Call &call, ChunkRecord &to) {
+Status PlanResolver::addCall(const plan::Call &call, ChunkRecord &to) {
   for (const plan::Instruction &instruction : plan_.programs[call.program].instructions)
     MGC_TRY(addInstruction(instruction, call, to).at(instruction.label));
   return Status::ok();
 }
 
-Status Resolver::addInstruction(const plan::Instruction &instruction, const plan::Call &call,
-                                ChunkRecord &to) {
+Status PlanResolver::addInstruction(const plan::Instruction &instruction, const plan::Call &call,
+                                    ChunkRecord &to) {
   InstructionRecord record;
   record.instruction = &instruction;
   record.layer = call.instance;
@@ -104,14 +107,15 @@ Status Resolver::addInstruction(const plan::Instruction &instruction, const plan
   return Status::ok();
 }
 
-void Resolver::addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to) {
+void PlanResolver::addOperands(const plan::Instruction &instruction, const plan::Call &call,
+                               ChunkRecord &to) {
   for (const plan::Operand &operand : instruction.operands) {
     const plan::Binding &binding = call.segments[operand.segment];
     to.operands.push_back({binding.slot + 1, binding.offset + operand.offset});
   }
 }
 
-int64_t Resolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) const {
+int64_t PlanResolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) const {
   int64_t result = scalar.value;
   switch (scalar.kind) {
   case plan::Scalar::Kind::linear:
@@ -126,8 +130,8 @@ int64_t Resolver::evaluate(const plan::Scalar &scalar, const plan::Call &call) c
   return result;
 }
 
-Result<RowRecord> Resolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
-                                       ChunkRecord &to) {
+Result<RowRecord> PlanResolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
+                                           ChunkRecord &to) {
   RowFunction function = nullptr;
   if (plan_.target == plan::Target::cpu) {
     if (!context_.kernels)
@@ -153,8 +157,8 @@ static Status verifyWorkspace(const plan::Attention &attention, const OperandRec
   return Status::ok();
 }
 
-Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
-                                             ChunkRecord &to) {
+Result<AttentionRecord> PlanResolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
+                                                 ChunkRecord &to) {
   if (plan_.target == plan::Target::cpu)
     MGC_TRY(verifyWorkspace(attention, to.operands.back()));
   AttentionScalars scalars;
@@ -164,18 +168,18 @@ Result<AttentionRecord> Resolver::makeRecord(const plan::Attention &attention, c
   return AttentionRecord{&attention, scalars};
 }
 
-Result<CollectiveRecord> Resolver::makeRecord(const plan::Collective &collective, const plan::Call &,
-                                              ChunkRecord &) {
+Result<CollectiveRecord> PlanResolver::makeRecord(const plan::Collective &collective, const plan::Call &,
+                                                  ChunkRecord &) {
   MGC_ASSIGN(group, openGroup(collective));
   return CollectiveRecord{&collective, group};
 }
 
-Result<MoveRecord> Resolver::makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &) {
+Result<MoveRecord> PlanResolver::makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &) {
   return MoveRecord{&move, plan::coordinate(plan_.mesh, rank_, move.axes),
                     plan::groupSize(plan_.mesh, move.axes)};
 }
 
-Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
+Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective) {
   const std::vector<int64_t> ranks = collective.stages.empty()
                                          ? plan::groupOf(plan_.mesh, rank_, collective.axes)
                                          : plan::groupOfStages(plan_.mesh, rank_, collective.stages);
@@ -187,8 +191,8 @@ Result<GroupId> Resolver::openGroup(const plan::Collective &collective) {
   return group;
 }
 
-StepRecord Resolver::resolveStep(const plan::ScheduleStep &step,
-                                 const std::vector<ChunkRecord> &chunks) const {
+StepRecord PlanResolver::resolveStep(const plan::ScheduleStep &step,
+                                     const std::vector<ChunkRecord> &chunks) const {
   if (step.kind == plan::ScheduleStep::Kind::run) {
     const ChunkRecord &chunk = chunks[step.chunk];
     return {&step, -1, chunk.callBegins[step.firstCall],
@@ -200,7 +204,7 @@ StepRecord Resolver::resolveStep(const plan::ScheduleStep &step,
 } // namespace
 
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup) {
-  return Resolver(context, rank, openGroup).resolve();
+  return PlanResolver(context, rank, openGroup).resolve();
 }
 
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator) {

@@ -1,4 +1,4 @@
-// What only the kernel library knows of a plan: how far its row kernels go. With verifyPlan (runtime/plan/Verify.h) no
+// What only the kernel library knows of a plan: how far its row kernels go. With verifyPlan (plan/prove/VerifyPlan.h) no
 // plan, however it was edited, reaches beyond its memory.
 #pragma once
 

@@ -1,7 +1,9 @@
 // See VerifyMemory.h.
 #include "runtime/exec/VerifyMemory.h"
+#include "runtime/base/Rounding.h"
 
-#include "runtime/plan/Mesh.h"
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -82,7 +84,7 @@ std::string whatWouldFit(const plan::Plan &plan, const MemoryLimit &limit, const
   if (limit.of != MemoryLimit::Of::process && need.ranks > 1 && need.greatest <= available) {
     const int64_t each = available / need.greatest; // ranks
     ways.push_back(fmt::format("{} machines like this one with at most {} of the ranks each, as processes",
-                               (plan.mesh.worldSize() + each - 1) / each, each));
+                               divideUp(plan.mesh.worldSize(), each), each));
   }
   if (limit.of == MemoryLimit::Of::machine)
     ways.push_back("a machine with as much");

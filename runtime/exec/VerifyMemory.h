@@ -2,9 +2,9 @@
 // succeeds where the kernel overcommits, and what is killed later is somebody's process.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/MachineMemory.h"
 #include "runtime/base/Status.h"
-#include "runtime/plan/Plan.h"
 
 #include <span>
 

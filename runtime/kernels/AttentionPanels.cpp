@@ -5,6 +5,7 @@
 //   dv [keys, d]          += p [keys, queries] do [queries, d]  rows: keys    depth: queries
 // and backward likewise do v^T, dq and dk.
 #include "runtime/kernels/AttentionPanels.h"
+#include "runtime/base/Rounding.h"
 
 #include "runtime/kernels/AttentionVectors.h"
 
@@ -346,7 +347,7 @@ void pack(const float *const *rows, int64_t count, int64_t d, float scale, float
         to[j * kWidth + i] = row(i) ? row(i)[j] * scale : 0;
   }
   // The rest of the last panel.
-  for (int64_t lane = (count + kLanes - 1) / kLanes * kLanes; lane % kWidth; lane += kLanes)
+  for (int64_t lane = roundUp(count, kLanes); lane % kWidth; lane += kLanes)
     for (int64_t j = 0; j < d; ++j)
       store(columns + (lane / kWidth * d + j) * kWidth + lane % kWidth, Vector{});
 }

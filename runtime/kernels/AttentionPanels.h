@@ -7,18 +7,13 @@
 // vector, and keys and values are read as they are. Every part starts on 64 bytes.
 #pragma once
 
-#include "runtime/base/Philox.h"
+#include "plan/targets/AttentionWorkspace.h"
+#include "runtime/random/Philox.h"
 
 #include <cstdint>
 #include <span>
 
 namespace mgc {
-
-inline constexpr int64_t kAttentionRows = 192;   // queries of a block at most: pairs (s, r) of one (b, g)
-inline constexpr int64_t kAttentionKeys = 48;    // of a block: whole tiles of 6 and of 8
-inline constexpr int64_t kAttentionPadding = 16; // rows of queries are padded with zeros to a multiple
-inline constexpr int64_t kAttentionWidest = 32;  // queries of a panel: at most these
-inline constexpr int64_t kAttentionPanels = 24;  // of a block, at most
 
 struct AttentionDropout {
   uint32_t key[2];
@@ -81,9 +76,5 @@ struct AttentionKernels {
 
 // Those that this processor can run, best first. Their results are equal up to rounding.
 std::span<const AttentionKernels *const> attentionKernels();
-
-constexpr int64_t attentionPadded(int64_t d) {
-  return (d + kAttentionPadding - 1) / kAttentionPadding * kAttentionPadding;
-}
 
 } // namespace mgc

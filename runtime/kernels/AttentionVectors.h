@@ -2,7 +2,7 @@
 // them. Everything here has internal linkage: code for one processor must not be linked into another's.
 #pragma once
 
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <cstddef>
 #include <cstdint>

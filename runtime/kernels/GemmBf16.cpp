@@ -1,5 +1,6 @@
 // See GemmBf16.h.
 #include "runtime/kernels/GemmBf16.h"
+#include "runtime/base/Rounding.h"
 
 #include "runtime/kernels/GemmNative.h"
 #include "runtime/kernels/GemmPaths.h"
@@ -47,7 +48,7 @@ public:
   // The tiles of a part of C.
   void run(GemmPart rows, GemmPart columns) const {
     static thread_local const auto scratch = std::make_unique<Scratch>(); // more than a small stack holds
-    const int64_t down = tilesOf(rows.count, kTileRows), across = tilesOf(columns.count, kTileColumns);
+    const int64_t down = divideUp(rows.count, kTileRows), across = divideUp(columns.count, kTileColumns);
     for (int64_t i = 0; i < down; ++i)
       for (int64_t j = 0; j < across; ++j)
         runTile(within(rows, partOf(rows.count, kGemmRowUnit, i, down)),
@@ -55,7 +56,6 @@ public:
   }
 
 private:
-  static int64_t tilesOf(int64_t size, int64_t most) { return (size + most - 1) / most; }
   static GemmPart within(GemmPart whole, GemmPart part) { return {whole.begin + part.begin, part.count}; }
 
   void runTile(GemmPart rows, GemmPart columns, Scratch &scratch) const {
@@ -74,7 +74,7 @@ private:
   void sum(GemmPart rows, GemmPart columns, Scratch &scratch, float *c, int64_t strideC) const {
     plan::Gemm part = gemm_;
     part.m = rows.count, part.n = columns.count;
-    const int64_t panels = tilesOf(gemm_.k, kGemmDepth);
+    const int64_t panels = divideUp(gemm_.k, kGemmDepth);
     for (int64_t index = 0; index < panels; ++index) {
       const GemmPart depth = partOf(gemm_.k, kGemmDepthUnit, index, panels);
       const Matrix a =

@@ -2,8 +2,8 @@
 // panels of the operands become f32 in scratch memory, and C is rounded once, when its sum is complete.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Bf16.h"
-#include "runtime/plan/Plan.h"
 
 namespace mgc {
 
@@ -16,7 +16,7 @@ enum class Bf16Product {
 void setBf16Product(Bf16Product product);
 Bf16Product bf16Product();
 
-// As gemm() of Gemm.h, with gemm.inputType bf16. gemm.path says whether threads divide rows or columns; otherwise it
+// As gemm() of CpuGemm.h, with gemm.inputType bf16. gemm.path says whether threads divide rows or columns; otherwise it
 // is the longer side.
 void bf16Gemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads);
 

@@ -39,7 +39,7 @@ const dnnl::engine &cpu() {
 // oneDNN's product of one kind. The primitive itself is constant, so ranks that are threads share it; what its calls write
 // besides C is the scratchpad, which each call brings along. In oneDNN's own mode (library) all calls of a primitive would
 // write one buffer: Debian builds oneDNN without DNNL_ENABLE_CONCURRENT_EXEC.
-struct Product {
+struct NativeProduct {
   dnnl::matmul primitive;
   memory::desc scratchpad; // of zero bytes where none is needed
 };
@@ -55,7 +55,7 @@ dnnl::primitive_attr attributesOf(const plan::Gemm &gemm) {
   return attributes;
 }
 
-Product makeProduct(const plan::Gemm &gemm) {
+NativeProduct makeProduct(const plan::Gemm &gemm) {
   const Layouts layouts(gemm);
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc description(cpu(), layouts.a, layouts.b, layouts.c, attributesOf(gemm));
@@ -78,10 +78,10 @@ void *scratchOfThread(size_t bytes) {
 }
 
 // Nothing where oneDNN has none. Primitives are made for a number of threads.
-std::optional<Product> productFor(const plan::Gemm &gemm, int threads) {
+std::optional<NativeProduct> productFor(const plan::Gemm &gemm, int threads) {
   static std::mutex mutex;
   using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, plan::DType, int>;
-  static std::map<Key, std::optional<Product>> known;
+  static std::map<Key, std::optional<NativeProduct>> known;
   const Key key(gemm.m, gemm.n, gemm.k, gemm.transposeA, gemm.transposeB, gemm.accumulate, gemm.outputType,
                 threads);
   const std::lock_guard lock(mutex);
@@ -104,7 +104,7 @@ bool multipliesBf16() {
 
 bool nativeGemm(const plan::Gemm &gemm, const Bf16 *a, const Bf16 *b, void *c, int threads) {
   setLibraryThreads(threads);
-  const std::optional<Product> product = productFor(gemm, threads);
+  const std::optional<NativeProduct> product = productFor(gemm, threads);
   if (!product)
     return false;
   const Layouts layouts(gemm);

@@ -1,8 +1,8 @@
 // Products of bf16 matrices by oneDNN's primitive, for processors that multiply bf16 themselves.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/base/Bf16.h"
-#include "runtime/plan/Plan.h"
 
 namespace mgc {
 

@@ -1,5 +1,6 @@
 // See GemmPaths.h.
 #include "runtime/kernels/GemmPaths.h"
+#include "runtime/base/Rounding.h"
 
 #include "runtime/kernels/Parallel.h"
 
@@ -79,7 +80,7 @@ private:
 
 // One call after another for parts of k, each added to the ones before.
 void gemmInDepth(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC) {
-  const int64_t parts = (gemm.k + kGemmDepth - 1) / kGemmDepth;
+  const int64_t parts = divideUp(gemm.k, kGemmDepth);
   for (int64_t index = 0; index < parts; ++index) {
     const auto [begin, count] = partOf(gemm.k, kGemmDepthUnit, index, parts);
     plan::Gemm part = gemm;
@@ -125,7 +126,7 @@ const GemmPathRow &rowOf(plan::GemmPath path) { return *std::ranges::find(kPaths
 } // namespace
 
 GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
-  const int64_t units = (size + unit - 1) / unit;
+  const int64_t units = divideUp(size, unit);
   const int64_t begin = units * index / parts * unit, end = units * (index + 1) / parts * unit;
   return {begin, std::min(end, size) - begin};
 }

@@ -1,7 +1,7 @@
 // The ways to divide a product into library calls: which is fastest differs by shape, threads and processor.
 #pragma once
 
-#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/CpuGemm.h"
 
 #include <span>
 

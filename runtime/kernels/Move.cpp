@@ -1,5 +1,6 @@
 // See Move.h.
 #include "runtime/kernels/Move.h"
+#include "runtime/base/Rounding.h"
 
 #include "runtime/kernels/Parallel.h"
 
@@ -20,7 +21,7 @@ constexpr int64_t kStreamedBytes = 16 << 20;
 
 // body(begin, end) for parts of [0, bytes), which begin at whole lines of it.
 template <typename Body> void forParts(int threads, int64_t bytes, const Body &body) {
-  const int64_t lines = (bytes + kLine - 1) / kLine;
+  const int64_t lines = divideUp(bytes, kLine);
   const int64_t parts = std::clamp<int64_t>(bytes / kLeastBytes, 1, threads);
   if (parts == 1)
     return body(0, bytes);

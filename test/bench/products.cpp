@@ -8,9 +8,9 @@
 //                              prints what some products of bf16 operands take, as parts of what they take in f32: with
 //                              C in f32 and in bf16, the best of `repeats`, in turns; of one thread processor time,
 //                              which other programs change less
-#include "runtime/kernels/Gemm.h"
+#include "plan/json/PlanJson.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/Parallel.h"
-#include "runtime/plan/PlanJson.h"
 
 #include <algorithm>
 #include <array>

@@ -8,13 +8,13 @@
 // well, on the same threads, timed in turn with the kernel; the fraction is of the best times. Processors read a line
 // before they write it: a kernel that works in place has that for nothing and is held against a[i] = s * a[i]. Kernels
 // of less than 1 MB are left out.
-#include "runtime/comm/ThreadWorld.h"
+#include "plan/json/PlanJson.h"
+#include "plan/prove/VerifyPlan.h"
+#include "runtime/comm/thread/ThreadWorld.h"
+#include "runtime/data/Inputs.h"
 #include "runtime/device/cpu/CpuDevice.h"
-#include "runtime/exec/Inputs.h"
 #include "runtime/exec/Resolve.h"
 #include "runtime/kernels/Parallel.h"
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/Verify.h"
 
 #include <algorithm>
 #include <chrono>
@@ -80,7 +80,7 @@ private:
   int threads_;
   std::vector<float> other_;
   std::unique_ptr<Device> device_ = makeCpuDevice();
-  Buffer operands_; // a and b, in memory as a rank has it
+  Allocation operands_; // a and b, in memory as a rank has it
   volatile float sink_ = 0;
 };
 
@@ -173,7 +173,7 @@ private:
   std::unique_ptr<KernelLibrary> library_;
   std::unique_ptr<ThreadWorld> world_;
   RankRecord record_;
-  Buffer buffer_;
+  Allocation buffer_;
 };
 
 void measure(const Kernel &kernel, Memory &memory, int threads) {

@@ -1,5 +1,5 @@
 // Activation functions: verifiers, gradients.
-#include "compiler/kernels/Math.h"
+#include "codegen/rows/graph/Math.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include <cmath>

@@ -1,12 +1,12 @@
 // Rotary positions and attention: verifiers, gradients, costs, lowering.
-#include "runtime/kernels/Attention.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
-#include "runtime/base/Philox.h"
-#include "runtime/kernels/CudaAttention.h"
-#include "runtime/plan/Work.h"
+#include "plan/Work.h"
+#include "plan/targets/AttentionWorkspace.h"
+#include "plan/targets/CudaAttention.h"
+#include "runtime/random/Philox.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -194,13 +194,13 @@ public:
     return e_.graph().load(known->second, {{half_, half}});
   }
   void store(Value result, rowgen::Node first, rowgen::Node second) {
-    rowgen::Operand out = operand(result, e_.accessOf(result));
+    rowgen::RowOperand out = operand(result, e_.accessOf(result));
     e_.graph().store(out, first, {{half_, 0}});
     e_.graph().store(out, second, {{half_, 1}});
   }
 
 private:
-  rowgen::Operand operand(Value value, rowgen::Access access) {
+  rowgen::RowOperand operand(Value value, rowgen::Access access) {
     std::vector<rowgen::Dim> dims = e_.dims(value);
     dims.insert(dims.end() - 1, half_);
     return e_.operand(value, access, dims);
@@ -208,7 +208,7 @@ private:
 
   RowEmitter &e_;
   rowgen::Dim half_;
-  llvm::DenseMap<Value, rowgen::Operand> inputs_;
+  llvm::DenseMap<Value, rowgen::RowOperand> inputs_;
 };
 
 } // namespace

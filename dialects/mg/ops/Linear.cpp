@@ -2,7 +2,7 @@
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/Target.h"
-#include "runtime/kernels/CudaGemm.h"
+#include "plan/targets/CudaGemm.h"
 
 using namespace mlir;
 using namespace mgc;

@@ -81,7 +81,7 @@ LogicalResult CrossEntropyGradOp::emitRow(RowEmitter &e) {
 
 LogicalResult MaxOp::emitRow(RowEmitter &e) {
   Node masked = whereValid(e, *this, getValue(), getValid(), e.value(getValue()), -INFINITY);
-  e.define(getResult(), e.graph().reduce(rowgen::Reduction::max, masked));
+  e.define(getResult(), e.graph().reduce(rowgen::RowReduction::max, masked));
   return success();
 }
 

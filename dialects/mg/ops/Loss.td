@@ -1,4 +1,4 @@
-// Cross-entropy, parallel over the vocabulary: section 7 of the calculus.
+// Cross-entropy, parallel over the vocabulary (docs/sharding.md).
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, DeclareOpInterfaceMethods<Mg_DecomposableOpInterface>]> {

@@ -1,9 +1,9 @@
 // Dropout: verifier, gradient, indexed factor.
-#include "compiler/kernels/Math.h"
+#include "codegen/rows/graph/Math.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
 

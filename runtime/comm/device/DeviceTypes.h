@@ -1,8 +1,8 @@
 // The types of the plan as the device ABI names them.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/device/DeviceApi.h"
-#include "runtime/plan/Plan.h"
 
 namespace mgc {
 

@@ -1,9 +1,10 @@
 // See CpuDevice.h. A large allocation is a mapping of its own on a huge page boundary and asks for huge pages;
 // the system gives each page, as zeros, to the thread that touches it first.
 #include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/base/Rounding.h"
 
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -21,7 +22,7 @@ constexpr int64_t kHugePage = 2 << 20;
 bool isLarge(int64_t bytes) { return bytes >= kHugePage; }
 
 // Whole huge pages. A size that this would take beyond 64 bits is refused before.
-int64_t mappedBytes(int64_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+int64_t mappedBytes(int64_t bytes) { return roundUp(bytes, kHugePage); }
 bool isPlausible(int64_t bytes) { return bytes < int64_t(1) << 62; }
 
 // Null: no memory.
@@ -100,7 +101,7 @@ class CpuDevice final : public Device {
 public:
   explicit CpuDevice(const CpuDeviceOptions &options) : options_(options) {}
 
-  Result<Buffer> allocate(int64_t bytes) override {
+  Result<Allocation> allocate(int64_t bytes) override {
     if (bytes < 0)
       return errorf("an allocation of {} bytes", bytes);
     std::byte *data = nullptr;
@@ -113,7 +114,7 @@ public:
           bytes, bytes / 1073741824.0);
     if (options_.poison)
       std::memset(data, 0xFF, bytes);
-    return Buffer(*this, data, bytes);
+    return Allocation(*this, data, bytes);
   }
 
   bool givesZeros() const override { return !options_.poison; }

@@ -11,7 +11,7 @@ struct AttentionTensor {
   int64_t stride;
 };
 
-struct AttentionDropout {
+struct CudaAttentionDropout {
   uint64_t threshold; // a word below it drops; 0: no dropout
   uint32_t key[2];
   float keep; // what a kept probability is multiplied by; 1 without dropout
@@ -24,7 +24,7 @@ struct AttentionArguments {
   uint64_t lse;   // f32 [s,b,g,r]
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
   uint64_t queryPositions, keyPositions, samples;
-  AttentionDropout dropout;
+  CudaAttentionDropout dropout;
   float scale;
   float scoreScale; // scale / ln(2): scores are in powers of 2
   int32_t isBf16;

@@ -1,5 +1,6 @@
 // combine: the sum or maximum of sources on one device, by the kernels of combine.cu.
 #include "runtime/device/cuda/Combine.h"
+#include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/Internal.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ Status combine(mgc_stream *stream, mgc_reduce reduce, mgc_type type, mgc_address
   CombineSources given = {};
   std::copy_n(sources, count, given.address);
   const int64_t blocks =
-      std::min<int64_t>((packs + kThreads - 1) / kThreads, device.multiprocessors * kBlocksPerProcessor);
+      std::min<int64_t>(divideUp(packs, kThreads), device.multiprocessors * kBlocksPerProcessor);
   return launchOwn(*stream, device.combineKernels[indexOf(reduce, type, isPacked)],
                    {.blocks = {uint32_t(blocks), 1, 1}, .threads = {kThreads, 1, 1}}, "combine", to, given,
                    static_cast<long long>(count), packs);

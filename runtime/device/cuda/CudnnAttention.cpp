@@ -9,9 +9,10 @@
 //
 // The operations and their order are those that cuDNN's documentation names; it has kernels for these and no others.
 #include "runtime/device/cuda/CudnnAttention.h"
-#include "runtime/device/cuda/Attention.h"
+#include "plan/targets/CudaAttention.h"
+#include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/AttentionArguments.h"
-#include "runtime/kernels/CudaAttention.h"
+#include "runtime/device/cuda/AttentionCalls.h"
 
 #include <limits>
 
@@ -25,9 +26,10 @@ int64_t idOf(CudnnOperand operand) { return static_cast<int64_t>(operand); }
 
 using Tensor = CudnnGraph::Tensor;
 
-class Builder {
+class AttentionGraphBuilder {
 public:
-  Builder(CudnnGraph &graph, const mgc_attention_facts &facts) : graph_(graph), a_(facts), strides_(facts) {}
+  AttentionGraphBuilder(CudnnGraph &graph, const mgc_attention_facts &facts)
+      : graph_(graph), a_(facts), strides_(facts) {}
   void forward();
   void backward(bool sumsUp);
 
@@ -71,8 +73,8 @@ private:
   void sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to);
 };
 
-Tensor Builder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
-                             const Tensor &right) {
+Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare,
+                                           const Tensor &left, const Tensor &right) {
   const Tensor visible = graph_.between(scores.layout.shape, CUDNN_DATA_BOOLEAN),
                to = graph_.between(scores.layout.shape);
   graph_.apply(compare, left, &right, visible, nullptr, CUDNN_DATA_BOOLEAN);
@@ -82,7 +84,7 @@ Tensor Builder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare,
 }
 
 // Visible are keys up to the query's own position and, with a window, keys + window > query.
-Tensor Builder::hide(const Tensor &scores) {
+Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
   const Tensor query = graph_.indexAlong(2, scores), key = graph_.indexAlong(3, scores);
   const Tensor causal = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, query, key);
   if (a_.window <= 0 || a_.window >= a_.t)
@@ -93,7 +95,7 @@ Tensor Builder::hide(const Tensor &scores) {
   return hideWhereNot(causal, CUDNN_POINTWISE_CMP_GT, past, again);
 }
 
-void Builder::forward() {
+void AttentionGraphBuilder::forward() {
   const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
   const Tensor v = keys(CudnnOperand::v, strides_.v), o = queries(CudnnOperand::o, a_.r * a_.d);
   const Tensor visible = hide(scale(product(q, k)));
@@ -109,7 +111,7 @@ void Builder::forward() {
 }
 
 // [.., t, s] of [.., s, t], rounded to bf16.
-Tensor Builder::across(const Tensor &weights) {
+Tensor AttentionGraphBuilder::across(const Tensor &weights) {
   const int64_t matrix = a_.s * a_.t;
   const Tensor to =
       graph_.between({{batch_, a_.r, a_.t, a_.s}, {a_.r * matrix, matrix, 1, a_.t}, CUDNN_DATA_BFLOAT16});
@@ -117,7 +119,7 @@ Tensor Builder::across(const Tensor &weights) {
   return to;
 }
 
-void Builder::sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to) {
+void AttentionGraphBuilder::sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to) {
   if (a_.r == 1)
     return graph_.multiply(across(weights), rows, to);
   const Tensor ofEach = graph_.between({batch_, a_.r, a_.t, a_.d}, CUDNN_DATA_BFLOAT16);
@@ -125,7 +127,7 @@ void Builder::sumOverHeads(const Tensor &weights, const Tensor &rows, const Tens
   graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, ofEach, to);
 }
 
-void Builder::backward(bool sumsUp) {
+void AttentionGraphBuilder::backward(bool sumsUp) {
   const int64_t dense = a_.r * a_.d;
   const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
   const Tensor v = keysAcross(CudnnOperand::v, strides_.v), lse = statistics(CudnnOperand::statistics);
@@ -162,7 +164,7 @@ Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attent
                                   bool deterministic) {
   MGC_TRY(cudnnTakes(planOf(facts)));
   CudnnGraph graph(std::move(cudnn));
-  Builder builder(graph, facts);
+  AttentionGraphBuilder builder(graph, facts);
   if (facts.backward)
     builder.backward(!deterministic);
   else
@@ -215,7 +217,7 @@ private:
 
   Status convertStatistics(mgc_stream &stream, mgc_address to, mgc_address from) {
     const int64_t heads = facts_.b * facts_.g * facts_.r, rows = facts_.s * heads;
-    const auto blocks = static_cast<uint32_t>((rows + kAttentionThreads - 1) / kAttentionThreads);
+    const auto blocks = static_cast<uint32_t>(divideUp(rows, kAttentionThreads));
     return launchOwn(stream, convert_, {.blocks = {blocks, 1, 1}, .threads = {kAttentionThreads, 1, 1}},
                      "attention's statistics", to, from, facts_.s, heads);
   }

@@ -1,5 +1,5 @@
 // What the plugin says where the build had no cudnn.h.
-#include "runtime/device/cuda/Attention.h"
+#include "runtime/device/cuda/AttentionCalls.h"
 
 namespace mgc::cuda {
 

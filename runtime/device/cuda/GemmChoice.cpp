@@ -1,5 +1,6 @@
 // Which algorithm of the library's list is the fastest for a product: each is timed on the device.
-#include "runtime/device/cuda/Gemm.h"
+#include "runtime/base/Rounding.h"
+#include "runtime/device/cuda/GemmCalls.h"
 
 #include <limits>
 #include <utility>
@@ -12,8 +13,6 @@ constexpr int kRepetitions = 5;       // of a measurement, of which the fastest 
 constexpr double kLeastGain = 0.01;   // over the library's choice: less is noise
 constexpr int64_t kDeadline = 60'000; // ms, of a run
 constexpr int64_t kRoomAlignment = 256;
-
-int64_t roundedUp(int64_t bytes) { return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment; }
 
 // Where a measurement's operands lie in its room.
 struct Room {
@@ -30,7 +29,9 @@ struct Room {
   mgc_address end;
 
 private:
-  mgc_address take(int64_t bytes) { return std::exchange(end, end + mgc_address(roundedUp(bytes))); }
+  mgc_address take(int64_t bytes) {
+    return std::exchange(end, end + mgc_address(roundUp(bytes, kRoomAlignment)));
+  }
 };
 
 // Two timed events.

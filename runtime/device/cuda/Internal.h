@@ -1,5 +1,5 @@
 // What the parts of the plugin share: the structs behind the handles of DeviceApi.h, and helpers for driver calls and for the
-// plugin's own kernels. Functions behind the table take what the table's take, without the error, and return a Status: Plugin.cpp
+// plugin's own kernels. Functions behind the table take what the table's take, without the error, and return a Status: CudaPlugin.cpp
 // makes the one of the other.
 #pragma once
 
@@ -23,7 +23,7 @@ struct OwnModule {
 };
 
 class CublasLt; // CublasLt.h: the library and its handle on a device
-class Cudnn;    // Attention.h
+class Cudnn;    // AttentionCalls.h
 
 } // namespace mgc::cuda
 
@@ -49,7 +49,7 @@ struct mgc_device {
   std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
   std::shared_ptr<mgc::cuda::Cudnn> cudnn;
   std::vector<CUfunction> combineKernels;          // by Combine.cpp
-  std::map<std::string, int64_t> attentionChoices; // how often each was made, by Attention.cpp
+  std::map<std::string, int64_t> attentionChoices; // how often each was made, by AttentionCalls.cpp
 
   // Before every use of the driver on this device: the error that made the device fail, if one has; makes the context the
   // thread's.
@@ -98,18 +98,18 @@ Status check(mgc_device &device, CUresult result, fmt::format_string<Args...> wh
 // A kernel of `module`, which is loaded at first use and stays with the device. Not while a graph is captured.
 Result<CUfunction> ownKernel(mgc_device &device, const OwnModule &module, const char *symbol);
 
-struct Launch {
+struct KernelLaunch {
   std::array<uint32_t, 3> blocks = {1, 1, 1};
   std::array<uint32_t, 3> threads = {1, 1, 1};
   uint32_t sharedBytes = 0; // dynamic. More than 48 KiB: after allowSharedBytes
 };
 Status allowSharedBytes(mgc_device &device, CUfunction function, int64_t bytes);
-Status launchWith(mgc_stream &stream, CUfunction function, const Launch &launch, void **arguments,
+Status launchWith(mgc_stream &stream, CUfunction function, const KernelLaunch &launch, void **arguments,
                   std::string_view name);
 
 // Arguments must have exactly the types of the kernel's parameters.
 template <typename... Args>
-Status launchOwn(mgc_stream &stream, CUfunction function, const Launch &launch, std::string_view name,
+Status launchOwn(mgc_stream &stream, CUfunction function, const KernelLaunch &launch, std::string_view name,
                  const Args &...args) {
   void *arguments[] = {const_cast<void *>(static_cast<const void *>(&args))...};
   return launchWith(stream, function, launch, arguments, name);
@@ -157,14 +157,14 @@ Status readArray(mgc_module *module, const char *symbol, int64_t *values, int64_
 Status launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t threads, int64_t sharedBytes,
               const mgc_address *operands, int64_t operandCount, const int64_t *scalars, int64_t scalarCount);
 
-// --- Gemm.cpp
+// --- GemmCalls.cpp
 Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
                   int64_t *algorithm);
 Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm);
 void dropGemm(mgc_gemm *gemm);
 Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
 
-// --- Attention.cpp
+// --- AttentionCalls.cpp
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention);
 void dropAttention(mgc_attention *attention);
 Status runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands);

@@ -114,7 +114,7 @@ Status launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t th
     arguments[operandCount + i] = const_cast<int64_t *>(scalars + i);
   if (sharedBytes > kPlainSharedBytes)
     MGC_TRY(allowSharedBytes(*stream->device, kernel->function, sharedBytes));
-  const Launch shape{{uint32_t(blocks), 1, 1}, {uint32_t(threads), 1, 1}, uint32_t(sharedBytes)};
+  const KernelLaunch shape{{uint32_t(blocks), 1, 1}, {uint32_t(threads), 1, 1}, uint32_t(sharedBytes)};
   return launchWith(*stream, kernel->function, shape, arguments.data(), kernel->name);
 }
 
@@ -139,7 +139,7 @@ Status allowSharedBytes(mgc_device &device, CUfunction function, int64_t bytes) 
                "asking for {} bytes of shared memory of a block", bytes);
 }
 
-Status launchWith(mgc_stream &stream, CUfunction function, const Launch &launch, void **arguments,
+Status launchWith(mgc_stream &stream, CUfunction function, const KernelLaunch &launch, void **arguments,
                   std::string_view name) {
   const CUresult result = stream.device->driver->cuLaunchKernel(
       function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0], launch.threads[1],

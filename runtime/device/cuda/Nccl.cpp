@@ -37,12 +37,12 @@ constexpr std::chrono::seconds kAbortDeadline{5};
 
 // The communicators used since begin_group, by the thread that began it. Their mutexes are held until its end: an abort frees what
 // the end works on.
-struct Group {
+struct NcclGroup {
   bool isOpen = false;
   std::vector<mgc_comm *> members;
   std::vector<std::unique_lock<std::mutex>> locks;
 };
-thread_local Group group;
+thread_local NcclGroup group;
 
 Status ncclError(const mgc_comm &comm, ncclResult_t result, std::string_view what) {
   const char *last = comm.nccl->ncclGetLastError(comm.handle);
@@ -261,7 +261,7 @@ Status beginGroup(mgc_device *device) {
 Status endGroup(mgc_device *device) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(nccl, Nccl::get());
-  Group ended = std::exchange(group, {});
+  NcclGroup ended = std::exchange(group, {});
   const ncclResult_t result = nccl->ncclGroupEnd();
   ended.locks.clear();
   if (result != ncclSuccess && result != ncclInProgress)

@@ -1,7 +1,8 @@
 // Attention by the kernels of kernels/attention.cuh.
-#include "runtime/base/Philox.h"
-#include "runtime/device/cuda/Attention.h"
+#include "runtime/base/Rounding.h"
 #include "runtime/device/cuda/AttentionArguments.h"
+#include "runtime/device/cuda/AttentionCalls.h"
+#include "runtime/random/Philox.h"
 
 #include <limits>
 
@@ -23,9 +24,7 @@ constexpr Columns kColumns[] = {{32, &attention32Module},
 
 constexpr double kLn2 = 0.693147180559945309417;
 
-int64_t blocksOf(int64_t count, int64_t size) { return (count + size - 1) / size; }
-
-AttentionDropout dropoutOf(const mgc_attention_facts &facts) {
+CudaAttentionDropout dropoutOf(const mgc_attention_facts &facts) {
   if (facts.dropout <= 0)
     return {0, {0, 0}, 1};
   const PhiloxKey key = dropoutKey(static_cast<uint64_t>(facts.seed), static_cast<uint64_t>(facts.site),
@@ -71,12 +70,12 @@ public:
   Status run(mgc_stream &stream, const mgc_attention_operands &operands) override {
     setAddresses(operands);
     const AttentionArguments &a = arguments_;
-    const int64_t queryBlocks = heads_ * blocksOf(a.s * a.r, kAttentionTile);
+    const int64_t queryBlocks = heads_ * divideUp(a.s * a.r, kAttentionTile);
     if (!isBackward_)
       return start(stream, forward_, queryBlocks, "attention_forward");
-    MGC_TRY(start(stream, delta_, blocksOf(a.s * heads_ * a.r, kAttentionDeltaRows), "attention_delta"));
+    MGC_TRY(start(stream, delta_, divideUp(a.s * heads_ * a.r, kAttentionDeltaRows), "attention_delta"));
     MGC_TRY(start(stream, queryGradients_, queryBlocks, "attention_dq"));
-    return start(stream, keyGradients_, heads_ * blocksOf(a.t, kAttentionTile), "attention_dkdv");
+    return start(stream, keyGradients_, heads_ * divideUp(a.t, kAttentionTile), "attention_dkdv");
   }
 
 private:

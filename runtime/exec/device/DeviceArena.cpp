@@ -1,6 +1,7 @@
 #include "runtime/exec/device/DeviceArena.h"
 
-#include "runtime/plan/Mesh.h"
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -62,7 +63,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   return ranges;
 }
 
-Result<DeviceArena> DeviceArena::allocate(const plugin::Device &device, int64_t bytes) {
+Result<DeviceArena> DeviceArena::allocate(const plugin::PluginDevice &device, int64_t bytes) {
   DeviceArena arena;
   MGC_ASSIGN(mirror, HostMirror::map(bytes));
   arena.mirror_ = std::move(mirror);

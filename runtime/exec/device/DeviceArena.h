@@ -36,7 +36,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
 
 class DeviceArena {
 public:
-  static Result<DeviceArena> allocate(const plugin::Device &device, int64_t bytes);
+  static Result<DeviceArena> allocate(const plugin::PluginDevice &device, int64_t bytes);
   mgc_address address() const { return memory_.address(); }
   int64_t bytes() const { return memory_.bytes(); }
   Status fill(const plugin::Stream &stream, uint8_t byte); // done when it returns

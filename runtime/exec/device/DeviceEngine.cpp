@@ -1,14 +1,15 @@
 #include "runtime/exec/device/DeviceEngine.h"
 
-#include "runtime/comm/device/InDeviceWorld.h"
-#include "runtime/exec/Cores.h"
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+#include "runtime/base/Cores.h"
+#include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/exec/MachineRates.h"
 #include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
 #include "runtime/exec/VerifyKernels.h"
 #include "runtime/exec/device/DeviceRank.h"
 #include "runtime/exec/device/DeviceRates.h"
-#include "runtime/plan/Mesh.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -71,7 +72,7 @@ private:
   const plan::Plan plan_;
   const DeviceOptions deviceOptions_;
   const EngineOptions options_;
-  std::optional<plugin::Device> device_;
+  std::optional<plugin::PluginDevice> device_;
   int64_t freeAtFirst_ = 0; // bytes of the device
   std::unique_ptr<DeviceKernels> kernels_;
   std::optional<ProductChoices> choices_;            // where products are measured
@@ -334,7 +335,7 @@ Status DeviceEngine::failureOf(int64_t step) const {
     return cause;
   std::vector<std::string> places;
   for (const std::unique_ptr<DeviceRank> &rank : ranks_)
-    if (const Place place = rank->place(step); !place.instruction.empty())
+    if (const ExecutionPlace place = rank->place(step); !place.instruction.empty())
       places.push_back(toString(place));
   return errorf("{}: {}", fmt::join(places, ", or "), fault.message());
 }

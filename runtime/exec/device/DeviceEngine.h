@@ -1,8 +1,8 @@
 // The engine whose ranks are on a device of a plugin: all ranks share one device, or each has a process and a device of its
-// own. docs/architecture.md, "A step on a device".
+// own. docs/device-engine.md.
 #pragma once
 
-#include "runtime/comm/device/NcclRank.h"
+#include "runtime/comm/nccl/NcclRank.h"
 #include "runtime/exec/Engine.h"
 
 namespace mgc {

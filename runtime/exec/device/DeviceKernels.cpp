@@ -1,7 +1,7 @@
 #include "runtime/exec/device/DeviceKernels.h"
 
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
 
@@ -32,7 +32,7 @@ Result<const plan::KernelFile *> chooseFile(const std::vector<plan::KernelFile> 
 } // namespace
 
 Result<std::unique_ptr<DeviceKernels>> DeviceKernels::load(const plan::Plan &plan, const std::string &bundle,
-                                                           const plugin::Device &device) {
+                                                           const plugin::PluginDevice &device) {
   auto kernels = std::make_unique<DeviceKernels>();
   if (plan.kernels.empty())
     return kernels;

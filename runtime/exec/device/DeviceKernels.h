@@ -13,7 +13,7 @@ public:
   // Finds all row kernels of the plan. Refuses a device with a lower compute capability than all files of the bundle, and
   // a file whose bytes do not hash to its hash.
   static Result<std::unique_ptr<DeviceKernels>> load(const plan::Plan &plan, const std::string &bundle,
-                                                     const plugin::Device &device);
+                                                     const plugin::PluginDevice &device);
   std::optional<KernelNeeds> needsOf(const std::string &symbol) const override;
   const plugin::Kernel &kernel(const std::string &symbol) const { return kernels_.at(symbol).kernel; }
 

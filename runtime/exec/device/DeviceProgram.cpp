@@ -1,8 +1,8 @@
 #include "runtime/exec/device/DeviceProgram.h"
 
+#include "plan/Operands.h"
+#include "plan/targets/CudaGemm.h"
 #include "runtime/comm/device/DeviceTypes.h"
-#include "runtime/kernels/CudaGemm.h"
-#include "runtime/plan/Operands.h"
 
 #include <algorithm>
 #include <cstring>
@@ -70,7 +70,7 @@ std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
 class DeviceProgram::Maker {
 public:
   Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
-        const plugin::Device &device, const ProductChoices *choices, DeviceProgram &program)
+        const plugin::PluginDevice &device, const ProductChoices *choices, DeviceProgram &program)
       : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices),
         dataAxes_(dataAxesOf(plan)), program_(program) {}
   Status makeAll();
@@ -86,7 +86,7 @@ private:
   const plan::Plan &plan_;
   const RankRecord &record_;
   const DeviceKernels &kernels_;
-  const plugin::Device &device_;
+  const plugin::PluginDevice &device_;
   const ProductChoices *choices_;
   const std::set<std::string> dataAxes_;
   DeviceProgram &program_;
@@ -211,7 +211,7 @@ int64_t DeviceProgram::mostCollectives() const {
 }
 
 Result<DeviceProgram> DeviceProgram::make(const plan::Plan &plan, const RankRecord &record,
-                                          const DeviceKernels &kernels, const plugin::Device &device,
+                                          const DeviceKernels &kernels, const plugin::PluginDevice &device,
                                           const ProductChoices *choices) {
   DeviceProgram program;
   MGC_TRY(Maker(plan, record, kernels, device, choices, program).makeAll());

@@ -36,7 +36,7 @@ class DeviceProgram {
 public:
   // `record`, `kernels` and `device` outlive it. `choices`: null where the library chooses.
   static Result<DeviceProgram> make(const plan::Plan &plan, const RankRecord &record,
-                                    const DeviceKernels &kernels, const plugin::Device &device,
+                                    const DeviceKernels &kernels, const plugin::PluginDevice &device,
                                     const ProductChoices *choices);
   const DeviceInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];

@@ -1,7 +1,8 @@
 #include "runtime/exec/device/DeviceRank.h"
 
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 #include "runtime/exec/Resolve.h"
-#include "runtime/plan/Mesh.h"
 
 #include <atomic>
 
@@ -30,7 +31,8 @@ void clearMarks(const StepIo &io) {
 
 } // namespace
 
-Result<std::unique_ptr<DeviceRank>> DeviceRank::create(const plan::Plan &plan, const plugin::Device &device,
+Result<std::unique_ptr<DeviceRank>> DeviceRank::create(const plan::Plan &plan,
+                                                       const plugin::PluginDevice &device,
                                                        DeviceCommunicator &communicator,
                                                        const DeviceRankOptions &options) {
   std::unique_ptr<DeviceRank> rank(new DeviceRank(plan, device, communicator, options));
@@ -84,7 +86,7 @@ Status DeviceRank::download(Part part) {
   return arena_.download(copies_, rangesOf(plan_, *record_.stage, part));
 }
 
-Place DeviceRank::place(int64_t step) const { return executor_->placeAt(step, marksOf(io_)); }
+ExecutionPlace DeviceRank::place(int64_t step) const { return executor_->placeAt(step, marksOf(io_)); }
 
 Status DeviceRank::run(int64_t step, const StepScalars &scalars,
                        const std::function<Status()> *beforeUpdate) {

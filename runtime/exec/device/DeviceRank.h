@@ -13,7 +13,7 @@ struct DeviceRankOptions {
   bool poison = false, graphs = true; // graphs: a step is captured when it is the second
   std::chrono::milliseconds timeout{600'000};
   uint64_t seed = 0; // of dropout
-  std::function<Status(const Place &)> inject = nullptr;
+  std::function<Status(const ExecutionPlace &)> inject = nullptr;
   TimelineOptions timeline = {};
   bool callsBeforeUpdate = true; // one rank of each process does
 };
@@ -21,7 +21,8 @@ struct DeviceRankOptions {
 class DeviceRank {
 public:
   // Its memory, and what it executes. All that is passed by reference outlives it.
-  static Result<std::unique_ptr<DeviceRank>> create(const plan::Plan &plan, const plugin::Device &device,
+  static Result<std::unique_ptr<DeviceRank>> create(const plan::Plan &plan,
+                                                    const plugin::PluginDevice &device,
                                                     DeviceCommunicator &communicator,
                                                     const DeviceRankOptions &options);
   // Before load(): in the rank's memory.
@@ -44,12 +45,12 @@ public:
   StepValues values() const { return io_.values(); }
   double hostSeconds() const { return hostSeconds_; } // of the last step
   const CollectiveCount &collectives() const { return program_.collectives(); }
-  Place place(int64_t step) const;          // how far it has come
+  ExecutionPlace place(int64_t step) const; // how far it has come
   void endStreams() { executor_.reset(); }  // after a failure they may still use the memory of other ranks
   bool isStuck() const { return isStuck_; } // the device has not ended what it was given, and may never do
 
 private:
-  DeviceRank(const plan::Plan &plan, const plugin::Device &device, DeviceCommunicator &communicator,
+  DeviceRank(const plan::Plan &plan, const plugin::PluginDevice &device, DeviceCommunicator &communicator,
              const DeviceRankOptions &options)
       : plan_(plan), device_(device), communicator_(communicator), options_(options) {}
   Status allocate();
@@ -63,7 +64,7 @@ private:
   const plugin::Stream &stream() const { return executor_->compute(); }
 
   const plan::Plan &plan_;
-  const plugin::Device &device_;
+  const plugin::PluginDevice &device_;
   DeviceCommunicator &communicator_;
   const DeviceRankOptions options_;
   RankRecord record_;

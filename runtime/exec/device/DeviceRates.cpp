@@ -1,8 +1,8 @@
 #include "runtime/exec/device/DeviceRates.h"
 
+#include "plan/targets/CudaGemm.h"
 #include "runtime/comm/device/DeviceTypes.h"
 #include "runtime/exec/device/RandomOperands.h"
-#include "runtime/kernels/CudaGemm.h"
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ constexpr int64_t kFirstBytes = 1 << 20, kLastBytes = int64_t(1) << 30; // of co
 
 class DeviceMeter {
 public:
-  static Result<DeviceMeter> make(const plugin::Device &device) {
+  static Result<DeviceMeter> make(const plugin::PluginDevice &device) {
     MGC_ASSIGN(stream, device.makeStream());
     MGC_ASSIGN(begin, device.makeEvent(true));
     MGC_ASSIGN(end, device.makeEvent(true));
@@ -26,14 +26,15 @@ public:
   Result<MachineRates> measure(plan::DType type);
 
 private:
-  DeviceMeter(const plugin::Device &device, plugin::Stream stream, plugin::Event begin, plugin::Event end)
+  DeviceMeter(const plugin::PluginDevice &device, plugin::Stream stream, plugin::Event begin,
+              plugin::Event end)
       : device_(&device), stream_(std::move(stream)), begin_(std::move(begin)), end_(std::move(end)) {}
   // The least milliseconds of a few rounds.
   Result<double> time(const std::function<Status()> &work) const;
   Result<double> timeProduct(int64_t side, plan::DType type) const;
   Result<double> timeCopy(int64_t bytes) const;
 
-  const plugin::Device *device_;
+  const plugin::PluginDevice *device_;
   plugin::Stream stream_;
   plugin::Event begin_, end_;
 };
@@ -103,7 +104,7 @@ Result<MachineRates> DeviceMeter::measure(plan::DType type) {
 
 } // namespace
 
-Result<MachineRates> measureDeviceRates(const plugin::Device &device, plan::DType type) {
+Result<MachineRates> measureDeviceRates(const plugin::PluginDevice &device, plan::DType type) {
   MGC_ASSIGN(meter, DeviceMeter::make(device));
   Result<MachineRates> rates = meter.measure(type);
   return rates.isOk() ? rates

@@ -25,7 +25,7 @@ ChoiceFormat deviceProductFormat() {
           nlohmann::json::object(), nullptr, checkAlgorithm};
 }
 
-Result<ProductChoices> ProductChoices::open(const plugin::Device &device, std::string cache) {
+Result<ProductChoices> ProductChoices::open(const plugin::PluginDevice &device, std::string cache) {
   MGC_ASSIGN(facts, device.describe());
   ProductChoices choices(device, facts.products, std::move(cache));
   MGC_TRY(choices.cache_.load(choices.notes_));

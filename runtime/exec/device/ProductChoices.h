@@ -9,8 +9,8 @@
 // A number is a place in the library's list for a product, see mgc_gemm_facts.
 #pragma once
 
-#include "runtime/base/ChoiceCache.h"
 #include "runtime/device/Plugin.h"
+#include "runtime/io/ChoiceCache.h"
 
 #include <span>
 
@@ -27,7 +27,7 @@ struct MeasuringRoom {
 class ProductChoices {
 public:
   // Reads the cache; an empty path: nothing is kept.
-  static Result<ProductChoices> open(const plugin::Device &device, std::string cache);
+  static Result<ProductChoices> open(const plugin::PluginDevice &device, std::string cache);
 
   // Chooses for each that has no choice yet: what the cache says, if the library takes it, or what is measured. An error is
   // one of the device.
@@ -42,7 +42,7 @@ public:
   std::vector<std::string> notes() const; // what was chosen, and what is wrong with the cache
 
 private:
-  ProductChoices(const plugin::Device &device, std::string kind, std::string cache)
+  ProductChoices(const plugin::PluginDevice &device, std::string kind, std::string cache)
       : device_(&device), kind_(std::move(kind)), cache_(deviceProductFormat(), std::move(cache)) {}
   std::string keyOf(const mgc_gemm_facts &product) const;
   std::optional<int64_t> remembered(const std::string &key, mgc_gemm_facts product);
@@ -51,7 +51,7 @@ private:
                                          const mgc_gemm_facts &product);
   void keep(const std::string &key, int64_t algorithm);
 
-  const plugin::Device *device_;
+  const plugin::PluginDevice *device_;
   std::string kind_; // of device and library
   ChoiceCache cache_;
   bool isWritable_ = true;

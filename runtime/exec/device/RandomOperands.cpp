@@ -18,7 +18,7 @@ uint16_t numberOf(std::mt19937 &random) {
 
 } // namespace
 
-Status fillWithNumbers(const plugin::Device &device, const plugin::Stream &stream, mgc_address to,
+Status fillWithNumbers(const plugin::PluginDevice &device, const plugin::Stream &stream, mgc_address to,
                        int64_t bytes) {
   if (bytes == 0)
     return Status::ok();

@@ -1,6 +1,7 @@
 #include "runtime/exec/device/StepIo.h"
 
-#include "runtime/plan/Mesh.h"
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 
 #include <atomic>
 #include <cstring>
@@ -11,10 +12,6 @@ namespace {
 
 constexpr int64_t kScalarBytes = sizeof(StepScalars), kResultBytes = sizeof(StepValues);
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + plan::kAlignment - 1) / plan::kAlignment * plan::kAlignment;
-}
-
 int64_t bytesOf(const InputRecord &record) {
   const int64_t one = record.positions * record.samples * plan::sizeInBytes(record.input->type);
   return (record.microbatches - 1) * record.input->microbatchStride + one;
@@ -22,7 +19,7 @@ int64_t bytesOf(const InputRecord &record) {
 
 } // namespace
 
-Result<StepIo> StepIo::make(const plugin::Device &device, const plan::Plan &plan, int64_t rank) {
+Result<StepIo> StepIo::make(const plugin::PluginDevice &device, const plan::Plan &plan, int64_t rank) {
   StepIo io;
   io.plan_ = &plan;
   io.stage_ = &plan.stages[plan::stageOf(plan.mesh, rank)];
@@ -31,20 +28,22 @@ Result<StepIo> StepIo::make(const plugin::Device &device, const plan::Plan &plan
   for (size_t i = 0; i < io.records_.size(); ++i) {
     io.bytes_.push_back(bytesOf(io.records_[i]));
     io.packed_[i].offset = io.inputBytes_;
-    io.inputBytes_ += aligned(io.bytes_[i]);
+    io.inputBytes_ += plan::aligned(io.bytes_[i]);
     io.records_[i].input = &io.packed_[i];
   }
-  MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + aligned(kScalarBytes)) +
-                                         aligned(kResultBytes) + plan::kAlignment));
+  MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + plan::aligned(kScalarBytes)) +
+                                         plan::aligned(kResultBytes) + plan::kAlignment));
   io.memory_ = std::move(memory);
   return io;
 }
 
 std::byte *StepIo::inputsOf(int64_t step) const {
-  return memory_.data() + step % 2 * (inputBytes_ + aligned(kScalarBytes));
+  return memory_.data() + step % 2 * (inputBytes_ + plan::aligned(kScalarBytes));
 }
 
-std::byte *StepIo::results() const { return memory_.data() + 2 * (inputBytes_ + aligned(kScalarBytes)); }
+std::byte *StepIo::results() const {
+  return memory_.data() + 2 * (inputBytes_ + plan::aligned(kScalarBytes));
+}
 
 void StepIo::writeInputs(const GlobalBatch &batch, int64_t step) {
   for (const InputRecord &record : records_)
@@ -73,6 +72,8 @@ StepValues StepIo::values() const {
   return values;
 }
 
-uint32_t *StepIo::marks() const { return reinterpret_cast<uint32_t *>(results() + aligned(kResultBytes)); }
+uint32_t *StepIo::marks() const {
+  return reinterpret_cast<uint32_t *>(results() + plan::aligned(kResultBytes));
+}
 
 } // namespace mgc

@@ -2,16 +2,16 @@
 // that those of the next step are written while this one runs; results and how far the rank has come.
 #pragma once
 
+#include "runtime/data/Inputs.h"
 #include "runtime/device/Plugin.h"
 #include "runtime/exec/Engine.h"
-#include "runtime/exec/Inputs.h"
 
 namespace mgc {
 
 class StepIo {
 public:
   // `plan` outlives it.
-  static Result<StepIo> make(const plugin::Device &device, const plan::Plan &plan, int64_t rank);
+  static Result<StepIo> make(const plugin::PluginDevice &device, const plan::Plan &plan, int64_t rank);
 
   // By the host. Steps take turns: only the step before may still be running.
   void writeInputs(const GlobalBatch &batch, int64_t step);

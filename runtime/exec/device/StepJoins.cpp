@@ -1,7 +1,7 @@
 #include "runtime/exec/device/StepJoins.h"
 
+#include "plan/Operands.h"
 #include "runtime/exec/device/JoinPoints.h"
-#include "runtime/plan/Operands.h"
 
 #include <limits>
 

@@ -7,8 +7,8 @@ namespace mgc {
 using Kind = Timeline::Kind;
 using StepKind = plan::ScheduleStep::Kind;
 
-Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::Device &device, const RankRecord &record,
-                                                       Timeline &timeline) {
+Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::PluginDevice &device,
+                                                       const RankRecord &record, Timeline &timeline) {
   std::unique_ptr<StreamClock> clock(new StreamClock(record, timeline));
   size_t events = 2;
   for (const StepRecord &step : record.schedule)

@@ -9,8 +9,8 @@ namespace mgc {
 class StreamClock {
 public:
   // `timeline` and `record` outlive it.
-  static Result<std::unique_ptr<StreamClock>> make(const plugin::Device &device, const RankRecord &record,
-                                                   Timeline &timeline);
+  static Result<std::unique_ptr<StreamClock>> make(const plugin::PluginDevice &device,
+                                                   const RankRecord &record, Timeline &timeline);
   bool beginStep(int64_t step) { return timeline_.beginStep(step); } // whether it is measured
 
   // Called as the step is enqueued, in this order: what comes before it on the stream is done then.

@@ -38,9 +38,11 @@ StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
 
 StreamExecutor::~StreamExecutor() { communicator_.setProgress(nullptr); }
 
-Result<std::unique_ptr<StreamExecutor>>
-StreamExecutor::make(const plugin::Device &device, const RankRecord &record, const DeviceProgram &program,
-                     DeviceCommunicator &communicator, StreamExecutorOptions options) {
+Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::PluginDevice &device,
+                                                             const RankRecord &record,
+                                                             const DeviceProgram &program,
+                                                             DeviceCommunicator &communicator,
+                                                             StreamExecutorOptions options) {
   std::unique_ptr<StreamExecutor> executor(
       new StreamExecutor(record, program, communicator, std::move(options)));
   MGC_TRY(executor->makeStreams(device));
@@ -52,7 +54,7 @@ StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
   return {record.peer, record.step->kind == StepKind::send};
 }
 
-Status StreamExecutor::makeStreams(const plugin::Device &device) {
+Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
   MGC_ASSIGN(compute, device.makeStream());
   compute_ = std::move(compute);
   MGC_ASSIGN(gradients, device.makeStream(true));
@@ -86,8 +88,8 @@ Status StreamExecutor::makeStreams(const plugin::Device &device) {
   return Status::ok();
 }
 
-Place StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
-  Place place{record_.rank, record_.stageIndex, step, -1, "end of the step", {}};
+ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
+  ExecutionPlace place{record_.rank, record_.stageIndex, step, -1, "end of the step", {}};
   size_t first = 0;
   while (first < positions_.size() && first < marks[static_cast<size_t>(positions_[first].kind)])
     ++first;

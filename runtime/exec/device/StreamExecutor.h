@@ -25,7 +25,7 @@ struct StreamExecutorOptions {
   mgc_address arena = 0;
   uint32_t *marks = nullptr; // pinned: Marks, for placeAt(); null: not wanted
   // Called before each instruction is enqueued; an error is one of that instruction.
-  std::function<Status(const Place &)> inject = nullptr;
+  std::function<Status(const ExecutionPlace &)> inject = nullptr;
 };
 
 // How far each kind of stream is: the number, from 1, of its instruction that was done last. 0: none.
@@ -34,8 +34,8 @@ using Marks = std::array<uint32_t, kStreamKinds>;
 class StreamExecutor final : public TransferExecutor {
 public:
   // All that is passed by reference outlives it.
-  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::Device &device, const RankRecord &record,
-                                                      const DeviceProgram &program,
+  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::PluginDevice &device,
+                                                      const RankRecord &record, const DeviceProgram &program,
                                                       DeviceCommunicator &communicator,
                                                       StreamExecutorOptions options);
   ~StreamExecutor() override;
@@ -47,7 +47,7 @@ public:
   Status progress() override;
 
   // The first instruction that is not done; the end of the step when all are.
-  Place placeAt(int64_t step, const Marks &marks) const;
+  ExecutionPlace placeAt(int64_t step, const Marks &marks) const;
 
 private:
   struct TransferRecord {
@@ -65,7 +65,7 @@ private:
 
   StreamExecutor(const RankRecord &record, const DeviceProgram &program, DeviceCommunicator &communicator,
                  StreamExecutorOptions options);
-  Status makeStreams(const plugin::Device &device);
+  Status makeStreams(const plugin::PluginDevice &device);
   Status enqueueSchedule(const std::function<Status()> &beforeUpdate);
   Status begin();
   Status join();
@@ -103,7 +103,7 @@ private:
   const DeviceProgram &program_;
   DeviceCommunicator &communicator_;
   const StreamExecutorOptions options_;
-  Place place_;
+  ExecutionPlace place_;
   StreamClock *clock_ = nullptr; // of the step that is enqueued
   uint32_t enqueued_ = 0;        // instructions of the step: index of the one that is next in positions_
   plugin::Stream compute_, gradients_;

@@ -1,8 +1,9 @@
 // The part of StreamExecutor that enqueues the instructions of a chunk.
+#include "runtime/base/Rounding.h"
 #include "runtime/exec/device/StreamExecutor.h"
 
-#include "runtime/kernels/CudaGemm.h"
-#include "runtime/plan/Operands.h"
+#include "plan/Operands.h"
+#include "plan/targets/CudaGemm.h"
 
 namespace mgc {
 
@@ -76,13 +77,12 @@ Status StreamExecutor::execute(const GemmRecord &record, const DeviceInstruction
   constexpr mgc_address alignment = kCudaWorkspaceAlignment;
   const plan::GemmOperands numbers = plan::operandNumbersOf(*record.gemm);
   const auto at = [&](int64_t number) { return number < 0 ? 0 : operands_[number]; };
-  return stream_->gemm(*made.gemm,
-                       {.a = operands_[0],
-                        .b = operands_[1],
-                        .bias = at(numbers.bias),
-                        .c = at(numbers.c),
-                        .preactivation = at(numbers.preactivation),
-                        .workspace = (at(numbers.workspace) + alignment - 1) / alignment * alignment});
+  return stream_->gemm(*made.gemm, {.a = operands_[0],
+                                    .b = operands_[1],
+                                    .bias = at(numbers.bias),
+                                    .c = at(numbers.c),
+                                    .preactivation = at(numbers.preactivation),
+                                    .workspace = roundUp(at(numbers.workspace), alignment)});
 }
 
 // The order of the operands is that of plan::Attention; a sample operand is there with dropout only.

@@ -2,7 +2,7 @@
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/ProductTimes.h"
 #include "compiler/tune/TuneProducts.h"
-#include "runtime/exec/Cores.h"
+#include "runtime/base/Cores.h"
 #include "runtime/kernels/GemmPaths.h"
 #include "test/runtime/TempDir.h"
 

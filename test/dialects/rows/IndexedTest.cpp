@@ -1,7 +1,7 @@
 // Ops that read the rank's coordinates or ids: embedding, the parallel loss, dropout.
 #include "OpKernel.h"
 
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(Indexed, LossGradientMasksPadding) {
   expectClose(dx[0], expected, 2e-6);
 }
 
-// Equal to the generator of runtime/base/Philox.h word by word, on the second of two blocks of columns.
+// Equal to the generator of runtime/random/Philox.h word by word, on the second of two blocks of columns.
 TEST(Indexed, DropoutIsKeyedByGlobalPositions) {
   Buffer x(randomFloats(kS * kB * kH, 8, 1, 2)), positions(randomInts(kS * kB, 9, 0, 1000)),
       samples(randomInts(kB, 10, 0, 100000));

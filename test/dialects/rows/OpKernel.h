@@ -2,8 +2,8 @@
 // buffer per result.
 #pragma once
 
-#include "runtime/plan/Plan.h"
-#include "test/compiler/kernels/Harness.h"
+#include "plan/Plan.h"
+#include "test/codegen/rows/Harness.h"
 
 #include <map>
 

@@ -1,7 +1,7 @@
 #include "test/runtime/comm/Backends.h"
 
-#include "runtime/comm/SocketWorld.h"
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/process/SocketWorld.h"
+#include "runtime/comm/thread/ThreadWorld.h"
 #include "test/runtime/comm/StoreOfTest.h"
 
 #include <thread>

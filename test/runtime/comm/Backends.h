@@ -43,6 +43,6 @@ struct Backend {
 
 // Each program's own: HostDevices.cpp, CudaDevices.cpp.
 std::vector<Backend> backends();
-plugin::Device openTestDevice(int64_t index);
+plugin::PluginDevice openTestDevice(int64_t index);
 
 } // namespace mgc::test

@@ -69,7 +69,7 @@ int64_t sourceElements(const plan::Collective &what, int64_t n) {
   return 0;
 }
 
-// The definitions in runtime/plan/Plan.h, element by element.
+// The definitions in plan/Plan.h, element by element.
 std::vector<float> reference(const plan::Collective &what, const Buffers &sources, int64_t rank) {
   const auto n = static_cast<int64_t>(sources.size());
   std::vector<float> result;

@@ -10,8 +10,8 @@ namespace mgc::test {
 namespace {
 
 std::optional<plugin::Plugin> openedPlugin;
-std::vector<plugin::Device> openedDevices; // stay open: to open one that no one else has takes long
-std::string ncclError;                     // why there is none
+std::vector<plugin::PluginDevice> openedDevices; // stay open: to open one that no one else has takes long
+std::string ncclError;                           // why there is none
 bool isReal = true;
 
 Status open() {
@@ -52,7 +52,7 @@ std::vector<Backend> backends() {
           {"devicePerRank", makeDevicePerRank, false, lacksDevices, false, addsOtherwise}};
 }
 
-plugin::Device openTestDevice(int64_t index) {
+plugin::PluginDevice openTestDevice(int64_t index) {
   return openedPlugin->openDevice(static_cast<int32_t>(index)).take();
 }
 

@@ -1,7 +1,7 @@
 // The communicators of devices under the suite of all: buffers of the host go up before and down after each call. On the
 // devices that the program opens.
-#include "runtime/comm/ThreadWorld.h"
-#include "runtime/comm/device/InDeviceWorld.h"
+#include "runtime/comm/indevice/InDeviceWorld.h"
+#include "runtime/comm/thread/ThreadWorld.h"
 #include "test/runtime/comm/Backends.h"
 #include "test/runtime/comm/SharedValues.h"
 
@@ -28,7 +28,7 @@ struct Mirrored { // a buffer on the device and where it comes from or goes to
 // One rank, with buffers of the host.
 class HostedRank final : public Communicator, private Progress {
 public:
-  HostedRank(const plugin::Device &device, DeviceCommunicator &inner, milliseconds timeout)
+  HostedRank(const plugin::PluginDevice &device, DeviceCommunicator &inner, milliseconds timeout)
       : device_(device), inner_(inner), timeout_(timeout), stream_(device.makeStream().take()) {
     inner_.setProgress(this);
   }
@@ -69,7 +69,7 @@ private:
   Result<const Stream *> way(int64_t peer, bool isSend);
   Status finish(const Stream &stream); // the host waits for the device
 
-  const plugin::Device &device_;
+  const plugin::PluginDevice &device_;
   DeviceCommunicator &inner_;
   const milliseconds timeout_;
   Stream stream_;
@@ -219,7 +219,7 @@ public:
   }
 
 private:
-  plugin::Device device_;
+  plugin::PluginDevice device_;
   InDeviceWorld world_;
   const int64_t size_;
   std::deque<HostedRank> ranks_;
@@ -249,7 +249,7 @@ public:
 private:
   ThreadWorld hosts_;
   SharedValues ids_;
-  std::deque<plugin::Device> devices_;
+  std::deque<plugin::PluginDevice> devices_;
   std::vector<std::unique_ptr<DeviceCommunicator>> inner_;
   std::deque<HostedRank> ranks_;
 };

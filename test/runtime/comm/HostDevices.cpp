@@ -11,7 +11,7 @@ std::vector<Backend> backends() {
           {"devicePerRank", makeDevicePerRank, false}};
 }
 
-plugin::Device openTestDevice(int64_t) {
+plugin::PluginDevice openTestDevice(int64_t) {
   return plugin::Plugin::open("host", MGC_TEST_PLUGIN).take().openDevice(0).take();
 }
 

@@ -1,5 +1,5 @@
 // Which process this is, from what launchers set.
-#include "runtime/comm/Launch.h"
+#include "runtime/comm/bootstrap/Launch.h"
 #include "test/runtime/TempDir.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // What the processes of a run tell each other once, where threads stand for them: as a store of processes, without one.
 #pragma once
 
-#include "runtime/comm/device/NcclRank.h"
+#include "runtime/comm/nccl/NcclRank.h"
 
 #include <condition_variable>
 #include <map>

@@ -1,8 +1,8 @@
 // A store on a port that is free, and processes that join it: threads of the test stand for them.
 #pragma once
 
-#include "runtime/comm/Processes.h"
-#include "runtime/comm/StoreServer.h"
+#include "runtime/comm/bootstrap/Processes.h"
+#include "runtime/comm/bootstrap/StoreServer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The store and the processes around it: keys and values, who belongs to a run, and how the end of one reaches all.
-#include "runtime/comm/StoreMessages.h"
+#include "runtime/comm/bootstrap/StoreMessages.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/comm/StoreOfTest.h"
 

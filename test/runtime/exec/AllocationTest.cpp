@@ -1,6 +1,6 @@
 // That a step allocates nothing: this binary replaces operator new for all its threads. A sanitizer brings
 // its own, so it is not built with one.
-#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "test/runtime/exec/HandMadePlans.h"
 #include "test/runtime/kernels/AttentionReference.h"
 

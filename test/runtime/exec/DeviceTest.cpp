@@ -1,8 +1,8 @@
 // Memory and kernels of the CPU device.
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Engine.h"
+#include "runtime/random/Philox.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
@@ -27,7 +27,7 @@ using plan::KernelLevel;
 TEST(Device, memoryIsAlignedAndPoisoned) {
   const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});
   for (int64_t bytes : {0, 1, 64, 1000, 5 << 20}) {
-    Result<Buffer> buffer = device->allocate(bytes);
+    Result<Allocation> buffer = device->allocate(bytes);
     ASSERT_TRUE(buffer.isOk());
     EXPECT_EQ(buffer->bytes(), bytes);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % plan::kAlignment, 0u);
@@ -43,7 +43,7 @@ TEST(Device, memoryIsZeroUnlessPoisoned) {
   ASSERT_TRUE(device->givesZeros());
   for (int round = 0; round < 2; ++round) // memory that was used and given back too
     for (int64_t bytes : {1000, 5 << 20}) {
-      Result<Buffer> buffer = device->allocate(bytes);
+      Result<Allocation> buffer = device->allocate(bytes);
       ASSERT_TRUE(buffer.isOk());
       for (int64_t i = 0; i < bytes; ++i)
         ASSERT_EQ(buffer->data()[i], std::byte(0)) << i;
@@ -56,7 +56,7 @@ TEST(Device, tooMuchMemoryIsAnError) {
   EXPECT_FALSE(device->allocate(-1).isOk());
   if (MGC_TEST_SANITIZED)
     return; // its allocator ends the process
-  const Result<Buffer> buffer = device->allocate(int64_t(1) << 60);
+  const Result<Allocation> buffer = device->allocate(int64_t(1) << 60);
   ASSERT_FALSE(buffer.isOk());
   EXPECT_NE(buffer.status().message().find("1152921504606846976 bytes"), std::string::npos);
 }

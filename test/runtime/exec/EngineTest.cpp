@@ -1,8 +1,9 @@
 // The engine on the two-stage plan: what it computes, that it is the same every time, and that a step
 // allocates nothing.
 #include "runtime/base/Bf16.h"
-#include "runtime/exec/Cores.h"
-#include "runtime/exec/Weights.h"
+#include "runtime/base/Cores.h"
+#include "runtime/checkpoint/Weights.h"
+#include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/exec/HandMadePlans.h"
 
 #include <algorithm>

@@ -17,7 +17,7 @@ std::string failureOf(Engine &engine, const std::function<Status()> &beforeUpdat
 
 TEST(Failure, anErrorNamesItsPlace) {
   const PipelinePlan pipeline = makePipelinePlan(2);
-  const auto inject = [](const Place &place) {
+  const auto inject = [](const ExecutionPlace &place) {
     const bool here = place.rank == 3 && place.microbatch == 1 && place.instruction == "loss/0";
     return here ? Status::error("broken on purpose") : Status::ok();
   };
@@ -33,7 +33,7 @@ TEST(Failure, everyPlaceOfFailureEndsTheStep) {
     for (const char *chunk : {"begin", "forward.0", "backward.0", "reduce", "update"}) {
       if (rank > 1 && (std::string_view(chunk) == "backward.0" || std::string_view(chunk) == "update"))
         continue; // has none, or nothing in it
-      const auto inject = [&](const Place &place) {
+      const auto inject = [&](const ExecutionPlace &place) {
         return place.rank == rank && place.chunk == chunk ? Status::error("injected") : Status::ok();
       };
       std::unique_ptr<Engine> engine = makeEngine(pipeline.plan, {.inject = inject});
@@ -45,7 +45,7 @@ TEST(Failure, everyPlaceOfFailureEndsTheStep) {
 
 TEST(Failure, aRankThatHangsIsNamedAtTheDeadline) {
   const PipelinePlan pipeline = makePipelinePlan(1);
-  const auto inject = [](const Place &place) {
+  const auto inject = [](const ExecutionPlace &place) {
     if (place.rank == 1 && place.chunk == "forward.0" && place.microbatch == 2)
       std::this_thread::sleep_for(milliseconds(1500));
     return Status::ok();
@@ -78,7 +78,7 @@ TEST(Failure, abortFromAnotherThreadEndsTheStep) {
   const PipelinePlan pipeline = makePipelinePlan(1);
   std::atomic<bool> reached{false};
   std::atomic<bool> leave{false};
-  const auto inject = [&](const Place &place) {
+  const auto inject = [&](const ExecutionPlace &place) {
     reached = reached || (place.rank == 1 && place.chunk == "forward.0");
     while (place.rank == 1 && place.chunk == "forward.0" && !leave)
       std::this_thread::sleep_for(milliseconds(1));

@@ -1,10 +1,11 @@
 #include "test/runtime/exec/HandMadePlans.h"
 
+#include "plan/Plan.h"
+#include "plan/json/PlanJson.h"
+#include "plan/mesh/Mesh.h"
+#include "plan/prove/VerifyPlan.h"
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
-#include "runtime/plan/Mesh.h"
-#include "runtime/plan/PlanJson.h"
-#include "runtime/plan/Verify.h"
+#include "runtime/random/Philox.h"
 #include "test/runtime/exec/Bundle.h"
 
 #include <filesystem>

@@ -1,9 +1,9 @@
 // Small plans written by hand, with the kernels of TestKernels.cpp, and the engine to run them on.
 #pragma once
 
+#include "plan/Plan.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Engine.h"
-#include "runtime/plan/Plan.h"
 
 namespace mgc::test {
 

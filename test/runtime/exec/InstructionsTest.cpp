@@ -1,5 +1,6 @@
-// Each kind of instruction, executed by the engine, against its definition in runtime/plan/Plan.h.
-#include "runtime/plan/Mesh.h"
+// Each kind of instruction, executed by the engine, against its definition in plan/Plan.h.
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 #include "test/runtime/exec/HandMadePlans.h"
 #include "test/runtime/kernels/AttentionReference.h"
 

@@ -1,6 +1,7 @@
 // The engine with one rank, where ranks are processes: the bits of the engine that has them all. Threads, each with a
 // process's part of the run and the connections that processes have, stand for the processes.
-#include "runtime/comm/SocketWorld.h"
+#include "runtime/comm/process/SocketWorld.h"
+#include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/comm/StoreOfTest.h"
 #include "test/runtime/exec/HandMadePlans.h"
@@ -101,7 +102,7 @@ TEST(ProcessEngine, otherDataAreFound) {
 
 TEST(ProcessEngine, anErrorOfOneIsTheCauseForAll) {
   const PipelinePlan pipeline = makePipelinePlan(2);
-  const auto inject = [](const Place &place) {
+  const auto inject = [](const ExecutionPlace &place) {
     const bool here = place.rank == 3 && place.microbatch == 1 && place.instruction == "loss/0";
     return here ? Status::error("broken on purpose") : Status::ok();
   };

@@ -2,9 +2,9 @@
 // against.
 #pragma once
 
-#include "runtime/base/Philox.h"
-#include "runtime/kernels/Attention.h"
 #include "runtime/kernels/AttentionPanels.h"
+#include "runtime/kernels/CpuAttention.h"
+#include "runtime/random/Philox.h"
 
 #include <algorithm>
 #include <cmath>

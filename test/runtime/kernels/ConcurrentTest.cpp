@@ -1,10 +1,10 @@
 // Ranks are threads of one process and call the same kernels at the same time: each must get, to the bit, what it gets alone.
 #include "runtime/base/Bf16.h"
-#include "runtime/base/Philox.h"
 #include "runtime/kernels/GemmBf16.h"
 #include "runtime/kernels/GemmNative.h"
 #include "runtime/kernels/GemmPaths.h"
 #include "runtime/kernels/Move.h"
+#include "runtime/random/Philox.h"
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <barrier>

@@ -1,10 +1,10 @@
 // Every transposition, accumulation and shape against sums in double.
 #include "runtime/kernels/GemmPaths.h"
 
+#include "plan/json/Fields.h"
 #include "runtime/base/Bf16.h"
-#include "runtime/base/Philox.h"
 #include "runtime/kernels/GemmNative.h"
-#include "runtime/plan/Fields.h"
+#include "runtime/random/Philox.h"
 
 #include <cmath>
 #include <fmt/format.h>

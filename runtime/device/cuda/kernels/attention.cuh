@@ -14,7 +14,7 @@
 // Each sum is made by one thread in the order of the other side's rows (dk and dv: s, then r), so that equal inputs give equal
 // bits. A thread of `multiply` has rows 4 row() + i of its own side and 4 column() + j of the other; one of `mix` has rows
 // 4 row() + i and columns 2 column() + c of every slice.
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 #include "runtime/device/cuda/kernels/attentionMemory.cuh"
 
 using namespace mgc;

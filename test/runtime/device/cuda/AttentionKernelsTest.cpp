@@ -1,5 +1,5 @@
 // The plugin's own attention, with the interpreter of PTX in place of a device.
-#include "runtime/device/cuda/Attention.h"
+#include "runtime/device/cuda/AttentionCalls.h"
 #include "test/emulate/cuda/ptx/Ptx.h"
 #include "test/runtime/device/cuda/AttentionOnDevice.h"
 
@@ -42,7 +42,7 @@ Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &own, const cha
   return reinterpret_cast<CUfunction>(&kernel);
 }
 
-Status cuda::launchWith(mgc_stream &, CUfunction function, const Launch &launch, void **arguments,
+Status cuda::launchWith(mgc_stream &, CUfunction function, const KernelLaunch &launch, void **arguments,
                         std::string_view) {
   const auto &kernel = *reinterpret_cast<const InterpretedKernel *>(function);
   const auto parameters = ptx::packParameters(*kernel.module->kernel(kernel.symbol), arguments);

@@ -1,7 +1,7 @@
 // combine: sums and maxima of sources on one device.
 #include "CudaTest.h"
 
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <random>
 

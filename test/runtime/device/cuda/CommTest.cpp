@@ -17,7 +17,7 @@ int64_t worldSize() { return std::min<int64_t>(4, must(cuda().countDevices())); 
 // What a rank's thread has.
 struct Rank {
   int64_t index, count;
-  plugin::Device device;
+  plugin::PluginDevice device;
   plugin::Stream stream;
   plugin::Comm comm;
 

@@ -28,7 +28,7 @@ inline uint16_t bf16Of(float value) {
 inline float floatOf(uint16_t value) { return std::bit_cast<float>(uint32_t(value) << 16); }
 
 const plugin::Plugin &cuda();
-const plugin::Device &device();
+const plugin::PluginDevice &device();
 
 class CudaTest : public testing::Test {
 protected:

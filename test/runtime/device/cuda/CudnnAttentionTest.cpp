@@ -1,8 +1,8 @@
 // Attention's graphs, given to the real cuDNN for GPUs that are only described to it: whether it has kernels, and what workspace
 // they ask for.
 #include "runtime/device/cuda/CudnnAttention.h"
-#include "runtime/device/cuda/Attention.h"
-#include "runtime/kernels/CudaAttention.h"
+#include "plan/targets/CudaAttention.h"
+#include "runtime/device/cuda/AttentionCalls.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ Status mgc_device::enter() { return Status::ok(); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
   return errorf("there is no device");
 }
-Status cuda::launchWith(mgc_stream &, CUfunction, const Launch &, void **, std::string_view) {
+Status cuda::launchWith(mgc_stream &, CUfunction, const KernelLaunch &, void **, std::string_view) {
   return errorf("there is no device");
 }
 

@@ -3,7 +3,7 @@
 
 #include "CudaTest.h"
 
-#include "runtime/base/Philox.h"
+#include "runtime/random/Philox.h"
 
 #include <random>
 

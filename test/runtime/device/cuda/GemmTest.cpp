@@ -2,7 +2,7 @@
 // within what f32 sums, rounded once, can be off.
 #include "GemmOnDevice.h"
 
-#include "runtime/kernels/Gemm.h"
+#include "runtime/kernels/CpuGemm.h"
 
 #include <cmath>
 

@@ -9,7 +9,7 @@ namespace mgc::test {
 namespace {
 
 std::optional<plugin::Plugin> openedPlugin;
-std::optional<plugin::Device> openedDevice;
+std::optional<plugin::PluginDevice> openedDevice;
 
 Status open() {
   MGC_ASSIGN(opened, plugin::Plugin::open("cuda"));
@@ -22,7 +22,7 @@ Status open() {
 } // namespace
 
 const plugin::Plugin &cuda() { return *openedPlugin; }
-const plugin::Device &device() { return *openedDevice; }
+const plugin::PluginDevice &device() { return *openedDevice; }
 
 plugin::Module testModule() {
   const std::string text = must(readFile(MGC_TEST_PTX, 1 << 20));

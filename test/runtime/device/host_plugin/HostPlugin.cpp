@@ -1,7 +1,8 @@
 // The C ABI of runtime/device/DeviceApi.h on the host. "PTX" is a shared object of row kernels as the CPU has them;
 // products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
-#include "runtime/kernels/Attention.h"
-#include "runtime/kernels/Gemm.h"
+#include "plan/targets/AttentionWorkspace.h"
+#include "runtime/kernels/CpuAttention.h"
+#include "runtime/kernels/CpuGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // The engine on the stand-in device: the bits of the CPU, whenever its streams do what.
+#include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/exec/device/HostDevices.h"
 
 #include <cstring>

@@ -126,7 +126,7 @@ TEST(DeviceFailure, everyPlaceOfFailureEndsTheStep) {
   const PipelinePlan pipeline = makePipelinePlan(2);
   for (int64_t rank = 0; rank < 4; ++rank)
     for (const char *chunk : {"begin", "forward.0", "reduce"}) {
-      const auto inject = [&](const Place &place) {
+      const auto inject = [&](const ExecutionPlace &place) {
         return place.rank == rank && place.chunk == chunk ? Status::error("injected") : Status::ok();
       };
       const std::unique_ptr<Engine> engine = engineOnDevice(pipeline.plan, {.inject = inject});
@@ -138,7 +138,7 @@ TEST(DeviceFailure, everyPlaceOfFailureEndsTheStep) {
 
 TEST(DeviceFailure, aHostThatHangsIsNamedAtTheDeadline) {
   PluginControls controls;
-  const auto inject = [](const Place &place) {
+  const auto inject = [](const ExecutionPlace &place) {
     if (place.rank == 1 && place.chunk == "forward.0" && place.microbatch == 2)
       std::this_thread::sleep_for(milliseconds(1500));
     return Status::ok();
@@ -168,7 +168,7 @@ TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
 TEST(DeviceFailure, abortFromAnotherThreadEndsTheStep) {
   PluginControls controls;
   std::atomic<bool> reached{false}, leave{false};
-  const auto inject = [&](const Place &place) {
+  const auto inject = [&](const ExecutionPlace &place) {
     reached = reached || (place.rank == 1 && place.chunk == "forward.0");
     while (place.rank == 1 && place.chunk == "forward.0" && !leave)
       std::this_thread::sleep_for(milliseconds(1));

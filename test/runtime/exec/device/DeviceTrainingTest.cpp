@@ -1,7 +1,8 @@
 // A whole run on a device, from the bundle to the saved weights, beside the same on the CPU.
-#include "runtime/exec/Training.h"
-#include "runtime/plan/Mesh.h"
-#include "runtime/plan/PlanJson.h"
+#include "plan/Plan.h"
+#include "plan/json/PlanJson.h"
+#include "plan/mesh/Mesh.h"
+#include "runtime/train/Training.h"
 #include "test/runtime/exec/Bundle.h"
 #include "test/runtime/exec/device/HostDevices.h"
 

@@ -1,5 +1,5 @@
 // Products with epilogues in a plan: which operands are whose, and what a choice of algorithms knows of them.
-#include "runtime/plan/Verify.h"
+#include "plan/prove/VerifyPlan.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/device/HostDevices.h"
 

@@ -1,9 +1,11 @@
 #include "test/runtime/exec/device/HostDevices.h"
 
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+#include "plan/prove/VerifyPlan.h"
 #include "runtime/base/File.h"
-#include "runtime/base/Philox.h"
-#include "runtime/plan/Mesh.h"
-#include "runtime/plan/Verify.h"
+#include "runtime/random/Philox.h"
+#include "runtime/train/OptimizerSchedule.h"
 
 #include <dlfcn.h>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // The hand-made plans on the stand-in device (test/runtime/device/host_plugin).
 #pragma once
 
-#include "runtime/comm/ThreadWorld.h"
+#include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/exec/device/DeviceEngine.h"
 #include "test/runtime/comm/SharedValues.h"
 #include "test/runtime/device/host_plugin/Controls.h"

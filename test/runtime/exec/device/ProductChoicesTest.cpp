@@ -1,4 +1,5 @@
 // Algorithms of products: the library's, or measured once and kept.
+#include "runtime/train/OptimizerSchedule.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/exec/device/HostDevices.h"
 

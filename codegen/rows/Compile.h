@@ -1,0 +1,45 @@
+// Compiles row graphs to native shared objects, one per target, or to PTX text:
+//   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
+//   RowGraph -> gpu, scf, arith, math, vector, llvm dialects -> nvvm -> LLVM -> PTX
+// A shared object's kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
+// as plan::RowKernel says; the object has no unresolved symbol and needs no library.
+#pragma once
+
+#include "codegen/rows/cpu/CpuTarget.h"
+#include "codegen/rows/graph/RowGraph.h"
+
+namespace mgc::rowgen {
+
+struct SharedObject {
+  CpuTarget target;
+  std::string path;
+};
+
+// PTX text for GPUs of a compute capability and higher ones. Each kernel is
+//   .visible .entry symbol(.param .u64 operand.., .param .u64 scalar..)
+// with arrays symbol_needs and symbol_launch, as plan::RowKernel says; every symbol is defined in the text.
+struct PtxFile {
+  plan::KernelLevel level = plan::KernelLevel::sm90; // of target cuda
+  std::string path;
+};
+
+struct CompileOptions {
+  int threads = 0;                // 0: all cores
+  std::string *printed = nullptr; // if set: receives the kernels' MLIR as generated, before any lowering
+};
+
+struct CompiledKernel {
+  std::string symbol; // equal graphs are compiled once: may be the symbol of an earlier one
+  KernelInfo info;
+};
+
+// Of a GPU's target: writes one text, with all kernels.
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                   const PtxFile &output, const CompileOptions &options = {});
+// Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does
+// not verify, a missing or failing linker, an unresolved symbol.
+Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
+                                                   const std::vector<SharedObject> &outputs,
+                                                   const CompileOptions &options = {});
+
+} // namespace mgc::rowgen

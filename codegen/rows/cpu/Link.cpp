@@ -1,0 +1,101 @@
+// linkSharedObject: runs ld.lld on object files in a temporary folder of their own.
+#include "codegen/rows/cpu/Native.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mgc::rowgen {
+
+namespace {
+// A folder that disappears with its files.
+class TemporaryFolder {
+public:
+  TemporaryFolder() { error_ = llvm::sys::fs::createUniqueDirectory("mgc-kernels", path_); }
+  ~TemporaryFolder() {
+    if (!error_)
+      llvm::sys::fs::remove_directories(path_);
+  }
+  bool exists() const { return !error_; }
+  std::string path() const { return std::string(path_); }
+  std::string message() const { return error_.message(); }
+  std::string file(const std::string &name) const { return std::string(path_) + "/" + name; }
+
+private:
+  llvm::SmallString<128> path_;
+  std::error_code error_;
+};
+} // namespace
+
+Status writeFile(const std::string &path, const std::string &bytes) {
+  std::error_code error;
+  llvm::raw_fd_ostream stream(path, error);
+  if (error)
+    return errorf("{}: {}", path, error.message());
+  stream << bytes;
+  stream.close();
+  if (!stream.has_error())
+    return Status::ok();
+  std::string message = stream.error().message();
+  stream.clear_error();
+  return errorf("{}: {}", path, message);
+}
+
+// The linker maps what it writes: of a disk that is full it would learn by a signal.
+static Status copyFile(const std::string &from, const std::string &to) {
+  auto buffer = llvm::MemoryBuffer::getFile(from, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return buffer ? writeFile(to, (*buffer)->getBuffer().str())
+                : errorf("{}: {}", from, buffer.getError().message());
+}
+
+static std::string readText(const std::string &path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  return buffer ? (*buffer)->getBuffer().trim().str() : "";
+}
+
+static std::string findLinker() {
+  for (const char *name : {"ld.lld-22", "ld.lld"})
+    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
+      return *path;
+  return "";
+}
+
+// The lines of an error and of where it is, if there are any: a linker that cannot write its output prints its stack, too.
+static std::string errorsIn(llvm::StringRef log) {
+  std::string errors;
+  for (llvm::StringRef line : llvm::split(log, '\n'))
+    if (line.contains("error: ") || line.starts_with(">>>"))
+      errors += (errors.empty() ? "" : "\n") + line.trim().str();
+  return errors.empty() ? log.str() : errors;
+}
+
+Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
+  std::string linker = findLinker();
+  if (linker.empty())
+    return errorf("kernels: no linker; expected ld.lld-22 or ld.lld in PATH (package lld-22)");
+  TemporaryFolder folder;
+  if (!folder.exists())
+    return errorf("kernels: cannot make a temporary folder {}: {}", folder.path(), folder.message());
+  const std::string linked = folder.file("linked.so");
+  std::vector<std::string> arguments = {linker, "-shared", "-z",  "defs", "--build-id=none",
+                                        "-s",   "-o",      linked};
+  for (size_t number = 0; number < objects.size(); ++number) {
+    arguments.push_back(folder.file(fmt::format("{}.o", number)));
+    MGC_TRY(writeFile(arguments.back(), objects[number]));
+  }
+  if (objects.empty()) // ld.lld wants an input.
+    arguments.insert(arguments.end(), {"-m", "elf_x86_64", "-b", "binary", "/dev/null"});
+  std::string log = folder.file("log");
+  std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
+  std::optional<llvm::StringRef> redirects[3] = {llvm::StringRef(""), llvm::StringRef(log),
+                                                 llvm::StringRef(log)};
+  std::string message;
+  int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &message);
+  if (code == 0)
+    return copyFile(linked, path);
+  return errorf("kernels: {} failed with code {}: {}{}", linker, code, message, errorsIn(readText(log)));
+}
+
+} // namespace mgc::rowgen

@@ -1,0 +1,20 @@
+// The back end of compileKernels: one module of kernels to a native object per
+// target, the objects of a target to one shared object.
+#pragma once
+
+#include "codegen/rows/cpu/CpuTarget.h"
+#include "codegen/rows/graph/RowGraph.h"
+
+namespace mgc::rowgen {
+
+// Thread-safe: makes its own contexts. `objects` receives the bytes of an object file per target; `printed`, if
+// set, the MLIR.
+Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
+                     std::vector<std::string> &objects, std::string *printed);
+
+// Runs ld.lld. Error: not found, failed, an unresolved symbol.
+Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path);
+
+Status writeFile(const std::string &path, const std::string &bytes);
+
+} // namespace mgc::rowgen

@@ -1,0 +1,86 @@
+// See RowOps.h.
+#include "codegen/rows/graph/RowOps.h"
+#include "codegen/rows/graph/Math.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace mgc::rowgen {
+
+using mlir::Location;
+using mlir::OpBuilder;
+using mlir::Type;
+using mlir::Value;
+using mlir::ValueRange;
+
+template <typename Op> static Body binary() {
+  return [](OpBuilder &b, Location loc, ValueRange x) -> Value { return Op::create(b, loc, x[0], x[1]); };
+}
+
+static Body unary(Value (*emit)(OpBuilder &, Location, Value)) {
+  return [emit](OpBuilder &b, Location loc, ValueRange x) { return emit(b, loc, x[0]); };
+}
+
+// The type of `like` with another element type.
+static Type withElement(Type like, Type element) {
+  auto shaped = mlir::dyn_cast<mlir::ShapedType>(like);
+  return shaped ? Type(shaped.clone(element)) : element;
+}
+
+Node add(RowGraph &g, Node a, Node b) { return g.map("add", binary<mlir::arith::AddFOp>(), {a, b}); }
+Node sub(RowGraph &g, Node a, Node b) { return g.map("sub", binary<mlir::arith::SubFOp>(), {a, b}); }
+Node mul(RowGraph &g, Node a, Node b) { return g.map("mul", binary<mlir::arith::MulFOp>(), {a, b}); }
+Node div(RowGraph &g, Node a, Node b) { return g.map("div", binary<mlir::arith::DivFOp>(), {a, b}); }
+Node scale(RowGraph &g, Node a, double factor) { return mul(g, a, g.constant(factor)); }
+Node shift(RowGraph &g, Node a, double summand) { return add(g, a, g.constant(summand)); }
+Node exp(RowGraph &g, Node a) { return g.map("exp", unary(emitExp), {a}, Element::f32, 16); }
+Node log(RowGraph &g, Node a) { return g.map("log", unary(emitLog), {a}, Element::f32, 20); }
+Node sin(RowGraph &g, Node a) { return g.map("sin", unary(emitSin), {a}, Element::f32, 20); }
+Node cos(RowGraph &g, Node a) { return g.map("cos", unary(emitCos), {a}, Element::f32, 20); }
+Node sqrt(RowGraph &g, Node a) { return g.map("sqrt", unary(emitSqrt), {a}); }
+Node rsqrt(RowGraph &g, Node a) { return g.map("rsqrt", unary(emitRsqrt), {a}, Element::f32, 2); }
+Node sigmoid(RowGraph &g, Node a) { return g.map("sigmoid", unary(emitSigmoid), {a}, Element::f32, 19); }
+
+Node max(RowGraph &g, Node a, Node b) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Value greater = mlir::arith::CmpFOp::create(b, loc, mlir::arith::CmpFPredicate::OGT, x[0], x[1]);
+    return mlir::arith::SelectOp::create(b, loc, greater, x[0], x[1]);
+  };
+  return g.map("max", body, {a, b});
+}
+
+Node addI32(RowGraph &g, Node a, Node b) {
+  return g.map("addi", binary<mlir::arith::AddIOp>(), {a, b}, Element::i32);
+}
+
+Node subI32(RowGraph &g, Node a, Node b) {
+  return g.map("subi", binary<mlir::arith::SubIOp>(), {a, b}, Element::i32);
+}
+
+Node equal(RowGraph &g, Node a, Node b) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::eq, x[0], x[1]);
+  };
+  return g.map("eq", body, {a, b}, Element::i1);
+}
+
+Node toI32(RowGraph &g, Node a) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::TruncIOp::create(b, loc, withElement(x[0].getType(), b.getI32Type()), x[0]);
+  };
+  return g.map("trunci", body, {a}, Element::i32, 0);
+}
+
+Node toF32(RowGraph &g, Node a) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::SIToFPOp::create(b, loc, withElement(x[0].getType(), b.getF32Type()), x[0]);
+  };
+  return g.map("sitofp", body, {a});
+}
+
+Node select(RowGraph &g, Node condition, Node a, Node b) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::SelectOp::create(b, loc, x[0], x[1], x[2]);
+  };
+  return g.map("select", body, {condition, a, b});
+}
+
+} // namespace mgc::rowgen

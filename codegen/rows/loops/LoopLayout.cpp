@@ -1,0 +1,298 @@
+// See Layout.h.
+#include "codegen/rows/loops/LoopLayout.h"
+#include "runtime/base/Rounding.h"
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+namespace mgc::rowgen {
+
+using Kind = RowGraph::NodeKind;
+
+static constexpr int64_t kFlatBlock = 1024; // columns per unit of the range of an elementwise kernel
+
+static bool hasDim(const std::vector<Dim> &dims, Dim dim) {
+  return std::any_of(dims.begin(), dims.end(), [&](Dim other) { return other.id == dim.id; });
+}
+
+static bool isPositioned(const std::vector<At> &at, Dim dim) {
+  return std::any_of(at.begin(), at.end(), [&](const At &position) { return position.dim.id == dim.id; });
+}
+
+static bool hasNodeIndex(const std::vector<At> &at) {
+  return std::any_of(at.begin(), at.end(), [](const At &position) { return position.index.index() == 1; });
+}
+
+LoopLayout::LoopLayout(const RowGraph &graph) : graph_(graph) {
+  used_.assign(graph.nodes().size(), false);
+  for (const RowGraph::Effect &effect : graph.effects()) {
+    markUsed(effect.node);
+    for (const At &at : effect.at)
+      if (const Node *index = std::get_if<Node>(&at.index))
+        markUsed(*index);
+  }
+  for (int id = 0; id < int(graph.dims().size()); ++id)
+    if (DimKind kind = graph[Dim{id}].kind; kind != DimKind::indexed && graph[Dim{id}].size > 1)
+      loops_.push_back({graph[Dim{id}].size, kind == DimKind::column, {Dim{id}}});
+  form_ = graph.isColumnKernel() ? Form::columns : isElementwise() ? Form::blocks : Form::rows;
+  mergeLoops(/*acrossColumns=*/form_ == Form::blocks);
+  if (form_ == Form::blocks)
+    for (Loop &loop : loops_)
+      loop.column = &loop == &loops_.back();
+  firstColumn_ = 0;
+  while (firstColumn_ < loops_.size() && !loops_[firstColumn_].column)
+    ++firstColumn_;
+  findNodeFacts();
+  if (form_ == Form::blocks)
+    blockSize_ = std::min(kFlatBlock, innerSize());
+  if (form_ == Form::columns)
+    chooseColumnBlocks();
+}
+
+bool LoopLayout::changesWithRow(RowOperand operand, const std::vector<At> &at) const {
+  for (size_t loop = 0; loop < firstColumn_; ++loop)
+    if (stride(operand, at, loop) != 0)
+      return true;
+  return hasNodeIndex(at);
+}
+
+size_t LoopLayout::countStreams() const {
+  size_t count = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (const RowGraph::NodeInfo &node = graph_[Node{id}];
+        used_[id] && node.kind == Kind::load && varies_[id])
+      count += changesWithRow(node.operand, node.at);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    count += changesWithRow(effect.operand, effect.at);
+  return count;
+}
+
+// As many columns as the registers hold sums of: 16 of 8 floats. The results are read and written once per rowChunk_
+// rows, and as many rows are read at once, by each operand: the hardware follows few such streams. Beside stores
+// registers are scarce and streams many; one row would be faster still there, but sums of thousands of rows one by one
+// lose digits.
+void LoopLayout::chooseColumnBlocks() {
+  using EffectKind = RowGraph::EffectKind;
+  auto count = [&](EffectKind kind) {
+    return std::count_if(graph_.effects().begin(), graph_.effects().end(),
+                         [&](const RowGraph::Effect &effect) { return effect.kind == kind; });
+  };
+  bool stores = count(EffectKind::store) > 0;
+  rowChunk_ = stores ? 2 : countStreams() == 1 ? 16 : 4;
+  blockSize_ = std::min(kWidth * (stores ? 1 : count(EffectKind::sumOverRows) > 1 ? 2 : 4), innerSize());
+}
+
+void LoopLayout::markUsed(Node node) {
+  if (used_[node.id])
+    return;
+  used_[node.id] = true;
+  for (Node input : graph_.inputsOf(node))
+    markUsed(input);
+}
+
+// True where each iteration stands alone, so that the border between rows and columns is arbitrary.
+bool LoopLayout::isElementwise() const {
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (const RowGraph::NodeInfo &node = graph_[Node{id}];
+        used_[id] && (node.kind == Kind::reduce || hasNodeIndex(node.at)))
+      return false;
+  for (const RowGraph::Effect &effect : graph_.effects())
+    for (const Loop &loop : loops_)
+      if (!hasDim(graph_[effect.operand].dims, loop.dims[0]))
+        return false;
+  return true;
+}
+
+int64_t LoopLayout::stride(RowOperand operand, Dim dim) const {
+  int64_t product = 1;
+  const auto &[element, access, dims, pitch] = graph_[operand];
+  for (size_t place = dims.size(); place-- > 0;) {
+    if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims)
+      product = pitch.elements;
+    if (dims[place].id == dim.id)
+      return product;
+    product *= graph_[dims[place]].size;
+  }
+  return 0;
+}
+
+int64_t LoopLayout::stride(RowOperand operand, const std::vector<At> &at, size_t loop) const {
+  Dim innermost = loops_[loop].dims.back();
+  return isPositioned(at, innermost) ? 0 : stride(operand, innermost);
+}
+
+bool LoopLayout::mayMerge(const Loop &outer, const Loop &inner) const {
+  auto fits = [&](RowOperand operand, const std::vector<At> &at) {
+    auto strideOf = [&](Dim dim) { return isPositioned(at, dim) ? 0 : stride(operand, dim); };
+    return strideOf(outer.dims.back()) == strideOf(inner.dims.back()) * inner.size;
+  };
+  for (int id = 0; id < int(graph_.nodes().size()); ++id) {
+    const RowGraph::NodeInfo &node = graph_[Node{id}];
+    if (!used_[id])
+      continue;
+    if (node.kind == Kind::load && !fits(node.operand, node.at))
+      return false;
+    if (node.kind == Kind::index && (hasDim(outer.dims, node.dim) || hasDim(inner.dims, node.dim)))
+      return false;
+  }
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (!fits(effect.operand, effect.at))
+      return false;
+  return true;
+}
+
+void LoopLayout::mergeLoops(bool acrossColumns) {
+  for (size_t inner = loops_.size(); inner-- > 1;) {
+    Loop &outer = loops_[inner - 1];
+    if ((outer.column != loops_[inner].column && !acrossColumns) || !mayMerge(outer, loops_[inner]))
+      continue;
+    outer.size *= loops_[inner].size;
+    outer.dims.insert(outer.dims.end(), loops_[inner].dims.begin(), loops_[inner].dims.end());
+    loops_.erase(loops_.begin() + inner);
+  }
+}
+
+size_t LoopLayout::loopOf(Dim dim) const {
+  for (size_t loop = 0; loop < loops_.size(); ++loop)
+    if (hasDim(loops_[loop].dims, dim))
+      return loop;
+  assert(false && "the dim is not iterated");
+  return 0;
+}
+
+// Nodes are in topological order: one sweep.
+void LoopLayout::findNodeFacts() {
+  varies_.assign(graph_.nodes().size(), false);
+  levels_.assign(graph_.nodes().size(), 0);
+  for (int id = 0; id < int(graph_.nodes().size()); ++id) {
+    const RowGraph::NodeInfo &node = graph_[Node{id}];
+    for (Node input : graph_.inputsOf(Node{id})) {
+      levels_[id] = std::max(levels_[id], levels_[input.id] + (node.kind == Kind::reduce));
+      varies_[id] = varies_[id] || (node.kind == Kind::map && varies_[input.id]);
+    }
+    for (size_t loop = firstColumn_; loop < loops_.size(); ++loop) {
+      if (node.kind == Kind::load && stride(node.operand, node.at, loop) != 0)
+        varies_[id] = true;
+      if (node.kind == Kind::index && hasDim(loops_[loop].dims, node.dim))
+        varies_[id] = true;
+    }
+  }
+}
+
+int64_t LoopLayout::rows() const {
+  int64_t product = 1;
+  for (size_t loop = 0; loop < firstColumn_; ++loop)
+    product *= loops_[loop].size;
+  return product;
+}
+
+int64_t LoopLayout::blocksPerRow() const { return divideUp(innerSize(), blockSize_); }
+
+bool LoopLayout::storesColumns(const RowGraph::Effect &effect) const {
+  for (size_t loop = firstColumn_; loop < loops_.size(); ++loop)
+    if (stride(effect.operand, effect.at, loop) != 0)
+      return true;
+  return false;
+}
+
+int LoopLayout::passes() const {
+  int passes = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id] && graph_[Node{id}].kind == Kind::reduce)
+      passes = std::max(passes, levels_[id]);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (storesColumns(effect))
+      passes = std::max(passes, levels_[effect.node.id] + 1);
+  return passes;
+}
+
+std::vector<Node> LoopLayout::reductionsOf(int pass) const {
+  std::vector<Node> reductions;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id] && graph_[Node{id}].kind == Kind::reduce && levels_[id] == pass + 1)
+      reductions.push_back({id});
+  return reductions;
+}
+
+std::vector<Node> LoopLayout::wantedBy(int pass) const {
+  std::vector<Node> wanted;
+  for (Node reduction : reductionsOf(pass))
+    wanted.push_back(graph_[reduction].arguments[0]);
+  for (const RowGraph::Effect &effect : graph_.effects())
+    if (pass + 1 == passes() && storesColumns(effect))
+      wanted.push_back(effect.node);
+  return wanted;
+}
+
+double LoopLayout::elements(const Loop *begin, const Loop *end) const {
+  double product = 1;
+  for (; begin != end; ++begin)
+    product *= double(begin->size);
+  return product;
+}
+
+// What an access touches once: broadcasts are read once.
+double LoopLayout::accessBytes(RowOperand operand, const std::vector<At> &at) const {
+  double bytes = double(bytesOf(graph_[operand].element));
+  for (const Loop &loop : loops_)
+    for (Dim dim : loop.dims)
+      if (hasDim(graph_[operand].dims, dim) && !isPositioned(at, dim))
+        bytes *= double(graph_[dim].size);
+  // A gathered row is another one for each row.
+  if (hasNodeIndex(at))
+    for (size_t loop = 0; loop < firstColumn_; ++loop)
+      if (stride(operand, at, loop) == 0)
+        bytes *= double(loops_[loop].size);
+  return bytes;
+}
+
+// From its address to the end of its last element.
+int64_t LoopLayout::extentBytes(RowOperand operand) const {
+  int64_t last = 0;
+  for (Dim dim : graph_[operand].dims)
+    last += (graph_[dim].size - 1) * stride(operand, dim);
+  return (last + 1) * bytesOf(graph_[operand].element);
+}
+
+int64_t LoopLayout::countScalars() const {
+  int64_t count = 0;
+  for (int id = 0; id < int(graph_.nodes().size()); ++id)
+    if (used_[id])
+      count = std::max(count, int64_t(graph_[Node{id}].scalar) + 1);
+  return count;
+}
+
+KernelInfo LoopLayout::info() const {
+  KernelInfo info;
+  info.scalars = countScalars();
+  for (int id = 0; id < int(graph_.operands().size()); ++id)
+    info.operandBytes.push_back(extentBytes(RowOperand{id}));
+  double all = elements(loops_.data(), loops_.data() + loops_.size()), perRow = double(rows());
+  for (int id = 0; id < int(graph_.nodes().size()); ++id) {
+    const RowGraph::NodeInfo &node = graph_[Node{id}];
+    if (!used_[id])
+      continue;
+    if (node.kind == Kind::map)
+      info.flops += node.flops * (varies_[id] ? all : perRow);
+    if (node.kind == Kind::reduce)
+      info.flops += all;
+    if (node.kind == Kind::load)
+      info.bytes += accessBytes(node.operand, node.at);
+  }
+  for (const RowGraph::Effect &effect : graph_.effects()) {
+    bool accumulates = graph_[effect.operand].access == Access::accumulate;
+    info.bytes += accessBytes(effect.operand, effect.at) * (accumulates ? 2 : 1);
+    info.flops += effect.kind == RowGraph::EffectKind::store ? 0 : all;
+  }
+  info.range = form_ == Form::rows ? rows() : blocksPerRow();
+  if (form_ == Form::blocks)
+    info.range *= rows();
+  if (form_ == Form::columns)
+    for (size_t loop = firstColumn_; loop + 1 < loops_.size(); ++loop)
+      info.range *= loops_[loop].size;
+  return info;
+}
+
+KernelInfo describe(const RowGraph &graph) { return LoopLayout(graph).info(); }
+
+} // namespace mgc::rowgen

@@ -1,0 +1,42 @@
+// What a plan says, in numbers. In: a plan that passed verifyPlan and verifySchedule. Out: per stage its
+// memory, parameters, work and traffic, and the timing of one training step. `mgc explain` prints it.
+#pragma once
+
+#include "compiler/schedule/solver/Schedule.h"
+#include "plan/Plan.h"
+
+namespace mgc::tools {
+
+// What one rank sends in one training step for equal operations over equal axes. Bytes are those of ring
+// algorithms: all_reduce of B bytes over n ranks 2 B (n - 1) / n, all_gather and reduce_scatter between B and
+// B / n, and all_to_all of B bytes, B (n - 1) / n; send: what it says.
+struct Traffic {
+  std::string operation; // "all_reduce", ..., "send"
+  std::string over;      // "tp", "dp", "stages 0, 1", "stage 1"
+  int64_t ranks = 0;     // of the group
+  int64_t count = 0;
+  double bytes = 0;
+};
+
+struct StageFacts {
+  int64_t layersBegin = 0, layersEnd = 0;
+  int64_t bytes = 0;                                   // of a rank's one allocation
+  int64_t leastBytes = 0;                              // as plan::StagePlan
+  std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
+  int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
+  double flops = 0;       // of a rank in a training step
+  std::vector<Traffic> traffic;
+  double idle = 0; // fraction of the step
+};
+
+struct PlanFacts {
+  std::vector<StageFacts> stages;
+  int64_t parameters = 0; // of the model, tied ones once, without padding
+  double flops = 0;       // of all ranks in a training step
+  double bubble = 0; // idle fraction of all stages, when time is proportional to FLOPs and messages are free
+  std::string picture; // the schedule, a backward two and everything else one unit long
+};
+
+PlanFacts factsOf(const plan::Plan &plan);
+
+} // namespace mgc::tools

@@ -1,0 +1,295 @@
+// See Blocks.h.
+#include "compiler/program/Blocks.h"
+
+#include "dialects/mg/Parameter.h"
+#include "dialects/mg/RowEmitter.h"
+
+using namespace mlir;
+using namespace mgc;
+
+using Arg = BlockFunction::ArgumentKind;
+using Res = BlockFunction::ResultKind;
+
+RankedTensorType BlockFunction::argumentType(size_t i) const {
+  return cast<RankedTensorType>(func::FuncOp(function).getArgumentTypes()[i]);
+}
+RankedTensorType BlockFunction::resultType(size_t i) const {
+  return cast<RankedTensorType>(func::FuncOp(function).getResultTypes()[i]);
+}
+
+std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
+  std::vector<int64_t> numbers;
+  for (auto [i, result] : llvm::enumerate(results))
+    if (result.kind == kind)
+      numbers.push_back(i);
+  return numbers;
+}
+
+std::vector<const BlockFunction *> ModelBlock::functions() const {
+  std::vector<const BlockFunction *> present;
+  for (const BlockFunction *function : {&forward, &backward, &input, &weight})
+    if (*function)
+      present.push_back(function);
+  return present;
+}
+
+const BlockFunction *ModelBlock::lossFunction() const {
+  for (const BlockFunction *function : functions())
+    if (function->resultsOf(Res::lossSum).size() == 1 && function->resultsOf(Res::tokens).size() == 1)
+      return function;
+  return nullptr;
+}
+
+RankedTensorType ModelBlock::gradientType(int64_t argument) const {
+  for (const BlockFunction *function : functions())
+    for (int64_t i : function->resultsOf(Res::grad))
+      if (function->results[i].index == argument)
+        return shardedType(func::FuncOp(function->function).getResultAttr(i, kTypeAttr));
+  return {};
+}
+
+bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
+
+const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
+  const BlockFunction &function = pass == "forward"    ? forward
+                                  : pass == "backward" ? backward
+                                  : pass == "input"    ? input
+                                                       : weight;
+  return function ? &function : nullptr;
+}
+
+Result<const DataKind *> mgc::findDataKind(StringRef name) {
+  using Input = plan::Input::Kind;
+  static const DataKind kinds[] = {{"tokens", Input::tokens, false},
+                                   {"labels", Input::labels, false},
+                                   {"loss_weights", Input::lossWeights, false},
+                                   {"positions", Input::positions, true},
+                                   {"key_positions", Input::keyPositions, true},
+                                   {"samples", Input::samples, false}};
+  std::string names;
+  for (const DataKind &kind : kinds) {
+    if (kind.name == name)
+      return &kind;
+    names += (names.empty() ? "" : ", ") + kind.name.str();
+  }
+  return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
+}
+
+Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
+  if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
+    auto name = dyn_cast<StringAttr>(data);
+    auto known = findDataKind(name ? name.getValue() : "");
+    return Status(known.status()).at(fmt::format("argument {}", argument));
+  }
+  Attribute attr = function.getArgAttr(argument, kParamAttr);
+  if (!attr)
+    return Status::ok();
+  return verifyParameter(attr, function.getArgumentTypes()[argument])
+      .at(fmt::format("argument {}", argument));
+}
+
+std::vector<Instance> Blocks::instancesOf(Region &body) const {
+  std::vector<Instance> instances;
+  for (InstanceOp op : body.getOps<InstanceOp>())
+    for (int64_t i = 0; i < int64_t(op.getCount()); ++i)
+      instances.push_back({&at(op.getBlock()), int64_t(op.getFirst()) + i});
+  return instances;
+}
+
+namespace {
+
+int64_t indexAttr(func::FuncOp function, unsigned argument) {
+  auto index = function.getArgAttrOfType<IntegerAttr>(argument, kIndexAttr);
+  return index ? index.getInt() : -1;
+}
+
+FailureOr<BlockFunction> readArguments(func::FuncOp function) {
+  BlockFunction result{function, {}, {}};
+  int64_t activations = 0;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    auto kind = function.getArgAttrOfType<StringAttr>(i, kArgAttr);
+    if (Status status = verifyArgument(function, i); !status.isOk())
+      return errorIn(function) << status.message();
+    if (function.getArgAttr(i, kDataAttr))
+      result.arguments.push_back({Arg::data, -1});
+    else if (function.getArgAttr(i, kParamAttr))
+      result.arguments.push_back({Arg::parameter, i});
+    else if (!kind)
+      result.arguments.push_back({Arg::activation, activations++});
+    else if (kind == "dout" || kind == "saved" || kind == "split")
+      result.arguments.push_back({kind == "dout"    ? Arg::dout
+                                  : kind == "saved" ? Arg::saved
+                                                    : Arg::split,
+                                  indexAttr(function, i)});
+    else
+      return errorIn(function) << "argument " << i << " is '" << kind.getValue()
+                               << "'; expected dout, saved or split";
+  }
+  return result;
+}
+
+std::optional<Res> resultKind(StringAttr kind) {
+  if (!kind)
+    return Res::out;
+  static const std::pair<StringRef, Res> kinds[] = {
+      {"out", Res::out}, {"saved", Res::saved}, {"loss_sum", Res::lossSum}, {"tokens", Res::tokens},
+      {"din", Res::din}, {"split", Res::split}, {"grad", Res::grad}};
+  for (auto [name, value] : kinds)
+    if (kind.getValue() == name)
+      return value;
+  return std::nullopt;
+}
+
+// The forward's argument that is this parameter.
+int64_t parameterArgument(func::FuncOp forward, DictionaryAttr param) {
+  for (unsigned i = 0; i < forward.getNumArguments(); ++i) {
+    auto candidate = forward.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    if (candidate && param && nameOf(candidate) == nameOf(param))
+      return i;
+  }
+  return -1;
+}
+
+LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
+  func::FuncOp function = block.function;
+  Operation *terminator = function.getBody().front().getTerminator();
+  std::map<Res, int64_t> counts;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto kind = resultKind(function.getResultAttrOfType<StringAttr>(i, kResultAttr));
+    if (!kind)
+      return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
+    BlockFunction::Result result{*kind, counts[*kind]++};
+    if (*kind == Res::grad) {
+      result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
+      if (result.index < 0)
+        return errorIn(function) << "result " << i << " is the gradient of no parameter of "
+                                 << forward.getName();
+    }
+    auto argument = dyn_cast<BlockArgument>(terminator->getOperand(i));
+    if (*kind == Res::saved && argument && block.arguments[argument.getArgNumber()].kind == Arg::activation)
+      result.activation = block.arguments[argument.getArgNumber()].index;
+    block.results.push_back(result);
+  }
+  return success();
+}
+
+// Results, which arguments are activations, and which of the forward's a parameter is.
+LogicalResult finish(ModuleOp module, ModelBlock &block) {
+  if (!block.forward)
+    return module.emitError() << "block " << block.name << " has no forward function: run mg-grad first";
+  for (auto [i, argument] : llvm::enumerate(block.forward.arguments))
+    if (argument.kind == Arg::activation)
+      block.activations.push_back(i);
+  func::FuncOp forward = block.forward.function;
+  for (BlockFunction *function : {&block.forward, &block.backward, &block.input, &block.weight}) {
+    if (*function && failed(readResults(*function, forward)))
+      return failure();
+    for (auto [i, argument] : llvm::enumerate(function->arguments))
+      if (argument.kind == Arg::parameter)
+        argument.index =
+            parameterArgument(forward, function->function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr));
+  }
+  return success();
+}
+
+LogicalResult verifyInstances(ModuleOp module, const Blocks &blocks) {
+  auto verify = [&](InstanceOp instance) {
+    if (blocks.has(instance.getBlock()))
+      return WalkResult::advance();
+    instance.emitError() << "of " << instance.getBlock()
+                         << ", which has no forward function: run mg-grad first";
+    return WalkResult::interrupt();
+  };
+  return failure(module.walk(verify).wasInterrupted());
+}
+
+} // namespace
+
+LogicalResult Blocks::add(func::FuncOp function) {
+  auto name = function->getAttrOfType<StringAttr>(kBlockAttr),
+       pass = function->getAttrOfType<StringAttr>(kPassAttr);
+  if (!name || !pass)
+    return success();
+  if (function.getName() != (name.getValue() + "." + pass.getValue()).str())
+    return errorIn(function) << "is the " << pass.getValue() << " function of " << name.getValue()
+                             << "; expected the name " << name.getValue() << "." << pass.getValue();
+  ModelBlock &block = blocks_[name.str()];
+  block.name = name.str();
+  auto read = readArguments(function);
+  if (failed(read))
+    return failure();
+  BlockFunction &place = pass == "forward"    ? block.forward
+                         : pass == "backward" ? block.backward
+                         : pass == "input"    ? block.input
+                                              : block.weight; // the dialect verifies that it is one of them
+  place = std::move(*read);
+  return success();
+}
+
+FailureOr<Blocks> Blocks::read(ModuleOp module) {
+  Blocks blocks;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (failed(blocks.add(function)))
+      return failure();
+  for (auto &[name, block] : blocks.blocks_)
+    if (failed(finish(module, block)) || failed(block.verify()))
+      return failure();
+  if (failed(verifyInstances(module, blocks)))
+    return failure();
+  return blocks;
+}
+
+std::vector<std::string> mgc::passesOf(ModuleOp module) {
+  if (trainingFlag(module, "split_backward"))
+    return {"forward", "input", "weight"};
+  return {"forward", "backward"};
+}
+
+bool OwnMemory::claim(Value value) {
+  Value storage = storageOf(value);
+  return !isa<BlockArgument>(storage) && claimed_.insert(storage).second;
+}
+
+bool mgc::isOnlyAdded(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!value.hasOneUse())
+    return false;
+  if (auto tile = dyn_cast_or_null<TileOp>(op))
+    return tile.isSum(cast<OpResult>(value).getResultNumber());
+  auto library = dyn_cast_or_null<LibraryOpInterface>(op);
+  return library ? library.canAccumulate() : isa_and_nonnull<RowOpInterface, KernelOp>(op);
+}
+
+plan::Mesh mgc::meshOf(ModuleOp module) {
+  plan::Mesh mesh;
+  auto attr = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
+    mesh.axes.push_back({name.str(), size});
+    mesh.named[name.str()] = {name.str()};
+  }
+  for (NamedAttribute alias : attr.getNamed())
+    mesh.named[alias.getName().str()] = axesOf(cast<ArrayAttr>(alias.getValue()));
+  return mesh;
+}
+
+RankedTensorType mgc::shardedType(Attribute typeAttr) {
+  auto attr = dyn_cast_or_null<TypeAttr>(typeAttr);
+  return attr ? dyn_cast<RankedTensorType>(attr.getValue()) : RankedTensorType();
+}
+
+static Attribute trainingAttr(ModuleOp module, StringRef name) {
+  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
+  return training ? training.get(name) : Attribute();
+}
+int64_t mgc::trainingInt(ModuleOp module, StringRef name, int64_t otherwise) {
+  auto value = dyn_cast_or_null<IntegerAttr>(trainingAttr(module, name));
+  return value ? value.getInt() : otherwise;
+}
+std::string mgc::trainingString(ModuleOp module, StringRef name) {
+  auto value = dyn_cast_or_null<StringAttr>(trainingAttr(module, name));
+  return value ? value.str() : "";
+}
+bool mgc::trainingFlag(ModuleOp module, StringRef name) {
+  auto value = dyn_cast_or_null<BoolAttr>(trainingAttr(module, name));
+  return value && value.getValue();
+}

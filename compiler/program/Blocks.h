@@ -1,0 +1,114 @@
+// The functions of the module by block, and what their arguments and results are. Read by stage and all later
+// phases.
+#pragma once
+
+#include "dialects/mg/View.h"
+#include "plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <map>
+
+namespace mgc {
+
+// An error that says in which function; the rest of the message follows.
+inline mlir::InFlightDiagnostic errorIn(mlir::func::FuncOp function) {
+  return function.emitError() << "function " << function.getName() << ": ";
+}
+
+// What mg.data may name.
+struct DataKind {
+  llvm::StringLiteral name;
+  plan::Input::Kind kind;
+  bool isPosition; // the same for all microbatches
+};
+// Error: the name is none of them.
+Result<const DataKind *> findDataKind(llvm::StringRef name);
+
+// That mg.data of an argument names a known kind of data, and mg.param a tensor.
+Status verifyArgument(mlir::func::FuncOp function, unsigned argument);
+
+// One function of a block: forward, backward, input or weight.
+struct BlockFunction {
+  enum class ArgumentKind { activation, dout, saved, split, data, parameter };
+  enum class ResultKind { out, saved, lossSum, tokens, din, split, grad };
+  struct Argument {
+    ArgumentKind kind;
+    int64_t index; // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
+  };
+  struct Result {
+    ResultKind kind;
+    int64_t index;           // which of its kind; grad: the forward's argument
+    int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
+    // Adds to what its place holds: gradients and sums over microbatches.
+    bool accumulates() const {
+      return kind == ResultKind::grad || kind == ResultKind::lossSum || kind == ResultKind::tokens;
+    }
+  };
+  mlir::func::FuncOp function;
+  std::vector<Argument> arguments;
+  std::vector<Result> results;
+
+  explicit operator bool() const { return bool(function); }
+  mlir::RankedTensorType argumentType(size_t i) const;
+  mlir::RankedTensorType resultType(size_t i) const;
+  std::vector<int64_t> resultsOf(ResultKind kind) const; // their numbers, by index
+};
+
+struct ModelBlock {
+  std::string name;
+  BlockFunction forward, backward, input, weight;       // backward, or input and weight; a loss has no weight
+  std::vector<int64_t> activations;                     // numbers of forward's arguments
+  std::vector<const BlockFunction *> functions() const; // those that it has
+  mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
+  // The one that returns the loss: backward or input; null: none of this block does.
+  const BlockFunction *lossFunction() const;
+  // The sharded type of the gradient of forward's argument; null: none, or before local.
+  mlir::RankedTensorType gradientType(int64_t argument) const;
+  bool isLayer() const; // takes and gives activations: what pipeline stages divide
+  const BlockFunction *functionOf(llvm::StringRef pass) const;
+};
+
+struct Instance {
+  const ModelBlock *block;
+  int64_t number;
+};
+
+class Blocks {
+public:
+  // Errors, on the module: a block without forward, arguments or results of no known kind, a backward function
+  // that takes what forward does not give or as another type.
+  static mlir::FailureOr<Blocks> read(mlir::ModuleOp module);
+  const ModelBlock &at(llvm::StringRef name) const { return blocks_.at(name.str()); }
+  auto begin() const { return blocks_.begin(); } // name and block
+  auto end() const { return blocks_.end(); }
+  bool has(llvm::StringRef name) const { return blocks_.count(name.str()); }
+  std::vector<Instance> instancesOf(mlir::Region &body) const; // of a chain or a chunk
+
+private:
+  mlir::LogicalResult add(mlir::func::FuncOp function);
+  std::map<std::string, ModelBlock> blocks_;
+};
+
+// The passes of a chunk that run per microbatch: forward, and backward or input and weight.
+std::vector<std::string> passesOf(mlir::ModuleOp module);
+
+plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
+
+// Of several values, those that have memory of their own: no argument's, and none that another has claimed.
+class OwnMemory {
+public:
+  bool claim(mlir::Value value);
+
+private:
+  llvm::DenseSet<mlir::Value> claimed_;
+};
+// Whether the value may be added to what is in its place: what makes it can add, and nothing reads it.
+bool isOnlyAdded(mlir::Value value);
+
+mlir::RankedTensorType shardedType(mlir::Attribute typeAttr);
+
+int64_t trainingInt(mlir::ModuleOp module, llvm::StringRef name, int64_t otherwise);
+std::string trainingString(mlir::ModuleOp module, llvm::StringRef name);
+bool trainingFlag(mlir::ModuleOp module, llvm::StringRef name);
+
+} // namespace mgc

@@ -1,0 +1,105 @@
+// All passes of the compiler, one entry each; `mg-opt --help` and docs/passes.md are made from it.
+include "mlir/Pass/PassBase.td"
+
+def Merge : Pass<"mg-merge", "::mlir::ModuleOp"> {
+  let summary = "One product where several multiply the same value";
+  let description = [{
+    Queries, keys and values, gate and up: their parameters are joined, the product's parts taken by mg.parts;
+    so are their biases. Not where a parameter is tied, nor where an axis splits a dimension along which they would be
+    joined.
+  }];
+  let constructor = "::mgc::createMergePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Grad : Pass<"mg-grad", "::mlir::ModuleOp"> {
+  let summary = "Differentiate the logical blocks";
+  let description = [{
+    Replaces each block @B by @B.forward, which also returns what backward needs, and @B.backward; or, when the
+    schedule splits the backward pass (mg.training's split_backward), by @B.forward, @B.input and @B.weight.
+  }];
+  let constructor = "::mgc::createGradPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
+  let summary = "Give every value its layout and put mg.reshard at uses";
+  let description = [{
+    One pure function of (axis rule, placement table) gives every type; nothing is propagated. Reshards stand at uses
+    by the rules P1 to P7 of docs/sharding.md, P3 for ops that are linear in several operands too; each
+    collective stands alone (P8 would merge equal ones).
+  }];
+  let constructor = "::mgc::createShardPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Local : Pass<"mg-local", "::mlir::ModuleOp"> {
+  let summary = "Local shapes and explicit collectives";
+  let description = [{
+    Retypes every value to its block on one rank and lowers each mg.reshard to slices and collectives: most often the
+    fewest that do, where axes of several dimensions change places now and then one more.
+  }];
+  let constructor = "::mgc::createLocalPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
+  let summary = "Chunks per pipeline stage, gradient buckets, and the step's end";
+  let description = [{
+    Cuts the chain into chunks of balanced cost, lays the parameters of each stage out in buckets, and builds the
+    functions that run once per training step.
+  }];
+  let constructor = "::mgc::createStagePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
+  let summary = "Do the loss a part of the tokens at a time";
+  let description = [{
+    In a function that returns the loss: the largest values that nobody keeps (the logits and their gradient), what makes
+    and uses them, and what lies between, move into one mg.tile over their first dimension. mg.training's loss_tile says
+    for how many tokens such a value may exist at once; 0 means all.
+  }];
+  let constructor = "::mgc::createTilePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def FuseEpilogues : Pass<"mg-fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Biases and GELU as epilogues of products";
+  let description = [{
+    For targets whose products have epilogues: mg.einsum, mg.add of a parameter and mg.gelu become mg.linear where that
+    saves a whole read and write of the product's result, for no row op would have read it anyway.
+  }];
+  let constructor = "::mgc::createFuseEpiloguesPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Fuse : Pass<"mg-fuse", "::mlir::ModuleOp"> {
+  let summary = "Group row ops into kernels";
+  let description = [{
+    Afterwards a function holds library calls (einsum, linear, attention), mg.kernel and moves or collectives, nothing else.
+    Each result that is added to a buffer is made by an einsum or a kernel that adds.
+  }];
+  let constructor = "::mgc::createFusePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Schedule : Pass<"mg-schedule", "::mlir::ModuleOp"> {
+  let summary = "One ordered list of steps per stage";
+  let description = [{
+    Takes the bytes of each chunk's buffers and the schedule that mg.training names; gives mg.schedule per stage, with
+    the waits and places of all buffers.
+  }];
+  let constructor = "::mgc::createSchedulePass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
+def Memory : Pass<"mg-memory", "::mlir::ModuleOp"> {
+  let summary = "An offset for every buffer";
+  let description = [{
+    Values of a function that live within a call get a place in its frame (mg.frame); buckets, inputs, activations and
+    the frame get their places in the rank's one allocation. A kernel's result lies where a value that dies in it lay.
+  }];
+  let constructor = "::mgc::createMemoryPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}

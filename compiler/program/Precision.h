@@ -1,0 +1,17 @@
+// Element types of a program: mg.training says which values and gradients have, and the program has those.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+
+namespace mgc {
+
+// Values are f32 or bf16, gradients of that type or f32.
+mlir::LogicalResult verifyPrecision(mlir::ModuleOp module);
+
+// The parameters of a function have the type of mg.training's values.
+mlir::LogicalResult verifyParameterTypes(mlir::func::FuncOp function);
+
+// Whether nothing of the type is split or pending.
+bool isLogical(mlir::Type type);
+
+} // namespace mgc

@@ -1,0 +1,12 @@
+// What schedule adds to a program.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mgc {
+
+// Each stage has one mg.schedule, and together they are a solution of the problem that the chunks pose: schedule::verify.
+// Errors are diagnostics.
+mlir::LogicalResult verifyScheduleForm(mlir::ModuleOp module);
+
+} // namespace mgc

@@ -1,0 +1,167 @@
+// Pipeline schedules. In: a Problem (stages, virtual stages, microbatches, bytes per buffer, name of a
+// schedule). Out: a Solution: per stage an ordered list of run, send and recv steps with waits, and an offset
+// per buffer. verify() proves a solution without trusting generate(). docs/adding-a-schedule.md explains the
+// whole.
+//
+// Stage s holds the chunks 0 .. virtualStages-1; its chunk k is the global chunk k * stages + s. The
+// activation of global chunk c feeds c + 1, the gradient goes back.
+#pragma once
+
+#include "plan/Plan.h"
+#include "plan/prove/Happens.h"
+#include "runtime/base/Status.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mgc::schedule {
+
+struct Shape {
+  int64_t stages = 1, virtualStages = 1, microbatches = 1;
+  int64_t chunks() const { return stages * virtualStages; }
+  int64_t globalChunk(int64_t stage, int64_t chunk) const { return chunk * stages + stage; }
+  int64_t stageOf(int64_t globalChunk) const { return globalChunk % stages; }
+};
+
+// backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
+// instead. reduce and update hold collectives over all stages, gradients holds none.
+using TaskKind = plan::Task;
+inline constexpr int64_t kTaskKinds = 8;
+
+struct ScheduledTask {
+  TaskKind kind = TaskKind::begin;
+  int64_t chunk = -1;      // of the stage, not global; -1: once per training step
+  int64_t microbatch = -1; // -1: once per training step
+  int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
+  bool operator==(const ScheduledTask &) const = default;
+};
+std::string
+toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradients chunk 1 part 0", "reduce"
+
+// --- Buffers -----------------------------------------------------------------------------------------------
+
+// One buffer per (chunk, microbatch) and kind. input and gradientIn are received, output and gradientOut are
+// sent. When both ends of a boundary are one stage (stages = 1) there is no message: the consumer's `input`
+// use names the producer's `output` buffer, its `gradientIn` use the producer's `gradientOut` buffer.
+//   input        the chunk's input activation        activation  everything else saved for backward
+//   output       its output activation               gradientIn  gradient of its output
+//   gradientOut  gradient of its input               split       what `input` hands to `weight`
+enum class BufferKind { input, activation, output, gradientIn, gradientOut, split };
+inline constexpr int64_t kBufferKinds = 6;
+const char *nameOf(BufferKind kind);
+
+enum class BufferAccess { none, read, write };
+// What a task does with each kind of buffer. Change it where a backward does not need the chunk's input, say.
+using AccessTable = std::array<std::array<BufferAccess, kBufferKinds>, kTaskKinds>;
+AccessTable defaultAccess();
+//                input  activation  output  gradientIn  gradientOut  split
+//   forward      read   write       write
+//   backward     read   read                read        write
+//   input        read   read                read        write        write
+//   weight       read   read                                         read
+
+using Sizes = std::array<int64_t, kBufferKinds>; // bytes, by BufferKind; 0: there is none
+
+// --- Problem and solution ----------------------------------------------------------------------------------
+
+struct Problem {
+  std::string schedule = "1f1b"; // a row of schedules()
+  Shape shape;
+  // [stage][chunk]. The first global chunk has no input and gradientOut, the last no output and gradientIn:
+  // those sizes are ignored. The two ends of a boundary must agree.
+  std::vector<std::vector<Sizes>> bytes;
+  AccessTable access = defaultAccess();
+  // [stage][chunk]: the task that completes the chunk's gradients (the last microbatch's backward, or weight) runs in
+  // so many parts, each followed by the task gradients for the part, which runs beside what comes after. 0: in one,
+  // and its gradients are left to reduce. Empty: 0 everywhere.
+  std::vector<std::vector<int64_t>> parts = {};
+  int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
+};
+// A problem with the same sizes everywhere.
+Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes);
+
+// Sizes and parts for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.
+Status checkSizes(const Problem &problem);
+
+// The bytes of a buffer, or 0 where the boundary does not exist.
+int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind kind);
+
+// What travels: the activation of global chunk c (to c + 1) is 2c, the gradient from c + 1 to c is 2c + 1.
+inline int64_t activationValue(int64_t from) { return 2 * from; }
+inline int64_t gradientValue(int64_t to) { return 2 * to + 1; }
+
+struct BufferUse {
+  BufferKind kind = BufferKind::input; // the role the buffer has for this step
+  int64_t buffer = -1;                 // index into StageSchedule::buffers
+};
+
+// run: reads and writes name every buffer of its task that has bytes. send reads one buffer, recv writes one.
+// Meaning of the list: plan::ScheduleStep in plan/Plan.h.
+struct Step {
+  enum class Kind { run, send, recv } kind = Kind::run;
+  ScheduledTask task;         // run: itself; send: the producer; recv: the consumer, of no part
+  int64_t peer = -1;          // send, recv: stage
+  int64_t value = -1;         // send, recv
+  int64_t microbatch = -1;    // = task.microbatch
+  int64_t bytes = 0;          // send, recv
+  std::vector<int64_t> waits; // indices of earlier steps of this list
+  std::vector<BufferUse> reads, writes;
+};
+std::string toString(const Step &step);
+
+struct ScheduledBuffer {
+  BufferKind kind = BufferKind::input; // the role it has for the step that writes it (recv: for its consumer)
+  int64_t chunk = 0, microbatch = 0;
+  int64_t bytes = 0;
+  int64_t begin = 0, end = 0; // lifetime in steps of the list
+  int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
+};
+
+// Microbatches in chunks of all stages at most.
+inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
+
+struct StageSchedule {
+  std::vector<Step> steps; // begin first; reduce, update last
+  std::vector<ScheduledBuffer> buffers;
+  int64_t bytes = 0; // of the area that holds the buffers
+};
+
+struct Solution {
+  std::string schedule;
+  Shape shape;
+  std::vector<StageSchedule> stages;
+};
+
+// --- Functions ---------------------------------------------------------------------------------------------
+
+using Order = std::vector<ScheduledTask>; // of compute tasks with a microbatch
+
+// A schedule is one row; everything else follows from its orders. Gradients of a chunk are accumulated in
+// ascending microbatch order by every row, so that schedules agree to the bit.
+struct ScheduleRow {
+  const char *name;
+  const char *description;
+  bool splitBackward;
+  bool byDefault;                                   // where a user asks for none and these fit
+  int64_t minVirtualStages, maxVirtualStages;       // inclusive
+  std::vector<Order> (*orders)(const Shape &shape); // one per stage
+};
+const std::vector<ScheduleRow> &schedules();
+// How many microbatches a row takes at most with so many stages (>= 1) of so many chunks (>= 1); 0: none.
+int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtualStages);
+// The row, or an error that lists the names; and an error when the row does not take the shape.
+Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
+
+// An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
+Result<Solution> generate(const Problem &problem);
+
+// Every task exactly once and in dependency order; sends and recvs match in order per ordered pair of stages
+// with equal value, microbatch and bytes; no deadlock when each stage issues its list in order and blocks on
+// the waits of a step; every read finds what it expects, written before by list order of runs or a wait; two
+// uses of overlapping memory, one of them a write, are ordered likewise. All violations found are in the
+// message (at most 20).
+Status verify(const Problem &problem, const Solution &solution);
+
+} // namespace mgc::schedule

@@ -1,0 +1,90 @@
+// See VerifyStageForm.h.
+#include "compiler/stage/VerifyStageForm.h"
+
+#include "compiler/program/Blocks.h"
+#include "compiler/stage/VerifyStepEnd.h"
+
+#include <set>
+
+using namespace mlir;
+using namespace mgc;
+
+namespace {
+
+using Res = BlockFunction::ResultKind;
+
+// All instances in the order in which values flow: chunk k of stage s is the global chunk k * stages + s.
+FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, ArrayRef<StageOp> stages) {
+  int64_t virtualStages = trainingInt(module, "virtual_stages", 1);
+  std::vector<SmallVector<ChunkOp>> chunks;
+  for (auto [i, stage] : llvm::enumerate(stages)) {
+    StageOp op = stage;
+    chunks.push_back(op.all<ChunkOp>());
+    if (op.getNumber() != i || int64_t(chunks.back().size()) != virtualStages)
+      return op.emitOpError() << "expected number " << i << " and " << virtualStages << " chunks, found "
+                              << chunks.back().size();
+  }
+  std::vector<Instance> instances;
+  for (int64_t k = 0; k < virtualStages; ++k)
+    for (const SmallVector<ChunkOp> &ofStage : chunks) {
+      std::vector<Instance> chunk = blocks.instancesOf(ChunkOp(ofStage[k]).getBody());
+      instances.insert(instances.end(), chunk.begin(), chunk.end());
+    }
+  return instances;
+}
+
+std::vector<Type> activationsInto(const ModelBlock &block) {
+  std::vector<Type> types;
+  for (int64_t argument : block.activations)
+    types.push_back(block.forward.argumentType(argument));
+  return types;
+}
+std::vector<Type> activationsFrom(const ModelBlock &block) {
+  std::vector<Type> types;
+  for (int64_t result : block.forward.resultsOf(Res::out))
+    types.push_back(block.forward.resultType(result));
+  return types;
+}
+
+LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances) {
+  std::set<std::pair<const ModelBlock *, int64_t>> seen;
+  std::vector<Type> flow;
+  for (const Instance &instance : instances) {
+    if (!seen.insert({instance.block, instance.number}).second)
+      return module.emitError() << "instance " << instance.number << " of " << instance.block->name
+                                << " stands in two places; expected each once";
+    if (activationsInto(*instance.block) != flow)
+      return module.emitError() << "instance " << instance.number << " of " << instance.block->name
+                                << " does not take the activations that the instance before it gives";
+    flow = activationsFrom(*instance.block);
+  }
+  if (instances.empty())
+    return module.emitError("the stages have no instances of blocks");
+  if (!instances.back().block->lossFunction())
+    return module.emitError() << "the last instance is of " << instances.back().block->name
+                              << ", which does not return one loss_sum and one tokens";
+  return success();
+}
+
+} // namespace
+
+LogicalResult mgc::verifyStageForm(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return failure();
+  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
+  auto stages = llvm::to_vector(module.getOps<StageOp>());
+  if (int64_t expected = mesh.sizeOf(mesh.resolve("pp")); int64_t(stages.size()) != expected)
+    return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
+                              << ", the size of pp in " << kMeshAttr;
+  auto instances = flow(module, *blocks, stages);
+  if (failed(instances) || failed(verifyFlow(module, *instances)) ||
+      failed(verifyBuckets(module, *blocks, stages)))
+    return failure();
+  const BlockFunction &loss = *instances->back().block->lossFunction();
+  for (StageOp stage : stages)
+    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, loss)) ||
+        failed(verifyUpdate(stage)))
+      return failure();
+  return success();
+}

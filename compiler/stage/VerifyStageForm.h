@@ -1,0 +1,14 @@
+// What stage adds to a program.
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mgc {
+
+// One mg.stage per coordinate along pp, each with the same number of chunks. The chunks of all stages in order
+// are a chain: each instance once, each value crosses once, the last instance returns the loss. Buckets say what their
+// parameters' types say, and the functions of the step's end do what the buckets say (VerifyStepEnd.h). Errors are
+// diagnostics.
+mlir::LogicalResult verifyStageForm(mlir::ModuleOp module);
+
+} // namespace mgc

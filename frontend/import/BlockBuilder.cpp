@@ -1,0 +1,240 @@
+#include "frontend/import/BlockBuilder.h"
+
+using namespace mlir;
+
+namespace mgc::frontend {
+
+BlockBuilder::BlockBuilder(ModuleOp module, StringRef name, const ModelDescription &model,
+                           const Layout &layout)
+    : model(model), layout(layout), builder(UnknownLoc::get(module.getContext()), module.getContext()) {
+  builder.setInsertionPointToEnd(module.getBody());
+  function = func::FuncOp::create(builder, name, builder.getFunctionType({}, {}));
+  function->setAttr(kBlockAttr, builder.getUnitAttr());
+  builder.setInsertionPointToStart(function.addEntryBlock());
+}
+
+// --- Types -------------------------------------------------------------------------------------------------
+
+Type elementType(Builder &builder, StringRef dtype) {
+  return dtype == "bf16" ? Type(builder.getBF16Type()) : Type(builder.getF32Type());
+}
+
+RankedTensorType BlockBuilder::type(ArrayRef<int64_t> shape, Names names, Type element) {
+  return RankedTensorType::get(shape, element ? element : elementType(builder, layout.dtype),
+                               LayoutAttr::get(builder.getContext(), names));
+}
+
+// The dimensions of both that are not in both, in their order.
+RankedTensorType BlockBuilder::resized(Value like, Value weight) {
+  LayoutAttr kept = layoutOf(like), added = layoutOf(weight);
+  SmallVector<int64_t> shape;
+  SmallVector<StringRef> names;
+  auto take = [&](Value value, LayoutAttr from, LayoutAttr other) {
+    for (auto [name, size] : llvm::zip(from.getNames(), tensorOf(value).getShape())) {
+      if (other.indexOf(name) >= 0)
+        continue;
+      names.push_back(name.getValue());
+      shape.push_back(size);
+    }
+  };
+  take(like, kept, added);
+  take(weight, added, kept);
+  return type(shape, names);
+}
+
+RankedTensorType BlockBuilder::withoutLast(Value value) {
+  SmallVector<StringRef> names;
+  for (StringAttr name : layoutOf(value).getNames().drop_back())
+    names.push_back(name.getValue());
+  return type(tensorOf(value).getShape().drop_back(), names, builder.getF32Type());
+}
+
+// --- Arguments and results ---------------------------------------------------------------------------------
+
+Value BlockBuilder::addArgument(StringRef name, Type type, NamedAttribute attribute) {
+  argumentAttributes.push_back(builder.getDictionaryAttr(attribute));
+  return arguments[name] = function.getBody().front().addArgument(type, builder.getLoc());
+}
+
+Value BlockBuilder::addActivation() {
+  int64_t sequences = layout.microBatchSize * layout.dp;
+  argumentAttributes.push_back(builder.getDictionaryAttr({}));
+  return function.getBody().front().addArgument(
+      type({layout.sequenceLength, sequences, model.hidden}, {"s", "b", "h"}), builder.getLoc());
+}
+
+void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
+  SmallVector<int64_t> shape;
+  for (StringRef name : names)
+    shape.push_back(name == "b" ? layout.microBatchSize * layout.dp : layout.sequenceLength);
+  Type element = integer ? Type(builder.getI32Type()) : Type(builder.getF32Type());
+  addArgument(kind, type(shape, names, element),
+              builder.getNamedAttr(kDataAttr, builder.getStringAttr(kind)));
+}
+
+static StringRef initName(plan::InitKind init) {
+  return init == plan::InitKind::normal ? "normal" : init == plan::InitKind::ones ? "ones" : "zeros";
+}
+
+DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
+  const plan::Parameter &parameter = entry.parameter;
+  SmallVector<int64_t> valid;
+  for (const plan::ParameterDim &dim : parameter.dims)
+    valid.push_back(dim.valid);
+  auto named = [&](StringRef name, Attribute value) { return builder.getNamedAttr(name, value); };
+  return builder.getDictionaryAttr({named("tensor", builder.getStringAttr(parameter.tensor)),
+                                    named("part", builder.getStringAttr(entry.part)),
+                                    named("file_shape", builder.getDenseI64ArrayAttr(parameter.fileShape)),
+                                    named("grouping", builder.getDenseI64ArrayAttr(parameter.grouping)),
+                                    named("offset", builder.getDenseI64ArrayAttr(parameter.offset)),
+                                    named("valid", builder.getDenseI64ArrayAttr(valid)),
+                                    named("init", builder.getStringAttr(initName(parameter.init))),
+                                    named("std", builder.getF64FloatAttr(parameter.initStd))});
+}
+
+void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters) {
+  for (const ModelParameter &entry : parameters) {
+    SmallVector<int64_t> shape;
+    SmallVector<StringRef> names;
+    for (const plan::ParameterDim &dim : entry.parameter.dims) {
+      shape.push_back(dim.size);
+      names.push_back(dim.name);
+    }
+    addArgument(entry.role, type(shape, names), builder.getNamedAttr(kParamAttr, describeParameter(entry)));
+  }
+}
+
+void BlockBuilder::addResult(Value value, StringRef kind) {
+  results.push_back(value);
+  NamedAttribute attribute = builder.getNamedAttr(kResultAttr, builder.getStringAttr(kind));
+  resultAttributes.push_back(kind == "out" ? builder.getDictionaryAttr({})
+                                           : builder.getDictionaryAttr(attribute));
+}
+
+void BlockBuilder::finish() {
+  func::ReturnOp::create(builder, results);
+  function.setFunctionType(
+      builder.getFunctionType(function.getBody().front().getArgumentTypes(), ValueRange(results).getTypes()));
+  function.setAllArgAttrs(argumentAttributes);
+  function.setAllResultAttrs(resultAttributes);
+}
+
+// --- Layers ------------------------------------------------------------------------------------------------
+
+Value BlockBuilder::norm(Value x, StringRef role, const Norm &norm) {
+  Value gamma = parameter((role + ".weight").str());
+  FloatAttr epsilon = builder.getF64FloatAttr(norm.epsilon);
+  Type row = withoutLast(x);
+  if (norm.kind == NormKind::rms)
+    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon).getY();
+  Value beta = parameter((role + ".bias").str());
+  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon).getY();
+}
+
+Value BlockBuilder::contract(Value x, Value weight) {
+  return EinsumOp::create(builder, resized(x, weight), x, weight);
+}
+
+Value BlockBuilder::add(Value lhs, Value rhs) { return AddOp::create(builder, lhs.getType(), lhs, rhs); }
+
+Value BlockBuilder::linear(Value x, StringRef role) {
+  Value y = contract(x, parameter((role + ".weight").str()));
+  Value bias = parameter((role + ".bias").str());
+  return bias ? add(y, bias) : y;
+}
+
+Value BlockBuilder::dropout(Value x, double p, StringRef site) {
+  if (p == 0)
+    return x;
+  return DropoutOp::create(builder, x.getType(), x, data("positions"), data("samples"),
+                           builder.getF64FloatAttr(p), builder.getStringAttr(site), DictionaryAttr());
+}
+
+Value BlockBuilder::activate(Value x, Activation activation) {
+  Type type = x.getType();
+  auto gelu = [&](StringRef form) -> Value {
+    return GeluOp::create(builder, type, x, builder.getStringAttr(form));
+  };
+  switch (activation) {
+  case Activation::geluErf:
+    return gelu("erf");
+  case Activation::geluTanh:
+    return gelu("tanh");
+  case Activation::geluQuick:
+    return gelu("sigmoid");
+  case Activation::relu:
+    return ReluOp::create(builder, type, x);
+  case Activation::silu:
+    return SiluOp::create(builder, type, x);
+  }
+  llvm_unreachable("every activation is listed");
+}
+
+Value BlockBuilder::embed(StringRef kind, StringRef role, std::optional<int64_t> padding) {
+  Value ids = data(kind), table = parameter(role);
+  RankedTensorType idsType = tensorOf(ids);
+  RankedTensorType result =
+      type({idsType.getDimSize(0), idsType.getDimSize(1), tensorOf(table).getDimSize(1)}, {"s", "b", "h"});
+  return EmbedOp::create(builder, result, ids, table,
+                         padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr(), DictionaryAttr());
+}
+
+Value BlockBuilder::heads(Value x, StringRef role, const AttentionDescription &attention, Value cosSin) {
+  Value y = linear(x, role);
+  if (attention.qkNorm)
+    y = norm(y, (role + "_norm").str(), *attention.qkNorm);
+  return cosSin ? RopeOp::create(builder, y.getType(), y, cosSin, UnitAttr()) : y;
+}
+
+Value BlockBuilder::angles(const Rope &rope) {
+  SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
+  Value positions = data("positions");
+  ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
+  RankedTensorType result =
+      type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
+  return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
+}
+
+Value BlockBuilder::asKeys(Value x) {
+  RankedTensorType from = tensorOf(x);
+  SmallVector<StringRef> names;
+  for (StringAttr name : layoutOf(x).getNames())
+    names.push_back(name == "s" ? StringRef("t") : name.getValue());
+  return RenameOp::create(builder, type(from.getShape(), names, from.getElementType()), x,
+                          builder.getStringAttr("s"), builder.getStringAttr("t"));
+}
+
+Value BlockBuilder::attention(Value x, const AttentionDescription &attention) {
+  Value cosSin = attention.rope ? angles(*attention.rope) : Value(); // of a token: the same for all heads
+  Value q = heads(x, "attn.q", attention, cosSin);
+  Value k = asKeys(heads(x, "attn.k", attention, cosSin));
+  Value v = asKeys(linear(x, "attn.v"));
+  bool dropped = attention.dropout > 0;
+  auto op = AttentionOp::create(
+      builder, q.getType(), withoutLast(q), q, k, v, data("positions"), data("key_positions"),
+      dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
+      builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
+      builder.getStringAttr(dropped ? "attention" : ""),
+      builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr());
+  return linear(op.getO(), "attn.o");
+}
+
+Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
+  Value up = linear(x, "mlp.up");
+  if (!mlp.gated)
+    return linear(activate(up, mlp.activation), "mlp.down");
+  Value gate = activate(linear(x, "mlp.gate"), mlp.activation);
+  return linear(MulOp::create(builder, gate.getType(), gate, up), "mlp.down");
+}
+
+void BlockBuilder::loss(Value x) {
+  Value logits = contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
+  Value weights = data("loss_weights");
+  RankedTensorType scalar = type({}, {}, builder.getF32Type());
+  auto loss = CrossEntropyOp::create(builder, scalar, withoutLast(logits), logits, data("labels"), weights,
+                                     builder.getI64IntegerAttr(model.vocabulary));
+  addResult(loss.getLoss(), "loss_sum");
+  addResult(SumOp::create(builder, scalar, weights), "tokens");
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,66 @@
+// BlockBuilder: one func.func of the logical IR with its arguments by name, and the layers of a transformer
+// as methods. Types carry dimension names; sizes come from the arguments, names from the parameters.
+#pragma once
+
+#include "dialects/mg/Mg.h"
+#include "frontend/layout/Layout.h"
+
+namespace mgc::frontend {
+
+using Names = llvm::ArrayRef<llvm::StringRef>;
+
+// The type that --dtype names.
+mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
+
+class BlockBuilder {
+public:
+  // Opens @name at the end of the module. `parameters` outlive the builder.
+  BlockBuilder(mlir::ModuleOp module, llvm::StringRef name, const ModelDescription &model,
+               const Layout &layout);
+
+  // Arguments; in the order activation, data, parameters.
+  mlir::Value addActivation();
+  void addData(llvm::StringRef kind, Names names, bool integer);
+  void addParameters(const std::vector<ModelParameter> &parameters);
+
+  mlir::Value data(llvm::StringRef kind) const { return arguments.lookup(kind); }
+  mlir::Value parameter(llvm::StringRef role) const { return arguments.lookup(role); }
+
+  // Operations on activations; `role` names the parameters.
+  mlir::Value norm(mlir::Value x, llvm::StringRef role, const Norm &norm);
+  mlir::Value linear(mlir::Value x, llvm::StringRef role); // weight, and bias when there is one
+  mlir::Value dropout(mlir::Value x, double p, llvm::StringRef site);
+  mlir::Value activate(mlir::Value x, Activation activation);
+  mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {});
+  mlir::Value add(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value attention(mlir::Value x, const AttentionDescription &attention);
+  mlir::Value mlp(mlir::Value x, const Mlp &mlp);
+  void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
+
+  void addResult(mlir::Value value, llvm::StringRef kind = "out");
+  void finish(); // sets the type of the function and returns from it
+
+private:
+  mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
+                    mlir::Value cosSin); // projection, norm, rope where cosSin is given
+  mlir::Value angles(const Rope &rope);  // cosines and sines of each token
+  mlir::Value asKeys(mlir::Value x);     // s renamed to t
+  mlir::Value contract(mlir::Value x, mlir::Value weight);
+  // Of the layout's dtype, unless said otherwise.
+  mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
+  mlir::RankedTensorType resized(mlir::Value like,
+                                 mlir::Value weight);    // like, h replaced by the weight's other names
+  mlir::RankedTensorType withoutLast(mlir::Value value); // f32: what is kept of the rows
+  mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
+  mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
+
+  const ModelDescription &model;
+  const Layout &layout;
+  mlir::func::FuncOp function;
+  mlir::ImplicitLocOpBuilder builder;
+  llvm::StringMap<mlir::Value> arguments;
+  llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes, resultAttributes;
+  llvm::SmallVector<mlir::Value> results;
+};
+
+} // namespace mgc::frontend

@@ -1,0 +1,71 @@
+// See Origin.h.
+#include "frontend/import/Origin.h"
+
+#include "frontend/Load.h"
+#include "frontend/import/Import.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace mgc::frontend {
+
+namespace {
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+// What importModel reads of a layout besides the attributes, which the module brings.
+Layout layoutOf(ModuleOp module) {
+  Layout layout;
+  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
+  const auto number = [&](StringRef name) {
+    auto value = training ? training.getAs<IntegerAttr>(name) : IntegerAttr();
+    return value ? value.getInt() : 1;
+  };
+  layout.sequenceLength = number("sequence_length");
+  layout.microBatchSize = number("micro_batch_size");
+  auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
+  layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
+  if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
+    layout.dp = mesh.sizeOf(mesh.resolve("dp"));
+  return layout;
+}
+
+std::string configOf(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  auto config = model ? model.getAs<StringAttr>("config") : StringAttr();
+  return config ? config.str() : "";
+}
+
+} // namespace
+
+bool isOfItsConfig(ModuleOp module, const std::string &phase, const Lower &lower) {
+  const Result<ModelFile> file = parseModel(configOf(module), kModelAttr.str());
+  if (!file.isOk())
+    return false;
+  ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> fresh = importModel(*module.getContext(), file->model, layoutOf(module));
+  if (!fresh)
+    return false;
+  (*fresh)->setAttrs(module->getAttrDictionary());
+  (*fresh)->setAttr(kPhaseAttr, StringAttr::get(module.getContext(), "import"));
+  return lower(*fresh, phase).isOk() && textOf(*fresh) == textOf(module);
+}
+
+bool hasConfig(ModuleOp module) { return !configOf(module).empty(); }
+
+void forgetConfig(ModuleOp module) {
+  auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr);
+  if (!model)
+    return;
+  NamedAttrList kept(model);
+  kept.erase("config");
+  module->setAttr(kModelAttr, kept.getDictionary(module.getContext()));
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,308 @@
+#include "frontend/layout/Layout.h"
+#include "frontend/layout/LayoutChecks.h"
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace mgc::frontend {
+
+namespace {
+
+// Fills a Layout field by field: the flag, else the file's default, else `chosen` because of `reason`.
+class LayoutResolver {
+public:
+  LayoutResolver(const ModelDescription &model, const LayoutOptions &flags, const LayoutOptions &defaults,
+                 const Supported &supported, Problems &problems)
+      : model(model), flags(flags), defaults(defaults), supported(supported), problems(problems) {}
+
+  Layout run() {
+    resolveMesh();
+    resolveBatch();
+    resolveSchedule();
+    resolveTarget();
+    resolveLossTile();
+    resolveOverlap();
+    return std::move(layout);
+  }
+
+private:
+  using Sizes = std::optional<int64_t> LayoutOptions::*;
+
+  void record(std::string_view flag, std::string value, std::string reason) {
+    layout.choices.push_back({std::string(flag), std::move(value), std::move(reason)});
+  }
+
+  template <typename T>
+  std::optional<T> given(std::string_view flag, std::optional<T> LayoutOptions::*field) {
+    const std::optional<T> &value = flags.*field ? flags.*field : defaults.*field;
+    if (value)
+      record(flag, fmt::format("{}", *value), flags.*field ? "given" : "given in " + model.source);
+    return value;
+  }
+
+  int64_t size(std::string_view flag, Sizes field, int64_t least, int64_t limit, int64_t chosen,
+               std::string reason) {
+    std::optional<int64_t> value = given(flag, field);
+    if (!value) {
+      record(flag, std::to_string(chosen), std::move(reason));
+      return chosen;
+    }
+    if (*value >= least && *value <= limit)
+      return *value;
+    problems.add("{} {} is not from {} to {}", flag, *value, least, limit);
+    return least;
+  }
+
+  std::string word(std::string_view flag, std::optional<std::string> LayoutOptions::*field,
+                   const std::vector<std::string> &allowed, const std::string &chosen, std::string reason) {
+    std::optional<std::string> value = given(flag, field);
+    if (!value) {
+      record(flag, chosen, std::move(reason));
+      return chosen;
+    }
+    if (std::find(allowed.begin(), allowed.end(), *value) == allowed.end()) {
+      problems.add("{} {} is not known", flag, *value);
+      problems.hint("possible {}: {}", flag, listOf(allowed));
+    }
+    return *value;
+  }
+
+  void resolveMesh();
+  void resolveBatch();
+  void resolveSchedule();
+  void resolveTarget();
+  void resolveLossTile();
+  void resolveOverlap();
+  void resolveGradientType();
+
+  const ModelDescription &model;
+  const LayoutOptions &flags, &defaults;
+  const Supported &supported;
+  Problems &problems;
+  Layout layout;
+};
+
+void LayoutResolver::resolveMesh() {
+  constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24;
+  std::optional<int64_t> world = given("--world", &LayoutOptions::world);
+  if (world && (*world < 1 || *world > kMaxWorld)) {
+    problems.add("--world {} is not from 1 to {}", *world, kMaxWorld);
+    world.reset();
+  }
+  layout.tp = size("--tp", &LayoutOptions::tp, 1, kMaxAxis, 1, "no tensor parallelism unless asked for");
+  layout.pp = size("--pp", &LayoutOptions::pp, 1, kMaxAxis, 1, "no pipeline unless asked for");
+  int64_t rest = layout.tp * layout.pp;
+  bool fits = world && *world >= rest && *world % rest == 0;
+  layout.dp = size("--dp", &LayoutOptions::dp, 1, kMaxAxis, fits ? *world / rest : 1,
+                   fits ? "world / (tp * pp)" : "one replica unless asked for");
+  if (world && (!fits || *world != layout.world())) {
+    problems.add("--world {} is not tp * pp * dp = {} * {} * {}", *world, layout.tp, layout.pp, layout.dp);
+    problems.hint("possible --world with these: {}", layout.world());
+    if (fits)
+      problems.hint("possible --dp: {}", *world / rest);
+    else
+      problems.hint("possible tp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
+  }
+  if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
+    std::tie(layout.tpGroups, layout.tpQueries) = *split;
+  std::optional<bool> sp = given("--sp", &LayoutOptions::sp);
+  layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
+  if (!sp)
+    record("--sp", layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
+}
+
+void LayoutResolver::resolveBatch() {
+  constexpr int64_t kDefaultSequence = 1024;
+  int64_t sequence = std::min(model.maxPositions, kDefaultSequence);
+  layout.sequenceLength =
+      size("--seq", &LayoutOptions::seq, 1, 1 << 30, sequence, "smaller of the model's positions and 1024");
+  layout.microBatchSize = size("--mbs", &LayoutOptions::mbs, 1, 1 << 20, 1, "least memory");
+  layout.globalBatchSize = size("--gbs", &LayoutOptions::gbs, 1, int64_t(1) << 40,
+                                layout.microBatchSize * layout.dp * layout.pp, "mbs * dp * pp");
+  int64_t perMicrobatch = layout.microBatchSize * layout.dp;
+  layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
+  layout.zero =
+      size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
+}
+
+void LayoutResolver::resolveSchedule() {
+  auto rowOf = [&](const std::string &name) -> const ScheduleInfo * {
+    for (const ScheduleInfo &row : supported.schedules)
+      if (row.name == name)
+        return &row;
+    return nullptr;
+  };
+  const ScheduleInfo *asked = flags.schedule      ? rowOf(*flags.schedule)
+                              : defaults.schedule ? rowOf(*defaults.schedule)
+                                                  : nullptr;
+  int64_t needed = asked ? asked->minVirtualStages : 1;
+  layout.vpp = size("--vpp", &LayoutOptions::vpp, 1, 1 << 12, needed,
+                    needed > 1 ? "the least this schedule takes" : "one chunk of layers per stage");
+  std::vector<std::string> names;
+  for (const ScheduleInfo &row : supported.schedules)
+    names.push_back(row.name);
+  auto chosen = std::ranges::find_if(
+      supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
+  layout.schedule = word("--schedule", &LayoutOptions::schedule, names,
+                         chosen == supported.schedules.end() ? names.front() : chosen->name,
+                         fmt::format("the default for --vpp {}", layout.vpp));
+  if (const ScheduleInfo *row = rowOf(layout.schedule))
+    layout.splitBackward = row->splitBackward;
+}
+
+// Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, beside 6 N operations
+// of its three products: balance * 8 / (6 N) of their time for parts of N tokens.
+void LayoutResolver::resolveLossTile() {
+  constexpr double kShare = 0.02; // to twice that, by rounding down
+  const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
+  const int64_t tile = std::bit_floor(static_cast<uint64_t>(tokens));
+  layout.lossTile = size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, tile,
+                         "memory for 2 to 4 % of the head's time");
+}
+
+void LayoutResolver::resolveTarget() {
+  layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
+                      "the first supported");
+  resolveGradientType();
+  std::vector<std::string> names;
+  for (const TargetInfo &target : supported.targets)
+    names.push_back(target.name);
+  const std::string name =
+      word("--target", &LayoutOptions::target, names, names.front(), "the first supported");
+  const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
+  layout.target =
+      row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
+}
+
+void LayoutResolver::resolveGradientType() {
+  const std::string &widest = supported.dtypes.front();
+  layout.gradientType = word("--grad-dtype", &LayoutOptions::gradientType, supported.dtypes, widest,
+                             "sums over microbatches and ranks");
+  if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
+    problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
+                 layout.gradientType, layout.dtype);
+    problems.hint("possible --grad-dtype with --dtype {}: {}", widest, widest);
+  }
+}
+
+void LayoutResolver::resolveOverlap() {
+  constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
+  if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
+    return; // no gradient travels
+  const bool pays = layout.target.collectivesRunBeside;
+  std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
+  if (!overlap)
+    record("--overlap-grad-reduce", pays ? "true" : "false",
+           pays ? "transfers leave the device's cores to the backward"
+                : "ranks compute with all their cores");
+  if (overlap.value_or(pays))
+    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40,
+                                 kBucketElements, "as Megatron-LM: elements reduced together");
+  else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))
+    problems.add(
+        "--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
+}
+
+} // namespace
+
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention,
+                                                           int64_t tp) {
+  int64_t tpGroups = std::gcd(attention.groups, tp), tpQueries = tp / tpGroups;
+  if ((attention.heads / attention.groups) % tpQueries != 0)
+    return std::nullopt;
+  return std::pair(tpGroups, tpQueries);
+}
+
+static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions &flags,
+                              const LayoutOptions &defaults, const Supported &supported, Problems &problems) {
+  Layout layout = LayoutResolver(model, flags, defaults, supported, problems).run();
+  if (problems.empty()) // values out of range would only raise more
+    checkLayout(model, supported, layout, problems);
+  return layout;
+}
+
+static std::string flagsOf(const LayoutOptions &layout) {
+  return fmt::format(
+      "--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}", *layout.tp,
+      *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq, *layout.mbs,
+      *layout.gbs, *layout.zero, *layout.schedule, layout.dtype ? " --dtype " + *layout.dtype : "");
+}
+
+// What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
+// and not refused.
+static std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &layout) {
+  std::vector<std::string> idle;
+  const auto add = [&](bool isIdle, const char *flag, const std::string &why) {
+    if (isIdle)
+      idle.push_back(fmt::format("{} does nothing here: {}", flag, why));
+  };
+  const bool oneReplica = layout.dp == 1;
+  add(asked.sp.value_or(false) && layout.tp == 1, "--sp", "tp is 1, so no rank has a part of the sequence");
+  add(asked.zero.value_or(0) > 0 && oneReplica, "--zero 1",
+      "dp is 1, so there are no replicas to share the optimizer's state");
+  add(asked.overlapGradReduce.value_or(false) && oneReplica, "--overlap-grad-reduce",
+      "dp is 1, so no gradient is reduced over replicas");
+  add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, "--loss-tile",
+      fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
+  add(asked.schedule && layout.pp == 1, "--schedule",
+      "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
+  return idle;
+}
+
+static LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
+  const auto fill = [&](auto LayoutOptions::*field) {
+    if (!(flags.*field))
+      flags.*field = defaults.*field;
+  };
+  fill(&LayoutOptions::sp), fill(&LayoutOptions::zero), fill(&LayoutOptions::overlapGradReduce);
+  fill(&LayoutOptions::lossTile), fill(&LayoutOptions::schedule);
+  return flags;
+}
+
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
+                             const LayoutOptions &defaults, const Supported &supported) {
+  Problems problems(model.source), none(model.source);
+  Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
+  if (problems.empty()) {
+    std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));
+    return layout;
+  }
+  const LayoutOptions near = nearestLayout(model, supported, layout);
+  resolveAndCheck(model, near, {}, supported, none);
+  if (none.empty())
+    problems.hint("a layout that works: {}", flagsOf(near));
+  return problems.status();
+}
+
+plan::Mesh Layout::mesh() const {
+  plan::Mesh mesh;
+  auto add = [&](const std::string &name, int64_t size) {
+    mesh.named[name] = {};
+    if (size == 1)
+      return;
+    mesh.axes.push_back({name, size});
+    mesh.named[name] = {name};
+  };
+  add("pp", pp);
+  add("dp", dp);
+  add("cp", 1);
+  if (tpGroups > 1 && tpQueries > 1) {
+    add("tpg", tpGroups);
+    add("tpr", tpQueries);
+    mesh.named["tp"] = {"tpg", "tpr"};
+    return mesh;
+  }
+  add("tp", tp);
+  mesh.named["tpg"] = tpGroups > 1 ? mesh.named["tp"] : plan::Axes();
+  mesh.named["tpr"] = tpQueries > 1 ? mesh.named["tp"] : plan::Axes();
+  return mesh;
+}
+
+std::string describe(const Layout &layout) {
+  std::string lines;
+  for (const Choice &choice : layout.choices)
+    lines += fmt::format("{:<10} {:<12} {}\n", choice.flag, choice.value, choice.reason);
+  return lines + fmt::format("{:<10} {:<12} {}\n", "microbatches", layout.microbatches, "gbs / (mbs * dp)");
+}
+
+} // namespace mgc::frontend

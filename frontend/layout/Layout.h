@@ -1,0 +1,88 @@
+// Layout: how a model is spread over ranks. Takes what the user gave (flags, and defaults in model.json),
+// fills in the rest with reasons, and refuses what cannot work: all violations at once, each with the values
+// that would work.
+#pragma once
+
+#include "frontend/model/Description.h"
+
+#include <functional>
+
+namespace mgc::frontend {
+
+struct LayoutOptions { // what was given
+  std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
+                         zero = {}, lossTile = {}, bucketSize = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {};
+  std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {};
+};
+
+// A row of the caller's table of schedules.
+struct ScheduleInfo {
+  std::string name;
+  bool splitBackward = false;
+  int64_t minVirtualStages = 1, maxVirtualStages = 1; // inclusive
+  bool byDefault = false; // for these numbers of virtual stages, where no schedule is asked for
+  // With so many stages of so many chunks; 0: no microbatch.
+  std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) {
+    return INT64_MAX;
+  };
+  bool takes(int64_t virtualStages) const {
+    return minVirtualStages <= virtualStages && virtualStages <= maxVirtualStages;
+  }
+};
+
+// A row of the caller's table of targets.
+struct TargetInfo {
+  std::string name;
+  int64_t balance;           // operations of a product per byte of memory traffic, where both take as long
+  bool collectivesRunBeside; // products
+};
+
+struct Supported { // by the caller
+  std::vector<ScheduleInfo> schedules;
+  std::vector<std::string> dtypes = {"f32", "bf16"}; // widest first
+  std::vector<TargetInfo> targets;                   // the first is the default
+};
+
+struct Choice { // for people
+  std::string flag, value;
+  std::string reason; // "given", "given in model.json", "because ..."
+};
+
+struct Layout {
+  int64_t tp = 1, pp = 1, dp = 1, vpp = 1;
+  int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
+  bool sequenceParallel = false;
+  int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
+  int64_t microbatches = 1; // gbs / (mbs * dp)
+  int64_t zero = 0;
+  int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
+  int64_t bucketElements =
+      0; // of parameters whose gradients are completed together, at least; 0: all, at the end
+  std::string schedule;
+  TargetInfo target = {};
+  std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
+  bool splitBackward = false;
+  std::vector<Choice> choices;
+  std::vector<std::string> warnings;
+
+  int64_t world() const { return tp * pp * dp; }
+  // Axes pp, dp, tpg, tpr, major first (tp is fastest in the rank number), those of extent 1 left out. Where
+  // all of tp is one of the two, the axis is called tp. Named: tp, tpg and tpr, and every axis left out as
+  // the empty list.
+  plan::Mesh mesh() const;
+};
+
+// `defaults` (of the model file) hold where `flags` are silent. An error ends with the flags of a near layout
+// that works, where one is found.
+Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
+                             const LayoutOptions &defaults, const Supported &supported);
+
+// The split of tp over key/value groups and the queries of one: tpg = gcd(groups, tp), tpr = tp / tpg.
+// Nothing when the query heads of a group do not divide over tpr.
+std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp);
+
+// "--tp 4   given", one line per choice.
+std::string describe(const Layout &layout);
+
+} // namespace mgc::frontend

@@ -1,0 +1,280 @@
+#include "frontend/layout/LayoutChecks.h"
+#include "runtime/base/Checked.h"
+#include <algorithm>
+#include <functional>
+
+namespace mgc::frontend {
+
+static constexpr int64_t kMaxListed = 1024; // tp and divisors beyond this are not proposed
+
+static constexpr int64_t kMaxLayersPerStage = 1 << 12; // no model has more
+
+// Rotary angles reach the position, and sines hold below this (codegen/rows/graph/Math.h).
+static constexpr int64_t kMaxRotaryPositions = 1 << 22;
+
+// --- Tensor parallelism: each rule is a predicate on tp, so that the message can list every tp that
+// satisfies it.
+
+struct TensorRule {
+  std::string what;
+  std::function<bool(int64_t)> fits;
+};
+
+static std::vector<TensorRule> tensorRules(const ModelDescription &model, const Layout &layout) {
+  std::vector<TensorRule> rules;
+  for (size_t i = 0; i < model.kinds.size(); ++i) {
+    const BlockDescription &block = model.kinds[i].block;
+    const AttentionDescription &attention = block.attention;
+    std::string heads = fmt::format("{} = {}", model.names.heads, attention.heads);
+    if (attention.groups != attention.heads)
+      heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
+    rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
+    int64_t ffn = block.mlp.ffn;
+    rules.push_back(
+        {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
+  }
+  int64_t vocabulary = model.paddedVocabulary;
+  rules.push_back({fmt::format("vocab_size = {} (padded to {})", model.vocabulary, vocabulary),
+                   [vocabulary](int64_t tp) { return vocabulary % tp == 0; }});
+  if (layout.sequenceParallel) {
+    int64_t seq = layout.sequenceLength;
+    rules.push_back(
+        {fmt::format("--seq {} with --sp true", seq), [seq](int64_t tp) { return seq % tp == 0; }});
+  }
+  auto equal = [](const TensorRule &a, const TensorRule &b) { return a.what == b.what; };
+  std::vector<TensorRule> distinct; // kinds of blocks that differ elsewhere repeat rules
+  for (TensorRule &rule : rules)
+    if (std::none_of(distinct.begin(), distinct.end(), [&](const TensorRule &r) { return equal(r, rule); }))
+      distinct.push_back(std::move(rule));
+  return distinct;
+}
+
+static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRule *> &rules) {
+  std::vector<int64_t> possible;
+  for (int64_t tp = 1; tp <= kMaxListed; ++tp)
+    if (std::all_of(rules.begin(), rules.end(), [&](const TensorRule *rule) { return rule->fits(tp); }))
+      possible.push_back(tp);
+  return possible;
+}
+
+static void checkTensor(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  std::vector<TensorRule> rules = tensorRules(model, layout);
+  std::vector<const TensorRule *> all;
+  int64_t broken = 0;
+  for (const TensorRule &rule : rules) {
+    all.push_back(&rule);
+    if (rule.fits(layout.tp))
+      continue;
+    ++broken;
+    problems.add("{} does not divide over tp = {}", rule.what, layout.tp);
+    problems.hint("possible tp: {}", listOf(tensorSizesThatFit({&rule})));
+  }
+  if (broken > 1)
+    problems.hint("possible tp for all of this: {}", listOf(tensorSizesThatFit(all)));
+}
+
+// --- Sequence and batch ------------------------------------------------------------------------------------
+
+static bool isRotary(const ModelDescription &model) {
+  return std::ranges::any_of(model.kinds,
+                             [](const BlockKind &kind) { return kind.block.attention.rope.has_value(); });
+}
+
+static void checkSequence(const ModelDescription &model, Layout &layout, Problems &problems) {
+  if (isRotary(model) && layout.sequenceLength > kMaxRotaryPositions) {
+    problems.add("--seq {} exceeds the {} positions that rotary angles are computed for",
+                 layout.sequenceLength, kMaxRotaryPositions);
+    problems.hint("possible --seq: 1 to {}", kMaxRotaryPositions);
+    return;
+  }
+  if (layout.sequenceLength <= model.maxPositions)
+    return;
+  std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
+                                  model.maxPositions);
+  if (!model.learnedPositions) {
+    layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
+    return;
+  }
+  problems.add("{}: there are no learned positions beyond", found);
+  problems.hint("possible --seq: 1 to {}", model.maxPositions);
+}
+
+static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
+  const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
+  return row == supported.schedules.end() ? INT64_MAX : row->maxMicrobatches(layout.pp, layout.vpp);
+}
+
+// More microbatches than the schedule takes: the batch is too large for them.
+static void addTooMany(const Layout &layout, int64_t most, Problems &problems) {
+  const int64_t unit = layout.microBatchSize * layout.dp;
+  problems.add("--gbs {} with mbs = {}, dp = {} is {} microbatches: --schedule {} with pp = {}, vpp = {} "
+               "takes at most {}",
+               layout.globalBatchSize, layout.microBatchSize, layout.dp, layout.microbatches, layout.schedule,
+               layout.pp, layout.vpp, most);
+  if (most == 0) {
+    problems.hint("possible --gbs: none with so many stages and chunks");
+    return;
+  }
+  problems.hint("possible --gbs: {}{} to {}", unit > 1 ? fmt::format("multiples of {}: ", unit) : "", unit,
+                unit * most);
+}
+
+static void checkBatch(const Layout &layout, const Supported &supported, Problems &problems) {
+  int64_t unit = layout.microBatchSize * layout.dp, gbs = layout.globalBatchSize;
+  int64_t most = mostMicrobatches(supported, layout);
+  if (layout.microbatches > most)
+    return addTooMany(layout, most, problems);
+  if (gbs % unit == 0)
+    return;
+  std::vector<int64_t> possible;
+  for (int64_t microbatches : {gbs / unit, gbs / unit + 1})
+    if (microbatches >= 1 && microbatches <= most)
+      possible.push_back(microbatches * unit);
+  problems.add("--gbs {} is not mbs * dp * microbatches with mbs = {}, dp = {}", gbs, layout.microBatchSize,
+               layout.dp);
+  problems.hint("possible --gbs: multiples of {}: {}", unit, listOf(possible));
+  if (gbs % layout.dp == 0)
+    problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
+}
+
+// --- Bytes -------------------------------------------------------------------------------------------------
+
+// Elements that the widest value holds of one token.
+static int64_t widthOf(const ModelDescription &model) {
+  int64_t width = std::max(model.hidden, model.paddedVocabulary);
+  for (const BlockKind &kind : model.kinds)
+    width = std::max({width, kind.block.mlp.ffn, kind.block.attention.heads * kind.block.attention.headDim});
+  return width;
+}
+
+static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on one rank
+  return std::max(layout.microBatchSize * layout.dp, layout.globalBatchSize / layout.dp);
+}
+
+// The longest sequence for which bytes, of logical values and of all microbatches on a rank, are counted in 64
+// bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
+static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
+  constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
+  Checked perPosition = checkedProduct(
+      {widthOf(model), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
+  return perPosition ? INT64_MAX / *perPosition : 0;
+}
+
+static void checkBytes(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  int64_t most = mostPositions(model, layout);
+  if (layout.sequenceLength <= most)
+    return;
+  problems.add("--seq {} with {} sequences: the bytes of a step exceed 64 bits", layout.sequenceLength,
+               sequencesOf(layout));
+  if (most > 0)
+    problems.hint("possible --seq with as many sequences: 1 to {}", most);
+}
+
+// --- Pipeline ----------------------------------------------------------------------------------------------
+
+static void checkPipeline(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  int64_t chunks = layout.pp * layout.vpp, layers = model.layerCount();
+  if (layers < chunks) {
+    problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.names.layers, layers,
+                 layout.pp, layout.vpp, chunks);
+    if (layers >= layout.vpp)
+      problems.hint("possible --pp with --vpp {}: 1 to {}", layout.vpp, layers / layout.vpp);
+    if (layers >= layout.pp)
+      problems.hint("possible --vpp with --pp {}: 1 to {}", layout.pp, layers / layout.pp);
+    if (layers < layout.vpp && layers < layout.pp)
+      problems.hint("possible pp * vpp: 1 to {}", layers);
+  }
+  if (layout.vpp > 1 && layout.pp == 1) {
+    problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);
+    problems.hint("possible --vpp with --pp 1: 1");
+  }
+}
+
+// "2", "2 to 8", "2 or more".
+static std::string rangeOf(int64_t least, int64_t most) {
+  if (least == most)
+    return std::to_string(least);
+  return most >= kMaxLayersPerStage ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most);
+}
+
+static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
+  std::vector<std::string> others;
+  for (const ScheduleInfo &row : supported.schedules)
+    if (row.takes(layout.vpp))
+      others.push_back(row.name);
+  for (const ScheduleInfo &row : supported.schedules) {
+    if (row.name != layout.schedule || row.takes(layout.vpp))
+      continue;
+    problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
+    problems.hint("possible --vpp with it: {}", rangeOf(row.minVirtualStages, row.maxVirtualStages));
+    problems.hint("possible --schedule with --vpp {}: {}", layout.vpp, listOf(others));
+  }
+}
+
+void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
+                 Problems &problems) {
+  checkTensor(model, layout, problems);
+  checkSequence(model, layout, problems);
+  checkBatch(layout, supported, problems);
+  checkBytes(model, layout, problems);
+  checkPipeline(model, layout, problems);
+  checkSchedule(layout, supported, problems);
+}
+
+// --- The nearest layout that works -------------------------------------------------------------------------
+
+static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
+  layout.sequenceParallel = false; // where the sequence alone does not divide, it stays whole
+  const std::vector<TensorRule> rules = tensorRules(model, layout);
+  auto fits = [&](int64_t tp) {
+    return std::ranges::all_of(rules, [&](const TensorRule &rule) { return rule.fits(tp); });
+  };
+  int64_t tp = layout.tp;
+  while (tp > 1 && !fits(tp))
+    --tp;
+  return tp;
+}
+
+static std::string scheduleFor(const Supported &supported, const Layout &layout) {
+  const ScheduleInfo *chosen = nullptr;
+  for (const ScheduleInfo &row : supported.schedules)
+    if (row.takes(layout.vpp) && (!chosen || row.name == layout.schedule || row.byDefault))
+      if (!chosen || chosen->name != layout.schedule)
+        chosen = &row;
+  return chosen ? chosen->name : layout.schedule;
+}
+
+// Nothing where it is what is taken anyway.
+static std::optional<std::string> keptType(const Supported &supported, const Layout &layout) {
+  bool isOther = std::ranges::find(supported.dtypes.begin() + 1, supported.dtypes.end(), layout.dtype) !=
+                 supported.dtypes.end();
+  return isOther ? std::optional(layout.dtype) : std::nullopt;
+}
+
+LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
+  Layout near = layout;
+  near.pp = std::min(near.pp, model.layerCount());
+  near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
+  near.schedule = scheduleFor(supported, near);
+  const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
+  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(near.globalBatchSize / unit, most));
+  if (model.learnedPositions)
+    near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
+  if (isRotary(model))
+    near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
+  near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
+  near.tp = largestTensorSize(model, near);
+  return {.tp = near.tp,
+          .pp = near.pp,
+          .dp = near.dp,
+          .vpp = near.vpp,
+          .seq = near.sequenceLength,
+          .mbs = near.microBatchSize,
+          .gbs = near.globalBatchSize,
+          .zero = near.zero,
+          .sp = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0,
+          .schedule = near.schedule,
+          .dtype = keptType(supported, near)};
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,110 @@
+// ModelDescription: a decoder-only transformer as validated data, whatever family it came from. Everything
+// the importer, the layout and the checkpoint reader ask about a model is here; nobody behind the frontend
+// knows families.
+//
+//   x = dropout(tokens(ids) + positions(pos))
+//   layer:  x += dropout(attention(norm(x)));  x += dropout(mlp(norm(x)))
+//   logits = head(norm(x))
+#pragma once
+
+#include "frontend/model/Rope.h"
+#include "plan/Plan.h"
+
+namespace mgc::frontend {
+
+// Every vocabulary is padded to a multiple of this, for every layout: the mathematics must not depend on tp.
+inline constexpr int64_t kVocabularyMultiple = 128;
+
+enum class NormKind { layer, rms };
+std::string_view nameOf(NormKind kind); // "layer"
+struct Norm {                           // layer: weight and bias; rms: weight
+  NormKind kind = NormKind::layer;
+  double epsilon = 1e-5;
+  bool operator==(const Norm &) const = default;
+};
+
+struct AttentionDescription {                 // causal
+  int64_t heads = 0, groups = 0, headDim = 0; // query heads, key/value heads, size of one
+  bool qkvBias = false, outBias = false;
+  std::optional<Norm> qkNorm; // over headDim, on q and on k, before rope
+  std::optional<Rope> rope;
+  int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
+  double scale = 1;   // of the scores, before softmax
+  double dropout = 0; // of the probabilities
+  bool operator==(const AttentionDescription &) const = default;
+};
+
+enum class Activation { geluErf, geluTanh, geluQuick, relu, silu }; // quick: x * sigmoid(1.702 x)
+std::string_view nameOf(Activation activation);                     // "gelu(tanh)"
+struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
+  Activation activation = Activation::geluTanh;
+  bool gated = false, bias = false;
+  int64_t ffn = 0;
+  bool operator==(const Mlp &) const = default;
+};
+
+// A parameter, named by its role for the importer; per layer, its name and tensor hold "{}" for the layer
+// number.
+struct ModelParameter {
+  std::string role; // "attn.q.weight"; the list is in Parameters.h
+  std::string part; // "q" when several parameters are views of one tensor, else empty
+  plan::Parameter parameter;
+};
+
+struct BlockDescription { // what makes two layers equal
+  Norm attentionNorm;
+  AttentionDescription attention;
+  Norm mlpNorm;
+  Mlp mlp;
+  double residualDropout = 0; // of both branches
+  bool operator==(const BlockDescription &) const = default;
+};
+
+struct BlockKind {
+  BlockDescription block;
+  std::vector<ModelParameter> parameters;
+};
+
+// What the file calls the sizes, for messages about layouts.
+struct SizeNames {
+  std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
+              layers = "num_hidden_layers", positions = "max_position_embeddings";
+};
+
+struct ModelDescription {
+  std::string source; // file name, for messages
+  std::string text;   // the file, verbatim
+  std::string family; // model_type
+  SizeNames names;
+
+  int64_t vocabulary = 0, paddedVocabulary = 0, hidden = 0, maxPositions = 0;
+  bool learnedPositions = false;
+  double embeddingDropout = 0;
+  std::vector<BlockKind> kinds; // distinct blocks
+  std::vector<int64_t> layers;  // of each layer, its index into kinds
+  Norm finalNorm;
+  bool tiedHead = false; // the head uses the parameter of the token embedding
+  double initializerRange = 0.02;
+  std::vector<ModelParameter> parameters; // outside the layers
+  std::optional<int64_t>
+      paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
+
+  int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
+  const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
+  // Elements as the checkpoint holds them (no padding), a tied head once.
+  int64_t parameterCount() const;
+};
+
+// The parameter of a role in a list, or null.
+const plan::Parameter *findParameter(const std::vector<ModelParameter> &parameters, std::string_view role);
+
+// The parameter of a layer: "{}" replaced by its number.
+plan::Parameter atLayer(const plan::Parameter &parameter, int64_t layer);
+
+// All parameters of the model in the order of its layers, as the plan lists them.
+std::vector<plan::Parameter> allParameters(const ModelDescription &model);
+
+// Everything but source and text, one fact per line: equal models give equal texts.
+std::string describe(const ModelDescription &model);
+
+} // namespace mgc::frontend

@@ -1,0 +1,127 @@
+#include "frontend/model/Parameters.h"
+#include <algorithm>
+#include <cmath>
+
+namespace mgc::frontend {
+
+static void addLinear(std::vector<std::string> &roles, const std::string &name, bool bias) {
+  roles.push_back(name + ".weight");
+  if (bias)
+    roles.push_back(name + ".bias");
+}
+
+static void addNorm(std::vector<std::string> &roles, const std::string &name, const Norm &norm) {
+  addLinear(roles, name, norm.kind == NormKind::layer);
+}
+
+static std::vector<std::string> rolesOf(const BlockDescription &block) {
+  std::vector<std::string> roles;
+  addNorm(roles, "attn_norm", block.attentionNorm);
+  for (const char *name : {"attn.q", "attn.k", "attn.v"})
+    addLinear(roles, name, block.attention.qkvBias);
+  if (block.attention.qkNorm) {
+    addNorm(roles, "attn.q_norm", *block.attention.qkNorm);
+    addNorm(roles, "attn.k_norm", *block.attention.qkNorm);
+  }
+  addLinear(roles, "attn.o", block.attention.outBias);
+  addNorm(roles, "mlp_norm", block.mlpNorm);
+  if (block.mlp.gated)
+    addLinear(roles, "mlp.gate", block.mlp.bias);
+  addLinear(roles, "mlp.up", block.mlp.bias);
+  addLinear(roles, "mlp.down", block.mlp.bias);
+  return roles;
+}
+
+static std::vector<std::string> rolesOf(const ModelDescription &model) {
+  std::vector<std::string> roles = {"embed.tokens"};
+  if (model.learnedPositions)
+    roles.push_back("embed.positions");
+  addNorm(roles, "final_norm", model.finalNorm);
+  if (!model.tiedHead)
+    roles.push_back("head.weight");
+  return roles;
+}
+
+static plan::ParameterDim dimOf(char letter, const ModelDescription &model, const BlockDescription &block) {
+  const AttentionDescription &attention = block.attention;
+  auto dim = [&](int64_t size, int64_t valid) {
+    return plan::ParameterDim{std::string(1, letter), size, valid, {}};
+  };
+  auto full = [&](int64_t size) { return dim(size, size); };
+  switch (letter) {
+  case 'v':
+    return dim(model.paddedVocabulary, model.vocabulary);
+  case 'p':
+    return full(model.maxPositions);
+  case 'g':
+    return full(attention.groups);
+  case 'r':
+    return full(attention.heads / attention.groups);
+  case 'd':
+    return full(attention.headDim);
+  case 'f':
+    return full(block.mlp.ffn);
+  default:
+    return full(model.hidden); // h
+  }
+}
+
+// Norm weights start at one, biases at zero, everything else is drawn.
+static void setInit(plan::Parameter &parameter, const TensorRow &row, const ModelDescription &model) {
+  bool norm = row.role.find("norm.") != std::string_view::npos;
+  bool bias = row.role.ends_with(".bias");
+  parameter.init = bias ? plan::InitKind::zeros : norm ? plan::InitKind::ones : plan::InitKind::normal;
+  parameter.initStd = 0;
+  if (parameter.init == plan::InitKind::normal)
+    parameter.initStd = model.initializerRange /
+                        (row.residualInit ? std::sqrt(2.0 * static_cast<double>(model.layers.size())) : 1.0);
+}
+
+static plan::Parameter parameterOf(const TensorRow &row, const ModelDescription &model,
+                                   const BlockDescription &block) {
+  plan::Parameter parameter;
+  parameter.tensor = row.tensor;
+  parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", row.tensor, row.view);
+  int64_t size = 1, count = 0;
+  auto close = [&] {
+    parameter.fileShape.push_back(size);
+    parameter.grouping.push_back(count);
+    parameter.offset.push_back(0);
+    size = 1, count = 0;
+  };
+  for (char letter : row.dims) {
+    if (letter == ' ') {
+      close();
+      continue;
+    }
+    parameter.dims.push_back(dimOf(letter, model, block));
+    size *= parameter.dims.back().valid;
+    ++count;
+  }
+  close();
+  parameter.offset.back() = row.part * parameter.fileShape.back();
+  parameter.fileShape.back() *= row.parts;
+  setInit(parameter, row, model);
+  return parameter;
+}
+
+static Status bind(const std::vector<std::string> &roles, std::span<const TensorRow> rows,
+                   const ModelDescription &model, const BlockDescription &block,
+                   std::vector<ModelParameter> &result) {
+  result.clear();
+  for (const std::string &role : roles) {
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const TensorRow &r) { return r.role == role; });
+    if (row == rows.end())
+      return errorf("the family {} does not say which tensor holds {}", model.family, role);
+    result.push_back({role, std::string(row->view), parameterOf(*row, model, block)});
+  }
+  return Status::ok();
+}
+
+Status bindParameters(ModelDescription &model, std::span<const TensorRow> rows) {
+  for (BlockKind &kind : model.kinds)
+    MGC_TRY(bind(rolesOf(kind.block), rows, model, kind.block, kind.parameters));
+  return bind(rolesOf(model), rows, model, model.kinds.front().block, model.parameters);
+}
+
+} // namespace mgc::frontend

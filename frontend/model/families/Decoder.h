@@ -1,0 +1,36 @@
+// What Llama and the families that follow it share: the names of fields and tensors, and how they are read. A
+// family then sets what is its own.
+#pragma once
+
+#include "frontend/model/families/Family.h"
+
+namespace mgc::frontend {
+
+// Limits of sizes: far above every model, low enough that the bytes of all parameters are counted in 64 bits.
+// Products with the sequence and the batch are checked with the layout (frontend/layout/LayoutChecks.cpp).
+inline constexpr int64_t kMaxHidden = 1 << 18, kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 12,
+                         kMaxLayers = 1 << 12, kMaxFfn = 1 << 24, kMaxVocabulary = 1 << 28,
+                         kMaxPositions = 1 << 30;
+
+// Words of hidden_act and activation_function.
+extern const std::span<const std::pair<std::string_view, Activation>> kActivations;
+
+struct DecoderDefaults {          // of fields that are absent or null; 0: see there
+  int64_t headDim = 0;            // 0: hidden_size / num_attention_heads
+  bool groupsMayBeAbsent = false; // then num_attention_heads
+  double ropeTheta = 0;           // 0: required
+};
+
+// Reads the fields all of them have into the model and into `block`. False when the sizes are not usable; the
+// problems are recorded then.
+bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
+                 const DecoderDefaults &defaults);
+
+// The attention window of each layer, 0 for none, from use_sliding_window, sliding_window, max_window_layers
+// and layer_types (Qwen). Empty when a problem was recorded.
+std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);
+
+// Tensors of the Llama layout with every bias and norm that some family has.
+extern const std::span<const TensorRow> kDecoderTensors;
+
+} // namespace mgc::frontend

@@ -1,0 +1,129 @@
+// The table of families, and what they have in common: fields without effect, distinct blocks, parameters.
+#include "frontend/model/families/Family.h"
+#include "runtime/base/Rounding.h"
+#include <algorithm>
+
+namespace mgc::frontend {
+
+extern const Family kGpt2, kLlama, kMistral, kQwen2, kQwen3;
+
+static constexpr const Family *kFamilies[] = {&kGpt2, &kLlama, &kMistral, &kQwen2, &kQwen3};
+
+std::span<const Family *const> families() { return kFamilies; }
+
+// Names, special tokens, generation, storage and output options.
+static constexpr std::string_view kIgnoredFields[] = {"model_type",
+                                                      "_name_or_path",
+                                                      "name_or_path",
+                                                      "transformers_version",
+                                                      "torch_dtype",
+                                                      "dtype",
+                                                      "use_cache",
+                                                      "_attn_implementation",
+                                                      "_attn_implementation_autoset",
+                                                      "attn_implementation",
+                                                      "gradient_checkpointing",
+                                                      "bos_token_id",
+                                                      "eos_token_id",
+                                                      "pad_token_id",
+                                                      "sep_token_id",
+                                                      "cls_token_id",
+                                                      "unk_token_id",
+                                                      "decoder_start_token_id",
+                                                      "tokenizer_class",
+                                                      "prefix",
+                                                      "task_specific_params",
+                                                      "finetuning_task",
+                                                      "problem_type",
+                                                      "id2label",
+                                                      "label2id",
+                                                      "num_labels",
+                                                      "output_attentions",
+                                                      "output_hidden_states",
+                                                      "return_dict",
+                                                      "torchscript",
+                                                      "tf_legacy_loss",
+                                                      "use_bfloat16",
+                                                      "max_length",
+                                                      "min_length",
+                                                      "do_sample",
+                                                      "temperature",
+                                                      "top_k",
+                                                      "top_p",
+                                                      "mgc"};
+
+static constexpr NeutralField kNeutralFields[] = {{"is_encoder_decoder", "false"},
+                                                  {"is_decoder", "false"},
+                                                  {"add_cross_attention", "false"},
+                                                  {"cross_attention_hidden_size", "null"},
+                                                  {"tie_encoder_decoder", "false"},
+                                                  {"chunk_size_feed_forward", "0"},
+                                                  {"pruned_heads", "{}"}};
+
+static std::vector<std::string> supportedFamilies() {
+  std::vector<std::string> names;
+  for (const Family *family : kFamilies)
+    names.emplace_back(family->modelType);
+  return names;
+}
+
+static const Family *findFamily(Config &config) {
+  size_t before = config.report().count();
+  std::string type = config.word("model_type", "");
+  if (!config.isSet("model_type")) {
+    config.report().add("model_type is missing, but required");
+    config.report().hint("supported: {}", listOf(supportedFamilies()));
+    return nullptr;
+  }
+  for (const Family *family : kFamilies)
+    if (family->modelType == type)
+      return family;
+  if (config.report().count() == before) // it is a text
+    config.refuse("model_type", "is not supported", "supported: " + listOf(supportedFamilies()));
+  return nullptr;
+}
+
+static void checkCommon(Config &config, const Family &family) {
+  config.ignore(kIgnoredFields);
+  config.ignore(family.ignoredFields);
+  for (const NeutralField &field : kNeutralFields)
+    config.expect(field.key, field.value);
+  for (const NeutralField &field : family.neutralFields)
+    config.expect(field.key, field.value);
+  if (config.isSet("quantization_config"))
+    config.refuse("quantization_config", "is not supported", "train from the weights that are not quantized");
+  config.ignore(std::initializer_list<std::string_view>{"quantization_config"});
+  std::vector<std::string> classes = config.words("architectures");
+  if (!classes.empty() && std::find(classes.begin(), classes.end(), family.architecture) == classes.end())
+    config.refuse("architectures", "is not supported",
+                  fmt::format("supported: [\"{}\"]", family.architecture));
+}
+
+static void addLayers(ModelDescription &model, const std::vector<BlockDescription> &layers) {
+  for (const BlockDescription &block : layers) {
+    auto same = [&](const BlockKind &kind) { return kind.block == block; };
+    auto it = std::find_if(model.kinds.begin(), model.kinds.end(), same);
+    model.layers.push_back(it - model.kinds.begin());
+    if (it == model.kinds.end())
+      model.kinds.push_back({block, {}});
+  }
+}
+
+void readModel(Config &config, ModelDescription &model) {
+  const Family *family = findFamily(config);
+  if (!family)
+    return;
+  model.family = family->modelType;
+  checkCommon(config, *family);
+  std::vector<BlockDescription> layers;
+  family->read(config, model, layers);
+  config.finish(model.family);
+  if (!config.report().empty())
+    return;
+  model.paddedVocabulary = roundUp(model.vocabulary, kVocabularyMultiple);
+  addLayers(model, layers);
+  if (Status status = bindParameters(model, family->tensors); !status.isOk())
+    config.report().add("{}", status.message());
+}
+
+} // namespace mgc::frontend

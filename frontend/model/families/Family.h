@@ -1,0 +1,34 @@
+// A family of models: one file here, one row in Families.cpp. docs/adding-a-model-family.md walks through
+// one.
+#pragma once
+
+#include "frontend/model/Config.h"
+#include "frontend/model/Description.h"
+#include "frontend/model/Parameters.h"
+
+namespace mgc::frontend {
+
+// A field whose one supported value switches a feature off.
+struct NeutralField {
+  std::string_view key;
+  std::string_view value; // JSON text
+};
+
+struct Family {
+  std::string_view modelType;    // model_type
+  std::string_view architecture; // the one class of `architectures` that has this head
+  std::span<const std::string_view>
+      ignoredFields;                           // no effect on training; kIgnoredFields are understood anyway
+  std::span<const NeutralField> neutralFields; // kNeutralFields are understood anyway
+  std::span<const TensorRow> tensors;
+  // Reads the fields into the model; problems go to config.report(). `layers` receives one block per layer;
+  // it stays empty when the sizes are not usable.
+  void (*read)(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);
+};
+
+std::span<const Family *const> families();
+
+// Reads a whole config.json (already parsed) into a model. Problems go to config.report().
+void readModel(Config &config, ModelDescription &model);
+
+} // namespace mgc::frontend

@@ -1,0 +1,27 @@
+// Mistral: Llama without biases, and one sliding window for all layers.
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"pretraining_tp", "1"},
+                                            {"partial_rotary_factor", "1.0"},
+                                            {"attention_bias", "false"},
+                                            {"mlp_bias", "false"}};
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  BlockDescription block;
+  // Absent means 4096 to transformers, which nobody who leaves it out expects.
+  if (!config.has("sliding_window")) {
+    config.report().add("sliding_window is missing, but required");
+    config.report().hint("expected the size of the window, or null for none");
+  }
+  block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
+  int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  if (readDecoder(config, model, block, {.ropeTheta = 10000}))
+    layers.assign(count, block);
+}
+
+extern const Family kMistral;
+const Family kMistral = {"mistral", "MistralForCausalLM", {}, kNeutral, kDecoderTensors, read};
+
+} // namespace mgc::frontend

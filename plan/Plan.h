@@ -1,0 +1,397 @@
+// The plan: what every rank computes, sends, receives and stores. The one contract between compiler and
+// runtime. compiler/emit writes it as plan.json (docs/plan-format.md); plan/json reads it back as hostile
+// input.
+//
+// Its size follows the number of distinct stages and blocks, not ranks: ranks of a stage share everything but
+// their mesh coordinates. Three levels of address keep it so:
+//   program   typed instructions over `segments`; an operand is {segment, byte offset in it}. Equal layers
+//             share one.
+//   chunk     an ordered list of calls; a call binds each segment of its program to a {slot, byte offset}.
+//   schedule  an ordered list of steps per stage; a `run` step binds each slot of its chunk to a byte offset
+//             in the rank's one allocation. Slot -1 is the allocation itself.
+#pragma once
+
+#include "plan/mesh/Mesh.h"
+#include "runtime/base/Rounding.h"
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace mgc::plan {
+
+inline constexpr int64_t kVersion = 6;
+inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
+constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
+
+// What runs a plan.
+enum class Target { cpu, cuda };
+
+// What a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
+// AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
+enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
+struct KernelLevelFacts {
+  std::string_view name;
+  Target target;
+  int64_t computeCapability; // 10 * major + minor; 0: no GPU
+};
+inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
+    {"x86-64-v3", Target::cpu, 0},
+    {"x86-64-v4", Target::cpu, 0},
+    {"sm_80", Target::cuda, 80},
+    {"sm_90", Target::cuda, 90},
+    {"sm_100", Target::cuda, 100},
+});
+constexpr const KernelLevelFacts &factsOf(KernelLevel level) {
+  return kKernelLevels[static_cast<size_t>(level)];
+}
+
+// bf16 is the upper half of an f32, rounded to nearest even.
+enum class DType { f32, bf16, i32 };
+int64_t sizeInBytes(DType type);
+constexpr bool isFloat(DType type) { return type != DType::i32; }
+
+// --- Parameters --------------------------------------------------------------------------------------------
+
+// One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
+// file.
+struct ParameterDim {
+  std::string name;
+  int64_t size = 0;
+  int64_t valid = 0;
+  Axes axes; // that split it
+  bool operator==(const ParameterDim &) const = default;
+};
+
+enum class InitKind { normal, zeros, ones };
+
+// A logical parameter is a view of one tensor of the Hugging Face checkpoint: file dimension j, from
+// offset[j] on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight
+// [h, 3h] holds q, k and v: k is dims h g r d, grouping [1, 3], offset [0, h]. Two parameters of one name are
+// tied: they are one parameter.
+struct Parameter {
+  std::string name; // unique: "h.0.attn.c_attn.weight[k]"
+  std::string tensor;
+  std::vector<int64_t> fileShape;
+  std::vector<int64_t> grouping;
+  std::vector<int64_t> offset;
+  std::vector<ParameterDim> dims;
+  InitKind init = InitKind::normal;
+  double initStd = 0.02;
+  struct Place { // where a stage keeps it; a tied parameter has several
+    int64_t stage = 0;
+    int64_t bucket = 0; // index into StagePlan::buckets
+    int64_t elementOffset = 0;
+    bool operator==(const Place &) const = default;
+  };
+  std::vector<Place> places;
+  // A parameter may be part of a larger matrix in the rank's memory: its local block is rows over its first `dims`
+  // dimensions, each the product of the others; they begin `extent` elements apart, each `offset` into its own row
+  // of the matrix. Place::elementOffset is where the matrix begins, so the parts of one have equal places.
+  //   q [h, g, 1, d] in W [h, g, 3, d]: {2, 0, 3 d}, k [h, g, d]: {2, d, 3 d}; up [f, h] in W [2, f, h]: {0, 0, 2 f h}
+  // extent 0: rows follow each other, the parameter is by itself.
+  struct Rows {
+    int64_t dims = 0, offset = 0, extent = 0;
+    bool operator==(const Rows &) const = default;
+  } rows;
+  bool operator==(const Parameter &) const = default;
+};
+
+// Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
+// for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
+// bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
+struct Bucket {
+  std::string name;
+  int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
+  Axes splitAxes; // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
+  Axes dataAxes;  // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
+  bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
+  std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
+  // Bytes in the rank.
+  int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0, secondMomentOffset = 0;
+  int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
+  int64_t masterOffset = -1; // the weights in f32, of which the values are the rounding; -1: values are f32
+  bool operator==(const Bucket &) const = default;
+};
+
+// --- Programs ----------------------------------------------------------------------------------------------
+
+struct Operand {
+  int64_t segment = 0;
+  int64_t offset = 0; // bytes
+  bool operator==(const Operand &) const = default;
+};
+
+// A number an instruction needs that is not known until the rank, the call or the step is.
+struct Scalar {
+  // linear: value + sum over terms of coordinate(axes) * scale.  instance: Call::instance.  seed: of the run.
+  enum class Kind { linear, instance, seed } kind = Kind::linear;
+  struct Term {
+    Axes axes; // the rank's position along these axes, major first
+    int64_t scale = 0;
+    bool operator==(const Term &) const = default;
+  };
+  int64_t value = 0;
+  std::vector<Term> terms;
+  bool operator==(const Scalar &) const = default;
+};
+
+enum class ReduceKind { sum, max };
+
+// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
+// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, bytes of operand
+// 0, .., n - 1}.
+inline constexpr std::string_view kNeedsSuffix = "_needs";
+// On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
+// as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
+inline constexpr std::string_view kLaunchSuffix = "_launch";
+struct RowKernel {
+  std::string symbol; // in kernels/
+  int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
+  std::vector<Scalar> scalars;
+  double flops = 0, bytes = 0; // cost of the whole range
+  bool operator==(const RowKernel &) const = default;
+};
+// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
+// same result, to rounding.
+enum class GemmPath { rule, whole, rows, columns };
+// What becomes of a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of that, in the tanh
+// form, and what it is of, the preactivation, is written beside it.
+enum class Epilogue { none, bias, gelu };
+// Whether products of plans for the target may have one: if its library makes it.
+constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
+inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
+// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, without an epilogue. Operands A, B, [bias[n]], C,
+// [preactivation[m,n]], [workspace]. Sums are made in f32 and rounded once, to C's type.
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
+  bool accumulate = false;                     // then there is no epilogue
+  Epilogue epilogue = Epilogue::none;
+  GemmPath path = GemmPath::rule;
+  DType inputType = DType::f32,
+        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
+  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
+  bool operator==(const Gemm &) const = default;
+};
+// Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
+// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w.
+// forward operands:  q k v queryPos keyPos [sample] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [sample] -> dq dk dv, workspace
+// sample[b] (i32) only with dropout. dk and dv sum over r. lse is f32, all others but positions and samples of `type`.
+struct Attention {
+  bool backward = false;
+  int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
+  double scale = 1;
+  int64_t window = 0;
+  double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
+  int64_t site = 0;   // hash of the dropout's name
+  // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
+  // headOffset + g * groupStride + r.
+  Scalar seed = {}, instance = {}, headOffset = {};
+  int64_t groupStride = 0;
+  // Where operands are parts of a larger buffer, as in qkv[s,b,g,r+2,d]: elements from one group's part to the
+  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
+  int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
+  int64_t workspaceBytes = 0;
+  DType type = DType::f32;
+  // The positions are 0, 1, .. on both sides, for libraries that take none: key j is visible to query i when j <= i.
+  bool causal = false;
+  bool operator==(const Attention &) const = default;
+};
+// Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
+// buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
+// dimension. bf16 is summed in f32, in the order of the group, and rounded once.
+struct Collective {
+  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
+  ReduceKind reduce = ReduceKind::sum;
+  DType type = DType::f32;
+  Axes axes;
+  std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
+  int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
+  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
+  // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
+  // rank j; what rank i sent lands at position i of the second n.
+  int64_t middle = 1;
+  bool operator==(const Collective &) const = default;
+};
+// Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
+// axes.
+struct Move {
+  enum class Kind { copy, fill, slice, demote } kind = Kind::copy;
+  int64_t bytes = 0; // copy, fill (with zero byte), demote: whole size. demote: copy where the coordinate
+                     // along axes is 0, else zero
+  int64_t outer = 1, chunkBytes = 0; // slice
+  Axes axes;
+  bool operator==(const Move &) const = default;
+};
+
+struct Instruction {
+  std::variant<RowKernel, Gemm, Attention, Collective, Move> body;
+  std::vector<Operand> operands;
+  std::string label; // where it comes from, for errors and traces: "layer.fwd/attn.q"
+  bool operator==(const Instruction &) const = default;
+};
+
+struct Program {
+  std::string name; // "layer.fwd"
+  std::vector<std::string> segments;
+  std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
+  std::vector<Instruction> instructions;
+  bool operator==(const Program &) const = default;
+};
+
+// --- Chunks and schedule -----------------------------------------------------------------------------------
+
+struct Binding {
+  int64_t slot = -1; // of the chunk; -1: the rank's allocation
+  int64_t offset = 0;
+  bool operator==(const Binding &) const = default;
+};
+struct Call {
+  int64_t program = 0;
+  int64_t instance = 0; // number of the block instance: the layer
+  std::vector<Binding> segments;
+  bool operator==(const Call &) const = default;
+};
+// What a chunk does for the training step. begin zeroes the gradients; forward, backward and its halves input
+// and weight run once per microbatch and virtual stage; gradients completes those of some layers of a virtual stage,
+// a call for each part of its last backward, while what is before them is still computed; reduce completes the others;
+// update ends the step.
+enum class Task { begin, forward, backward, input, weight, gradients, reduce, update };
+constexpr bool isPerMicrobatch(Task task) {
+  return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
+}
+constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || task == Task::gradients; }
+
+struct Chunk {
+  Task task = Task::begin;
+  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per virtual stage
+  std::string name() const; // "forward.0", "begin"
+  std::vector<std::string> slots;
+  std::vector<int64_t> slotBytes;
+  std::vector<Call> calls;
+  bool operator==(const Chunk &) const = default;
+};
+
+// One step of a stage's ordered list. run executes on stream "compute" in list order, one of task gradients on a
+// stream of its own, in list order too. send and recv are
+// asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
+// they match in list order, untagged. A step with waits starts after those events.
+struct ScheduleStep {
+  enum class Kind { run, send, recv } kind = Kind::run;
+  int64_t chunk = -1;         // run: which
+  int64_t microbatch = -1;    // -1: once per training step
+  std::vector<int64_t> slots; // run: byte offset of each slot in the allocation
+  int64_t firstCall = 0;      // run: of the chunk's calls, from this one on,
+  int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
+  int64_t peer = -1;          // send, recv: stage
+  int64_t value = -1;         // send, recv: identity of what travels; both ends must agree, microbatch too
+  int64_t offset = 0, bytes = 0; // send, recv
+  std::vector<int64_t> waits;    // indices of earlier steps of this list
+  // Of a chunk with so many calls: the end of those that the step runs.
+  int64_t endCall(size_t calls) const {
+    return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount;
+  }
+  bool operator==(const ScheduleStep &) const = default;
+};
+
+// Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
+// local.
+struct Input {
+  enum class Kind { tokens, labels, lossWeights, positions, keyPositions, samples } kind;
+  DType type = DType::i32;
+  struct Dim { // names are s (or t: key positions), b
+    std::string name;
+    int64_t size = 0; // global, of one microbatch over all data ranks
+    Axes axes;
+    bool operator==(const Dim &) const = default;
+  };
+  std::vector<Dim> dims;
+  int64_t offset = 0;           // bytes in the allocation
+  int64_t microbatchStride = 0; // bytes; 0: the same for all microbatches
+  bool operator==(const Input &) const = default;
+};
+
+struct Region {     // of the rank's allocation; together they cover it exactly
+  std::string kind; // parameters gradients optimizer activations frame inputs scalars
+  int64_t offset = 0, bytes = 0;
+  bool operator==(const Region &) const = default;
+};
+
+struct StagePlan {
+  std::vector<Bucket> buckets;
+  std::vector<Chunk> chunks;
+  std::vector<ScheduleStep> schedule; // one training step
+  std::vector<Input> inputs;
+  std::vector<Region> regions;
+  int64_t bytes = 0;      // the allocation
+  int64_t leastBytes = 0; // below which no placement can be, for people: the largest set that lives together
+  // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
+  // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: loss_sum, tokens, grad_norm.
+  int64_t stepScalarsOffset = 0, resultsOffset = 0;
+  int64_t layersBegin = 0, layersEnd = 0; // what it holds, for people
+  bool operator==(const StagePlan &) const = default;
+};
+inline const std::vector<std::string> kStepScalars = {
+    "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
+inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
+
+// A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
+struct KernelFile {
+  KernelLevel level = KernelLevel::v3;
+  std::string path;  // in the bundle: "kernels/x86-64-v3.so", "kernels/sm_90.ptx"
+  uint64_t hash = 0; // of the file's bytes
+  bool operator==(const KernelFile &) const = default;
+};
+
+struct Plan {
+  int64_t version = kVersion;
+  std::string
+      modelConfig; // the config.json it was compiled from, verbatim: written beside saved weights; empty: none fits
+  std::string modelType;
+  Mesh mesh;
+  int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
+  int64_t zero = 0;
+  std::string schedule;
+  int64_t virtualStages = 1;
+  Target target = Target::cpu;
+  DType dtype = DType::f32;        // of parameters' values and activations
+  DType gradientType = DType::f32; // of the buckets' gradients
+  std::vector<KernelFile>
+      kernels; // of the target, at most one per level; the highest that the device has is used
+  std::vector<Parameter> parameters;
+  std::vector<Program> programs;
+  std::vector<StagePlan> stages;
+  // A stage is the coordinate along the axis "pp" (0 when the mesh has none).
+  bool operator==(const Plan &) const = default;
+};
+
+// The bytes of the smallest element that the plan has: what every address is a multiple of.
+int64_t leastElementBytes(const Plan &plan);
+
+// Its target and the levels of its kernels: "cpu:x86-64-v3,x86-64-v4", "cuda:sm_90".
+std::string describeTarget(const Plan &plan);
+
+// As plan.json spells them.
+std::string_view nameOf(Task task);
+std::string_view nameOf(Collective::Kind kind);
+std::string_view nameOf(ReduceKind kind);
+std::string_view nameOf(DType type);
+std::string_view nameOf(Target target);
+std::string_view nameOf(KernelLevel level);
+std::string_view nameOf(GemmPath path);
+std::string_view nameOf(Epilogue epilogue);
+std::optional<Task> taskNamed(std::string_view name);
+std::optional<GemmPath> gemmPathNamed(std::string_view name);
+
+// m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
+// follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias", "gelu".
+std::string sizesOf(const Gemm &gemm);
+
+} // namespace mgc::plan

@@ -1,0 +1,275 @@
+// The fields of every plan struct as they stand in plan.json: one `fields` per struct drives reader and
+// writer, so a field is named in one place. In: a visitor and a struct type. Out: visitor.required / optional
+// / alternatives with the name and the member pointer of each field, in the order of the file. A field that
+// is optional and missing has the default of Plan.h.
+#pragma once
+
+#include "plan/Names.h"
+
+#include <array>
+#include <string_view>
+
+namespace mgc::plan {
+
+// --- Structs whose fields stand on a line each; all others are one line ------------------------------------
+
+template <typename T> inline constexpr bool onManyLines = false;
+template <> inline constexpr bool onManyLines<Plan> = true;
+template <> inline constexpr bool onManyLines<Program> = true;
+template <> inline constexpr bool onManyLines<StagePlan> = true;
+template <> inline constexpr bool onManyLines<Chunk> = true;
+
+// --- Fields ------------------------------------------------------------------------------------------------
+
+template <typename T> struct Of {}; // names the struct whose fields are wanted
+
+template <typename V> void fields(V &v, Of<Axis>) {
+  v.required("name", &Axis::name);
+  v.required("size", &Axis::size);
+}
+
+template <typename V> void fields(V &v, Of<Mesh>) {
+  v.required("axes", &Mesh::axes);
+  v.required("named", &Mesh::named);
+}
+
+template <typename V> void fields(V &v, Of<ParameterDim>) {
+  v.required("name", &ParameterDim::name);
+  v.required("size", &ParameterDim::size);
+  v.required("valid", &ParameterDim::valid);
+  v.optional("axes", &ParameterDim::axes);
+}
+
+template <typename V> void fields(V &v, Of<Parameter::Place>) {
+  v.required("stage", &Parameter::Place::stage);
+  v.required("bucket", &Parameter::Place::bucket);
+  v.required("elementOffset", &Parameter::Place::elementOffset);
+}
+
+template <typename V> void fields(V &v, Of<Parameter::Rows>) {
+  v.required("dims", &Parameter::Rows::dims);
+  v.required("offset", &Parameter::Rows::offset);
+  v.required("extent", &Parameter::Rows::extent);
+}
+
+template <typename V> void fields(V &v, Of<Parameter>) {
+  v.required("name", &Parameter::name);
+  v.required("tensor", &Parameter::tensor);
+  v.required("fileShape", &Parameter::fileShape);
+  v.required("grouping", &Parameter::grouping);
+  v.required("offset", &Parameter::offset);
+  v.required("dims", &Parameter::dims);
+  v.required("init", &Parameter::init);
+  v.optional("initStd", &Parameter::initStd);
+  v.required("places", &Parameter::places);
+  v.optional("rows", &Parameter::rows);
+}
+
+template <typename V> void fields(V &v, Of<Bucket>) {
+  v.required("name", &Bucket::name);
+  v.required("elements", &Bucket::elements);
+  v.optional("splitAxes", &Bucket::splitAxes);
+  v.optional("dataAxes", &Bucket::dataAxes);
+  v.optional("sharded", &Bucket::sharded);
+  v.optional("tiedStages", &Bucket::tiedStages);
+  v.required("valueOffset", &Bucket::valueOffset);
+  v.required("gradientOffset", &Bucket::gradientOffset);
+  v.required("firstMomentOffset", &Bucket::firstMomentOffset);
+  v.required("secondMomentOffset", &Bucket::secondMomentOffset);
+  v.required("gradientShardOffset", &Bucket::gradientShardOffset);
+  v.optional("masterOffset", &Bucket::masterOffset);
+}
+
+template <typename V> void fields(V &v, Of<Operand>) {
+  v.required("segment", &Operand::segment);
+  v.required("offset", &Operand::offset);
+}
+
+template <typename V> void fields(V &v, Of<Scalar::Term>) {
+  v.required("axes", &Scalar::Term::axes);
+  v.required("scale", &Scalar::Term::scale);
+}
+
+template <typename V> void fields(V &v, Of<Scalar>) {
+  v.required("kind", &Scalar::kind);
+  v.optional("value", &Scalar::value);
+  v.optional("terms", &Scalar::terms);
+}
+
+template <typename V> void fields(V &v, Of<RowKernel>) {
+  v.required("symbol", &RowKernel::symbol);
+  v.required("range", &RowKernel::range);
+  v.optional("scalars", &RowKernel::scalars);
+  v.optional("flops", &RowKernel::flops);
+  v.optional("bytes", &RowKernel::bytes);
+}
+
+template <typename V> void fields(V &v, Of<Gemm>) {
+  v.required("m", &Gemm::m);
+  v.required("n", &Gemm::n);
+  v.required("k", &Gemm::k);
+  v.optional("transposeA", &Gemm::transposeA);
+  v.optional("transposeB", &Gemm::transposeB);
+  v.optional("accumulate", &Gemm::accumulate);
+  v.optional("epilogue", &Gemm::epilogue);
+  v.optional("path", &Gemm::path);
+  v.optional("inputType", &Gemm::inputType);
+  v.optional("outputType", &Gemm::outputType);
+  v.optional("workspaceBytes", &Gemm::workspaceBytes);
+}
+
+template <typename V> void fields(V &v, Of<Attention>) {
+  v.required("backward", &Attention::backward);
+  v.required("s", &Attention::s);
+  v.required("t", &Attention::t);
+  v.required("b", &Attention::b);
+  v.required("g", &Attention::g);
+  v.required("r", &Attention::r);
+  v.required("d", &Attention::d);
+  v.required("scale", &Attention::scale);
+  v.optional("window", &Attention::window);
+  v.optional("dropout", &Attention::dropout);
+  v.optional("site", &Attention::site);
+  v.optional("seed", &Attention::seed);
+  v.optional("instance", &Attention::instance);
+  v.optional("headOffset", &Attention::headOffset);
+  v.optional("groupStride", &Attention::groupStride);
+  v.optional("qStride", &Attention::qStride);
+  v.optional("kStride", &Attention::kStride);
+  v.optional("vStride", &Attention::vStride);
+  v.optional("dqStride", &Attention::dqStride);
+  v.optional("dkStride", &Attention::dkStride);
+  v.optional("dvStride", &Attention::dvStride);
+  v.required("workspaceBytes", &Attention::workspaceBytes);
+  v.optional("type", &Attention::type);
+  v.optional("causal", &Attention::causal);
+}
+
+template <typename V> void fields(V &v, Of<Collective>) {
+  v.required("kind", &Collective::kind);
+  v.optional("reduce", &Collective::reduce);
+  v.required("type", &Collective::type);
+  v.optional("axes", &Collective::axes);
+  v.optional("stages", &Collective::stages);
+  v.optional("outer", &Collective::outer);
+  v.required("chunk", &Collective::chunk);
+  v.optional("middle", &Collective::middle);
+}
+
+template <typename V> void fields(V &v, Of<Move>) {
+  v.required("kind", &Move::kind);
+  v.optional("bytes", &Move::bytes);
+  v.optional("outer", &Move::outer);
+  v.optional("chunkBytes", &Move::chunkBytes);
+  v.optional("axes", &Move::axes);
+}
+
+template <typename V> void fields(V &v, Of<Instruction>) {
+  v.alternatives("op", kInstructionNames, &Instruction::body);
+  v.required("operands", &Instruction::operands);
+  v.required("label", &Instruction::label);
+}
+
+template <typename V> void fields(V &v, Of<Program>) {
+  v.required("name", &Program::name);
+  v.required("segments", &Program::segments);
+  v.required("segmentBytes", &Program::segmentBytes);
+  v.required("instructions", &Program::instructions);
+}
+
+template <typename V> void fields(V &v, Of<Binding>) {
+  v.required("slot", &Binding::slot);
+  v.required("offset", &Binding::offset);
+}
+
+template <typename V> void fields(V &v, Of<Call>) {
+  v.required("program", &Call::program);
+  v.required("instance", &Call::instance);
+  v.required("segments", &Call::segments);
+}
+
+template <typename V> void fields(V &v, Of<Chunk>) {
+  v.required("task", &Chunk::task);
+  v.optional("virtualStage", &Chunk::virtualStage);
+  v.required("slots", &Chunk::slots);
+  v.required("slotBytes", &Chunk::slotBytes);
+  v.required("calls", &Chunk::calls);
+}
+
+template <typename V> void fields(V &v, Of<ScheduleStep>) {
+  v.required("kind", &ScheduleStep::kind);
+  v.optional("chunk", &ScheduleStep::chunk);
+  v.optional("microbatch", &ScheduleStep::microbatch);
+  v.optional("slots", &ScheduleStep::slots);
+  v.optional("firstCall", &ScheduleStep::firstCall);
+  v.optional("callCount", &ScheduleStep::callCount);
+  v.optional("peer", &ScheduleStep::peer);
+  v.optional("value", &ScheduleStep::value);
+  v.optional("offset", &ScheduleStep::offset);
+  v.optional("bytes", &ScheduleStep::bytes);
+  v.optional("waits", &ScheduleStep::waits);
+}
+
+template <typename V> void fields(V &v, Of<Input::Dim>) {
+  v.required("name", &Input::Dim::name);
+  v.required("size", &Input::Dim::size);
+  v.optional("axes", &Input::Dim::axes);
+}
+
+template <typename V> void fields(V &v, Of<Input>) {
+  v.required("kind", &Input::kind);
+  v.required("type", &Input::type);
+  v.required("dims", &Input::dims);
+  v.required("offset", &Input::offset);
+  v.required("microbatchStride", &Input::microbatchStride);
+}
+
+template <typename V> void fields(V &v, Of<Region>) {
+  v.required("kind", &Region::kind);
+  v.required("offset", &Region::offset);
+  v.required("bytes", &Region::bytes);
+}
+
+template <typename V> void fields(V &v, Of<StagePlan>) {
+  v.required("bytes", &StagePlan::bytes);
+  v.required("leastBytes", &StagePlan::leastBytes);
+  v.required("stepScalarsOffset", &StagePlan::stepScalarsOffset);
+  v.required("resultsOffset", &StagePlan::resultsOffset);
+  v.required("layersBegin", &StagePlan::layersBegin);
+  v.required("layersEnd", &StagePlan::layersEnd);
+  v.required("regions", &StagePlan::regions);
+  v.required("buckets", &StagePlan::buckets);
+  v.required("inputs", &StagePlan::inputs);
+  v.required("chunks", &StagePlan::chunks);
+  v.required("schedule", &StagePlan::schedule);
+}
+
+template <typename V> void fields(V &v, Of<KernelFile>) {
+  v.required("level", &KernelFile::level);
+  v.required("path", &KernelFile::path);
+  v.required("hash", &KernelFile::hash);
+}
+
+// Without `version`: it stands in the header, beside the checksum of all this.
+template <typename V> void fields(V &v, Of<Plan>) {
+  v.required("modelType", &Plan::modelType);
+  v.required("modelConfig", &Plan::modelConfig);
+  v.required("mesh", &Plan::mesh);
+  v.required("sequenceLength", &Plan::sequenceLength);
+  v.required("microBatchSize", &Plan::microBatchSize);
+  v.required("globalBatchSize", &Plan::globalBatchSize);
+  v.required("microbatches", &Plan::microbatches);
+  v.required("vocabulary", &Plan::vocabulary);
+  v.required("zero", &Plan::zero);
+  v.required("schedule", &Plan::schedule);
+  v.required("virtualStages", &Plan::virtualStages);
+  v.required("target", &Plan::target);
+  v.required("dtype", &Plan::dtype);
+  v.required("gradientType", &Plan::gradientType);
+  v.required("kernels", &Plan::kernels);
+  v.required("parameters", &Plan::parameters);
+  v.required("programs", &Plan::programs);
+  v.required("stages", &Plan::stages);
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,61 @@
+// Where a rank stands in the mesh and whom it shares a communicator with.
+// In: a mesh that passed verifyMesh, a rank in [0, worldSize), axis names (primitive or named: "tp" is its
+// primitives). Out: coordinates and groups of ranks. These are pure arithmetic: the verifier has checked what
+// they rely upon.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace mgc::plan {
+
+// Primitive mesh axes, first = major in the rank number: rank = ((c0 * n1 + c1) * n2 + c2) ...
+struct Axis {
+  std::string name;
+  int64_t size = 1;
+  bool operator==(const Axis &) const = default;
+};
+using Axes = std::vector<std::string>; // names of primitive axes, first = major
+
+struct Mesh {
+  std::vector<Axis> axes;
+  std::map<std::string, Axes> named; // "tp" -> ["tpg", "tpr"]; every primitive axis names itself
+  int64_t worldSize() const;
+  bool operator==(const Mesh &) const = default;
+};
+
+// Sizes are positive, names are unique and not empty, named axes list primitive ones (each at most once), a
+// primitive axis names only itself, and the world size fits into 31 bits.
+Status verifyMesh(const Mesh &mesh);
+
+// Whether each name is an axis of the mesh and no primitive axis comes twice.
+Status verifyAxes(const Mesh &mesh, const Axes &axes);
+
+// `axes` with every named axis replaced by its primitives, in order.
+Axes primitiveAxes(const Mesh &mesh, const Axes &axes);
+
+// The number of ranks along `axes` together; 1 for none.
+int64_t groupSize(const Mesh &mesh, const Axes &axes);
+
+// The rank's position along `axes`, first = major: in [0, groupSize). 0 for none.
+int64_t coordinate(const Mesh &mesh, int64_t rank, const Axes &axes);
+
+// The ranks that differ from `rank` along `axes` at most, by their coordinate along them; group[coordinate]
+// == rank.
+std::vector<int64_t> groupOf(const Mesh &mesh, int64_t rank, const Axes &axes);
+
+// The rank's pipeline stage: its coordinate along "pp", 0 when the mesh has none.
+int64_t stageOf(const Mesh &mesh, int64_t rank);
+
+// The number of pipeline stages: the size of "pp", 1 when the mesh has none.
+int64_t stageCount(const Mesh &mesh);
+
+// The rank of stage `stage` whose other coordinates equal those of `rank`.
+int64_t rankAtStage(const Mesh &mesh, int64_t rank, int64_t stage);
+
+// rankAtStage for each of `stages`, in their order.
+std::vector<int64_t> groupOfStages(const Mesh &mesh, int64_t rank, const std::vector<int64_t> &stages);
+
+} // namespace mgc::plan

@@ -1,0 +1,73 @@
+#include "plan/prove/VerifyParts.h"
+
+#include <filesystem>
+#include <set>
+
+namespace mgc::plan {
+
+static constexpr int64_t kMaxStepTokens = int64_t(1) << 40;
+
+static bool runsRowKernels(const Plan &plan) {
+  for (const Program &program : plan.programs)
+    for (const Instruction &instruction : program.instructions)
+      if (std::holds_alternative<RowKernel>(instruction.body))
+        return true;
+  return false;
+}
+
+// A library is loaded from the bundle and from nowhere else.
+static void verifyKernelFiles(Checks &checks) {
+  const std::vector<KernelFile> &files = checks.plan.kernels;
+  Place root;
+  const Place list = root.field("kernels");
+  std::set<KernelLevel> levels;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Place place = list.element(i);
+    const std::filesystem::path path = files[i].path;
+    bool inside = !path.empty() && path.is_relative() && std::ranges::find(path, "..") == path.end();
+    checks.violations.expect(inside, place.field("path"), "'{}' must be a path inside the bundle, without ..",
+                             path.string());
+    checks.violations.expect(levels.insert(files[i].level).second, place.field("level"),
+                             "{} comes twice, expected one library for each", nameOf(files[i].level));
+    const Target target = factsOf(files[i].level).target;
+    checks.violations.expect(target == checks.plan.target, place.field("level"),
+                             "{} is of target {}, the plan is for {}", nameOf(files[i].level), nameOf(target),
+                             nameOf(checks.plan.target));
+  }
+  checks.violations.expect(!files.empty() || !runsRowKernels(checks.plan), list,
+                           "is empty, but programs run row kernels");
+}
+
+static void verifyTypes(Checks &checks) {
+  const Plan &plan = checks.plan;
+  Place root;
+  checks.violations.expect(isFloat(plan.dtype), root.field("dtype"), "found {}, expected f32 or bf16",
+                           nameOf(plan.dtype));
+  checks.violations.expect(plan.gradientType == DType::f32 || plan.gradientType == plan.dtype,
+                           root.field("gradientType"), "found {}, expected f32 or what dtype says, {}",
+                           nameOf(plan.gradientType), nameOf(plan.dtype));
+}
+
+void verifyNumbers(Checks &checks) {
+  const Plan &plan = checks.plan;
+  Place root;
+  auto positive = [&](std::string_view name, int64_t value) {
+    checks.violations.expect(value > 0, root.field(name), "found {}, expected a positive number", value);
+  };
+  positive("sequenceLength", plan.sequenceLength);
+  positive("microBatchSize", plan.microBatchSize);
+  positive("globalBatchSize", plan.globalBatchSize);
+  positive("microbatches", plan.microbatches);
+  positive("vocabulary", plan.vocabulary);
+  positive("virtualStages", plan.virtualStages);
+  Checked tokens = checkedMultiply(plan.globalBatchSize, plan.sequenceLength);
+  checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("globalBatchSize"),
+                           "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,
+                           plan.sequenceLength);
+  checks.violations.expect(plan.zero == 0 || plan.zero == 1, root.field("zero"), "found {}, expected 0 or 1",
+                           plan.zero);
+  verifyTypes(checks);
+  verifyKernelFiles(checks);
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,404 @@
+// Parameters against the checkpoint tensor they view and the buckets that hold them; buckets against the
+// allocation.
+#include "plan/prove/VerifyParts.h"
+
+#include <cmath>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <span>
+
+namespace mgc::plan {
+
+namespace {
+
+using BucketKey = std::pair<int64_t, int64_t>; // stage, bucket
+
+// What lies in a bucket, in elements.
+struct Contents {
+  // Parameters that are parts of one matrix: `rows` and `extent` as the first of them says.
+  struct Matrix {
+    int64_t rows = 0, extent = 0;
+    std::vector<Interval> parts; // of a row
+  };
+  std::vector<Interval> whole;      // parameters by themselves
+  std::map<int64_t, Matrix> joined; // by the element where they begin
+};
+using Occupancy = std::map<BucketKey, Contents>;
+
+// The local block of a parameter.
+struct LocalRows {
+  int64_t count = 1, elements = 0; // elements of each
+};
+
+// Primitive axes that have more than one rank, sorted.
+Axes effectiveAxes(const Mesh &mesh, const Axes &axes) {
+  Axes effective;
+  for (const std::string &axis : primitiveAxes(mesh, axes))
+    if (groupSize(mesh, {axis}) > 1)
+      effective.push_back(axis);
+  std::ranges::sort(effective);
+  return effective;
+}
+
+Checked productOf(std::span<const int64_t> sizes) {
+  Checked product = 1;
+  for (int64_t size : sizes)
+    product = checkedMultiply(product, size);
+  return product;
+}
+
+// --- Parameters --------------------------------------------------------------------------------------------
+
+class ParameterChecks {
+public:
+  ParameterChecks(Checks &checks, const Parameter &parameter, const Place &place)
+      : checks_(checks), violations_(checks.violations), parameter_(parameter), place_(place) {}
+
+  void verify(Occupancy &occupancy) {
+    violations_.expect(!parameter_.tensor.empty(), place_, "'{}' names no tensor", parameter_.name);
+    violations_.expect(std::isfinite(parameter_.initStd) && parameter_.initStd >= 0, place_,
+                       "initStd = {} must be finite and not negative", parameter_.initStd);
+    verifyFileView();
+    if (const std::optional<LocalRows> rows = localRows())
+      verifyPlaces(*rows, occupancy);
+  }
+
+private:
+  void verifyFileView();
+  std::optional<std::vector<int64_t>> localSizes();
+  std::optional<LocalRows> localRows();
+  bool verifyRows(const LocalRows &rows);
+  void verifyPlaces(const LocalRows &rows, Occupancy &occupancy);
+  void addTo(Contents &contents, const LocalRows &rows, int64_t begin, int64_t span, const Place &place);
+  void verifyBucket(const Bucket &bucket, const Place &place);
+
+  Checks &checks_;
+  Violations &violations_;
+  const Parameter &parameter_;
+  const Place &place_;
+};
+
+// File dimension j holds offset[j] + the product of the valid sizes of its dims.
+void ParameterChecks::verifyFileView() {
+  const std::vector<int64_t> &shape = parameter_.fileShape, &grouping = parameter_.grouping;
+  const std::vector<int64_t> &offset = parameter_.offset;
+  const std::vector<ParameterDim> &dims = parameter_.dims;
+  Checked grouped = 0;
+  for (int64_t count : grouping)
+    grouped = count < 0 ? std::nullopt : checkedAdd(grouped, count);
+  bool sizes = grouping.size() == shape.size() && offset.size() == shape.size() &&
+               grouped == Checked(static_cast<int64_t>(dims.size()));
+  if (!violations_.expect(
+          sizes, place_,
+          "fileShape, grouping and offset must have one entry per file dimension, and grouping must "
+          "add up to the {} dims; found {}, {}, {} entries",
+          dims.size(), shape.size(), grouping.size(), offset.size()))
+    return;
+  for (size_t j = 0, dim = 0; j < shape.size(); ++j) {
+    Checked extent = 1;
+    for (int64_t i = 0; i < grouping[j]; ++i)
+      extent = checkedMultiply(extent, dims[dim++].valid);
+    violations_.expect(shape[j] > 0 && fitsInside(offset[j], extent, shape[j]), place_,
+                       "file dimension {}: {} elements from {} on do not lie inside fileShape = {}", j,
+                       extent ? fmt::to_string(*extent) : "too many", offset[j], shape[j]);
+  }
+}
+
+// What a rank holds of each dimension; nothing after a violation.
+std::optional<std::vector<int64_t>> ParameterChecks::localSizes() {
+  std::vector<int64_t> sizes;
+  Axes all;
+  Place dims = place_.field("dims");
+  bool sound = true;
+  for (size_t i = 0; i < parameter_.dims.size(); ++i) {
+    const ParameterDim &dim = parameter_.dims[i];
+    Place place = dims.element(i);
+    Checked local = localSize(checks_, place, dim.size, dim.axes);
+    sound &= local.has_value();
+    sizes.push_back(local.value_or(0));
+    violations_.expect(dim.valid >= 1 && dim.valid <= dim.size, place, "valid = {} is not in [1, size = {}]",
+                       dim.valid, dim.size);
+    all.insert(all.end(), dim.axes.begin(), dim.axes.end());
+  }
+  if (sound)
+    violations_.expect(std::ranges::count(primitiveAxes(checks_.plan.mesh, all), "pp") == 0, dims,
+                       "are split over pp; a stage holds whole parameters");
+  if (!sound || !verifyAxesAt(checks_, dims, all))
+    return std::nullopt;
+  return sizes;
+}
+
+// The rows that a rank holds; nothing after a violation.
+std::optional<LocalRows> ParameterChecks::localRows() {
+  const std::optional<std::vector<int64_t>> sizes = localSizes();
+  const Parameter::Rows &rows = parameter_.rows;
+  Place place = place_.field("rows"), dims = place_.field("dims");
+  if (!violations_.expect(rows.dims >= 0 && rows.dims <= int64_t(parameter_.dims.size()), place,
+                          "dims = {} is not in [0, {}], the dimensions of '{}'", rows.dims,
+                          parameter_.dims.size(), parameter_.name) ||
+      !sizes)
+    return std::nullopt;
+  const std::span<const int64_t> all(*sizes);
+  const Checked count = productOf(all.first(size_t(rows.dims))),
+                elements = productOf(all.subspan(size_t(rows.dims)));
+  if (!violations_.expect(checkedMultiply(count, elements).has_value(), dims,
+                          "the sizes multiply to more than 64 bits hold"))
+    return std::nullopt;
+  const LocalRows local = {*count, *elements};
+  return verifyRows(local) ? std::optional(local) : std::nullopt;
+}
+
+// A row lies inside the row of the matrix.
+bool ParameterChecks::verifyRows(const LocalRows &local) {
+  const Parameter::Rows &rows = parameter_.rows;
+  Place place = place_.field("rows");
+  if (rows.extent == 0)
+    return violations_.expect(
+        rows.dims == 0 && rows.offset == 0, place,
+        "dims = {} and offset = {} without an extent; a parameter by itself has neither", rows.dims,
+        rows.offset);
+  return violations_.expect(
+      fitsInside(rows.offset, local.elements, rows.extent), place,
+      "a row of '{}', {} elements from {} on, does not lie inside the matrix's of extent = {}",
+      parameter_.name, local.elements, rows.offset, rows.extent);
+}
+
+// The parameters of a matrix agree in its shape.
+void ParameterChecks::addTo(Contents &contents, const LocalRows &rows, int64_t begin, int64_t span,
+                            const Place &place) {
+  const auto [offset, extent] = std::pair(parameter_.rows.offset, parameter_.rows.extent);
+  if (extent == 0) {
+    contents.whole.push_back({begin, begin + span, parameter_.name});
+    return;
+  }
+  Contents::Matrix &matrix = contents.joined.try_emplace(begin, rows.count, extent).first->second;
+  violations_.expect(matrix.rows == rows.count && matrix.extent == extent, place,
+                     "'{}' has {} rows of a matrix of extent {}, but '{}', which begins there too, {} of {}; "
+                     "the parts of one matrix agree",
+                     parameter_.name, rows.count, extent,
+                     matrix.parts.empty() ? parameter_.name : matrix.parts.front().owner, matrix.rows,
+                     matrix.extent);
+  matrix.parts.push_back({offset, offset + rows.elements, parameter_.name});
+}
+
+void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) {
+  const int64_t extent = parameter_.rows.extent;
+  const Checked span = checkedMultiply(rows.count, extent == 0 ? rows.elements : extent);
+  violations_.expect(!parameter_.places.empty(), place_, "'{}' has no place", parameter_.name);
+  std::set<int64_t> stages;
+  Place places = place_.field("places");
+  for (size_t i = 0; i < parameter_.places.size(); ++i) {
+    const auto &[stage, bucket, offset] = parameter_.places[i];
+    Place place = places.element(i);
+    if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}",
+                            stage, checks_.plan.stages.size()))
+      continue;
+    violations_.expect(stages.insert(stage).second, place, "'{}' has two places in stage {}", parameter_.name,
+                       stage);
+    const std::vector<Bucket> &buckets = checks_.plan.stages[stage].buckets;
+    if (!violations_.expect(inRange(bucket, buckets.size()), place, "bucket {} is not one of {} of stage {}",
+                            bucket, buckets.size(), stage))
+      continue;
+    verifyBucket(buckets[bucket], place);
+    int64_t first = parameter_.places.front().elementOffset;
+    violations_.expect(offset == first, place,
+                       "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
+                       "its stages, whose gradients are added",
+                       parameter_.name, offset, parameter_.places.front().stage, first);
+    if (violations_.expect(fitsInside(offset, span, buckets[bucket].elements), place,
+                           "{} elements from {} on do not lie inside the {} of bucket {}",
+                           span ? fmt::to_string(*span) : "more than 2^63", offset, buckets[bucket].elements,
+                           bucket))
+      addTo(occupancy[{stage, bucket}], rows, offset, *span, place);
+  }
+}
+
+// The bucket treats the parameter as it needs to be treated.
+void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
+  Axes split;
+  for (const ParameterDim &dim : parameter_.dims)
+    split.insert(split.end(), dim.axes.begin(), dim.axes.end());
+  const Mesh &mesh = checks_.plan.mesh;
+  if (verifyAxes(mesh, bucket.splitAxes).isOk()) // else the bucket's own violation
+    violations_.expect(effectiveAxes(mesh, split) == effectiveAxes(mesh, bucket.splitAxes), place,
+                       "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name,
+                       fmt::join(split, ", "), bucket.name, fmt::join(bucket.splitAxes, ", "));
+  std::set<int64_t> tied(bucket.tiedStages.begin(), bucket.tiedStages.end()), stages;
+  for (const Parameter::Place &other : parameter_.places)
+    stages.insert(other.stage);
+  violations_.expect(stages.size() > 1 ? tied == stages : tied.empty(), place,
+                     "'{}' is in stages [{}], but its bucket '{}' is tied over stages [{}]", parameter_.name,
+                     fmt::join(stages, ", "), bucket.name, fmt::join(tied, ", "));
+}
+
+// --- Buckets -----------------------------------------------------------------------------------------------
+
+struct BucketPart {
+  std::string_view name;
+  int64_t offset, elements;
+  DType type;
+};
+
+// ZeRO-1 gives every rank of dataAxes an equal, aligned slice.
+int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
+  int64_t ranks = bucket.sharded ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
+  int64_t unit = ranks * (bucket.sharded ? kAlignment / leastElementBytes(checks.plan) : 1);
+  checks.violations.expect(!bucket.sharded || checks.plan.zero > 0, place,
+                           "is sharded, but the plan has zero = 0");
+  checks.violations.expect(
+      bucket.elements % unit == 0, place,
+      "elements = {} does not divide into aligned slices for {} ranks; a multiple of {} would",
+      bucket.elements, ranks, unit);
+  return bucket.elements / ranks;
+}
+
+std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_t shard) {
+  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, plan.dtype},
+                                     {"gradient", bucket.gradientOffset, bucket.elements, plan.gradientType},
+                                     {"firstMoment", bucket.firstMomentOffset, shard, DType::f32},
+                                     {"secondMoment", bucket.secondMomentOffset, shard, DType::f32},
+                                     {"gradientShard", bucket.gradientShardOffset, shard, plan.gradientType}};
+  if (bucket.masterOffset != -1)
+    buffers.push_back({"master", bucket.masterOffset, shard, DType::f32});
+  return buffers;
+}
+
+void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket, const Place &place,
+                   std::vector<Interval> &persistent) {
+  const int64_t shard = verifyShards(checks, bucket, place);
+  const bool hasMasters = bucket.masterOffset != -1;
+  checks.violations.expect(hasMasters == (checks.plan.dtype == DType::bf16), place,
+                           "masterOffset = {}, but values are {}; expected {}", bucket.masterOffset,
+                           nameOf(checks.plan.dtype),
+                           hasMasters ? "-1: no masters" : "where the f32 masters lie");
+  checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
+                           "is not sharded, so gradientShardOffset must equal gradientOffset");
+  for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {
+    Checked bytes = checkedMultiply(buffer.elements, sizeInBytes(buffer.type));
+    bool fits = fitsInside(buffer.offset, bytes, stage.bytes);
+    checks.violations.expect(
+        fits && buffer.offset % kAlignment == 0, place,
+        "{}Offset = {} must be a multiple of {}, and its {} elements lie inside the allocation "
+        "of {} bytes",
+        buffer.name, buffer.offset, kAlignment, buffer.elements, stage.bytes);
+    if (fits && buffer.name != "gradientShard") // reused from step to step, so free to share memory
+      persistent.push_back({buffer.offset, buffer.offset + *bytes,
+                            fmt::format("{} of bucket '{}'", buffer.name, bucket.name)});
+  }
+}
+
+// What lies in a bucket lies apart: parameters by themselves and matrices, and in a matrix its parts, which fill it.
+void verifyContents(Checks &checks, const Place &place, Contents contents) {
+  for (auto &[begin, matrix] : contents.joined) {
+    std::string names;
+    Checked filled = 0;
+    for (const Interval &part : matrix.parts) {
+      names += (names.empty() ? "" : " + ") + part.owner;
+      filled = checkedAdd(filled, part.end - part.begin);
+    }
+    checks.violations.expect(
+        filled == Checked(matrix.extent), place,
+        "{} of the {} elements of a row of the matrix of {} belong to parameters; expected all",
+        filled.value_or(-1), matrix.extent, names);
+    contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
+    verifyDisjoint(checks, place, std::move(matrix.parts));
+  }
+  verifyDisjoint(checks, place, std::move(contents.whole));
+}
+
+void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occupancy &occupancy) {
+  const StagePlan &plan = checks.plan.stages[stage];
+  Place buckets = stagePlace.field("buckets");
+  std::vector<Interval> persistent;
+  for (size_t i = 0; i < plan.buckets.size(); ++i) {
+    const Bucket &bucket = plan.buckets[i];
+    Place place = buckets.element(i);
+    verifyContents(checks, place, std::move(occupancy[{stage, i}]));
+    if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
+      checks.violations.expect(bucket.tiedStages.empty() ||
+                                   std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),
+                               place, "tiedStages [{}] does not have the bucket's own stage {}",
+                               fmt::join(bucket.tiedStages, ", "), stage);
+    bool sized =
+        checks.violations.expect(bucket.elements >= 0, place, "elements = {} is negative", bucket.elements);
+    if (verifyAxesApart(checks, place, {&bucket.splitAxes, &bucket.dataAxes}) && sized)
+      verifyBuffers(checks, plan, bucket, place, persistent);
+  }
+  verifyDisjoint(checks, buckets, std::move(persistent));
+}
+
+// --- Tensors of the checkpoint -----------------------------------------------------------------------------
+
+// How many elements of each file dimension a parameter takes, from its offset on.
+std::vector<int64_t> extentsOf(const Parameter &parameter) {
+  std::vector<int64_t> extents;
+  size_t dim = 0;
+  for (int64_t count : parameter.grouping) {
+    extents.push_back(1);
+    for (int64_t i = 0; i < count; ++i)
+      extents.back() *= parameter.dims[dim++].valid;
+  }
+  return extents;
+}
+
+// Two boxes of one tensor overlap when they do along every dimension.
+bool overlap(const Parameter &a, const Parameter &b) {
+  const std::vector<int64_t> sizesA = extentsOf(a), sizesB = extentsOf(b);
+  for (size_t j = 0; j < sizesA.size(); ++j)
+    if (a.offset[j] + sizesA[j] <= b.offset[j] || b.offset[j] + sizesB[j] <= a.offset[j])
+      return false;
+  return true;
+}
+
+// The parameters of a tensor have its one shape, and cover it exactly once: what is loaded can be saved.
+void verifyTensor(Checks &checks, const std::vector<const Parameter *> &parameters, const Place &place) {
+  const Parameter &first = *parameters.front();
+  const Checked whole = productOf(first.fileShape);
+  Checked covered = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter &parameter = *parameters[i];
+    if (!checks.violations.expect(parameter.fileShape == first.fileShape, place,
+                                  "tensor '{}' is [{}] in '{}', but [{}] in '{}'", first.tensor,
+                                  fmt::join(parameter.fileShape, ", "), parameter.name,
+                                  fmt::join(first.fileShape, ", "), first.name))
+      return;
+    covered = checkedAdd(covered, productOf(extentsOf(parameter)));
+    for (size_t j = 0; j < i; ++j)
+      checks.violations.expect(!overlap(parameter, *parameters[j]), place,
+                               "'{}' and '{}' both hold a part of tensor '{}'", parameters[j]->name,
+                               parameter.name, first.tensor);
+  }
+  checks.violations.expect(whole && covered == whole, place,
+                           "of tensor '{}' {} elements are held, expected its {}", first.tensor,
+                           covered.value_or(-1), whole.value_or(-1));
+}
+
+void verifyTensors(Checks &checks, const Place &parameters) {
+  std::map<std::string_view, std::vector<const Parameter *>> tensors;
+  for (const Parameter &parameter : checks.plan.parameters)
+    tensors[parameter.tensor].push_back(&parameter);
+  for (const auto &[name, parts] : tensors)
+    verifyTensor(checks, parts, parameters);
+}
+
+} // namespace
+
+void verifyParameters(Checks &checks) {
+  Place root, parameters = root.field("parameters"), stages = root.field("stages");
+  Occupancy occupancy;
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < checks.plan.parameters.size(); ++i) {
+    const Parameter &parameter = checks.plan.parameters[i];
+    Place place = parameters.element(i);
+    checks.violations.expect(!parameter.name.empty() && names.insert(parameter.name).second, place,
+                             "name '{}' is empty or comes twice", parameter.name);
+    ParameterChecks(checks, parameter, place).verify(occupancy);
+  }
+  if (checks.violations.count() == 0) // else the boxes may be none
+    verifyTensors(checks, parameters);
+  for (size_t i = 0; i < checks.plan.stages.size(); ++i)
+    verifyBucketsOf(checks, static_cast<int64_t>(i), stages.element(i), occupancy);
+}
+
+} // namespace mgc::plan

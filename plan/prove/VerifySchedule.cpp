@@ -1,0 +1,327 @@
+// See VerifyPlan.h. What a run touches is the memory of its slots and of its calls' segments in the
+// allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order. In flight is
+// what travels between stages, and what the runs of task gradients touch.
+#include "plan/prove/VerifySchedule.h"
+
+#include "plan/prove/Happens.h"
+#include "plan/prove/Match.h"
+
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+#include "runtime/base/Checked.h"
+
+#include <algorithm>
+#include <map>
+
+namespace mgc::schedule {
+namespace {
+
+using plan::Chunk;
+using plan::Collective;
+using plan::Plan;
+using plan::ScheduleStep;
+using plan::StagePlan;
+
+bool inside(int64_t value, size_t bound) { return 0 <= value && value < int64_t(bound); }
+
+std::string describe(const StagePlan &stage, int64_t index) {
+  const ScheduleStep &step = stage.schedule[index];
+  if (step.kind == ScheduleStep::Kind::run)
+    return step.microbatch < 0
+               ? fmt::format("run {}", stage.chunks[step.chunk].name())
+               : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
+  bool isSend = step.kind == ScheduleStep::Kind::send;
+  return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
+                     step.microbatch, isSend ? "to" : "from", step.peer);
+}
+
+// --- Well formed -------------------------------------------------------------------------------------------
+
+std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleStep &step) {
+  if (!inside(step.chunk, stage.chunks.size()))
+    return fmt::format("runs chunk {} of {}", step.chunk, stage.chunks.size());
+  const Chunk &chunk = stage.chunks[step.chunk];
+  if (step.slots.size() != chunk.slotBytes.size())
+    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name(),
+                       chunk.slotBytes.size());
+  for (size_t i = 0; i < step.slots.size(); ++i)
+    if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
+      return fmt::format("binds slot {} of {} bytes at {}, outside the allocation of {} bytes", i,
+                         chunk.slotBytes[i], step.slots[i], stage.bytes);
+  const int64_t calls = int64_t(chunk.calls.size());
+  if (step.firstCall < 0 || step.firstCall > calls || step.callCount < -1 ||
+      step.callCount > calls - step.firstCall)
+    return fmt::format("runs {} calls from {} on of the {} of chunk {}", step.callCount, step.firstCall,
+                       calls, chunk.name());
+  for (const plan::Call &call : chunk.calls)
+    if (!inside(call.program, plan.programs.size()) ||
+        call.segments.size() != plan.programs[call.program].segmentBytes.size())
+      return fmt::format("runs chunk {}, a call of which has program {} of {} or binds {} segments",
+                         chunk.name(), call.program, plan.programs.size(), call.segments.size());
+  return "";
+}
+
+std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
+  const StagePlan &stage = plan.stages[stageIndex];
+  const ScheduleStep &step = stage.schedule[index];
+  for (int64_t wait : step.waits)
+    if (wait < 0 || wait >= index)
+      return fmt::format("waits for step {}; a step waits for earlier steps", wait);
+  if (step.microbatch < -1 || step.microbatch >= std::max<int64_t>(plan.microbatches, 0))
+    return fmt::format("has microbatch {} of {}", step.microbatch, plan.microbatches);
+  if (step.kind == ScheduleStep::Kind::run)
+    return checkRun(plan, stage, step);
+  if (!inside(step.peer, plan.stages.size()) || step.peer == stageIndex)
+    return fmt::format("has peer {}; it must be another of {} stages", step.peer, plan.stages.size());
+  if (step.bytes <= 0 || !fitsInside(step.offset, step.bytes, stage.bytes))
+    return fmt::format("has {} bytes at {}; they must lie in the allocation of {} bytes", step.bytes,
+                       step.offset, stage.bytes);
+  return "";
+}
+
+void checkForm(const Plan &plan, Problems &problems) {
+  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage) {
+    int64_t steps = int64_t(plan.stages[stage].schedule.size());
+    if (constexpr int64_t most = kMaxSteps + 2 * kMaxParts; steps > most)
+      problems.add("stage {} has {} steps; at most {}", stage, steps, most);
+    for (int64_t i = 0; i < steps; ++i)
+      if (std::string fault = checkStep(plan, stage, i); !fault.empty())
+        problems.add("stage {} step {} {}", stage, i, fault);
+  }
+}
+
+// --- Meetings: collectives between stages ------------------------------------------------------------------
+
+class NetworkBuilder {
+public:
+  explicit NetworkBuilder(const Plan &plan) : plan(plan) {
+    for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s)
+      everyone.push_back(s);
+  }
+
+  Network build(Problems &problems) {
+    for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
+      std::vector<std::vector<std::vector<NetworkStep::Meeting>>> meetings; // by chunk and call
+      for (const Chunk &chunk : plan.stages[s].chunks)
+        meetings.push_back(meetingsOf(chunk, s, problems));
+      std::vector<NetworkStep> &steps = network.stages.emplace_back();
+      for (const ScheduleStep &step : plan.stages[s].schedule) {
+        NetworkStep out{NetworkStep::Kind(step.kind),
+                        step.peer,
+                        step.value,
+                        step.microbatch,
+                        step.bytes,
+                        &step.waits,
+                        {},
+                        0};
+        if (step.kind == ScheduleStep::Kind::run) {
+          const Chunk &chunk = plan.stages[s].chunks[step.chunk];
+          out.ofGradients = chunk.task == plan::Task::gradients;
+          for (int64_t call = step.firstCall; call < step.endCall(chunk.calls.size()); ++call)
+            out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(),
+                                meetings[step.chunk][call].end());
+          if (out.ofGradients && !out.meetings.empty())
+            problems.add("stage {} chunk {}: {} is a collective between stages; gradients has those "
+                         "inside one",
+                         s, chunk.name(), out.meetings.front().what);
+        }
+        steps.push_back(std::move(out));
+      }
+    }
+    for (const auto &[stages, index] : groupIds)
+      network.groups[index] = stages;
+    network.describe = [this](int64_t stage, int64_t step) { return describe(plan.stages[stage], step); };
+    return std::move(network);
+  }
+
+private:
+  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk, int64_t stage,
+                                                            Problems &problems) {
+    std::vector<std::vector<NetworkStep::Meeting>> all; // by call
+    for (const plan::Call &call : chunk.calls) {
+      std::vector<NetworkStep::Meeting> &meetings = all.emplace_back();
+      if (!inside(call.program, plan.programs.size()))
+        continue; // of a chunk that no step runs
+      for (const plan::Instruction &instruction : plan.programs[call.program].instructions) {
+        const auto *collective = std::get_if<Collective>(&instruction.body);
+        std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
+        if (stages.empty())
+          continue;
+        if (!std::all_of(stages.begin(), stages.end(),
+                         [&](int64_t s) { return inside(s, plan.stages.size()); }) ||
+            std::find(stages.begin(), stages.end(), stage) == stages.end()) {
+          problems.add("stage {} chunk {}: {} is a collective of stages [{}], which must exist and include "
+                       "this one",
+                       stage, chunk.name(), instruction.label, fmt::join(stages, ", "));
+          continue;
+        }
+        meetings.push_back({groupOf(stages), what(*collective) + ofBucket(stage, call, instruction)});
+      }
+    }
+    return all;
+  }
+
+  // The stages that take part; empty when it stays inside one.
+  std::vector<int64_t> stagesOf(const Collective &collective) const {
+    std::vector<int64_t> stages = collective.stages;
+    if (stages.empty() && plan::verifyAxes(plan.mesh, collective.axes).isOk()) {
+      plan::Axes axes = plan::primitiveAxes(plan.mesh, collective.axes);
+      if (std::find(axes.begin(), axes.end(), "pp") != axes.end())
+        stages = everyone;
+    }
+    std::sort(stages.begin(), stages.end());
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
+    return stages;
+  }
+
+  static std::string what(const Collective &c) {
+    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
+                       c.middle, c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
+  }
+
+  // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may
+  // number it otherwise, and another bucket may have the same size. Empty elsewhere.
+  std::string ofBucket(int64_t stage, const plan::Call &call, const plan::Instruction &instruction) const {
+    if (instruction.operands.empty() || !inside(instruction.operands[0].segment, call.segments.size()))
+      return "";
+    const plan::Binding &binding = call.segments[instruction.operands[0].segment];
+    const std::vector<plan::Bucket> &buckets = plan.stages[stage].buckets;
+    auto bucket = std::ranges::find(buckets, binding.offset, &plan::Bucket::gradientOffset);
+    if (binding.slot >= 0 || instruction.operands[0].offset != 0 || bucket == buckets.end())
+      return "";
+    std::vector<std::string> names;
+    for (const plan::Parameter &parameter : plan.parameters)
+      for (const plan::Parameter::Place &place : parameter.places)
+        if (place.stage == stage && place.bucket == bucket - buckets.begin())
+          names.push_back(parameter.name);
+    return fmt::format(" of the gradients of {}", fmt::join(names, ", "));
+  }
+
+  int64_t groupOf(const std::vector<int64_t> &stages) {
+    auto [it, isNew] = groupIds.try_emplace(stages, int64_t(network.groups.size()));
+    if (isNew)
+      network.groups.emplace_back();
+    return it->second;
+  }
+
+  const Plan &plan;
+  Network network;
+  std::vector<int64_t> everyone;
+  std::map<std::vector<int64_t>, int64_t> groupIds;
+};
+
+// --- Memory in flight --------------------------------------------------------------------------------------
+
+struct MemoryRange {
+  int64_t offset = 0, bytes = 0;
+};
+
+class FlightCheck {
+public:
+  FlightCheck(const Plan &plan, int64_t index, Problems &problems)
+      : plan(plan), stage(plan.stages[index]), index(index), problems(problems), memory(cuts()) {}
+
+  void check() {
+    for (current = 0; current < int64_t(stage.schedule.size()); ++current) {
+      const ScheduleStep &step = stage.schedule[current];
+      bool isRun = step.kind == ScheduleStep::Kind::run, isSend = step.kind == ScheduleStep::Kind::send;
+      happens.append(isRun ? HappensBefore::runs(isOfGradients(step))
+                           : HappensBefore::messages(step.peer, isSend),
+                     step.waits);
+      if (!isRun)
+        touch({step.offset, step.bytes}, isSend);
+      else
+        for (const MemoryRange &range : touched(step))
+          touch(range, false);
+    }
+  }
+
+private:
+  bool isOfGradients(const ScheduleStep &step) const {
+    return step.kind == ScheduleStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
+  }
+
+  // Where the memory begins and ends that is in flight beside the stream compute.
+  std::vector<int64_t> cuts() const {
+    std::vector<int64_t> result;
+    auto add = [&](const MemoryRange &range) {
+      result.insert(result.end(), {range.offset, range.offset + range.bytes});
+    };
+    for (const ScheduleStep &step : stage.schedule)
+      if (step.kind != ScheduleStep::Kind::run)
+        add({step.offset, step.bytes});
+      else if (isOfGradients(step))
+        std::ranges::for_each(touched(step), add);
+    return result;
+  }
+
+  std::vector<MemoryRange> touched(const ScheduleStep &step) const {
+    const Chunk &chunk = stage.chunks[step.chunk];
+    std::vector<MemoryRange> ranges;
+    for (size_t i = 0; i < step.slots.size(); ++i)
+      ranges.push_back({step.slots[i], chunk.slotBytes[i]});
+    for (int64_t number = step.firstCall; number < step.endCall(chunk.calls.size()); ++number) {
+      const plan::Call &call = chunk.calls[number];
+      for (size_t i = 0; i < call.segments.size(); ++i)
+        if (call.segments[i].slot < 0) {
+          int64_t bytes = plan.programs[call.program].segmentBytes[i];
+          if (fitsInside(call.segments[i].offset, bytes, stage.bytes))
+            ranges.push_back({call.segments[i].offset, bytes});
+        }
+    }
+    return ranges;
+  }
+
+  void touch(const MemoryRange &range, bool isRead) {
+    memory.visit(range.offset, range.bytes, [&](MemoryTracker::Segment &segment) {
+      follow(segment.writer);
+      if (isRead) {
+        segment.readers.push_back(current);
+        return;
+      }
+      for (int64_t reader : segment.readers)
+        follow(reader);
+      segment.writer = current;
+      segment.readers.clear();
+    });
+  }
+
+  void follow(int64_t other) {
+    if (other < 0 || other == current || happens.completed(other) || std::pair(other, current) == reported)
+      return;
+    reported = {other, current};
+    problems.add("stage {} step {} ({}) uses memory of step {} ({}) without being ordered after it; a wait "
+                 "is missing or the memory may not be shared",
+                 index, current, describe(stage, current), other, describe(stage, other));
+  }
+
+  const Plan &plan;
+  const StagePlan &stage;
+  int64_t index, current = 0;
+  std::pair<int64_t, int64_t> reported = {-1, -1};
+  Problems &problems;
+  MemoryTracker memory;
+  HappensBefore happens;
+};
+
+} // namespace
+
+Status verifySchedule(const Plan &plan) {
+  Problems problems;
+  MGC_TRY(plan::verifyMesh(plan.mesh));
+  if (plan::stageCount(plan.mesh) != int64_t(plan.stages.size()))
+    return errorf("the mesh has {} stages, the plan {}", plan::stageCount(plan.mesh), plan.stages.size());
+  checkForm(plan, problems);
+  MGC_TRY(problems.status());
+  NetworkBuilder builder(plan);
+  Network network = builder.build(problems);
+  MGC_TRY(problems.status());
+  checkMatching(network, problems);
+  (void)play(network, problems);
+  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
+    FlightCheck(plan, stage, problems).check();
+  checkBuckets(plan, problems);
+  return problems.status();
+}
+
+} // namespace mgc::schedule

@@ -1,0 +1,241 @@
+// The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs
+// to it.
+#include "plan/prove/VerifyParts.h"
+
+#include <array>
+#include <fmt/ranges.h>
+#include <set>
+
+namespace mgc::plan {
+
+static constexpr auto kRegionKinds = std::to_array<std::string_view>(
+    {"parameters", "gradients", "optimizer", "activations", "frame", "inputs", "scalars"});
+
+// Regions in order of offset leave no gap and no overlap.
+static void verifyRegions(Checks &checks, const StagePlan &stage, const Place &stagePlace) {
+  Place regions = stagePlace.field("regions");
+  std::vector<size_t> order;
+  for (size_t i = 0; i < stage.regions.size(); ++i) {
+    const auto &[kind, offset, bytes] = stage.regions[i];
+    Place place = regions.element(i);
+    checks.violations.expect(std::ranges::find(kRegionKinds, kind) != kRegionKinds.end(), place,
+                             "kind '{}' is none of {}", kind, fmt::join(kRegionKinds, " "));
+    checks.violations.expect(offset % kAlignment == 0, place, "offset {} is not a multiple of {}", offset,
+                             kAlignment);
+    if (checks.violations.expect(fitsInside(offset, bytes, stage.bytes), place,
+                                 "{} bytes from {} on are not inside the allocation of {} bytes", bytes,
+                                 offset, stage.bytes))
+      order.push_back(i);
+  }
+  if (order.size() != stage.regions.size())
+    return;
+  std::ranges::sort(order, {},
+                    [&](size_t i) { return std::pair(stage.regions[i].offset, stage.regions[i].bytes); });
+  int64_t covered = 0;
+  for (size_t i : order) {
+    const auto &[kind, offset, bytes] = stage.regions[i];
+    checks.violations.expect(offset == covered, regions.element(i),
+                             "begins at {}, but the regions before it end at {}", offset, covered);
+    covered = std::max(covered, offset + bytes);
+  }
+  checks.violations.expect(covered == stage.bytes, regions, "end at {}, but the allocation has {} bytes",
+                           covered, stage.bytes);
+  checks.violations.expect(
+      stage.leastBytes >= 0 && stage.leastBytes <= stage.bytes, stagePlace.field("leastBytes"),
+      "{} is not in [0, {}], the bytes of the allocation", stage.leastBytes, stage.bytes);
+}
+
+// Adds what is sound to `written`.
+static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &place,
+                          std::vector<Interval> &written) {
+  int64_t width = sizeInBytes(DType::f32);
+  int64_t stepBytes = static_cast<int64_t>(kStepScalars.size()) * width;
+  int64_t resultBytes = static_cast<int64_t>(kResults.size()) * width;
+  auto verify = [&](std::string_view name, int64_t offset, int64_t bytes, const char *owner) {
+    if (checks.violations.expect(
+            offset % width == 0 && fitsInside(offset, bytes, stage.bytes), place.field(name),
+            "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
+            width, stage.bytes))
+      written.push_back({offset, offset + bytes, owner});
+  };
+  verify("stepScalarsOffset", stage.stepScalarsOffset, stepBytes, "stepScalars");
+  verify("resultsOffset", stage.resultsOffset, resultBytes, "results");
+}
+
+// --- Inputs ------------------------------------------------------------------------------------------------
+
+// A dimension b is all samples of a microbatch, s or t a whole sequence.
+static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place &place) {
+  const Plan &plan = checks.plan;
+  if (dim.name == "b")
+    checks.violations.expect(checkedMultiply(dim.size, plan.microbatches) == Checked(plan.globalBatchSize),
+                             place, "{} microbatches of b = {} are not globalBatchSize = {}",
+                             plan.microbatches, dim.size, plan.globalBatchSize);
+  else if (checks.violations.expect(dim.name == "s" || dim.name == "t", place, "name '{}' is none of s t b",
+                                    dim.name))
+    checks.violations.expect(dim.size == plan.sequenceLength, place, "{} = {} is not sequenceLength = {}",
+                             dim.name, dim.size, plan.sequenceLength);
+  return localSize(checks, place, dim.size, dim.axes);
+}
+
+// The bytes of one microbatch on a rank; nothing after a violation.
+static Checked verifyInputDims(Checks &checks, const Input &input, const Place &place) {
+  Checked bytes = sizeInBytes(input.type);
+  Axes axes;
+  std::set<bool> roles; // samples or positions
+  Place dims = place.field("dims");
+  for (size_t i = 0; i < input.dims.size(); ++i) {
+    const Input::Dim &dim = input.dims[i];
+    Place here = dims.element(i);
+    checks.violations.expect(roles.insert(dim.name == "b").second, here,
+                             "an input has at most one dimension b and one of s and t");
+    bytes = checkedMultiply(bytes, verifyInputDim(checks, dim, here));
+    axes.insert(axes.end(), dim.axes.begin(), dim.axes.end());
+  }
+  return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
+}
+
+// The bytes from its offset on that all microbatches take; nothing after a violation of them.
+static Checked verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
+  DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
+  checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
+  Checked bytes = verifyInputDims(checks, input, place);
+  if (!bytes)
+    return std::nullopt;
+  int64_t stride = input.microbatchStride, microbatches = checks.plan.microbatches;
+  bool positions = input.kind == Input::Kind::positions || input.kind == Input::Kind::keyPositions;
+  checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
+                           "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
+                           *bytes);
+  Checked total = checkedAdd(checkedMultiply(stride, checkedAdd(microbatches, -1)), bytes);
+  bool inside = checks.violations.expect(
+      fitsInside(input.offset, total, stage.bytes), place,
+      "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
+      microbatches, *bytes, stride, input.offset, stage.bytes);
+  int64_t width = sizeInBytes(input.type);
+  checks.violations.expect(input.offset % width == 0 && stride % width == 0, place,
+                           "offset {} and microbatchStride {} must be multiples of {}", input.offset, stride,
+                           width);
+  return inside ? total : std::nullopt;
+}
+
+// --- Chunks ------------------------------------------------------------------------------------------------
+
+namespace {
+
+class CallChecks {
+public:
+  CallChecks(Checks &checks, int64_t stage, const Chunk &chunk)
+      : checks_(checks), stage_(stage), chunk_(chunk) {}
+
+  void verify(const Call &call, const Place &place) {
+    Violations &violations = checks_.violations;
+    const std::vector<Program> &programs = checks_.plan.programs;
+    violations.expect(call.instance >= 0, place, "instance = {} is negative", call.instance);
+    if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}",
+                           call.program, programs.size()))
+      return;
+    const Program &program = programs[call.program];
+    verifyMembership(program, place);
+    if (!violations.expect(call.segments.size() == program.segmentBytes.size(), place,
+                           "binds {} segments, but program '{}' has {}", call.segments.size(), program.name,
+                           program.segmentBytes.size()))
+      return;
+    Place segments = place.field("segments");
+    for (size_t i = 0; i < call.segments.size(); ++i)
+      verifyBinding(program, i, call.segments[i], segments.element(i));
+  }
+
+private:
+  // A collective over stages is run by those stages and by no other.
+  void verifyMembership(const Program &program, const Place &place) {
+    for (const Instruction &instruction : program.instructions)
+      if (const auto *collective = std::get_if<Collective>(&instruction.body);
+          collective && !collective->stages.empty())
+        checks_.violations.expect(std::ranges::find(collective->stages, stage_) != collective->stages.end(),
+                                  place, "stage {} runs '{}', a collective of stages [{}]", stage_,
+                                  instruction.label, fmt::join(collective->stages, ", "));
+  }
+
+  void verifyBinding(const Program &program, size_t segment, const Binding &binding, const Place &place) {
+    const auto &[slot, offset] = binding;
+    if (!checks_.violations.expect(slot == -1 || inRange(slot, chunk_.slotBytes.size()), place,
+                                   "slot {} is neither -1 nor one of {}", slot, chunk_.slotBytes.size()))
+      return;
+    int64_t limit = slot == -1 ? checks_.plan.stages[stage_].bytes : chunk_.slotBytes[slot];
+    checks_.violations.expect(
+        fitsInside(offset, program.segmentBytes[segment], limit), place,
+        "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
+        program.name, program.segmentBytes[segment], offset, limit, slot);
+    const int64_t width = leastElementBytes(checks_.plan);
+    checks_.violations.expect(offset % width == 0, place, "offset {} is not a multiple of {}", offset, width);
+  }
+
+  Checks &checks_;
+  int64_t stage_;
+  const Chunk &chunk_;
+};
+
+} // namespace
+
+static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const Place &place) {
+  checks.violations.expect(chunk.slots.size() == chunk.slotBytes.size(), place,
+                           "found {} slots and {} slotBytes, expected as many", chunk.slots.size(),
+                           chunk.slotBytes.size());
+  for (size_t i = 0; i < chunk.slotBytes.size(); ++i)
+    checks.violations.expect(chunk.slotBytes[i] >= 0, place, "slotBytes[{}] = {} is negative", i,
+                             chunk.slotBytes[i]);
+  Place calls = place.field("calls");
+  CallChecks callChecks(checks, stage, chunk);
+  for (size_t i = 0; i < chunk.calls.size(); ++i)
+    callChecks.verify(chunk.calls[i], calls.element(i));
+}
+
+// Each part of the stage's layers has a forward; nothing is there twice.
+static void verifyTasks(Checks &checks, const StagePlan &stage, const Place &chunks) {
+  std::set<std::pair<Task, int64_t>> seen;
+  int64_t forwards = 0;
+  for (size_t i = 0; i < stage.chunks.size(); ++i) {
+    const Chunk &chunk = stage.chunks[i];
+    const int64_t parts = isPerVirtualStage(chunk.task) ? checks.plan.virtualStages : 1;
+    checks.violations.expect(chunk.virtualStage >= 0 && chunk.virtualStage < parts, chunks.element(i),
+                             "virtualStage {} of '{}' is not one of {}", chunk.virtualStage,
+                             nameOf(chunk.task), parts);
+    checks.violations.expect(seen.insert({chunk.task, chunk.virtualStage}).second, chunks.element(i),
+                             "a second chunk '{}'", chunk.name());
+    forwards += chunk.task == Task::forward;
+  }
+  checks.violations.expect(forwards == checks.plan.virtualStages, chunks,
+                           "{} chunks are forward, expected one for each of the {} virtual stages", forwards,
+                           checks.plan.virtualStages);
+}
+
+static void verifyStage(Checks &checks, int64_t index, const Place &place) {
+  const StagePlan &stage = checks.plan.stages[index];
+  if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes))
+    return;
+  checks.violations.expect(stage.layersBegin >= 0 && stage.layersBegin <= stage.layersEnd, place,
+                           "layers [{}, {}) are no range", stage.layersBegin, stage.layersEnd);
+  verifyRegions(checks, stage, place);
+  std::vector<Interval> written; // by the runtime, each step
+  verifyScalars(checks, stage, place, written);
+  Place inputs = place.field("inputs"), chunks = place.field("chunks");
+  for (size_t i = 0; i < stage.inputs.size(); ++i) {
+    Place here = inputs.element(i);
+    if (Checked bytes = verifyInput(checks, stage, stage.inputs[i], here))
+      written.push_back(
+          {stage.inputs[i].offset, stage.inputs[i].offset + *bytes, fmt::format("inputs[{}]", i)});
+  }
+  verifyDisjoint(checks, place, std::move(written));
+  for (size_t i = 0; i < stage.chunks.size(); ++i)
+    verifyChunk(checks, index, stage.chunks[i], chunks.element(i));
+  verifyTasks(checks, stage, chunks);
+}
+
+void verifyStages(Checks &checks) {
+  Place root, stages = root.field("stages");
+  for (size_t i = 0; i < checks.plan.stages.size(); ++i)
+    verifyStage(checks, static_cast<int64_t>(i), stages.element(i));
+}
+
+} // namespace mgc::plan

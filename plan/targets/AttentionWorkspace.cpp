@@ -1,0 +1,111 @@
+// See AttentionWorkspace.h.
+#include "plan/targets/AttentionWorkspace.h"
+#include "runtime/base/Rounding.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace mgc {
+
+namespace {
+
+// Of the queries of a block: 64 KB, so that all that belongs to the block stays in the second-level cache.
+// The more queries, the less often keys and values come from farther away.
+constexpr int64_t kBlockElements = 16384, kFewestRows = 64;
+
+// Sums up the parts of a workspace, or hands them out when there is a base.
+class WorkspaceLayout {
+public:
+  explicit WorkspaceLayout(char *base) : base_(base) {}
+  void add(float *&pointer, __int128 count) {
+    pointer = base_ ? reinterpret_cast<float *>(base_ + static_cast<int64_t>(bytes_)) : nullptr;
+    bytes_ += roundUp(count * static_cast<int64_t>(sizeof(float)), plan::kAlignment);
+  }
+  __int128 bytes() const { return bytes_; }
+
+private:
+  char *base_;
+  __int128 bytes_ = 0;
+};
+
+} // namespace
+
+// Blocks of about equal sizes.
+AttentionWorkspace::AttentionWorkspace(const plan::Attention &attention) : a_(attention) {
+  constexpr int64_t unit = kAttentionWidest;
+  const __int128 all = std::max<__int128>(static_cast<__int128>(a_.s) * a_.r, 1);
+  const int64_t most = std::clamp(kBlockElements / a_.d / unit * unit, kFewestRows, kAttentionRows);
+  const __int128 fewest = divideUp(all, most);
+  rows_ = static_cast<int64_t>(roundUp(divideUp(all, fewest), unit));
+  blocks_ = divideUp(all, rows_);
+}
+
+// The number of tasks, or `most` if that is less.
+__int128 AttentionWorkspace::tasks(int64_t most) const {
+  return std::min<__int128>(std::min<__int128>(heads(), most) * std::min<__int128>(blocks_, most), most);
+}
+
+int64_t AttentionWorkspace::lanes() const { return static_cast<int64_t>(tasks(kAttentionLanes)); }
+
+__int128 AttentionWorkspace::layOut(char *base, AttentionLane &lane) const {
+  WorkspaceLayout layout(base);
+  const __int128 block = static_cast<__int128>(rows_) * a_.d,
+                 keys = static_cast<__int128>(kAttentionKeys) * a_.d;
+  const __int128 paddedBlock = rows_ * roundUp<__int128>(a_.d, kAttentionPadding);
+  layout.add(lane.q, block);
+  layout.add(lane.k, keys);
+  layout.add(lane.v, keys);
+  layout.add(lane.scores, kAttentionKeys * (a_.backward ? rows_ : kAttentionWidest));
+  layout.add(lane.o, a_.backward ? 0 : block);
+  layout.add(lane.outputGradient, a_.backward ? block : 0);
+  layout.add(lane.dq, a_.backward ? block : 0);
+  layout.add(lane.qRows, a_.backward ? paddedBlock : 0);
+  layout.add(lane.outputGradientRows, a_.backward ? paddedBlock : 0);
+  layout.add(lane.gradients, a_.backward ? kAttentionKeys * rows_ : 0);
+  layout.add(lane.converted, a_.type == plan::DType::f32 ? 0 : block);
+  return layout.bytes();
+}
+
+__int128 AttentionWorkspace::turnBytes() const {
+  const __int128 turns = a_.backward ? tasks(std::numeric_limits<int64_t>::max()) : 0;
+  return roundUp(turns * static_cast<int64_t>(sizeof(AttentionTurn)), plan::kAlignment);
+}
+
+// As much as 128 bits hold: two factors of 64 bits each may be one too many.
+__int128 AttentionWorkspace::sumBytes() const {
+  if (!a_.backward || a_.type == plan::DType::f32)
+    return 0;
+  const __int128 most = std::numeric_limits<int64_t>::max();
+  const __int128 rows = std::min(std::min(heads(), most) * a_.t, most);
+  const __int128 bytes = std::min(rows * a_.d, most) * static_cast<int64_t>(2 * sizeof(float));
+  return roundUp(bytes, plan::kAlignment);
+}
+
+__int128 AttentionWorkspace::bytes() const {
+  AttentionLane unused;
+  return turnBytes() + sumBytes() + lanes() * layOut(nullptr, unused);
+}
+
+AttentionTurn *AttentionWorkspace::turns(void *workspace) const {
+  return static_cast<AttentionTurn *>(workspace);
+}
+
+float *AttentionWorkspace::keySums(void *workspace) const {
+  return reinterpret_cast<float *>(static_cast<char *>(workspace) + static_cast<int64_t>(turnBytes()));
+}
+
+AttentionLane AttentionWorkspace::lane(void *workspace, int64_t index) const {
+  AttentionLane lane;
+  const __int128 offset = turnBytes() + sumBytes() + index * layOut(nullptr, lane);
+  layOut(static_cast<char *>(workspace) + static_cast<int64_t>(offset), lane);
+  return lane;
+}
+
+int64_t attentionWorkspaceBytes(const plan::Attention &attention) {
+  if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
+    return 0;
+  const __int128 bytes = AttentionWorkspace(attention).bytes();
+  return static_cast<int64_t>(std::min<__int128>(bytes, std::numeric_limits<int64_t>::max()));
+}
+
+} // namespace mgc

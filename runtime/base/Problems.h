@@ -1,0 +1,48 @@
+// Problems: collects everything that is wrong, so that the user sees all of it at once.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace mgc {
+
+class Problems {
+public:
+  static constexpr size_t kShown = 20; // of the others the number is told
+
+  Problems() = default;
+  // `place` stands before each problem: "config.json".
+  explicit Problems(std::string place) : place_(std::move(place)) {}
+
+  template <typename... Args> void add(fmt::format_string<Args...> format, Args &&...args) {
+    if (++count_ <= kShown)
+      append(fmt::format(format, std::forward<Args>(args)...));
+  }
+  // Adds unless it holds; returns whether it does.
+  template <typename... Args> bool expect(bool holds, fmt::format_string<Args...> format, Args &&...args) {
+    if (!holds)
+      add(format, std::forward<Args>(args)...);
+    return holds;
+  }
+  // An indented line below the last problem: what would work.
+  template <typename... Args> void hint(fmt::format_string<Args...> format, Args &&...args) {
+    if (count_ <= kShown)
+      lines_.back() += "\n  " + fmt::format(format, std::forward<Args>(args)...);
+  }
+
+  bool empty() const { return count_ == 0; }
+  size_t count() const { return count_; }
+  std::string text() const; // one below the other
+  Status status() const;    // ok when there are none
+
+private:
+  void append(std::string_view problem);
+  std::string place_;
+  size_t count_ = 0;
+  std::vector<std::string> lines_;
+};
+
+} // namespace mgc

@@ -1,0 +1,102 @@
+// See BucketBuffer.h.
+#include "runtime/checkpoint/BucketBuffer.h"
+
+#include "runtime/base/Bf16.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace mgc {
+
+namespace {
+
+struct BufferPlace {
+  plan::DType type;
+  int64_t offset;
+  bool isSliced;
+};
+
+BufferPlace placeOf(const plan::Plan &plan, const plan::Bucket &bucket, BucketBuffer::Kind kind) {
+  switch (kind) {
+  case BucketBuffer::Kind::values:
+    break;
+  case BucketBuffer::Kind::masters:
+    return {plan::DType::f32, bucket.masterOffset, bucket.sharded};
+  case BucketBuffer::Kind::gradients:
+    return {plan.gradientType, bucket.sharded ? bucket.gradientShardOffset : bucket.gradientOffset,
+            bucket.sharded};
+  }
+  return {plan.dtype, bucket.valueOffset, false};
+}
+
+void load(plan::DType type, const std::byte *from, int64_t count, float *to) {
+  if (type == plan::DType::bf16)
+    widen(reinterpret_cast<const Bf16 *>(from), count, to);
+  else
+    std::memcpy(to, from, size_t(count) * sizeof(float));
+}
+
+void store(plan::DType type, const float *from, int64_t count, std::byte *to) {
+  if (type == plan::DType::bf16)
+    narrow(from, count, reinterpret_cast<Bf16 *>(to));
+  else
+    std::memcpy(to, from, size_t(count) * sizeof(float));
+}
+
+} // namespace
+
+// Slice i lies with the rank whose coordinate along the data axes is i.
+BucketBuffer::BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &of,
+                           Kind kind, Arenas arenas) {
+  const plan::Bucket &bucket = bucketOf(plan, parameter, of);
+  const int64_t rank = of.rank;
+  const BufferPlace place = placeOf(plan, bucket, kind);
+  std::vector<int64_t> ranks = {rank};
+  if (place.isSliced) {
+    ranks = plan::groupOf(plan.mesh, rank, bucket.dataAxes);
+    mine_ = plan::coordinate(plan.mesh, rank, bucket.dataAxes);
+  }
+  type_ = place.type;
+  elementBytes_ = sizeInBytes(type_);
+  slice_ = bucket.elements / int64_t(ranks.size());
+  ranks_ = ranks;
+  for (int64_t holder : ranks)
+    slices_.push_back(arenas[holder] ? arenas[holder] + place.offset : nullptr);
+}
+
+void BucketBuffer::read(BucketRange range, float *out) const {
+  for (int64_t done = 0; done < range.count;) {
+    const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
+    const int64_t count = std::min(range.count - done, slice_ - inside);
+    load(type_, slices_[owner] + inside * elementBytes_, count, out + done);
+    done += count;
+  }
+}
+
+Status BucketBuffer::fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch,
+                           float *out) const {
+  for (int64_t done = 0; done < range.count;) {
+    const int64_t owner = (range.begin + done) / slice_, inside = (range.begin + done) % slice_;
+    const int64_t count = std::min(range.count - done, slice_ - inside);
+    const std::byte *own = slices_[owner] ? slices_[owner] + inside * elementBytes_ : nullptr;
+    MGC_ASSIGN(come, memory.fetch(ranks_[owner], own, count * elementBytes_, scratch));
+    if (memory.isWriter())
+      load(type_, come, count, out + done);
+    done += count;
+  }
+  return Status::ok();
+}
+
+BucketRange BucketBuffer::ownPart(BucketRange range) const {
+  const int64_t begin = std::max(range.begin, mine_ * slice_),
+                end = std::min(range.begin + range.count, (mine_ + 1) * slice_);
+  return {begin, std::max<int64_t>(end - begin, 0)};
+}
+
+void BucketBuffer::write(BucketRange range, const float *from) const {
+  const BucketRange own = ownPart(range);
+  if (own.count > 0)
+    store(type_, from + (own.begin - range.begin), own.count, data(own.begin));
+}
+
+} // namespace mgc

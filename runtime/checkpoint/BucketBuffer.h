@@ -1,0 +1,53 @@
+// A flat buffer of a bucket in the memory of the ranks, read and written as f32, whatever its type and wherever its
+// slices lie.
+#pragma once
+
+#include "runtime/checkpoint/ParameterShard.h"
+#include "runtime/checkpoint/RankMemory.h"
+
+#include <span>
+
+namespace mgc {
+
+// Elements [begin, begin + count) of a bucket.
+struct BucketRange {
+  int64_t begin = 0, count = 0;
+};
+
+// Of one rank, or of those that have slices of a buffer that is sharded.
+class BucketBuffer {
+public:
+  enum class Kind {
+    values,
+    masters,   // sliced if the bucket is sharded; there if it has them
+    gradients, // after the chunk "reduce": sliced if the bucket is sharded
+  };
+  // Of the bucket that a holder has the parameter in.
+  BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
+               Arenas arenas);
+
+  // From whichever ranks have them; they are here.
+  void read(BucketRange range, float *out) const;
+  // The same of ranks that may be other processes, all of which call it. `out` is the writer's.
+  Status fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const;
+  // What the rank itself has of a range, which may be nothing.
+  BucketRange ownPart(BucketRange range) const;
+  // Rounds to the buffer's type; of other ranks' slices nothing is written.
+  void write(BucketRange range, const float *from) const;
+
+  // Where the rank's own element lies.
+  std::byte *data(int64_t element) const {
+    return slices_[mine_] + (element - mine_ * slice_) * elementBytes_;
+  }
+  int64_t elementBytes() const { return elementBytes_; }
+  bool isSliced() const { return slices_.size() > 1; }
+
+private:
+  plan::DType type_;
+  int64_t elementBytes_, slice_; // elements of a slice
+  int64_t mine_ = 0;             // of slices_
+  std::vector<int64_t> ranks_;   // that have slices
+  std::vector<std::byte *> slices_;
+};
+
+} // namespace mgc

@@ -1,0 +1,190 @@
+#include "runtime/checkpoint/ParameterShard.h"
+
+#include "runtime/base/Checked.h"
+#include "runtime/io/Tensor.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <system_error>
+#include <thread>
+
+namespace mgc {
+
+using plan::Parameter;
+using plan::ParameterDim;
+using plan::Plan;
+
+namespace {
+
+std::vector<int64_t> rowMajorStrides(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * sizes[i];
+  return strides;
+}
+
+// Strides in the rank's memory of a block of `sizes`.
+std::vector<int64_t> localStrides(std::span<const int64_t> sizes, const Parameter::Rows &rows) {
+  std::vector<int64_t> strides = rowMajorStrides(sizes);
+  if (rows.extent == 0)
+    return strides;
+  const std::vector<int64_t> rowStrides = rowMajorStrides(sizes.first(size_t(rows.dims)));
+  for (size_t i = 0; i < rowStrides.size(); ++i)
+    strides[i] = rowStrides[i] * rows.extent;
+  return strides;
+}
+
+int64_t productOf(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+// Sizes that the file has of the dimensions [begin, begin + count).
+std::vector<int64_t> validSizes(const Parameter &parameter, int64_t begin, int64_t count) {
+  std::vector<int64_t> sizes;
+  for (int64_t i = begin; i < begin + count; ++i)
+    sizes.push_back(parameter.dims[i].valid);
+  return sizes;
+}
+
+// One file dimension's stride per logical dimension: those of its group count within it.
+std::vector<int64_t> fileStrides(const Parameter &parameter, std::span<const int64_t> dimStrides) {
+  std::vector<int64_t> strides;
+  for (size_t j = 0; j < parameter.grouping.size(); ++j) {
+    std::vector<int64_t> group = validSizes(parameter, int64_t(strides.size()), parameter.grouping[j]);
+    for (int64_t stride : rowMajorStrides(group))
+      strides.push_back(stride * dimStrides[j]);
+  }
+  return strides;
+}
+
+} // namespace
+
+Shard shardOf(const plan::Mesh &mesh, const Parameter &parameter, int64_t rank) {
+  Shard shard;
+  std::vector<int64_t> dimStrides = rowMajorStrides(parameter.fileShape), sizes;
+  for (size_t j = 0; j < dimStrides.size(); ++j)
+    shard.fileBase += parameter.offset[j] * dimStrides[j];
+  shard.fileStride = fileStrides(parameter, dimStrides);
+  for (size_t i = 0; i < parameter.dims.size(); ++i) {
+    const ParameterDim &dim = parameter.dims[i];
+    int64_t size = dim.size / plan::groupSize(mesh, dim.axes);
+    int64_t block = plan::coordinate(mesh, rank, dim.axes), start = block * size;
+    shard.block.push_back(block);
+    sizes.push_back(size);
+    shard.count.push_back(std::clamp<int64_t>(dim.valid - start, 0, size));
+    shard.fileBase += start * shard.fileStride[i];
+  }
+  const Parameter::Rows &rows = parameter.rows;
+  shard.localStride = localStrides(sizes, rows);
+  shard.rows = productOf(std::span(sizes).first(size_t(rows.dims)));
+  shard.rowElements = productOf(std::span(sizes).subspan(size_t(rows.dims)));
+  shard.rowStride = rows.extent == 0 ? shard.rowElements : rows.extent;
+  return shard;
+}
+
+int64_t beginOf(const Parameter &parameter, const Parameter::Place &place) {
+  return place.elementOffset + parameter.rows.offset;
+}
+
+std::vector<Shard> partsOf(const Shard &shard, int64_t elements) {
+  const size_t dim =
+      std::ranges::find_if(shard.count, [](int64_t count) { return count != 1; }) - shard.count.begin();
+  if (dim == shard.count.size())
+    return {shard};
+  const int64_t perIndex = productOf(std::span(shard.count).subspan(dim + 1));
+  const int64_t step = std::max<int64_t>(elements / std::max<int64_t>(perIndex, 1), 1);
+  std::vector<Shard> parts;
+  for (int64_t begin = 0; begin < shard.count[dim]; begin += step) {
+    Shard &part = parts.emplace_back(shard);
+    part.count[dim] = std::min(step, shard.count[dim] - begin);
+    part.localBase += begin * shard.localStride[dim];
+    part.fileBase += begin * shard.fileStride[dim];
+  }
+  return parts;
+}
+
+void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run) {
+  if (productOf(shard.count) == 0)
+    return;
+  // The innermost dimensions that lie on both sides as one stretch become the run; the others are counted
+  // through.
+  int64_t outer = int64_t(shard.count.size()), length = 1;
+  while (outer > 0 && shard.fileStride[outer - 1] == length && shard.localStride[outer - 1] == length)
+    length *= shard.count[--outer];
+  std::vector<int64_t> index(outer, 0);
+  for (int64_t local = shard.localBase, file = shard.fileBase;;) {
+    run(local, file, length);
+    int64_t dim = outer - 1;
+    for (; dim >= 0; --dim) {
+      local += shard.localStride[dim], file += shard.fileStride[dim];
+      if (++index[dim] < shard.count[dim])
+        break;
+      local -= index[dim] * shard.localStride[dim], file -= index[dim] * shard.fileStride[dim];
+      index[dim] = 0;
+    }
+    if (dim < 0)
+      return;
+  }
+}
+
+const plan::Bucket &bucketOf(const Plan &plan, const Parameter &parameter, const Holder &holder) {
+  const Parameter::Place &place = parameter.places[holder.place];
+  return plan.stages[place.stage].buckets[place.bucket];
+}
+
+int64_t beginOf(const Parameter &parameter, const Holder &holder) {
+  return beginOf(parameter, parameter.places[holder.place]);
+}
+
+std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &parameter) {
+  std::map<std::vector<int64_t>, std::vector<Holder>> blocks;
+  for (size_t place = 0; place < parameter.places.size(); ++place)
+    for (int64_t rank = 0; rank < plan.mesh.worldSize(); ++rank)
+      if (plan::stageOf(plan.mesh, rank) == parameter.places[place].stage)
+        blocks[shardOf(plan.mesh, parameter, rank).block].push_back({int64_t(place), rank});
+  std::vector<std::vector<Holder>> holders;
+  for (auto &entry : blocks)
+    holders.push_back(std::move(entry.second));
+  return holders;
+}
+
+int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0); }
+
+std::vector<FileTensor> fileTensors(const Plan &plan) {
+  std::vector<FileTensor> tensors;
+  std::map<std::string, size_t> known;
+  for (const Parameter &parameter : plan.parameters) {
+    auto [entry, isNew] = known.try_emplace(parameter.tensor, tensors.size());
+    if (isNew)
+      tensors.push_back({parameter.tensor, parameter.fileShape, {}});
+    tensors[entry->second].parameters.push_back(&parameter);
+  }
+  return tensors;
+}
+
+Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {
+  if (int64_t(arenas.size()) == plan.mesh.worldSize())
+    return Status::ok();
+  return errorf("{} allocations for a mesh of {} ranks", arenas.size(), plan.mesh.worldSize());
+}
+
+void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body) {
+  std::atomic<int64_t> next = 0;
+  auto work = [&] {
+    for (int64_t i = next++; i < count; i = next++)
+      body(i);
+  };
+  std::vector<std::jthread> helpers;
+  int64_t threads = std::min<int64_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  try {
+    for (int64_t i = 1; i < threads; ++i)
+      helpers.emplace_back(work);
+  } catch (const std::system_error &) { // the system has no more threads: those there are do it
+  }
+  work();
+}
+
+} // namespace mgc

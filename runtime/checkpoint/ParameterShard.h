@@ -1,0 +1,65 @@
+// Where the elements of a parameter lie: in the file tensor it is cut from, and in the memory of each rank.
+//
+//   GPT-2's c_attn.weight [4, 12] holds k as [h, g r d] from column 4 on. With g split over tp = 2, rank 1
+//   holds columns 6 and 7: its shard is 4 runs of 2 elements, from file elements 6, 18, 30, 42.
+#pragma once
+
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <span>
+
+namespace mgc {
+
+// What one rank holds of a parameter: a row-major block over the local dimensions, whose rows (plan::Parameter::Rows)
+// may lie apart. `count` is how much of the block the file has; the rest (rows >= valid) is padding. Strides and
+// bases are in elements; those in memory count from where the block begins.
+struct Shard {
+  int64_t rows = 1, rowElements = 0, rowStride = 0; // of the block, padding included
+  int64_t fileBase = 0, localBase = 0;
+  std::vector<int64_t> block; // which block, by dimension: equal on ranks that hold the same values
+  std::vector<int64_t> count, fileStride, localStride;
+  // From the block's begin in memory to its end.
+  int64_t span() const { return (rows - 1) * rowStride + rowElements; }
+};
+Shard shardOf(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t rank);
+
+// The element of the place's bucket with which the parameter's block begins.
+int64_t beginOf(const plan::Parameter &parameter, const plan::Parameter::Place &place);
+
+// The shard in parts of about `elements`, cut along the first dimension that can be cut.
+std::vector<Shard> partsOf(const Shard &shard, int64_t elements);
+
+// Calls run(local element, file element, count) for each longest stretch contiguous on both sides.
+void forEachRun(const Shard &shard, const std::function<void(int64_t, int64_t, int64_t)> &run);
+
+// A rank that holds a block of a parameter, at parameter.places[place].
+struct Holder {
+  int64_t place = 0, rank = 0;
+};
+const plan::Bucket &bucketOf(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder);
+int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of the block in that bucket
+
+// The holders of each distinct block; the first of each is its owner: first place, coordinate 0 along
+// replicated axes.
+std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);
+
+// A tensor of the checkpoint and the parameters cut from it, in the order of the plan.
+struct FileTensor {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<const plan::Parameter *> parameters;
+  int64_t elements() const;
+};
+std::vector<FileTensor> fileTensors(const plan::Plan &plan);
+
+// Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters
+// cover their tensors exactly once, verifyPlan has proved.
+Status verifyArenas(const plan::Plan &plan, std::span<std::byte *const> arenas);
+
+// Calls body(0) ... body(count - 1), on several threads when the machine has them.
+void forEachInParallel(int64_t count, const std::function<void(int64_t)> &body);
+
+} // namespace mgc

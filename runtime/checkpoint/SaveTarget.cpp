@@ -1,0 +1,154 @@
+// See SaveTarget.h.
+#include "runtime/checkpoint/SaveTarget.h"
+
+#include "runtime/checkpoint/ParameterShard.h"
+#include "runtime/checkpoint/Replacement.h"
+#include "runtime/checkpoint/Weights.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <regex>
+#include <sys/statvfs.h>
+
+namespace mgc {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// --- What killed saves left: NAME.tmp-PID-N of a file that was being written, NAME.old-PID of one that was being replaced.
+
+// The names that saves write.
+bool isNameOfSave(const std::string &name) {
+  static const std::regex names(
+      R"(config\.json|model\.safetensors(\.index\.json)?|model-(v\d+-)?\d+-of-\d+\.safetensors)");
+  return std::regex_match(name, names);
+}
+
+bool isShard(const std::string &name) { return name.starts_with("model-") && isNameOfSave(name); }
+
+struct Leftover {
+  bool isWhole = false; // a second name of a whole file; it may as well be a copy that somebody made
+  pid_t process = 0;
+};
+
+std::optional<Leftover> leftoverNamed(const std::string &name) {
+  static const std::regex names(R"((.*)\.(?:tmp-(\d{1,9})-\d+|old-(\d{1,9})))");
+  std::smatch parts;
+  if (!std::regex_match(name, parts, names) || !isNameOfSave(parts[1]))
+    return std::nullopt;
+  const bool isWhole = parts[3].matched;
+  return Leftover{isWhole, std::stoi(parts[isWhole ? 3 : 2])};
+}
+
+// A process of this machine that lives, or one of another that wrote a moment ago, may still need it.
+bool isAbandoned(const fs::directory_entry &file, pid_t process) {
+  constexpr auto kLately = std::chrono::minutes(1);
+  std::error_code error;
+  const auto written = file.last_write_time(error);
+  const bool isDead = ::kill(process, 0) != 0 && errno == ESRCH;
+  return isDead && !error && fs::file_time_type::clock::now() - written > kLately;
+}
+
+void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
+  const std::set<std::string> checkpoint = checkpointFiles(folder);
+  std::error_code error;
+  for (const fs::directory_entry &file : fs::directory_iterator(folder, error)) {
+    const std::string name = file.path().filename().string();
+    if (isShard(name) && !checkpoint.contains(name))
+      notes.push_back(
+          fmt::format("{}: no index names this shard; remove it where it is of a save that was killed",
+                      file.path().string()));
+    const std::optional<Leftover> leftover = leftoverNamed(name);
+    if (!leftover)
+      continue;
+    std::error_code failed;
+    if (!leftover->isWhole && isAbandoned(file, leftover->process) && fs::remove(file.path(), failed))
+      notes.push_back(fmt::format("{}: left by a save that was killed; removed", file.path().string()));
+    else
+      notes.push_back(fmt::format("{}: of a save that is running or was killed; remove it where no other run "
+                                  "saves into this folder",
+                                  file.path().string()));
+  }
+}
+
+// --- What a save would replace.
+
+bool hasCheckpoint(const fs::path &folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "model.safetensors", ignored) ||
+         fs::exists(folder / "model.safetensors.index.json", ignored);
+}
+
+// Of the weight files that the next save removes.
+int64_t bytesOf(const fs::path &folder) {
+  int64_t bytes = 0;
+  for (const std::string &name : checkpointFiles(folder)) {
+    std::error_code error;
+    const auto size = static_cast<int64_t>(fs::file_size(folder / name, error));
+    bytes += error ? 0 : size;
+  }
+  return bytes;
+}
+
+Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
+  constexpr std::string_view kWays = "expected another folder; --force replaces it all the same";
+  if (target.force)
+    return Status::ok();
+  const Status same = target.verifyModel ? target.verifyModel(plan.modelConfig, target.folder) : Status::ok();
+  if (!same.isOk())
+    return errorf("{}: holds the config.json of another model:\n{}\n{}", target.folder, same.message(),
+                  kWays);
+  if (!hasCheckpoint(target.folder))
+    return Status::ok();
+  const Result<Checkpoint> old = Checkpoint::open(target.folder);
+  if (!old.isOk())
+    return errorf("{}: holds a checkpoint that cannot be read: {}\n{}", target.folder, old.status().message(),
+                  kWays);
+  if (const Status fits = verifyFits(plan, *old); !fits.isOk())
+    return errorf("{}: holds a checkpoint of another model:\n{}\n{}", target.folder, fits.message(), kWays);
+  return Status::ok();
+}
+
+// --- Room.
+
+double inMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
+  struct statvfs system{};
+  if (::statvfs(target.folder.c_str(), &system) != 0)
+    return Status::ok(); // some file systems do not say
+  const auto free = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_frsize);
+  const int64_t needed = bytesToSave(checkpointBytes(plan, target.type.value_or(plan.dtype)),
+                                     bytesOf(target.folder), target.isRepeated);
+  return needed <= free
+             ? Status::ok()
+             : errorf("{}: {:.1f} MiB are free, saving needs {:.1f} MiB: a new checkpoint is whole "
+                      "before the old one goes",
+                      target.folder, inMib(free), inMib(needed));
+}
+
+} // namespace
+
+int64_t checkpointBytes(const plan::Plan &plan, plan::DType type) {
+  int64_t bytes = 0;
+  for (const FileTensor &tensor : fileTensors(plan))
+    bytes += tensor.elements() * sizeInBytes(type);
+  return bytes;
+}
+
+int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated) {
+  return isRepeated ? std::max(checkpoint, 2 * checkpoint - old) : checkpoint;
+}
+
+Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target) {
+  std::vector<std::string> notes;
+  MGC_TRY(verifyReplaced(plan, target));
+  removeLeftovers(target.folder, notes);
+  MGC_TRY(verifyRoom(plan, target));
+  return notes;
+}
+
+} // namespace mgc

@@ -1,0 +1,35 @@
+// The folder of --save, looked at before a training of hours: whether the checkpoint has room there, what it would replace, and
+// what killed saves left.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mgc {
+
+struct SaveTarget {
+  std::string folder;
+  std::optional<plan::DType> type; // see SaveOptions
+  bool isRepeated = false;         // saves during the training, too: two checkpoints exist for a while
+  bool force = false;              // replaces also weights of another model
+  // Whether a folder's config.json is of the plan's model; null: it is taken to be.
+  std::function<Status(const std::string &planConfig, const std::string &folder)> verifyModel;
+};
+
+// Bytes of a checkpoint of the plan in this type, without its small files.
+int64_t checkpointBytes(const plan::Plan &plan, plan::DType type);
+
+// Bytes that must be free for saves, of which all but the first replace their own: the new checkpoint is whole before the
+// old one, of `old` bytes, goes.
+int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated);
+
+// Removes what saves left that were killed more than a minute ago, and gives notes of it for people. An error: the folder
+// holds a checkpoint of another model, or has no room.
+Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target);
+
+} // namespace mgc

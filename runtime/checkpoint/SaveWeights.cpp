@@ -1,0 +1,226 @@
+// saveWeights and saveGradients of Weights.h: from the shards of the ranks to Hugging Face files.
+#include "runtime/base/Bf16.h"
+#include "runtime/base/Json.h"
+#include "runtime/checkpoint/ParameterShard.h"
+#include "runtime/checkpoint/Replacement.h"
+#include "runtime/checkpoint/VerifyWeights.h"
+#include "runtime/checkpoint/WeightDigests.h"
+#include "runtime/checkpoint/Weights.h"
+
+#include <algorithm>
+
+namespace mgc {
+
+using plan::Parameter;
+using plan::Plan;
+
+namespace {
+
+const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
+
+Status verifyPresent(Arenas arenas, const Communicator *communicator) {
+  for (size_t rank = 0; rank < arenas.size(); ++rank)
+    if (!arenas[rank] && !communicator)
+      return errorf("rank {} is not in this process: only a process that holds all ranks can save", rank);
+  return Status::ok();
+}
+
+// --- Tensors -----------------------------------------------------------------------------------------------
+
+// What is written, as what.
+struct Source {
+  BucketBuffer::Kind kind = BucketBuffer::Kind::values;
+  plan::DType type = plan::DType::f32;
+  float scale = 1;
+};
+
+// A tensor in the memory of the ranks. In a process that does not write, nothing: it has sent what it has.
+class Gatherer {
+public:
+  Gatherer(const Plan &plan, const Source &source, RankMemory &memory, Arenas arenas)
+      : plan_(plan), source_(source), memory_(memory), arenas_(arenas) {}
+
+  Result<std::vector<float>> gather(const FileTensor &tensor) {
+    std::vector<float> whole(memory_.isWriter() ? size_t(tensor.elements()) : 0);
+    for (const Parameter *parameter : tensor.parameters)
+      for (const std::vector<Holder> &holders : blocksOf(plan_, *parameter))
+        MGC_TRY(gatherBlock(*parameter, holders[0], whole.data()));
+    for (float &value : whole)
+      value *= source_.scale;
+    return whole;
+  }
+
+private:
+  Status gatherBlock(const Parameter &parameter, const Holder &holder, float *whole) {
+    const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
+    const Shard shard = shardOf(plan_.mesh, parameter, holder.rank);
+    const int64_t begin = beginOf(parameter, holder);
+    if (memory_.areAllHere()) {
+      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+        buffer.read({begin + local, count}, whole + file);
+      });
+      return Status::ok();
+    }
+    block_.resize(memory_.isWriter() ? shard.span() : 0);
+    MGC_TRY(buffer.fetch({begin, shard.span()}, memory_, scratch_, block_.data()));
+    if (memory_.isWriter())
+      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+        std::copy_n(block_.data() + local, count, whole + file);
+      });
+    return Status::ok();
+  }
+
+  const Plan &plan_;
+  const Source source_;
+  RankMemory &memory_;
+  const Arenas arenas_;
+  std::vector<float> block_;
+  std::vector<std::byte> scratch_;
+};
+
+// The part of a process that does not write.
+Status sendTensors(std::span<const FileTensor> tensors, Gatherer &gatherer) {
+  for (const FileTensor &tensor : tensors)
+    MGC_TRY(gatherer.gather(tensor).status());
+  return Status::ok();
+}
+
+Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, plan::DType type) {
+  if (type == plan::DType::f32)
+    return writer.write(std::as_bytes(std::span(values)));
+  std::vector<Bf16> rounded(values.size());
+  narrow(values.data(), int64_t(values.size()), rounded.data());
+  return writer.write(std::as_bytes(std::span(rounded)));
+}
+
+// A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
+Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path,
+                                       plan::DType dtype, Gatherer &gatherer) {
+  const ElementType type = dtype == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
+  std::vector<TensorSpec> specs;
+  for (const FileTensor &tensor : tensors)
+    specs.push_back({tensor.name, type, tensor.shape});
+  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, kMetadata));
+  for (const FileTensor &tensor : tensors) {
+    MGC_ASSIGN(values, gatherer.gather(tensor));
+    MGC_TRY(writeValues(writer, values, dtype));
+  }
+  MGC_TRY(writer.finish());
+  return writer;
+}
+
+// --- The directory -----------------------------------------------------------------------------------------
+
+// Tensors for each file: as many as fit into maxBytes, at least one.
+std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t elementBytes,
+                                                  int64_t maxBytes) {
+  std::vector<std::vector<FileTensor>> files(1);
+  int64_t bytes = 0;
+  for (FileTensor &tensor : tensors) {
+    int64_t size = tensor.elements() * elementBytes;
+    if (!files.back().empty() && bytes + size > maxBytes) {
+      files.emplace_back();
+      bytes = 0;
+    }
+    bytes += size;
+    files.back().push_back(std::move(tensor));
+  }
+  return files;
+}
+
+std::string indexText(const std::vector<std::vector<FileTensor>> &files,
+                      const std::vector<std::string> &names, int64_t elementBytes) {
+  nlohmann::json map = nlohmann::json::object();
+  int64_t bytes = 0;
+  for (size_t i = 0; i < files.size(); ++i)
+    for (const FileTensor &tensor : files[i]) {
+      map[tensor.name] = names[i];
+      bytes += tensor.elements() * elementBytes;
+    }
+  nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
+  return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// The plan's config.json, which says what type the tensors have: under the names that older and newer versions of
+// transformers give it. As it was where all is f32; empty where none fits the plan.
+Result<std::string> configText(const Plan &plan, plan::DType type) {
+  if (plan.modelConfig.empty() || (plan.dtype == plan::DType::f32 && type == plan::DType::f32))
+    return plan.modelConfig;
+  constexpr const char *kNames[] = {"dtype", "torch_dtype"};
+  auto config = nlohmann::ordered_json::parse(plan.modelConfig, nullptr, /*allow_exceptions=*/false);
+  if (!config.is_object())
+    return errorf(
+        "the plan's modelConfig is no JSON object, so the type of the tensors cannot be put into it");
+  const char *name = type == plan::DType::bf16 ? "bfloat16" : "float32";
+  bool isNamed = false;
+  for (const char *key : kNames)
+    if (config.contains(key))
+      config[key] = name, isNamed = true;
+  if (!isNamed)
+    config["torch_dtype"] = name;
+  return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Masters in f32, or rounded: then that is what the values are.
+Source sourceOfWeights(const Plan &plan, const SaveOptions &options) {
+  const plan::DType type = options.type.value_or(plan.dtype);
+  const bool takesMasters = plan.dtype == plan::DType::bf16 && type == plan::DType::f32;
+  return {takesMasters ? BucketBuffer::Kind::masters : BucketBuffer::Kind::values, type};
+}
+
+} // namespace
+
+Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory,
+                   const SaveOptions &options) {
+  MGC_TRY(verifyArenas(plan, arenas));
+  MGC_TRY(verifyPresent(arenas, options.communicator).at(directory));
+  std::vector<FileTensor> tensors = fileTensors(plan);
+  RankMemory memory(arenas, options.communicator);
+  MGC_TRY((memory.areAllHere() ? verifySavableWeights(plan, arenas)
+                               : verifyDigests(plan, memory, arenas, kNotSaved))
+              .at(directory));
+  const Source source = sourceOfWeights(plan, options);
+  Gatherer gatherer(plan, source, memory, arenas);
+  if (!memory.isWriter())
+    return sendTensors(tensors, gatherer);
+  MGC_TRY(makeDirectory(directory));
+  const int64_t elementBytes = sizeInBytes(source.type);
+  MGC_ASSIGN(config, configText(plan, source.type));
+  std::vector<std::vector<FileTensor>> files =
+      splitByBytes(std::move(tensors), elementBytes, options.maxShardBytes);
+  std::vector<std::string> names = weightFileNames(directory, files.size());
+  Replacement replacement(directory);
+  if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);
+      !config.empty() && (!old.isOk() || *old != config))
+    MGC_TRY(replacement.addText("config.json", config));
+  for (size_t i = 0; i < files.size(); ++i) {
+    MGC_ASSIGN(writer, writeTensors(files[i], replacement.pathOf(names[i]), source.type, gatherer));
+    replacement.add(names[i], std::move(writer));
+  }
+  if (files.size() > 1)
+    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names, elementBytes)));
+  return replacement.commit();
+}
+
+Status verifySavable(const std::string &directory) {
+  MGC_TRY(makeDirectory(directory));
+  std::filesystem::path file = std::filesystem::path(directory) / weightFileNames(directory, 1).front();
+  Result<AtomicFile> probe = AtomicFile::create(file.string());
+  return probe.isOk() ? Status::ok() : probe.status();
+}
+
+Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::string &file,
+                     Communicator *communicator) {
+  MGC_TRY(verifyArenas(plan, arenas));
+  MGC_TRY(verifyPresent(arenas, communicator).at(file));
+  std::vector<FileTensor> tensors = fileTensors(plan);
+  const Source source = {BucketBuffer::Kind::gradients, plan::DType::f32, scale};
+  RankMemory memory(arenas, communicator);
+  Gatherer gatherer(plan, source, memory, arenas);
+  if (!memory.isWriter())
+    return sendTensors(tensors, gatherer);
+  MGC_ASSIGN(writer, writeTensors(tensors, file, source.type, gatherer));
+  return writer.commit();
+}
+
+} // namespace mgc

@@ -1,0 +1,74 @@
+// Parameters between Hugging Face checkpoints and the memory of the ranks. Any layout loads any checkpoint by
+// slicing and saves one back.
+//
+// The plan is one that verifyPlan accepts. `arenas` has one allocation (StagePlan::bytes of the rank's stage) per
+// rank of the mesh. All functions work on the bucket buffers in them: values of the plan's dtype and, where that is
+// bf16, the f32 masters of which they are the rounding.
+#pragma once
+
+#include "runtime/checkpoint/BucketBuffer.h"
+#include "runtime/checkpoint/RankMemory.h"
+#include "runtime/io/Safetensors.h"
+
+#include <functional>
+#include <optional>
+
+namespace mgc {
+
+struct LoadOptions {
+  bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
+};
+
+// Who fills the memory.
+struct FillOptions {
+  // Calls work(rank) for every rank, on threads of the rank, so that its memory lies near them; none: on any.
+  std::function<void(const std::function<void(int64_t rank)> &work)> onRanks = nullptr;
+  int threads = 1;                 // of a rank
+  bool isZero = false;             // the memory is zero and was never touched
+  int64_t pieceElements = 1 << 20; // of a parameter: filled by one thread
+};
+
+// Fills the values and masters of every rank from the checkpoint, zeroes padding and both moments. Masters take the
+// precision of the file. All that is missing or
+// wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model
+// does not have are wrong too: biases or layers left out make another model. Buffers that Hugging Face saved in
+// older versions, and a tied output embedding of the same bits, are not.
+Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
+                   const LoadOptions &options = {}, const FillOptions &fill = {});
+
+// Whether loadWeights takes the checkpoint; the error is its.
+Status verifyFits(const plan::Plan &plan, const Checkpoint &checkpoint);
+
+// Whether all numbers that loadWeights takes from the checkpoint are finite in f32; up to 20 lines say where the first of
+// a tensor is not. Of a checkpoint that fits the plan.
+Status verifyFinite(const plan::Plan &plan, const Checkpoint &checkpoint);
+
+// The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
+// tensor), so it depends neither on the layout nor on how a file tensor is cut into parameters.
+Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const FillOptions &fill = {});
+
+struct SaveOptions {
+  int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
+  std::optional<plan::DType> type = {};  // f32: the masters, where there are; none: the plan's dtype
+  // Of this process's rank, where ranks are processes: all of them save, and rank 0 writes.
+  Communicator *communicator = nullptr;
+};
+
+// Writes a directory (made if missing) Hugging Face loads: model.safetensors, or shards and an index, and
+// config.json = plan.modelConfig, whose dtype becomes that of the tensors unless plan and tensors are f32. Ranks that hold
+// the same block must hold the same bits, all values be finite and the rounding of their masters, else it is an error and
+// nothing is written. A checkpoint that was in the directory stays whole until the new
+// one is complete on disk.
+Status saveWeights(const plan::Plan &plan, Arenas arenas, const std::string &directory,
+                   const SaveOptions &options = {});
+
+// Makes the directory if missing, and a file in it that it removes again: whether saveWeights will find it
+// writable.
+Status verifySavable(const std::string &directory);
+
+// Writes the gradients, times `scale`, as f32 under the names and shapes of the weights to one safetensors file.
+// They must be complete: after the chunk "reduce", before "update". The communicator is as in SaveOptions.
+Status saveGradients(const plan::Plan &plan, Arenas arenas, float scale, const std::string &file,
+                     Communicator *communicator = nullptr);
+
+} // namespace mgc

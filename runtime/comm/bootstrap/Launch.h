@@ -1,0 +1,52 @@
+// Launch: which process of a run this is, as its launcher says: flags, or the variables of torchrun, mpirun and srun.
+//
+//   launcher    rank                  processes             on this machine             rank 0 listens on
+//   torchrun    RANK                  WORLD_SIZE            LOCAL_RANK                  MASTER_ADDR:MASTER_PORT
+//   Open MPI    OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE  OMPI_COMM_WORLD_LOCAL_RANK  the same: mpirun -x sets them
+//   MPICH       PMI_RANK              PMI_SIZE              MPI_LOCALRANKID             the same: mpirun -genv
+//   srun        SLURM_PROCID          SLURM_NTASKS          SLURM_LOCALID               the same, else the first of
+//                                                            SLURM_STEP_NODELIST or SLURM_NODELIST, else
+//                                                            SLURM_LAUNCH_NODE_IPADDR; a port from SLURM_JOB_ID
+//
+// A launcher may run inside another: the first of this list that has said something counts. Each flag replaces what the
+// variables say. Where nothing says anything, the process is alone: it holds all ranks.
+//
+// torchrun's agent may itself listen on MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE): then the next port is taken.
+#pragma once
+
+#include "runtime/comm/tcp/Socket.h"
+
+#include <functional>
+#include <optional>
+
+namespace mgc {
+
+struct Launch {
+  std::string by = "nothing"; // what said so
+  int64_t rank = 0, size = 1;
+  std::optional<int64_t> localRank; // nothing: it was not said
+  Endpoint master;                  // where rank 0 listens; of more than one process
+  bool isAlone() const { return size == 1; }
+};
+
+struct LaunchFlags {
+  enum class Mode {
+    automatic, // variables if there are any
+    none,      // no variables
+    env        // variables must be there
+  } mode = Mode::automatic;
+  std::optional<int64_t> rank = {}, size = {}, localRank = {}, masterPort = {};
+  std::optional<std::string> masterHost = {};
+};
+
+// The value of a variable of the environment.
+using Variables = std::function<std::optional<std::string>(const char *name)>;
+std::optional<std::string> variableOfThisProcess(const char *name);
+
+// What is missing or contradicts itself is reported with what was found.
+Result<Launch> launchOf(const LaunchFlags &flags, const Variables &variables = variableOfThisProcess);
+
+// The first of Slurm's list of hosts: "node[003-005,9],other" is node003.
+std::string firstHost(std::string_view list);
+
+} // namespace mgc

@@ -1,0 +1,19 @@
+// StoreServer: the store itself, a thread of rank 0's process. Besides keys and values it knows which processes live:
+// when one ends without having finished, or says that it failed, all others are told why at once.
+#pragma once
+
+#include "runtime/comm/bootstrap/Store.h"
+
+namespace mgc {
+
+class StoreServer {
+public:
+  // Expects the processes of `own.run`; `own` is rank 0, for messages. Port 0: any that is free.
+  static Result<std::unique_ptr<StoreServer>> start(const Endpoint &at, const Joining &own);
+  // Stays until the others have heard the last word: two seconds at most, or ten when the start has failed and not all
+  // have called.
+  virtual ~StoreServer() = default;
+  virtual int64_t port() const = 0;
+};
+
+} // namespace mgc

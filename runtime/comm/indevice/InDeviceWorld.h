@@ -1,0 +1,22 @@
+// InDeviceWorld: a world whose ranks are threads of this process that share one device. Their hosts meet when they
+// enqueue (runtime/comm/thread/ThreadRank.h); data moves by copies between their memory, ordered by events.
+#pragma once
+
+#include "runtime/comm/device/DeviceCommunicator.h"
+
+#include <chrono>
+
+namespace mgc {
+
+class InDeviceWorld {
+public:
+  InDeviceWorld(const plugin::PluginDevice &device, int64_t ranks, std::chrono::milliseconds timeout);
+  ~InDeviceWorld(); // after the last use of the communicators
+  DeviceCommunicator &communicator(int64_t rank);
+
+private:
+  struct Ranks;
+  std::unique_ptr<Ranks> ranks_;
+};
+
+} // namespace mgc

@@ -1,0 +1,318 @@
+// See NcclRank.h. Work of one communicator stays in order, so each group, and each way from a rank to another, has its
+// own: one that waits for its peer holds up no other. To make one, all its ranks meet; each rank makes its own in the order
+// of the ranks' lists, so that some can always be made.
+#include "runtime/comm/nccl/NcclRank.h"
+
+#include "runtime/comm/device/DeviceTypes.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <fmt/ranges.h>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace mgc {
+
+namespace {
+
+using plugin::Event;
+using plugin::Stream;
+using Kind = plan::Collective::Kind;
+
+constexpr std::chrono::seconds kHearsay{2};
+constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+constexpr int64_t kGreetingBytes = 256;
+constexpr std::string_view kGroup = "group", kWay = "way";
+
+class NcclRank final : public DeviceCommunicator {
+public:
+  NcclRank(const plugin::PluginDevice &device, NcclOptions options)
+      : device_(device), options_(std::move(options)) {}
+  int64_t rank() const override { return options_.rank; }
+  int64_t worldSize() const override { return options_.ranks; }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
+  Status openTransfers(int64_t peer, bool isSend) override;
+  Status connect() override;
+  void setProgress(Progress *) override {} // no host waits for another while it enqueues
+  Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
+                    mgc_address destination) override;
+  Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
+  Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
+  Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
+  Result<const Event *> finish(Ticket ticket) override;
+  Status barrier() override { return isAborted() ? cause() : options_.barrier(); }
+  void abort(const Status &cause) override;
+  bool isAborted() const override { return aborted_.load(std::memory_order_acquire); }
+  Status cause() const override;
+  Status check() override;
+
+private:
+  struct Group {
+    plugin::Comm comm;
+    int64_t index = 0, size = 1;
+  };
+  struct Job {
+    const Stream &stream;
+    const Group &group;
+    const plan::Collective &what;
+    mgc_address source, destination;
+    int64_t bytes; // of a chunk
+    mgc_address at(mgc_address base, int64_t chunks) const {
+      return base + static_cast<uint64_t>(chunks * bytes);
+    }
+  };
+  Status verifyVersions() const;
+  Status rootOf(Status error) const;
+  Status greet(const Group &way);
+  Status awaitGreeting(const Stream &stream);
+  std::vector<mgc_comm *> all() const;
+  Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
+  Status enqueue(const Job &job) const;
+  Status exchange(const Job &job) const;
+  Result<Ticket> finished(const Stream &stream, const Event &mine);
+
+  const plugin::PluginDevice &device_;
+  const NcclOptions options_;
+  const plugin::Patience patience_{options_.timeout,
+                                   [this] { return isAborted() || !options_.check().isOk(); }};
+  mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
+  using Ranks = std::vector<int64_t>;
+  std::deque<Group> groups_; // by GroupId; without communicators until connect()
+  std::map<Ranks, GroupId> byRanks_;
+  std::map<Ranks, Group> ways_;          // by {from, to}
+  std::vector<const Event *> transfers_; // by Ticket
+  std::vector<Ticket> free_;
+  std::atomic<bool> aborted_{false};
+  Status cause_;
+};
+
+Result<GroupId> NcclRank::openGroup(const Ranks &ranks) {
+  MGC_ASSIGN(index, indexInGroup(ranks, rank(), worldSize()));
+  const auto [entry, isNew] = byRanks_.try_emplace(ranks, static_cast<GroupId>(groups_.size()));
+  if (isNew)
+    groups_.push_back({{}, index, static_cast<int64_t>(ranks.size())});
+  return entry->second;
+}
+
+Status NcclRank::openTransfers(int64_t peer, bool isSend) {
+  const Ranks way = isSend ? Ranks{rank(), peer} : Ranks{peer, rank()};
+  MGC_ASSIGN(index, indexInGroup(way, rank(), worldSize()));
+  ways_.try_emplace(way, Group{{}, index, 2});
+  return Status::ok();
+}
+
+// NCCL does not always work with another version of itself; products of another cuBLASLt, and row kernels that another driver
+// compiled, have other bits.
+Status NcclRank::verifyVersions() const {
+  MGC_ASSIGN(facts, device_.describe());
+  const std::string text = facts.versions,
+                    own = text.substr(0, text.find(';')); // behind it: what this rank uses them for
+  MGC_ASSIGN(first, options_.share("versions", rank() == 0, [&]() -> Result<std::string> { return own; }));
+  if (own == first)
+    return Status::ok();
+  return errorf("rank {} has {}; rank 0 has {}; expected the same for all ranks: the same driver on all "
+                "machines, and the folder of the same libraries in LD_LIBRARY_PATH of each rank",
+                rank(), own, first);
+}
+
+Status NcclRank::connect() {
+  MGC_TRY(verifyVersions());
+  MGC_TRY(options_.barrier()); // one that cannot come has said so before the others wait for it in NCCL
+  std::map<Ranks, std::vector<std::pair<std::string_view, Group *>>> all;
+  for (const auto &[ranks, group] : byRanks_)
+    all[ranks].push_back({kGroup, &groups_[group]});
+  for (auto &[ranks, way] : ways_)
+    all[ranks].push_back({kWay, &way});
+  for (const auto &[ranks, sameRanks] : all)
+    for (const auto &[kind, group] : sameRanks)
+      if (!group->comm) {
+        Status made = make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group);
+        if (made.isOk() && kind == kWay)
+          made = greet(*group);
+        MGC_TRY(std::move(made).at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));
+      }
+  return Status::ok();
+}
+
+// NCCL connects the ends of a way when they first use it, and their hosts wait for each other. In a step they must not: what both use
+// first may be to receive.
+Status NcclRank::greet(const Group &way) {
+  MGC_ASSIGN(greeting, device_.allocate(kGreetingBytes));
+  MGC_ASSIGN(stream, device_.makeStream());
+  MGC_TRY(stream.fill(greeting.address(), 0, kGreetingBytes));
+  const Status sent = way.index == 0 ? stream.send(way.comm, greeting.address(), kGreetingBytes, 1)
+                                     : stream.receive(way.comm, greeting.address(), kGreetingBytes, 0);
+  Status greeted = sent.isOk() ? awaitGreeting(stream) : rootOf(sent);
+  if (!greeted.isOk()) { // what waits for the peer on the device would hold the buffer for ever
+    abort(greeted);
+    (void)stream.synchronize(kHearsay);
+  }
+  return greeted;
+}
+
+// Before those deadlines at which the others, who wait for these two, would blame them.
+Status NcclRank::awaitGreeting(const Stream &stream) {
+  const auto patience = options_.timeout / 2;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!stream.synchronize(kSlice).isOk()) {
+    MGC_TRY(device_.check());
+    MGC_TRY(check());
+    if (std::chrono::steady_clock::now() > deadline)
+      return errorf(
+          "the first bytes from the one to the other have not come within {} ms, though both hosts "
+          "have met; see whether data pass between their GPUs (NCCL_DEBUG=INFO says what NCCL takes)",
+          patience.count());
+  }
+  return Status::ok();
+}
+
+Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group) {
+  MGC_ASSIGN(bytes, options_.share(name, group.index == 0, [&]() -> Result<std::string> {
+    MGC_ASSIGN(id, device_.makeCommId());
+    return std::string(id.bytes, sizeof id.bytes);
+  }));
+  mgc_comm_id id;
+  if (bytes.size() != sizeof id.bytes)
+    return errorf("{}: {} bytes came for an id of {}", name, bytes.size(), sizeof id.bytes);
+  std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+  Result<plugin::Comm> comm = device_.makeComm(id, group.size, group.index, patience_);
+  MGC_TRY(rootOf(comm.status()));
+  std::lock_guard lock(mutex_);
+  group.comm = comm.take();
+  return Status::ok();
+}
+
+Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
+                            mgc_address source, mgc_address destination) {
+  const Job job{stream, groups_[group], what, source, destination, what.chunk * plan::sizeInBytes(what.type)};
+  if (job.bytes == 0)
+    return Status::ok();
+  MGC_TRY(device_.beginGroup());
+  const Status enqueued = enqueue(job);
+  MGC_TRY(rootOf(device_.endGroup()));
+  return enqueued;
+}
+
+// A call per row of `outer`: NCCL knows no strides.
+Status NcclRank::enqueue(const Job &job) const {
+  const auto &[stream, group, what, source, destination, bytes] = job;
+  const mgc_type type = deviceType(what.type);
+  const mgc_reduce kind = deviceReduce(what.reduce);
+  if (what.kind == Kind::allReduce)
+    return stream.allReduce(group.comm, kind, type, destination, source, what.outer * what.chunk);
+  if (what.kind == Kind::allToAll)
+    return exchange(job);
+  for (int64_t row = 0; row < what.outer; ++row)
+    MGC_TRY(what.kind == Kind::allGather
+                ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
+                                   job.at(source, row), what.chunk)
+                : stream.reduceScatter(group.comm, kind, type, job.at(destination, row),
+                                       job.at(source, row * group.size), what.chunk));
+  return Status::ok();
+}
+
+Status NcclRank::exchange(const Job &job) const {
+  const int64_t n = job.group.size, middle = job.what.middle;
+  for (int64_t row = 0; row < job.what.outer; ++row)
+    for (int64_t m = 0; m < middle; ++m)
+      for (int64_t peer = 0; peer < n; ++peer) {
+        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, (row * n + peer) * middle + m), job.bytes,
+                                peer));
+        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, (row * middle + m) * n + peer),
+                                   job.bytes, peer));
+      }
+  return Status::ok();
+}
+
+Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {
+  MGC_TRY(stream.record(mine));
+  if (free_.empty()) {
+    free_.push_back(static_cast<Ticket>(transfers_.size()));
+    transfers_.push_back(nullptr);
+  }
+  const Ticket ticket = free_.back();
+  free_.pop_back();
+  transfers_[ticket] = &mine;
+  return ticket;
+}
+
+Result<Ticket> NcclRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
+  MGC_TRY(rootOf(stream.send(ways_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1)));
+  return finished(stream, mine);
+}
+
+Result<Ticket> NcclRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
+  MGC_TRY(
+      rootOf(stream.receive(ways_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0)));
+  return finished(stream, mine);
+}
+
+Result<const Event *> NcclRank::finish(Ticket ticket) {
+  free_.push_back(ticket);
+  return transfers_.at(ticket);
+}
+
+// With the mutex.
+std::vector<mgc_comm *> NcclRank::all() const {
+  std::vector<mgc_comm *> comms;
+  for (const Group &group : groups_)
+    if (group.comm)
+      comms.push_back(group.comm.raw());
+  for (const auto &[way, group] : ways_)
+    if (group.comm)
+      comms.push_back(group.comm.raw());
+  return comms;
+}
+
+void NcclRank::abort(const Status &cause) {
+  std::vector<mgc_comm *> comms;
+  {
+    std::lock_guard lock(mutex_);
+    if (aborted_)
+      return;
+    cause_ = cause;
+    aborted_.store(true, std::memory_order_release);
+    comms = all();
+  }
+  device_.abort(comms);
+}
+
+Status NcclRank::cause() const {
+  std::lock_guard lock(mutex_);
+  return cause_;
+}
+
+Status NcclRank::check() {
+  if (isAborted())
+    return cause();
+  MGC_TRY(options_.check());
+  for (const Group &group : groups_)
+    if (group.comm)
+      MGC_TRY(rootOf(group.comm.check()));
+  for (const auto &[way, group] : ways_)
+    if (group.comm)
+      MGC_TRY(
+          rootOf(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1]))));
+  return Status::ok();
+}
+
+// An error of NCCL mostly follows from the end of another rank, which says why; the hosts hear that within moments.
+Status NcclRank::rootOf(Status error) const {
+  const auto deadline = std::chrono::steady_clock::now() + kHearsay;
+  while (!error.isOk() && std::chrono::steady_clock::now() < deadline) {
+    MGC_TRY(options_.check());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return error;
+}
+
+} // namespace
+
+std::unique_ptr<DeviceCommunicator> makeNcclRank(const plugin::PluginDevice &device, NcclOptions options) {
+  return std::make_unique<NcclRank>(device, std::move(options));
+}
+
+} // namespace mgc

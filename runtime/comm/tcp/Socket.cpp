@@ -1,0 +1,266 @@
+// See Socket.h.
+#include "runtime/comm/tcp/Socket.h"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <fmt/ranges.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace mgc {
+
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+constexpr auto kOneTry = 5s;
+constexpr auto kPauseBetweenTries = 50ms;
+
+Result<Addresses> resolve(const Endpoint &endpoint, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo *found = nullptr;
+  const std::string port = std::to_string(endpoint.port);
+  const int error =
+      getaddrinfo(endpoint.host.empty() ? nullptr : endpoint.host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0)
+    return errorf("{}: the address of '{}' is not known: {}", toString(endpoint), endpoint.host,
+                  error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error));
+  return Addresses(found, &freeaddrinfo);
+}
+
+void setOption(const Descriptor &socket, int level, int option, int value) {
+  (void)setsockopt(socket.number(), level, option, &value,
+                   sizeof value); // without it, the socket works as well
+}
+
+Descriptor openSocket(const addrinfo &address) {
+  return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+}
+
+// Small messages go at once; a machine that went away without a word is noticed in half a minute.
+void tune(const Descriptor &connection) {
+  setOption(connection, IPPROTO_TCP, TCP_NODELAY, 1);
+  setOption(connection, SOL_SOCKET, SO_KEEPALIVE, 1);
+  setOption(connection, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  setOption(connection, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  setOption(connection, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+using NameCall = int (*)(int, sockaddr *, socklen_t *);
+
+// A name of one end: numbers of host and port.
+std::pair<std::string, std::string> endOf(const Descriptor &socket, NameCall call) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  if (call(socket.number(), reinterpret_cast<sockaddr *>(&address), &size) == 0)
+    getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+  constexpr std::string_view kMapped = "::ffff:"; // an IPv4 address on a socket for both
+  std::string_view text = host;
+  if (text.starts_with(kMapped) && text.find('.') != text.npos)
+    text.remove_prefix(kMapped.size());
+  return {std::string(text), port};
+}
+
+// Where nobody listens, a connection to a port of this machine may by chance come from that same port.
+bool isConnectedToItself(const Descriptor &connection) {
+  return endOf(connection, getsockname) == endOf(connection, getpeername);
+}
+
+// Closed: errno says why not.
+Descriptor connectOnce(const addrinfo &address, Deadline deadline) {
+  Descriptor connection = openSocket(address);
+  if (!connection.isOpen())
+    return connection;
+  if (connect(connection.number(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS)
+    return Descriptor();
+  pollfd waiting{connection.number(), POLLOUT, 0};
+  if (poll(&waiting, 1, untilDeadline(std::min(deadline, Clock::now() + kOneTry))) <= 0) {
+    errno = ETIMEDOUT;
+    return Descriptor();
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(connection.number(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0 && isConnectedToItself(connection))
+    error = ECONNREFUSED;
+  errno = error;
+  return error == 0 ? std::move(connection) : Descriptor();
+}
+
+Status waitFor(const Descriptor &connection, short events, Deadline deadline) {
+  pollfd waiting{connection.number(), events, 0};
+  int ready = 0;
+  do
+    ready = poll(&waiting, 1, untilDeadline(deadline));
+  while (ready < 0 && errno == EINTR);
+  return ready > 0 ? Status::ok() : Status::error("no answer in time");
+}
+
+bool isForLater(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+} // namespace
+
+int untilDeadline(Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000'000));
+}
+
+std::string toString(const Endpoint &endpoint) {
+  const bool isIpv6 = endpoint.host.find(':') != std::string::npos;
+  return fmt::format(fmt::runtime(isIpv6 ? "[{}]:{}" : "{}:{}"), endpoint.host, endpoint.port);
+}
+
+Result<Descriptor> listenOn(const Endpoint &at) {
+  MGC_ASSIGN(addresses, resolve(at, AI_PASSIVE));
+  int error = 0;
+  // Of all addresses, the one for IPv6 takes connections of IPv4 too.
+  for (int family : {AF_INET6, AF_INET})
+    for (const addrinfo *address = addresses.get(); address; address = address->ai_next) {
+      if (address->ai_family != family)
+        continue;
+      Descriptor listening = openSocket(*address);
+      setOption(listening, SOL_SOCKET, SO_REUSEADDR, 1);
+      if (family == AF_INET6)
+        setOption(listening, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+      if (listening.isOpen() && bind(listening.number(), address->ai_addr, address->ai_addrlen) == 0 &&
+          listen(listening.number(), SOMAXCONN) == 0)
+        return listening;
+      error = errno;
+    }
+  const std::string where = at.host.empty() ? fmt::format("port {}", at.port) : toString(at);
+  return errorf("cannot listen on {}: {}", where, std::strerror(error));
+}
+
+int64_t portOf(const Descriptor &listening) {
+  return std::atoll(endOf(listening, getsockname).second.c_str());
+}
+
+Descriptor acceptOn(const Descriptor &listening) {
+  Descriptor connection(accept4(listening.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (connection.isOpen())
+    tune(connection);
+  return connection;
+}
+
+Result<Descriptor> connectTo(const Endpoint &to, Deadline deadline, const std::function<bool()> &isGivenUp) {
+  const auto start = Clock::now();
+  while (true) {
+    MGC_ASSIGN(addresses, resolve(to, 0));
+    int error = 0;
+    for (const addrinfo *address = addresses.get(); address; address = address->ai_next) {
+      Descriptor connection = connectOnce(*address, deadline);
+      if (connection.isOpen()) {
+        tune(connection);
+        return connection;
+      }
+      error = errno;
+    }
+    if (error == EMFILE || Clock::now() + kPauseBetweenTries >= deadline || (isGivenUp && isGivenUp()))
+      return errorf("no connection to {} in {:.1f} s: {}", toString(to),
+                    std::chrono::duration<double>(Clock::now() - start).count(), std::strerror(error));
+    std::this_thread::sleep_for(kPauseBetweenTries);
+  }
+}
+
+std::string localHostOf(const Descriptor &connection) { return endOf(connection, getsockname).first; }
+std::string peerHostOf(const Descriptor &connection) { return endOf(connection, getpeername).first; }
+
+bool isLoopback(const std::string &host) {
+  const Result<Addresses> addresses = resolve({host, 0}, 0);
+  if (host.empty() || !addresses.isOk())
+    return false;
+  const addrinfo &first = **addresses;
+  if (first.ai_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6 *>(first.ai_addr)->sin6_addr);
+  return ntohl(reinterpret_cast<const sockaddr_in *>(first.ai_addr)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+bool isLoopbackEverywhere(const std::string &host) {
+  in6_addr number{};
+  const bool isNumber =
+      inet_pton(AF_INET, host.c_str(), &number) == 1 || inet_pton(AF_INET6, host.c_str(), &number) == 1;
+  return (isNumber || host == "localhost") && isLoopback(host);
+}
+
+Status verifyIsHere(const std::string &host) {
+  MGC_ASSIGN(addresses, resolve({host, 0}, 0));
+  std::vector<std::string> found;
+  for (const addrinfo *address = addresses.get(); address; address = address->ai_next) {
+    const Descriptor socket = openSocket(*address);
+    if (socket.isOpen() && bind(socket.number(), address->ai_addr, address->ai_addrlen) == 0)
+      return Status::ok();
+    char number[NI_MAXHOST] = "";
+    getnameinfo(address->ai_addr, address->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
+    found.emplace_back(number);
+  }
+  return errorf("'{}' is no address of this machine{}", host,
+                found.size() == 1 && found[0] == host ? ""
+                                                      : fmt::format(" (it is {})", fmt::join(found, ", ")));
+}
+
+Result<int64_t> sendSome(const Descriptor &connection, std::span<const std::byte> bytes) {
+  const ssize_t sent = send(connection.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent >= 0 || isForLater(errno))
+    return static_cast<int64_t>(std::max<ssize_t>(sent, 0));
+  return errorf("the connection broke: {}", std::strerror(errno));
+}
+
+Result<int64_t> receiveSome(const Descriptor &connection, std::span<std::byte> bytes) {
+  const ssize_t received = recv(connection.number(), bytes.data(), bytes.size(), 0);
+  if (received > 0 || bytes.empty())
+    return static_cast<int64_t>(received);
+  if (received < 0 && isForLater(errno))
+    return int64_t(0);
+  return errorf("the connection {}",
+                received == 0 ? "was closed" : std::string("broke: ") + std::strerror(errno));
+}
+
+Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    MGC_ASSIGN(sent, sendSome(connection, bytes));
+    if (sent == 0)
+      MGC_TRY(waitFor(connection, POLLOUT, deadline));
+    bytes = bytes.subspan(sent);
+  }
+  return Status::ok();
+}
+
+Status receiveAll(const Descriptor &connection, std::span<std::byte> bytes, Deadline deadline) {
+  while (!bytes.empty()) {
+    MGC_ASSIGN(received, receiveSome(connection, bytes));
+    if (received == 0)
+      MGC_TRY(waitFor(connection, POLLIN, deadline));
+    bytes = bytes.subspan(received);
+  }
+  return Status::ok();
+}
+
+Waker::Waker() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+void Waker::wake() const {
+  const uint64_t one = 1;
+  (void)!::write(number(), &one, sizeof one);
+}
+
+void Waker::clear() const {
+  uint64_t count = 0;
+  (void)!::read(number(), &count, sizeof count);
+}
+
+} // namespace mgc

@@ -1,0 +1,358 @@
+#include "runtime/data/Data.h"
+
+#include "runtime/base/Utf8.h"
+#include "runtime/data/SampleOrder.h"
+#include "runtime/data/TokenFiles.h"
+#include "runtime/io/Npy.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/random/Philox.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cctype>
+#include <filesystem>
+
+namespace mgc {
+
+using plan::Plan;
+
+namespace {
+
+struct BatchShape {
+  explicit BatchShape(const Plan &plan)
+      : samples(plan.globalBatchSize), length(plan.sequenceLength), vocabulary(plan.vocabulary) {}
+  int64_t samples, length, vocabulary;
+};
+
+Status verifyStep(int64_t step, const BatchShape &shape, const GlobalBatch &out) {
+  assert(int64_t(out.tokens.size()) == shape.samples * shape.length &&
+         out.labels.size() == out.tokens.size());
+  int64_t end; // one past the last sample of the step
+  if (step < 0 || step == INT64_MAX || __builtin_mul_overflow(step + 1, shape.samples, &end))
+    return errorf("step {} does not exist, expected 0 or more and samples numbered within 63 bits", step);
+  return Status::ok();
+}
+
+// Where the elements of a tensor lie in a file. Training reads them as it goes: a mapping would end the process
+// when somebody truncates the file.
+struct TensorFile {
+  std::shared_ptr<const FileReader> file;
+  int64_t offset = 0; // bytes
+  ElementType type{};
+  int64_t elements = 0;
+
+  // `tensor` lies in `mapped`.
+  static Result<TensorFile> open(const MappedFile &mapped, const TensorView &tensor) {
+    MGC_ASSIGN(file, FileReader::open(mapped.path()));
+    return TensorFile{std::make_shared<const FileReader>(std::move(file)),
+                      tensor.data.data() - mapped.bytes().data(), tensor.type, tensor.elements()};
+  }
+  // At most kPiece elements.
+  static constexpr int64_t kPiece = 2048;
+  Status read(int64_t begin, int64_t count, int64_t *out) const {
+    std::array<std::byte, kPiece * sizeof(int64_t)> bytes;
+    const std::span<std::byte> part(bytes.data(), size_t(count * sizeInBytes(type)));
+    MGC_TRY(file->read(offset + begin * sizeInBytes(type), part));
+    convertToI64({type, {count}, part}, 0, count, out);
+    return Status::ok();
+  }
+};
+
+// Reads elements of a tensor in pieces and checks each: a token, or an ignored label where those may be.
+class TokenReader {
+public:
+  TokenReader(std::string name, TensorFile tensor, int64_t vocabulary, bool ignoredAllowed = false)
+      : name_(std::move(name)), tensor_(std::move(tensor)), vocabulary_(vocabulary),
+        ignoredAllowed_(ignoredAllowed) {}
+
+  int64_t size() const { return tensor_.elements; }
+  const std::string &name() const { return name_; }
+
+  Status read(int64_t begin, int64_t count, int32_t *out) const {
+    std::array<int64_t, TensorFile::kPiece> piece;
+    for (int64_t done = 0; done < count; done += int64_t(piece.size())) {
+      int64_t part = std::min(count - done, int64_t(piece.size()));
+      MGC_TRY(tensor_.read(begin + done, part, piece.data()));
+      for (int64_t i = 0; i < part; ++i) {
+        if (!isAllowed(piece[i]))
+          return outside(begin + done + i, piece[i]);
+        if (out)
+          out[done + i] = int32_t(piece[i]);
+      }
+    }
+    return Status::ok();
+  }
+
+  // A token that does not fit should show before training, not in step 5000. Of large files the beginning is
+  // read; batches check the rest as they come.
+  Status scan() const { return read(0, std::min<int64_t>(size(), int64_t(1) << 28), nullptr); }
+
+private:
+  bool isAllowed(int64_t value) const {
+    return (value >= 0 && value < vocabulary_) || (ignoredAllowed_ && value == kIgnoredLabel);
+  }
+  Status outside(int64_t position, int64_t value) const {
+    return errorf("{}: {} at position {}, expected {}0 to {}: the model's vocabulary has {} tokens", name_,
+                  value, position, ignoredAllowed_ ? "-100 (ignored) or " : "", vocabulary_ - 1, vocabulary_);
+  }
+  std::string name_;
+  TensorFile tensor_;
+  int64_t vocabulary_;
+  bool ignoredAllowed_;
+};
+
+// --- One or several streams of tokens, cut into samples ----------------------------------------------------
+
+class StreamData : public DataSource {
+public:
+  // `tokens` are `rows` streams of equal length.
+  static Result<std::unique_ptr<DataSource>> make(TokenReader tokens, int64_t rows, const BatchShape &shape,
+                                                  uint64_t seed) {
+    int64_t rowLength = rows > 0 ? tokens.size() / rows : 0;
+    if (rowLength < shape.length + 1)
+      return errorf("{}: has {} tokens{}, expected at least {}: sequence length {} and one more to predict",
+                    tokens.name(), rowLength, rows > 1 ? " in a row" : "", shape.length + 1, shape.length);
+    MGC_TRY(tokens.scan());
+    return std::unique_ptr<DataSource>(new StreamData(std::move(tokens), rows, shape, seed));
+  }
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(verifyStep(step, shape_, out));
+    for (int64_t i = 0; i < shape_.samples; ++i) {
+      int64_t number = step * shape_.samples + i;
+      int64_t sample = shuffledSample(seed_, number / samples_, number % samples_, samples_);
+      int64_t begin = sample / perRow_ * rowLength_ + sample % perRow_ * shape_.length;
+      MGC_TRY(tokens_.read(begin, shape_.length + 1, scratch_.data()));
+      std::copy_n(scratch_.begin(), shape_.length, out.tokens.begin() + i * shape_.length);
+      std::copy_n(scratch_.begin() + 1, shape_.length, out.labels.begin() + i * shape_.length);
+    }
+    return Status::ok();
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} samples of {} tokens", tokens_.name(), samples_, shape_.length);
+  }
+  std::optional<double> epochsOf(int64_t steps) const override {
+    return double(steps) * double(shape_.samples) / double(samples_);
+  }
+
+private:
+  StreamData(TokenReader tokens, int64_t rows, const BatchShape &shape, uint64_t seed)
+      : tokens_(std::move(tokens)), shape_(shape), seed_(seed), rowLength_(tokens_.size() / rows),
+        perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
+        scratch_(size_t(shape.length) + 1) {}
+  TokenReader tokens_;
+  BatchShape shape_;
+  uint64_t seed_;
+  int64_t rowLength_, perRow_, samples_;
+  std::vector<int32_t> scratch_;
+};
+
+using Opened = Result<std::unique_ptr<DataSource>>;
+
+// The bytes of a text are tokens of a model of bytes alone; another model would learn from them without an error.
+Status verifyBytesAreTokens(const std::string &path, const BatchShape &shape, const DataOptions &options) {
+  constexpr std::string_view kExpected =
+      "expected token ids that the model's tokenizer made, as .npy, .bin or .safetensors (docs/data.md); "
+      "--text-bytes trains on the bytes all the same";
+  if (options.textBytes)
+    return Status::ok();
+  if (shape.vocabulary > kLargestByteVocabulary)
+    return errorf("{}: a text is read as a token per byte, but the model's vocabulary of {} tokens is a "
+                  "tokenizer's; {}",
+                  path, shape.vocabulary, kExpected);
+  if (!options.tokenizer.empty())
+    return errorf("{}: a text is read as a token per byte, but the tokens of --weights are those of {}; {}",
+                  path, options.tokenizer, kExpected);
+  return Status::ok();
+}
+
+Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
+  MGC_TRY(verifyBytesAreTokens(path, shape, options));
+  MGC_ASSIGN(file, MappedFile::open(path));
+  if (std::optional<size_t> at = firstInvalidUtf8(file.text()))
+    return errorf(
+        "{}: byte {:#04x} at position {} is not UTF-8; known endings are .safetensors, .npy and .bin, all "
+        "else is read as text (compressed files and tables must be unpacked first)",
+        path, static_cast<unsigned char>(file.text()[*at]), *at);
+  MGC_ASSIGN(tokens, TensorFile::open(file, {ElementType::U8, {int64_t(file.bytes().size())}, file.bytes()}));
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), 1, shape, seed);
+}
+
+Opened openNpy(const std::string &path, const BatchShape &shape, uint64_t seed) {
+  MGC_ASSIGN(npy, Npy::open(path));
+  const TensorView &tensor = npy.tensor();
+  int64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1;
+  MGC_ASSIGN(tokens, TensorFile::open(npy.file(), tensor));
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), rows, shape, seed);
+}
+
+Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
+  MGC_ASSIGN(type, elementTypeOf({path, options.binType, shape.vocabulary}));
+  MGC_ASSIGN(file, MappedFile::open(path));
+  int64_t size = int64_t(file.bytes().size()), each = sizeInBytes(type);
+  if (size % each != 0)
+    return errorf("{}: has {} bytes, expected a multiple of {}: tokens are read as {}", path, size, each,
+                  toString(type));
+  MGC_ASSIGN(tokens, TensorFile::open(file, {type, {size / each}, file.bytes()}));
+  std::string name = fmt::format("{} ({})", path, toString(type)); // a wrong type may read well
+  return StreamData::make(TokenReader(std::move(name), std::move(tokens), shape.vocabulary), 1, shape, seed);
+}
+
+// --- Whole batches, made elsewhere -------------------------------------------------------------------------
+
+class BatchData : public DataSource {
+public:
+  static Opened open(const std::string &path, const BatchShape &shape) {
+    MGC_ASSIGN(file, Safetensors::open(path));
+    const TensorView *ids = file.find("input_ids"), *labels = file.find("labels");
+    MGC_TRY(verify(ids, shape).at(path + ": input_ids"));
+    MGC_TRY(verify(labels, shape).at(path + ": labels"));
+    if (ids->shape[0] != labels->shape[0])
+      return errorf("{}: input_ids has {} steps, labels {}, expected equal", path, ids->shape[0],
+                    labels->shape[0]);
+    MGC_ASSIGN(idFile, TensorFile::open(file.file(), *ids));
+    MGC_ASSIGN(labelFile, TensorFile::open(file.file(), *labels));
+    TokenReader idReader(path + ": input_ids", std::move(idFile), shape.vocabulary);
+    TokenReader labelReader(path + ": labels", std::move(labelFile), shape.vocabulary, true);
+    MGC_TRY(idReader.scan());
+    MGC_TRY(labelReader.scan());
+    int64_t steps = ids->shape[0];
+    return std::unique_ptr<DataSource>(
+        new BatchData(path, std::move(idReader), std::move(labelReader), steps, shape));
+  }
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(verifyStep(step, shape_, out));
+    int64_t elements = shape_.samples * shape_.length, begin = step % steps_ * elements;
+    MGC_TRY(ids_.read(begin, elements, out.tokens.data()));
+    return labels_.read(begin, elements, out.labels.data());
+  }
+
+  std::string describe() const override {
+    return fmt::format("{}: {} batches of {} samples of {} tokens", path_, steps_, shape_.samples,
+                       shape_.length);
+  }
+  std::optional<double> epochsOf(int64_t steps) const override { return double(steps) / double(steps_); }
+
+private:
+  BatchData(std::string path, TokenReader ids, TokenReader labels, int64_t steps, const BatchShape &shape)
+      : path_(std::move(path)), ids_(std::move(ids)), labels_(std::move(labels)), steps_(steps),
+        shape_(shape) {}
+
+  static Status verify(const TensorView *tensor, const BatchShape &shape) {
+    std::string expected = fmt::format("integers [steps, {}, {}]", shape.samples, shape.length);
+    if (!tensor)
+      return errorf("missing, expected {}", expected);
+    const std::vector<int64_t> &found = tensor->shape;
+    if (!isInteger(tensor->type) || found.size() != 3 || found[0] < 1 || found[1] != shape.samples ||
+        found[2] != shape.length)
+      return errorf("found {} {}, expected {}: global batch size and sequence length of the plan",
+                    toString(tensor->type), shapeToString(found), expected);
+    return Status::ok();
+  }
+
+  std::string path_;
+  TokenReader ids_, labels_;
+  int64_t steps_;
+  BatchShape shape_;
+};
+
+// --- Made-up data ------------------------------------------------------------------------------------------
+
+// A chain over at most 128 tokens: x -> 5x + 7, and with probability 1/8 any of them instead.
+class MockData : public DataSource {
+public:
+  MockData(const BatchShape &shape, uint64_t seed)
+      : shape_(shape), tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed) {}
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(verifyStep(step, shape_, out));
+    for (int64_t i = 0; i < shape_.samples; ++i)
+      sample(uint64_t(step * shape_.samples + i), out.tokens.data() + i * shape_.length,
+             out.labels.data() + i * shape_.length);
+    return Status::ok();
+  }
+
+  std::string describe() const override { return fmt::format("made-up data over {} tokens", tokens_); }
+
+private:
+  void sample(uint64_t number, int32_t *tokens, int32_t *labels) const {
+    uint32_t token = draw(number, 0)[1] % tokens_;
+    for (int64_t t = 0; t < shape_.length; ++t) {
+      tokens[t] = int32_t(token);
+      PhiloxWords words = draw(number, uint32_t(t) + 1);
+      token = words[0] % 8 == 0 ? words[1] % tokens_ : (5 * token + 7) % tokens_;
+      labels[t] = int32_t(token);
+    }
+  }
+  PhiloxWords draw(uint64_t number, uint32_t position) const {
+    return philox({lowWord(number), highWord(number), position, lowWord(hashName("mock data"))},
+                  philoxKey(seed_));
+  }
+  BatchShape shape_;
+  uint32_t tokens_;
+  uint64_t seed_;
+};
+
+} // namespace
+
+Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
+  GlobalBatch batch;
+  try {
+    batch.tokens.resize(plan.globalBatchSize * plan.sequenceLength);
+    batch.labels.resize(batch.tokens.size());
+  } catch (const std::bad_alloc &) {
+    return errorf("a global batch of {} samples of {} tokens does not fit the memory; a smaller --gbs would",
+                  plan.globalBatchSize, plan.sequenceLength);
+  }
+  return batch;
+}
+
+static bool isText(const std::string &path) {
+  return std::ranges::none_of(std::initializer_list<std::string_view>{".safetensors", ".npy", ".bin"},
+                              [&](std::string_view ending) { return path.ends_with(ending); });
+}
+
+// Files that people have, which would be read as text.
+static Status verifyFormat(const std::string &path) {
+  std::string ending = std::filesystem::path(path).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (ending == ".jsonl" || ending == ".json")
+    return errorf(
+        "{}: is JSON, whose braces and field names would become tokens; expected token ids: take the "
+        "text of each document, tokenize it with the model's tokenizer and write .npy or .bin "
+        "(docs/data.md has the few lines that do so)",
+        path);
+  if (ending == ".idx")
+    return errorf("{}: is the index of a data set, expected its tokens: {}", path,
+                  std::filesystem::path(path).replace_extension(".bin").string());
+  return Status::ok();
+}
+
+Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const DataOptions &options) {
+  BatchShape shape(plan);
+  if (shape.samples < 1 || shape.length < 1 || shape.vocabulary < 1)
+    return errorf(
+        "the plan has global batch size {}, sequence length {} and vocabulary {}, expected at least 1",
+        shape.samples, shape.length, shape.vocabulary);
+  if (!options.binType.empty() && !path.ends_with(".bin"))
+    return errorf("{}: --bin-type {} is for files that end in .bin", path, options.binType);
+  if (options.textBytes && !isText(path))
+    return errorf("{}: --text-bytes is for text, which this ending is not of", path);
+  MGC_TRY(verifyFormat(path));
+  if (path.ends_with(".safetensors"))
+    return BatchData::open(path, shape);
+  if (path.ends_with(".npy"))
+    return openNpy(path, shape, seed);
+  if (path.ends_with(".bin"))
+    return openBin(path, shape, seed, options);
+  return openText(path, shape, seed, options);
+}
+
+std::unique_ptr<DataSource> makeMockData(const Plan &plan, uint64_t seed) {
+  return std::make_unique<MockData>(BatchShape(plan), seed);
+}
+
+} // namespace mgc

@@ -1,0 +1,56 @@
+// Training data -> the global batch of a step. What a step sees depends on the file, the seed, the step, the
+// batch size and the sequence length, never on the layout.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mgc {
+
+inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
+
+// [globalBatchSize, sequenceLength], row-major. Labels are already shifted: labels[i] follows tokens[i].
+struct GlobalBatch {
+  static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
+  std::vector<int32_t> tokens, labels;
+};
+
+class DataSource {
+public:
+  virtual ~DataSource() = default;
+  // The batch of a step >= 0. Steps go on past the end of the data: the next epoch, or the first step again.
+  virtual Status batch(int64_t step, GlobalBatch &out) = 0;
+  virtual std::string describe() const = 0; // "corpus.txt: 1234 samples of 128 tokens"
+  // How often so many steps see each sample; none: the data have no end.
+  virtual std::optional<double> epochsOf(int64_t) const { return std::nullopt; }
+};
+
+struct DataOptions {
+  std::string binType = {};   // of a .bin file, see TokenFiles.h
+  bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
+  std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
+};
+
+// 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
+inline constexpr int64_t kLargestByteVocabulary = 384;
+
+// By the ending of `path`:
+//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted
+//   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
+//   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
+//   .json .jsonl .idx   refused
+//   otherwise     UTF-8 text, one stream, a token per byte; refused for models that have a tokenizer
+// A stream is cut into samples of sequenceLength + 1 tokens, each beginning on the last token of the one
+// before; the order of the samples is drawn anew for each epoch from the seed.
+Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan::Plan &plan, uint64_t seed,
+                                             const DataOptions &options = {});
+
+// Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
+std::unique_ptr<DataSource> makeMockData(const plan::Plan &plan, uint64_t seed);
+
+} // namespace mgc

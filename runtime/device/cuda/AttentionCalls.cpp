@@ -1,0 +1,59 @@
+// Attention: who does it, cuDNN or this plugin's kernels.
+#include "runtime/device/cuda/AttentionCalls.h"
+#include "plan/targets/CudaAttention.h"
+
+namespace mgc::cuda {
+
+namespace {
+
+// What was chosen, for people: one line for each reason, since own kernels are many times slower where tensor cores would do.
+void note(mgc_device &device, const std::string &choice) {
+  std::lock_guard lock(device.mutex);
+  ++device.attentionChoices[choice];
+}
+
+} // namespace
+
+plan::Attention planOf(const mgc_attention_facts &facts) {
+  plan::Attention a;
+  a.backward = facts.backward, a.causal = facts.causal;
+  a.type = facts.type == MGC_BF16 ? plan::DType::bf16 : plan::DType::f32;
+  a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
+  a.scale = facts.scale, a.window = facts.window, a.dropout = facts.dropout, a.site = facts.site;
+  a.groupStride = facts.group_stride;
+  a.qStride = facts.q_stride, a.kStride = facts.k_stride, a.vStride = facts.v_stride;
+  a.dqStride = facts.dq_stride, a.dkStride = facts.dk_stride, a.dvStride = facts.dv_stride;
+  a.workspaceBytes = facts.workspace_bytes;
+  return a;
+}
+
+Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention) {
+  MGC_TRY(device->enter());
+  auto byLibrary = makeCudnnAttention(*device, *facts);
+  if (byLibrary.isOk()) {
+    note(*device, "by cuDNN");
+    *attention = byLibrary.take().release();
+    return Status::ok();
+  }
+  MGC_ASSIGN(own, makeOwnAttention(*device, *facts));
+  note(*device, fmt::format("by own kernels ({})", byLibrary.status().message()));
+  *attention = own.release();
+  return Status::ok();
+}
+
+void dropAttention(mgc_attention *attention) { delete attention; }
+
+Status runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
+  MGC_TRY(stream->device->enter());
+  return attention->run(*stream, *operands);
+}
+
+std::string attentionChoices(mgc_device &device) {
+  std::lock_guard lock(device.mutex);
+  std::string text;
+  for (const auto &[choice, count] : device.attentionChoices)
+    text += fmt::format("; {} attentions {}", count, choice);
+  return text;
+}
+
+} // namespace mgc::cuda

@@ -1,0 +1,359 @@
+// See CpuAttention.h. Online softmax over key blocks (Milakov and Gimelshein 2018; Dao et al. 2022): a block of
+// query rows keeps a running maximum m, sum l and output o, and each key block updates them:
+//   m' = max(m, max s);  p = exp(s - m');  l' = l exp(m - m') + sum p;  o' = o exp(m - m') + p v
+// Backward recomputes p = exp(s - lse) and needs only delta = rowsum(do o):
+//   dv += p^T do;  ds = p (do v^T - delta);  dq += ds k;  dk += ds^T q
+// A query row is a pair (s, r) of one (b, g): all r share the keys. A task is one block of query rows; what it
+// does to one block of keys is in AttentionPanels.h. Here: which blocks meet, and in which order.
+//
+// Backward, the tasks of one (b, g) add to the same dk and dv. To give equal bits for every thread count they
+// take turns at each key block, in order; a task is one block behind the one before it:
+//   task 0: k0 k1
+//   task 1:    k0 k1 k2
+//   task 2:       k0 k1 k2 k3 ...
+#include "runtime/kernels/CpuAttention.h"
+#include "runtime/base/Rounding.h"
+
+#include "plan/targets/AttentionWorkspace.h"
+#include "runtime/base/Bf16.h"
+#include "runtime/kernels/AttentionPanels.h"
+#include "runtime/kernels/Parallel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+#include <type_traits>
+
+namespace mgc {
+
+namespace {
+
+constexpr int64_t kKeys = kAttentionKeys;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
+                  kGreatest = std::numeric_limits<int32_t>::max();
+constexpr double kLn2 = 0.693147180559945309417;
+
+struct PositionRange { // of positions
+  int32_t least = kGreatest, greatest = kLeast;
+  void add(int32_t position) {
+    least = std::min(least, position);
+    greatest = std::max(greatest, position);
+  }
+};
+
+int64_t queryElements(const plan::Attention &a) { return a.r * a.d; } // of one group at one position
+
+// Elements from one group to the next: what plan::Attention says, with its zeros resolved.
+struct Strides {
+  int64_t q, k, v, dq, dk, dv;
+  explicit Strides(const plan::Attention &a)
+      : q(a.qStride ? a.qStride : queryElements(a)), k(a.kStride ? a.kStride : a.d),
+        v(a.vStride ? a.vStride : a.d), dq(a.dqStride ? a.dqStride : queryElements(a)),
+        dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.d) {}
+};
+
+// One block of rows of one (b, g), of operands of T.
+template <typename T> class AttentionTask {
+public:
+  // keySums: see AttentionWorkspace.
+  AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
+                const AttentionScalars &scalars, const AttentionKernels &kernels, const AttentionLane &lane,
+                float *keySums, int64_t capacity, int64_t head, int64_t block);
+  void forward();
+  // `before` and `mine`: the turns of the block before this one, null for the first, and of this one.
+  void backward(AttentionTurn *before, AttentionTurn *mine);
+
+private:
+  const plan::Attention &a_;
+  const AttentionOperands &x_;
+  const AttentionKernels &kernels_;
+  const AttentionLane &lane_;
+  float *keySums_;
+  const Strides strides_;
+  int64_t capacity_, b_, g_, firstRow_, rows_;
+  AttentionDropout dropout_;
+  AttentionQueries queries_;
+  PositionRange rowRange_; // of what the rows see
+  int32_t keyPositions_[kKeys];
+
+  // Which of [s, b, g] or [t, b, g] a position has here.
+  int64_t groupIndex(int64_t position) const { return (position * a_.b + b_) * a_.g + g_; }
+  // Index of row i in lse.
+  int64_t rowIndex(int64_t i) const {
+    const int64_t row = firstRow_ + i;
+    return groupIndex(row / a_.r) * a_.r + row % a_.r;
+  }
+  int64_t rowAt(int64_t i, int64_t groupStride) const {
+    const int64_t row = firstRow_ + i;
+    return groupIndex(row / a_.r) * groupStride + row % a_.r * a_.d;
+  }
+  // The rows of a tensor in f32: where they lie, or converted, until the next call.
+  void readRows(const void *tensor, int64_t groupStride, const float **rows) const {
+    for (int64_t i = 0; i < rows_; ++i) {
+      const T *from = static_cast<const T *>(tensor) + rowAt(i, groupStride);
+      if constexpr (kIsF32) {
+        rows[i] = from;
+      } else {
+        widen(from, a_.d, lane_.converted + i * a_.d);
+        rows[i] = lane_.converted + i * a_.d;
+      }
+    }
+  }
+  // The rows of a tensor <- columns, those of row i times factors[i].
+  void writeRows(const float *columns, const float *factors, void *tensor, int64_t groupStride) const {
+    float *rows[kAttentionRows];
+    for (int64_t i = 0; i < rows_; ++i)
+      if constexpr (kIsF32)
+        rows[i] = static_cast<float *>(tensor) + rowAt(i, groupStride);
+      else
+        rows[i] = lane_.converted + i * a_.d;
+    kernels_.unpack(columns, factors, rows_, a_.d, rows);
+    if constexpr (!kIsF32)
+      for (int64_t i = 0; i < rows_; ++i)
+        narrow(rows[i], a_.d, static_cast<Bf16 *>(tensor) + rowAt(i, groupStride));
+  }
+  static void copyRow(const T *from, int64_t count, float *to) {
+    if constexpr (kIsF32)
+      std::copy_n(from, count, to);
+    else
+      widen(from, count, to);
+  }
+  // Where the gradients of keys from `first` on are summed up: in dk or dv itself or, of bf16, in keySums_, of which
+  // dv's part is the second.
+  AttentionKeys::Rows keyRows(void *gradient, int64_t groupStride, bool isValue, int64_t first) const {
+    if constexpr (kIsF32)
+      return {static_cast<float *>(gradient) + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
+    const int64_t heads = a_.b * a_.g, head = b_ * a_.g + g_;
+    return {keySums_ + (((isValue ? heads : 0) + head) * a_.t + first) * a_.d, a_.d};
+  }
+  AttentionKeys::Rows dkRows(int64_t first) const { return keyRows(x_.dk, strides_.dk, false, first); }
+  AttentionKeys::Rows dvRows(int64_t first) const { return keyRows(x_.dv, strides_.dv, true, first); }
+  int64_t keyBlocks() const { return divideUp(a_.t, kKeys); }
+
+  void setDropout(const AttentionScalars &scalars);
+  void setQueries(const AttentionScalars &scalars);
+  AttentionKeys gatherKeys(int64_t block);
+  void gatherGradients();
+  void clearKeyGradients(int64_t block) const;
+  void roundKeyGradients(int64_t block) const;
+  int64_t keysUpTo(int64_t block) const { return std::min((block + 1) * kKeys, a_.t); }
+  static constexpr bool kIsF32 = std::is_same_v<T, float>;
+};
+
+template <typename T>
+AttentionTask<T>::AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
+                                const AttentionScalars &scalars, const AttentionKernels &kernels,
+                                const AttentionLane &lane, float *keySums, int64_t capacity, int64_t head,
+                                int64_t block)
+    : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), strides_(attention),
+      capacity_(capacity), b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
+      rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
+  setQueries(scalars);
+  if (a_.dropout > 0)
+    setDropout(scalars);
+}
+
+template <typename T> void AttentionTask<T>::setDropout(const AttentionScalars &scalars) {
+  const PhiloxKey key = dropoutKey(scalars.seed, a_.site, scalars.instance);
+  dropout_ = {{key[0], key[1]},
+              static_cast<uint32_t>(x_.samples[b_]),
+              dropoutThreshold(a_.dropout),
+              a_.dropout < 1 ? static_cast<float>(1 / (1 - a_.dropout)) : 0.0f};
+  queries_.dropout = &dropout_;
+}
+
+template <typename T> void AttentionTask<T>::setQueries(const AttentionScalars &scalars) {
+  queries_.count = rows_, queries_.d = a_.d;
+  std::fill_n(queries_.first, kAttentionRows, kGreatest);
+  std::fill_n(queries_.last, kAttentionRows, kLeast);
+  std::fill_n(queries_.heads, kAttentionRows, 0);
+  for (int64_t i = 0; i < rows_; ++i) {
+    const int64_t row = firstRow_ + i, position = x_.queryPositions[row / a_.r * a_.b + b_];
+    const bool windowed = a_.window > 0 && a_.window <= position - kLeast;
+    queries_.first[i] = static_cast<int32_t>(windowed ? position - a_.window + 1 : kLeast);
+    queries_.last[i] = static_cast<int32_t>(position);
+    queries_.heads[i] = static_cast<uint32_t>(scalars.headOffset + g_ * a_.groupStride + row % a_.r);
+    rowRange_.least = std::min(rowRange_.least, queries_.first[i]);
+    rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
+  }
+  const float *rows[kAttentionRows];
+  readRows(x_.q, strides_.q, rows);
+  kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / kLn2), lane_.q);
+  queries_.q = lane_.q;
+}
+
+// Keys of a block up to the last that some query may see; none of a block that no query sees.
+template <typename T> AttentionKeys AttentionTask<T>::gatherKeys(int64_t block) {
+  const int64_t first = block * kKeys;
+  AttentionKeys keys;
+  PositionRange range;
+  for (int64_t i = 0; i < std::min(kKeys, a_.t - first); ++i) {
+    const int32_t position = keyPositions_[i] = x_.keyPositions[(first + i) * a_.b + b_];
+    range.add(position);
+    if (rowRange_.least <= position && position <= rowRange_.greatest)
+      keys.count = i + 1;
+  }
+  for (int64_t i = 0; i < keys.count; ++i) {
+    copyRow(static_cast<const T *>(x_.k) + groupIndex(first + i) * strides_.k, a_.d, lane_.k + i * a_.d);
+    copyRow(static_cast<const T *>(x_.v) + groupIndex(first + i) * strides_.v, a_.d, lane_.v + i * a_.d);
+  }
+  keys.k = lane_.k, keys.v = lane_.v;
+  keys.positions = keyPositions_;
+  keys.least = range.least, keys.greatest = range.greatest;
+  keys.scores = lane_.scores, keys.gradients = lane_.gradients;
+  if (a_.backward)
+    keys.dk = dkRows(first), keys.dv = dvRows(first);
+  return keys;
+}
+
+template <typename T> void AttentionTask<T>::forward() {
+  std::fill_n(queries_.shift, kAttentionRows, -kInfinity);
+  std::fill_n(queries_.sum, kAttentionRows, 0.0f);
+  std::fill_n(lane_.o, capacity_ * a_.d, 0.0f);
+  queries_.o = lane_.o;
+  for (int64_t block = 0; block < keyBlocks(); ++block)
+    if (const AttentionKeys keys = gatherKeys(block); keys.count > 0)
+      kernels_.forward(queries_, keys);
+  for (int64_t i = 0; i < rows_; ++i) {
+    const float sum = queries_.sum[i]; // 0: sees nothing
+    x_.lse[rowIndex(i)] = static_cast<float>(queries_.shift[i] * kLn2 + std::log(static_cast<double>(sum)));
+    queries_.sum[i] = sum == 0 ? 0 : 1 / sum;
+  }
+  writeRows(lane_.o, queries_.sum, x_.o, queryElements(a_));
+}
+
+// Equal sums for equal rows: in 16 lanes.
+template <typename T> float dot(const float *x, const T *y, int64_t count) {
+  float lanes[16] = {}, sum = 0;
+  const int64_t whole = count - count % 16;
+  for (int64_t j = 0; j < whole; j += 16)
+    for (int64_t lane = 0; lane < 16; ++lane)
+      lanes[lane] += x[j + lane] * toFloat(y[j + lane]);
+  for (int64_t j = whole; j < count; ++j)
+    sum += x[j] * toFloat(y[j]);
+  for (float lane : lanes)
+    sum += lane;
+  return sum;
+}
+
+// [capacity, padded d] <- rows times factor, the rest 0.
+void copyRows(const float *const *rows, int64_t count, int64_t capacity, int64_t d, float factor, float *to) {
+  const int64_t padded = attentionPadded(d);
+  for (int64_t i = 0; i < count; ++i, to += padded) {
+    for (int64_t j = 0; j < d; ++j)
+      to[j] = rows[i][j] * factor;
+    std::fill(to + d, to + padded, 0.0f);
+  }
+  std::fill_n(to, (capacity - count) * padded, 0.0f);
+}
+
+template <typename T> void AttentionTask<T>::gatherGradients() {
+  const float *q[kAttentionRows], *outputGradient[kAttentionRows];
+  readRows(x_.q, strides_.q, q);
+  copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
+  readRows(x_.outputGradient, queryElements(a_), outputGradient);
+  kernels_.pack(outputGradient, rows_, a_.d, 1, lane_.outputGradient);
+  copyRows(outputGradient, rows_, capacity_, a_.d, 1, lane_.outputGradientRows);
+  std::fill_n(lane_.dq, capacity_ * a_.d, 0.0f);
+  std::fill_n(queries_.shift, kAttentionRows, kInfinity); // sees nothing: p = 2^-inf = 0
+  std::fill_n(queries_.sum, kAttentionRows, 0.0f);
+  for (int64_t i = 0; i < rows_; ++i) {
+    const float lse = x_.lse[rowIndex(i)];
+    queries_.shift[i] = lse == -kInfinity ? kInfinity : static_cast<float>(lse / kLn2);
+    queries_.sum[i] =
+        dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, queryElements(a_)), a_.d);
+  }
+  queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
+  queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
+}
+
+template <typename T> void AttentionTask<T>::clearKeyGradients(int64_t block) const {
+  for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
+    std::fill_n(dkRows(t).first, a_.d, 0.0f);
+    std::fill_n(dvRows(t).first, a_.d, 0.0f);
+  }
+}
+
+// Writes the sums, which are complete, to dk and dv.
+template <typename T> void AttentionTask<T>::roundKeyGradients(int64_t block) const {
+  if constexpr (!kIsF32)
+    for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
+      narrow(dkRows(t).first, a_.d, static_cast<T *>(x_.dk) + groupIndex(t) * strides_.dk);
+      narrow(dvRows(t).first, a_.d, static_cast<T *>(x_.dv) + groupIndex(t) * strides_.dv);
+    }
+}
+
+// Returns once the turn, if there is one, is past the block. That of the task before comes there: it began
+// before this one.
+void await(const AttentionTurn *turn, int64_t block) {
+  for (int32_t at; turn && (at = turn->load(std::memory_order_acquire)) <= block;)
+    turn->wait(at, std::memory_order_relaxed);
+}
+
+void pass(AttentionTurn *turn) {
+  turn->fetch_add(1, std::memory_order_release);
+  turn->notify_all();
+}
+
+template <typename T> void AttentionTask<T>::backward(AttentionTurn *before, AttentionTurn *mine) {
+  const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // of the blocks of this (b, g)
+  gatherGradients();
+  for (int64_t block = 0; block < keyBlocks(); ++block) {
+    const AttentionKeys keys = gatherKeys(block);
+    AttentionRanges ranges;
+    if (keys.count > 0)
+      kernels_.backward(queries_, keys, ranges);
+    await(before, block);
+    if (!before)
+      clearKeyGradients(block);
+    if (keys.count > 0)
+      kernels_.addKeyGradients(queries_, keys, ranges);
+    if (isLast)
+      roundKeyGradients(block);
+    pass(mine);
+  }
+  float factors[kAttentionRows];
+  std::fill_n(factors, kAttentionRows, static_cast<float>(a_.scale));
+  writeRows(lane_.dq, factors, x_.dq, strides_.dq);
+}
+
+template <typename T>
+void runTasks(const plan::Attention &attention, const AttentionOperands &operands,
+              const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
+  const AttentionWorkspace workspace(attention);
+  const int64_t blocks = static_cast<int64_t>(workspace.blocks());
+  const int64_t tasks = static_cast<int64_t>(workspace.heads()) * blocks;
+  AttentionTurn *turns = workspace.turns(operands.workspace);
+  float *keySums = workspace.keySums(operands.workspace);
+  for (int64_t i = 0; i < tasks && attention.backward; ++i)
+    new (turns + i) AttentionTurn(0);
+  parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
+    const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
+    const int64_t block = index % blocks;
+    AttentionTask<T> task(attention, operands, scalars, kernels, lane, keySums, workspace.rows(),
+                          index / blocks, block);
+    if (attention.backward)
+      task.backward(block ? turns + index - 1 : nullptr, turns + index);
+    else
+      task.forward();
+  });
+}
+
+} // namespace
+
+void attention(const plan::Attention &attention, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
+  if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
+    return;
+  const auto run = attention.type == plan::DType::bf16 ? runTasks<Bf16> : runTasks<float>;
+  run(attention, operands, scalars, threads, kernels);
+}
+
+void attention(const plan::Attention &plan, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads) {
+  attention(plan, operands, scalars, threads, *attentionKernels().front());
+}
+
+} // namespace mgc

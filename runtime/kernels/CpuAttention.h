@@ -1,0 +1,41 @@
+// Blocked attention, the library call behind plan::Attention: the scores never exist as a whole.
+//   in:  q[s,b,g,r,d], k,v[t,b,g,d], positions; backward: also o, lse and do
+//   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
+// All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
+// that sees no key has o = 0, lse = -infinity and no gradient. Operands of bf16 become f32 on the way in; what is written
+// is rounded once, on the way out.
+#pragma once
+
+#include "plan/Plan.h"
+
+namespace mgc {
+
+// What plan::Scalar stands for, resolved for this rank, call and step.
+struct AttentionScalars {
+  uint64_t seed = 0;
+  int64_t instance = 0;
+  int64_t headOffset = 0;
+};
+
+// lse is f32, what is `void` of attention.type.
+struct AttentionOperands {
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  const int32_t *queryPositions = nullptr; // [s,b]
+  const int32_t *keyPositions = nullptr;   // [t,b]
+  const int32_t *samples = nullptr;        // [b], read with dropout only
+  void *o = nullptr;                       // written forward, read backward
+  float *lse = nullptr;                    // written forward, read backward
+  const void *outputGradient = nullptr;    // do; this and below backward only
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  void *workspace = nullptr; // attentionWorkspaceBytes, 64-byte aligned
+};
+
+// Forward or backward, as attention.backward says. Equal bits for every thread count.
+void attention(const plan::Attention &attention, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads);
+// With kernels of one's choice (AttentionPanels.h) instead of the best that the processor can run.
+struct AttentionKernels;
+void attention(const plan::Attention &attention, const AttentionOperands &operands,
+               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels);
+
+} // namespace mgc

@@ -1,0 +1,98 @@
+// See LossLog.h.
+#include "runtime/train/LossLog.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace mgc {
+
+namespace {
+
+constexpr std::string_view kBeginning = "{\"step\":";
+
+Status failed(const std::string &path) {
+  return errorf("{}: cannot be written: {}", path, std::strerror(errno));
+}
+
+// The text behind the last whole line: of a run that was killed while it wrote; "" where there is none.
+std::string unfinishedLine(int descriptor, off_t size) {
+  constexpr off_t kLongestLine = 1 << 12;
+  std::string text(static_cast<size_t>(std::min(size, kLongestLine)), '\0');
+  if (::pread(descriptor, text.data(), text.size(), size - std::ssize(text)) != std::ssize(text))
+    return "";
+  return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
+}
+
+} // namespace
+
+LossLog::~LossLog() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
+
+Status LossLog::open(const std::string &path) {
+  path_ = path;
+  struct stat file{};
+  const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
+  descriptor_ = ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
+    return failed(path);
+  if (!isRegular || ::fstat(descriptor_, &file) != 0 || file.st_size == 0)
+    return Status::ok();
+  std::array<char, kBeginning.size()> beginning{};
+  (void)!::pread(descriptor_, beginning.data(), beginning.size(), 0);
+  if (std::string_view(beginning.data(), beginning.size()) != kBeginning)
+    return errorf(
+        "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
+        "gone on with",
+        path);
+  const std::string unfinished = unfinishedLine(descriptor_, file.st_size);
+  if (unfinished.empty())
+    return Status::ok();
+  if (nlohmann::json::accept(unfinished))
+    return append("\n");
+  return ::ftruncate(descriptor_, file.st_size - std::ssize(unfinished)) == 0 ? Status::ok() : failed(path);
+}
+
+// All of it or nothing, where the file can be cut.
+Status LossLog::append(const std::string &text) const {
+  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0) {
+      const int error = errno;
+      if (done > 0 && before >= 0)
+        (void)!::ftruncate(descriptor_, before);
+      errno = error;
+      return failed(path_);
+    }
+    done += static_cast<size_t>(written);
+  }
+  return Status::ok();
+}
+
+Status LossLog::write(const TrainingStep &step) {
+  if (descriptor_ < 0)
+    return Status::ok();
+  nlohmann::ordered_json line = {{"step", step.step},
+                                 {"loss", step.result.loss},
+                                 {"grad_norm", step.result.gradientNorm},
+                                 {"lr", step.lr},
+                                 {"tokens", static_cast<int64_t>(step.result.tokens)},
+                                 {"seconds", step.seconds}};
+  if (step.result.hostSeconds > 0)
+    line["host_seconds"] = step.result.hostSeconds;
+  return append(line.dump() + "\n");
+}
+
+} // namespace mgc

@@ -1,0 +1,28 @@
+// LossLog: the numbers of each step in a file, one JSON object per line, there after each, so that a run can be watched. A file
+// that has such lines already is gone on with: runs that continue one another have one log.
+#pragma once
+
+#include "runtime/train/Training.h"
+
+#include <string>
+
+namespace mgc {
+
+class LossLog {
+public:
+  LossLog() = default;
+  LossLog(const LossLog &) = delete;
+  LossLog &operator=(const LossLog &) = delete;
+  ~LossLog();
+  // An error where the file cannot be written, or holds something else than lines of a log.
+  Status open(const std::string &path);
+  // Nothing where no file is open. A line that has no room is not there at all.
+  Status write(const TrainingStep &step);
+
+private:
+  Status append(const std::string &text) const;
+  std::string path_;
+  int descriptor_ = -1;
+};
+
+} // namespace mgc

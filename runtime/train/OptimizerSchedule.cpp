@@ -1,0 +1,145 @@
+// See OptimizerSchedule.h. Megatron counts samples where this counts steps; only ratios matter, so the rates are the
+// same.
+#include "runtime/train/OptimizerSchedule.h"
+
+#include "runtime/base/Problems.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace mgc {
+
+namespace {
+
+double cosineCoefficient(double ratio) { return 0.5 * (std::cos(std::numbers::pi * ratio) + 1.0); }
+
+// Stays at 1 and falls to 0 in the last lrWsdDecayIters steps before decayIters.
+double wsdCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
+  const int64_t annealStart = decayIters - options.lrWsdDecayIters;
+  if (step <= annealStart)
+    return 1;
+  const double ratio = static_cast<double>(step - annealStart) / static_cast<double>(options.lrWsdDecayIters);
+  if (options.lrWsdDecayStyle == "linear")
+    return 1.0 - ratio;
+  if (options.lrWsdDecayStyle == "cosine")
+    return cosineCoefficient(ratio);
+  if (options.lrWsdDecayStyle == "minus_sqrt")
+    return 1.0 - std::sqrt(ratio);
+  return 2.0 * std::pow(0.5, ratio) - 1.0;
+}
+
+double decayCoefficient(const OptimizerOptions &options, int64_t decayIters, int64_t step) {
+  if (options.lrDecayStyle == "WSD")
+    return wsdCoefficient(options, decayIters, step);
+  const double ratio = static_cast<double>(step - options.lrWarmupIters) /
+                       static_cast<double>(decayIters - options.lrWarmupIters);
+  return options.lrDecayStyle == "cosine" ? cosineCoefficient(ratio) : 1.0 - ratio;
+}
+
+int64_t decayItersOf(const OptimizerOptions &options, int64_t trainIters) {
+  return options.lrDecayIters > 0 ? options.lrDecayIters : trainIters;
+}
+
+bool isOneOf(const std::string &value, std::initializer_list<const char *> names) {
+  return std::find(names.begin(), names.end(), value) != names.end();
+}
+
+// The update computes in float: a value counts as what it is there.
+bool isFiniteFloat(double value) { return std::isfinite(static_cast<float>(value)); }
+
+void checkBeta(const char *flag, double beta, Problems &problems) {
+  problems.expect(beta >= 0 && static_cast<float>(beta) < 1, "{} = {}: at least 0 and below 1 in float", flag,
+                  beta);
+}
+
+void checkAdam(const OptimizerOptions &options, Problems &problems) {
+  checkBeta("--adam-beta1", options.beta1, problems);
+  checkBeta("--adam-beta2", options.beta2, problems);
+  problems.expect(static_cast<float>(options.eps) > 0 && isFiniteFloat(options.eps),
+                  "--adam-eps = {}: must be above 0 and finite in float", options.eps);
+  problems.expect(options.weightDecay >= 0 && isFiniteFloat(options.weightDecay),
+                  "--weight-decay = {}: must not be negative, and finite in float", options.weightDecay);
+  problems.expect(options.clipGrad >= 0 && isFiniteFloat(options.clipGrad),
+                  "--clip-grad = {}: must not be negative, and finite in float; 0 is no clipping",
+                  options.clipGrad);
+}
+
+void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Problems &problems) {
+  problems.expect(options.lr >= 0 && isFiniteFloat(options.lr),
+                  "--lr = {}: must be finite in float and not negative", options.lr);
+  problems.expect(options.lrDecayIters >= 0,
+                  "--lr-decay-iters = {}: must not be negative; 0 is --train-iters", options.lrDecayIters);
+  problems.expect(options.lrWarmupInit >= 0 && (options.lrWarmupInit <= options.lr || !(options.lr >= 0)),
+                  "--lr-warmup-init = {}: at least 0, at most --lr = {}", options.lrWarmupInit, options.lr);
+  problems.expect(options.minLr >= 0 && (options.minLr <= options.lr || !(options.lr >= 0)),
+                  "--min-lr = {}: at least 0, at most --lr = {}", options.minLr, options.lr);
+  problems.expect(isOneOf(options.lrDecayStyle, {"constant", "linear", "cosine", "WSD"}),
+                  "--lr-decay-style = {}: constant, linear, cosine or WSD", options.lrDecayStyle);
+  problems.expect(options.lrWarmupIters >= 0 &&
+                      (options.lrWarmupIters == 0 || options.lrWarmupIters < decayIters),
+                  "--lr-warmup-iters = {}: at least 0, below the {} steps of the decay",
+                  options.lrWarmupIters, decayIters);
+  if (options.lrDecayStyle != "WSD")
+    return;
+  problems.expect(isOneOf(options.lrWsdDecayStyle, {"linear", "cosine", "exponential", "minus_sqrt"}),
+                  "--lr-wsd-decay-style = {}: linear, cosine, exponential or minus_sqrt",
+                  options.lrWsdDecayStyle);
+  problems.expect(options.lrWsdDecayIters > 0 && options.lrWsdDecayIters <= decayIters,
+                  "--lr-wsd-decay-iters = {}: WSD needs 1 to {}", options.lrWsdDecayIters, decayIters);
+}
+
+void checkList(const std::vector<double> &rates, int64_t trainIters, Problems &problems) {
+  problems.expect(static_cast<int64_t>(rates.size()) >= trainIters,
+                  "--lr-list: {} rates for {} training steps", rates.size(), trainIters);
+  const auto bad =
+      std::ranges::find_if_not(rates, [](double rate) { return rate >= 0 && isFiniteFloat(rate); });
+  problems.expect(bad == rates.end(), "--lr-list: rate {} is {}: must be finite in float and not negative",
+                  bad - rates.begin(), bad == rates.end() ? 0 : *bad);
+}
+
+} // namespace
+
+Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters) {
+  Problems problems;
+  checkAdam(options, problems);
+  if (options.lrList.empty())
+    checkSchedule(options, decayItersOf(options, trainIters), problems);
+  else
+    checkList(options.lrList, trainIters, problems);
+  return problems.status();
+}
+
+double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t step) {
+  if (!options.lrList.empty())
+    return options.lrList[std::min<size_t>(step, options.lrList.size() - 1)];
+  const int64_t decayIters = decayItersOf(options, trainIters);
+  if (options.lrWarmupIters > 0 && step <= options.lrWarmupIters)
+    return options.lrWarmupInit + (options.lr - options.lrWarmupInit) * static_cast<double>(step) /
+                                      static_cast<double>(options.lrWarmupIters);
+  if (options.lrDecayStyle == "constant")
+    return options.lr;
+  if (step > decayIters)
+    return options.minLr;
+  return options.minLr + decayCoefficient(options, decayIters, step) * (options.lr - options.minLr);
+}
+
+StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
+  const auto t = static_cast<double>(step + 1);
+  // Of the betas that the update has: those of the doubles would not undo what it does.
+  const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
+  const std::array<double, 8> values = {lr,
+                                        beta1,
+                                        beta2,
+                                        options.eps,
+                                        options.weightDecay,
+                                        options.clipGrad,
+                                        1 - std::pow(beta1, t),
+                                        1 - std::pow(beta2, t)};
+  StepScalars scalars;
+  std::transform(values.begin(), values.end(), scalars.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  return scalars;
+}
+
+} // namespace mgc

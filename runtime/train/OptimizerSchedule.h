@@ -1,0 +1,37 @@
+// The optimizer's numbers for each step: Megatron-LM's learning rate schedules and the scalars the update
+// reads.
+#pragma once
+
+#include "runtime/base/Status.h"
+#include "runtime/exec/Engine.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace mgc {
+
+// Defaults are Megatron-LM's where it has one; it asks for lr.
+struct OptimizerOptions {
+  double lr = 1e-3, minLr = 0;
+  std::string lrDecayStyle = "linear"; // constant linear cosine WSD
+  int64_t lrDecayIters = 0;            // 0: the number of training steps
+  int64_t lrWarmupIters = 0;
+  double lrWarmupInit = 0;
+  std::string lrWsdDecayStyle = "exponential"; // linear cosine exponential minus_sqrt
+  int64_t lrWsdDecayIters = 0;
+  std::vector<double> lrList; // not empty: the rate of each step, and nothing above counts
+  double weightDecay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double clipGrad = 1.0; // 0: no clipping
+};
+
+// Reports options that contradict each other, all at once.
+Status checkOptimizer(const OptimizerOptions &options, int64_t trainIters);
+
+// The learning rate of step `step` (the first is 0), as Megatron's OptimizerParamScheduler gives it: it
+// counts the steps before this one, so with warmup the first step's rate is lrWarmupInit.
+double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t step);
+
+StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step);
+
+} // namespace mgc

@@ -1,0 +1,545 @@
+// See Training.h.
+#include "runtime/train/Training.h"
+
+#include "plan/json/PlanJson.h"
+#include "plan/prove/VerifyPlan.h"
+#include "plan/prove/VerifySchedule.h"
+#include "runtime/base/Cores.h"
+#include "runtime/base/File.h"
+#include "runtime/checkpoint/SaveTarget.h"
+#include "runtime/checkpoint/VerifyWeights.h"
+#include "runtime/checkpoint/WeightDigests.h"
+#include "runtime/checkpoint/Weights.h"
+#include "runtime/comm/process/SocketWorld.h"
+#include "runtime/data/TokenFiles.h"
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/VerifyMemory.h"
+#include "runtime/io/ChoiceCache.h"
+#include "runtime/measure/Trace.h"
+#include "runtime/random/Philox.h"
+#include "runtime/train/LossLog.h"
+#include "runtime/train/TrainingOfRank.h"
+#include "runtime/train/VerifyTraining.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+namespace mgc {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Sleeps before about one instruction in 16, up to half a millisecond; when, depends on the place and the
+// seed alone.
+std::function<Status(const ExecutionPlace &)> randomDelays(uint64_t seed) {
+  return [seed](const ExecutionPlace &place) {
+    uint64_t key = seed;
+    const uint64_t parts[] = {uint64_t(place.rank), uint64_t(place.step), uint64_t(place.microbatch),
+                              std::hash<std::string_view>()(place.chunk),
+                              std::hash<std::string_view>()(place.instruction)};
+    for (uint64_t part : parts)
+      key = (key ^ part) * 0x9E3779B97F4A7C15u, key ^= key >> 29;
+    if (key % 16 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(key / 16 % 500));
+    return Status::ok();
+  };
+}
+
+class Training {
+public:
+  Training(const TrainingOptions &options, TrainingObserver &observer, Interrupt &interrupt)
+      : options_(optionsOfRank(options)), observer_(observer), interrupt_(interrupt) {}
+  ~Training() { interrupt_.watch(nullptr); }
+  Result<TrainingSummary> run();
+  // The last word to the other processes, and what they have to say.
+  Status end(const Status &status) { return processes_ ? processes_->end(status) : status; }
+
+private:
+  Status load();
+  Status runSteps();
+  Status save();
+  Status saveAfter(const Status &failure);
+  Status trace() const;
+  Status profile();
+  TrainingSummary summary(const Status &outputs) {
+    summary_.outputs = outputs;
+    return summary_;
+  }
+
+  Result<plan::Plan> loadPlan() const;
+  Status verifyModelOfWeights(const plan::Plan &plan) const;
+  bool isWriter() const { return options_.launch.rank == 0; }
+  Status prepareSaves(const plan::Plan &plan);
+  Status joinProcesses(const plan::Plan &plan);
+  std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
+  int64_t threadsHere(const plan::Plan &plan) const;
+  Status verifyThreads();
+  // What the processes say before each step; the greatest counts for all.
+  enum Vote { goOn, interrupted, failed };
+  Result<Vote> vote(const Status &failure);
+
+  Status loadEngine(plan::Plan plan);
+  Result<std::unique_ptr<Engine>> makeEngine(plan::Plan plan, const EngineOptions &options);
+  Status loadData(const plan::Plan &plan);
+  std::string describeData() const;
+  Status loadParameters();
+  Status makeBatches(const plan::Plan &plan);
+  Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
+  Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
+  std::string whyNotFinite() const;
+  Status writeGradients() const;
+  void account(const TrainingStep &step);
+  void log(const TrainingStep &step);
+  Status saveBetween();
+  bool isSavedBetween() const;
+  bool isSaveDue() const;
+
+  const TrainingOptions options_;
+  TrainingObserver &observer_;
+  Interrupt &interrupt_;
+  std::unique_ptr<Processes> processes_; // null: this one is alone
+  std::unique_ptr<SocketWorld> world_;
+  std::unique_ptr<Device> cpu_; // of a plan for it
+  std::unique_ptr<DataSource> data_;
+  struct Batch {
+    int64_t step = -1;
+    GlobalBatch batch;
+    Status status;
+  };
+  std::vector<Batch> batches_; // two, used in turn
+  std::unique_ptr<Engine> engine_;
+  LossLog log_;
+  int64_t unlogged_ = 0; // steps
+  Status logged_;
+  MachineRates rates_; // if profiled
+  TrainingSummary summary_;
+  Status failure_;             // beside the training: of the data
+  bool otherFailed_ = false;   // the same in another process
+  bool isBetweenSteps_ = true; // the ranks hold the weights after summary_.steps whole steps, all finite
+};
+
+Result<plan::Plan> Training::loadPlan() const {
+  MGC_TRY(verifyIterations(options_));
+  MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
+  MGC_ASSIGN(plan, plan::readPlan(options_.plan));
+  MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  MGC_TRY(schedule::verifySchedule(plan).at(options_.plan + "/" + plan::kPlanFile));
+  MGC_TRY(verifyDeviceFlags(options_, plan));
+  MGC_TRY(verifyModelOfWeights(plan));
+  const Launch &launch = options_.launch;
+  if (!launch.isAlone() && launch.size != plan.mesh.worldSize())
+    return errorf(
+        "{}: the plan has {} ranks, found {} processes ({}); expected as many, or one, which runs all ranks",
+        options_.plan, plan.mesh.worldSize(), launch.size, launch.by);
+  return plan;
+}
+
+Status Training::verifyModelOfWeights(const plan::Plan &plan) const {
+  if (!options_.weights || !options_.verifyModel || options_.ignoreConfig)
+    return Status::ok();
+  const Status same = options_.verifyModel(plan.modelConfig, *options_.weights);
+  return same.isOk()
+             ? same
+             : errorf("--weights: {}\n--ignore-config takes the weights all the same", same.message());
+}
+
+Status Training::load() {
+  Result<plan::Plan> loaded = loadPlan();
+  if (!loaded.isOk() && !options_.launch.isAlone())
+    Processes::excuse(options_.launch, loaded.status());
+  MGC_TRY(Status(loaded.status()));
+  plan::Plan plan = loaded.take();
+  const std::vector<MemoryLimit> limits = memoryLimits(); // before another process can have allocated
+  if (!options_.launch.isAlone())
+    MGC_TRY(joinProcesses(plan));
+  if (plan.target == plan::Target::cpu)
+    MGC_TRY(verifyMemory(plan, ranksHere(plan), threadsHere(plan), limits));
+  MGC_TRY(verifyOutputs(options_, plan));
+  if (options_.save && isWriter())
+    MGC_TRY(prepareSaves(plan));
+  MGC_TRY(loadEngine(std::move(plan)));
+  if (processes_ && cpu_)
+    MGC_TRY(verifyThreads());
+  MGC_TRY(loadData(engine_->plan()));
+  MGC_TRY(loadParameters());
+  if (options_.log)
+    MGC_TRY(log_.open(*options_.log));
+  if (options_.isProfiled()) {
+    MGC_TRY(engine_->greatest(goOn).status()); // all processes measure at once
+    MGC_ASSIGN(rates, engine_->measureRates());
+    rates_ = rates;
+  }
+  observer_.began(options_, *engine_, describeData());
+  return Status::ok();
+}
+
+Status Training::prepareSaves(const plan::Plan &plan) {
+  const SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
+                             options_.verifyModel};
+  Result<std::vector<std::string>> notes = prepareSave(plan, target);
+  MGC_TRY(Status(notes.status()).at("--save"));
+  for (const std::string &note : *notes)
+    observer_.noted(note);
+  return Status::ok();
+}
+
+Status Training::joinProcesses(const plan::Plan &plan) {
+  MGC_ASSIGN(text, plan::printPlan(plan));
+  MGC_ASSIGN(processes,
+             Processes::join(options_.launch, identityOf(options_, plan, hashName(text)), options_.timeout));
+  processes_ = std::move(processes);
+  MGC_ASSIGN(world, SocketWorld::connect(*processes_, {options_.timeout}));
+  world_ = std::move(world);
+  return Status::ok();
+}
+
+std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
+  std::vector<RankHere> ranks;
+  if (processes_)
+    for (const auto &[rank, memoryGroup] : processes_->neighbours())
+      ranks.push_back({rank, rank == processes_->rank(), memoryGroup});
+  else
+    for (const std::string group = memoryGroup(); std::ssize(ranks) < plan.mesh.worldSize();)
+      ranks.push_back({std::ssize(ranks), true, group});
+  return ranks;
+}
+
+// Of this process, beside a few that only wait.
+int64_t Training::threadsHere(const plan::Plan &plan) const {
+  const auto cores = static_cast<int64_t>(availableCores().size());
+  const int64_t ranks = processes_ ? 1 : plan.mesh.worldSize();
+  return options_.threads > 0 ? options_.threads * ranks : std::max(cores, ranks);
+}
+
+// Ranks that compute the same must split it in the same way.
+Status Training::verifyThreads() {
+  const auto own = [&]() -> Result<std::string> { return std::to_string(engine_->threadsPerRank()); };
+  MGC_ASSIGN(first, processes_->store().share("threads", isWriter(), own, processes_->deadline()));
+  if (first == std::to_string(engine_->threadsPerRank()))
+    return Status::ok();
+  return errorf(
+      "rank {} has {} threads for the cores it may use, rank 0 {}; expected as many for all: --threads {}",
+      processes_->rank(), engine_->threadsPerRank(), first, first);
+}
+
+Status Training::loadEngine(plan::Plan plan) {
+  EngineOptions engine;
+  engine.threadsPerRank = options_.threads;
+  engine.timeout = options_.timeout;
+  engine.seed = options_.seed;
+  if (processes_) {
+    engine.communicator = &world_->communicator();
+    engine.cores = {processes_->coreRank(), processes_->coreSize()};
+  }
+  engine.bf16 = {options_.bf16Product, defaultCacheFile("bf16-products.json")};
+  // The first step is a warm-up: nothing is in the caches, and most of the memory is touched for the first time.
+  const int64_t first = std::min<int64_t>(1, options_.trainIters - 1);
+  const int64_t traced = std::min(options_.traceSteps, options_.trainIters - first);
+  engine.timeline = {first, options_.trace ? traced : 0, first, options_.isProfiled()};
+  if (options_.delays)
+    engine.inject = randomDelays(*options_.delays);
+  MGC_ASSIGN(made, makeEngine(std::move(plan), engine));
+  engine_ = std::move(made);
+  interrupt_.watch(engine_.get());
+  return Status::ok();
+}
+
+Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const EngineOptions &options) {
+  if (plan.target == plan::Target::cpu) {
+    cpu_ = makeCpuDevice({.poison = options_.poison});
+    return Engine::create(std::move(plan), options_.plan, *cpu_, options);
+  }
+  DeviceOptions device;
+  device.plugin = options_.devicePlugin.value_or("");
+  device.ordinal = options_.device.value_or(processes_ ? static_cast<int>(processes_->localRank()) : 0);
+  device.deterministic = !options_.nonDeterministic;
+  device.poison = options_.poison;
+  device.graphs = !options_.noGraphs;
+  device.tuneProducts = options_.tuneProducts;
+  if (options_.tuneProducts)
+    device.tuneCache = options_.tuneCache.value_or(defaultCacheFile("device-products.json"));
+  if (processes_)
+    device.share = [this](const auto &key, bool isMaker, const auto &make) {
+      return processes_->store().share(key, isMaker, make, processes_->deadline());
+    };
+  return makeDeviceEngine(std::move(plan), options_.plan, device, options);
+}
+
+Status Training::loadData(const plan::Plan &plan) {
+  if (!options_.data) {
+    data_ = makeMockData(plan, options_.seed);
+    return Status::ok();
+  }
+  const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
+  MGC_ASSIGN(
+      data, openData(*options_.data, plan, options_.seed, {options_.binType, options_.textBytes, tokenizer}));
+  data_ = std::move(data);
+  return Status::ok();
+}
+
+// "corpus.txt: 1234 samples of 128 tokens; 100 steps of 16 are 1.30 epochs".
+std::string Training::describeData() const {
+  const std::optional<double> epochs = data_->epochsOf(options_.trainIters);
+  return data_->describe() + (epochs ? fmt::format("; {} steps of {} are {:.2f} epochs", options_.trainIters,
+                                                   engine_->plan().globalBatchSize, *epochs)
+                                     : "");
+}
+
+Status Training::loadParameters() {
+  const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
+                         cpu_ ? cpu_->givesZeros() : true};
+  if (!options_.weights) {
+    MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
+    return engine_->upload(Part::weights);
+  }
+  MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
+  MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
+  if (processes_) {
+    RankMemory memory(engine_->arenas(), &world_->communicator());
+    MGC_TRY(verifyDigests(engine_->plan(), memory, engine_->arenas(),
+                          "expected finite weights, and the same checkpoint for all processes")
+                .at("--weights " + *options_.weights));
+  }
+  return engine_->upload(Part::weights);
+}
+
+Status Training::makeBatches(const plan::Plan &plan) {
+  for (int i = 0; i < 2; ++i) {
+    MGC_ASSIGN(batch, GlobalBatch::create(plan));
+    batches_.push_back({-1, std::move(batch), {}});
+  }
+  engine_->readAhead([this](int64_t step) -> const GlobalBatch * {
+    if (step >= options_.trainIters || interrupt_.isRequested())
+      return nullptr;
+    const Result<const GlobalBatch *> batch =
+        batchOf(step); // what is wrong with it is said when its turn has come
+    return batch.isOk() ? *batch : nullptr;
+  });
+  return Status::ok();
+}
+
+Result<const GlobalBatch *> Training::batchOf(int64_t step) {
+  Batch &kept = batches_[step % 2];
+  if (kept.step != step) {
+    kept.step = step;
+    kept.status = data_->batch(step, kept.batch).at(fmt::format("step {}", step));
+  }
+  if (!kept.status.isOk())
+    return kept.status;
+  return &std::as_const(kept.batch);
+}
+
+// A failure beside the training ends it between two steps, in all processes at the same one.
+Result<Training::Vote> Training::vote(const Status &failure) {
+  const Vote own = !failure.isOk() ? failed : interrupt_.isRequested() ? interrupted : goOn;
+  const Result<int32_t> greatest = engine_->greatest(own);
+  if (!greatest.isOk())
+    return Status(greatest.status())
+        .at(fmt::format("rank {}, before step {}", options_.launch.rank, summary_.steps));
+  return static_cast<Vote>(*greatest);
+}
+
+Status Training::runSteps() {
+  MGC_TRY(makeBatches(engine_->plan()));
+  for (int64_t step = 0;; ++step) {
+    const auto start = Clock::now();
+    const bool isLast = step == options_.trainIters;
+    const GlobalBatch *batch = nullptr;
+    if (failure_.isOk() && !isLast && !interrupt_.isRequested()) {
+      Result<const GlobalBatch *> read = batchOf(step);
+      failure_ = read.status();
+      batch = read.isOk() ? *read : nullptr;
+    }
+    MGC_ASSIGN(votes, vote(failure_));
+    otherFailed_ = votes == failed && failure_.isOk();
+    summary_.interrupted = votes == interrupted;
+    if (isLast || votes != goOn)
+      return failure_;
+    MGC_TRY(runStep(step, *batch, start));
+    if (isSaveDue())
+      MGC_TRY(saveBetween());
+  }
+}
+
+// The last step's save is the one at the end.
+bool Training::isSavedBetween() const {
+  return options_.saveInterval > 0 && options_.saveInterval < options_.trainIters;
+}
+
+bool Training::isSaveDue() const {
+  return isSavedBetween() && summary_.steps % options_.saveInterval == 0 &&
+         summary_.steps < options_.trainIters;
+}
+
+Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
+  const double lr = learningRate(options_.optimizer, options_.trainIters, step);
+  std::function<Status()> beforeUpdate;
+  if (step == 0 && options_.saveGradients)
+    beforeUpdate = [this] { return writeGradients(); };
+  isBetweenSteps_ = false;
+  MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
+  const TrainingStep done{step, result, lr, secondsSince(start)};
+  account(done);
+  isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
+  log(done);
+  observer_.stepped(done);
+  if (isBetweenSteps_)
+    return Status::ok();
+  return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
+                whyNotFinite());
+}
+
+// A log is not worth a training: what it lacks is said at once and at the end.
+void Training::log(const TrainingStep &step) {
+  const Status written = log_.write(step);
+  if (written.isOk())
+    return;
+  if (unlogged_++ == 0)
+    observer_.noted(fmt::format("{}; the training goes on", written.message()));
+  logged_ = errorf("{} of the steps are not in it: {}", unlogged_, written.message());
+}
+
+// The weights that it began with are looked at only now.
+std::string Training::whyNotFinite() const {
+  if (options_.weights)
+    if (const Result<Checkpoint> checkpoint = Checkpoint::open(*options_.weights); checkpoint.isOk())
+      if (const Status finite = verifyFinite(engine_->plan(), *checkpoint); !finite.isOk())
+        return "--weights " + finite.message();
+  return "a smaller --lr, more --lr-warmup-iters or a smaller --clip-grad may help";
+}
+
+// The gradients in the ranks are of the summed loss; those written are of the loss, the mean over the tokens.
+Status Training::writeGradients() const {
+  const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
+  return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients,
+                       world_ ? &world_->communicator() : nullptr);
+}
+
+void Training::account(const TrainingStep &step) {
+  if (summary_.steps == 0)
+    summary_.firstLoss = step.result.loss;
+  ++summary_.steps;
+  summary_.lastLoss = step.result.loss;
+  summary_.tokens += static_cast<double>(engine_->plan().globalBatchSize * engine_->plan().sequenceLength);
+  summary_.seconds += step.seconds;
+}
+
+Status Training::save() {
+  // Interrupted before the first step there is nothing to keep, and maybe an older checkpoint to lose.
+  if (!options_.save || (summary_.interrupted && summary_.steps == 0))
+    return Status::ok();
+  MGC_TRY(engine_->download(Part::weights));
+  SaveOptions save;
+  save.type = options_.saveType;
+  save.communicator = world_ ? &world_->communicator() : nullptr;
+  Status saved = saveWeights(engine_->plan(), engine_->arenas(), *options_.save, save);
+  return processes_ ? std::move(saved).at(
+                          fmt::format("rank {}, saving after {} steps", options_.launch.rank, summary_.steps))
+                    : saved;
+}
+
+// A save that cannot be written is tried again at the next interval and at the end. Weights that must not be saved end the
+// training. Where ranks are processes, all must know at once: any failure ends them.
+Status Training::saveBetween() {
+  const Status saved = save();
+  if (saved.isOk() || processes_)
+    return saved;
+  if (Status wrong = verifySavableWeights(engine_->plan(), engine_->arenas()); !wrong.isOk()) {
+    isBetweenSteps_ = false;
+    return wrong;
+  }
+  observer_.noted(fmt::format("after {} steps: {}; the training goes on", summary_.steps, saved.message()));
+  return Status::ok();
+}
+
+Status Training::trace() const {
+  return options_.trace ? writeTrace(engine_->plan(), engine_->recording(), *options_.trace) : Status::ok();
+}
+
+// Interrupted before the second step there is none.
+Status Training::profile() {
+  if (!options_.isProfiled() || engine_->recording().steps == 0)
+    return Status::ok();
+  MGC_ASSIGN(after,
+             engine_->measureRates()); // what else the machine does comes and goes: the better one counts
+  rates_ = {std::max(rates_.flops, after.flops), std::max(rates_.bf16Flops, after.bf16Flops),
+            std::max(rates_.bytes, after.bytes)};
+  summary_.profile = profileOf(*engine_, rates_);
+  return options_.profileJson ? writeFileAtomically(*options_.profileJson, toJson(*summary_.profile))
+                              : Status::ok();
+}
+
+// One error of all there are.
+static Status allOf(std::initializer_list<Status> statuses) {
+  std::string text;
+  for (const Status &status : statuses)
+    if (!status.isOk())
+      text += (text.empty() ? "" : "\n") + status.message();
+  return text.empty() ? Status::ok() : Status::error(text);
+}
+
+Result<TrainingSummary> Training::run() {
+  MGC_TRY(load());
+  const Status ran = runSteps();
+  summary_.deviceMemory = engine_->deviceMemory();
+  const Status traced = trace(); // of a run that failed too
+  if (!ran.isOk() || otherFailed_)
+    MGC_TRY(saveAfter(ran));
+  else
+    MGC_TRY(save());
+  const Status profiled = profile();
+  summary_.isTraced = options_.trace && traced.isOk();
+  summary_.isProfileWritten = options_.profileJson && summary_.profile && profiled.isOk();
+  summary_.outputs = allOf({logged_, traced, profiled});
+  return summary_;
+}
+
+// What was trained is not lost because something beside it failed.
+Status Training::saveAfter(const Status &failure) {
+  const bool haveAllEnded = !processes_ || !failure_.isOk() || otherFailed_; // here, to save together
+  if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)
+    return failure;
+  if (Status saved = save(); !saved.isOk())
+    return failure.isOk() ? saved
+                          : errorf("{}\nthe weights of the {} steps before are lost too: {}",
+                                   failure.message(), summary_.steps, saved.message());
+  if (failure.isOk())
+    return failure;
+  return errorf("{}\nthe weights after {} steps are in {}", failure.message(), summary_.steps,
+                *options_.save);
+}
+
+} // namespace
+
+bool Interrupt::abort() {
+  std::lock_guard lock(mutex_);
+  if (engine_)
+    engine_->abort(Status::error("interrupted in the middle of a step; nothing is saved"));
+  return engine_ != nullptr;
+}
+
+bool Interrupt::isTraining() {
+  std::lock_guard lock(mutex_);
+  return engine_ != nullptr;
+}
+
+void Interrupt::watch(Engine *engine) {
+  std::lock_guard lock(mutex_);
+  engine_ = engine;
+}
+
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
+                              Interrupt &interrupt) {
+  Training training(options, observer, interrupt);
+  Result<TrainingSummary> summary = training.run();
+  MGC_TRY(training.end(summary.status()));
+  return summary;
+}
+
+} // namespace mgc

@@ -1,0 +1,117 @@
+// A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
+#pragma once
+
+#include "runtime/comm/bootstrap/Launch.h"
+#include "runtime/exec/device/DeviceEngine.h"
+#include "runtime/measure/Profile.h"
+#include "runtime/train/OptimizerSchedule.h"
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+namespace mgc {
+
+// A file of the run and the flag that names it.
+struct NamedFile {
+  std::string flag;
+  std::filesystem::path path;
+};
+
+struct TrainingOptions {
+  std::string plan;                   // folder
+  Launch launch;                      // alone: all ranks are threads of this process; else each is a process
+  std::optional<std::string> data;    // none: makeMockData
+  std::string binType;                // see DataOptions
+  bool textBytes = false;             // see DataOptions
+  std::optional<std::string> weights; // none: initialised from the seed
+  bool ignoreExtraWeights = false;    // see loadWeights
+  // Whether the config.json of a folder, or beside a file of weights, is of the model whose config.json the plan has; null:
+  // it is taken to be.
+  std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
+  bool ignoreConfig = false; // --weights are taken of whatever model they are
+  std::optional<std::string> save, saveGradients, log;
+  std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
+  int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
+  bool profile = false;                          // also with profileJson
+  bool force = false;                            // --save may replace a checkpoint of another model
+  std::vector<NamedFile> inputs; // other files the run's numbers come from: no output may be one of them
+  int64_t trainIters = 100;
+  std::optional<plan::DType> saveType; // see SaveOptions
+  int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
+  uint64_t seed = 1234;
+  OptimizerOptions optimizer;
+  int threads = 0; // per rank; 0: see EngineOptions. Of plans for the CPU
+  std::optional<Bf16Product>
+      bf16Product; // of plans of bf16 for the CPU; none: the faster one, see Bf16Choice.h
+  // Of plans for a device; each is refused where it means nothing.
+  std::optional<int> device; // its number; none: that of the process on its machine
+  std::optional<std::string> devicePlugin;
+  bool nonDeterministic = false, noGraphs = false;
+  bool tuneProducts = false;            // see DeviceOptions
+  std::optional<std::string> tuneCache; // none: the default one
+  std::chrono::milliseconds timeout{600'000};
+  bool poison = false;            // see CpuDeviceOptions, DeviceOptions
+  std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
+
+  bool isProfiled() const { return profile || profileJson; }
+};
+
+struct TrainingStep {
+  int64_t step = 0; // from 0
+  StepResult result;
+  double lr = 0, seconds = 0;
+};
+
+struct TrainingSummary {
+  int64_t steps = 0; // done
+  bool interrupted = false;
+  double firstLoss = 0, lastLoss = 0;
+  double tokens = 0, seconds = 0;           // of all steps; tokens that went in, counted in the loss or not
+  std::optional<Profile> profile;           // if asked for, and a step after the first ran
+  std::optional<DeviceMemory> deviceMemory; // after the last step
+  bool isTraced = false, isProfileWritten = false; // into their files
+  Status outputs; // whether the trace, the profile and the whole log could be written
+};
+
+class TrainingObserver {
+public:
+  virtual ~TrainingObserver() = default;
+  virtual void began(const TrainingOptions &options, const Engine &engine, const std::string &data) = 0;
+  virtual void stepped(const TrainingStep &step) = 0;
+  virtual void noted(const std::string &) {} // for people: what went wrong beside the training, which goes on
+};
+
+// Lets another thread end a run: request() after the step that runs, abort() in the middle of it.
+class Interrupt {
+public:
+  void request() { requested_ = true; }
+  bool isRequested() const { return requested_; }
+  bool isTraining();          // an engine is there: the run ends after its step
+  bool abort();               // false: no engine runs
+  void watch(Engine *engine); // null: none
+
+private:
+  std::atomic<bool> requested_{false};
+  std::mutex mutex_;
+  Engine *engine_ = nullptr;
+};
+
+// Runs all steps, or up to an interrupt, then saves; not if interrupted before the first step. When the data fail,
+// the weights of the steps before are saved too. A log that cannot be written does not end the training:
+// summary.outputs says so. Nor, in a process that has all ranks, does a save before the last: the observer is told. A loss or gradient norm that is not finite is an
+// error, after which nothing is saved, as after an error in a step.
+// The log has one JSON object per line: step, loss, grad_norm, lr, tokens, seconds, on a device host_seconds too.
+//
+// Where ranks are processes, all call it with the same options. Rank 0 writes the log, the weights and the gradients;
+// traces and profiles are of a process's own rank, in files of its own: see pathOfRank. The error of one ends all; who
+// had it is told it in full, the others whose it was.
+Result<TrainingSummary> train(const TrainingOptions &options, TrainingObserver &observer,
+                              Interrupt &interrupt);
+
+// "trace.json" of rank 3: "trace.rank3.json".
+std::string pathOfRank(const std::string &path, int64_t rank);
+
+} // namespace mgc

@@ -1,0 +1,16 @@
+// A training run whose ranks are processes: what each does of it, and what all must do alike.
+#pragma once
+
+#include "runtime/comm/bootstrap/Processes.h"
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+// Those of the process: files of its own, or none where rank 0 writes for all.
+TrainingOptions optionsOfRank(TrainingOptions options);
+
+// What the numbers depend on, and which files are written. The data, which each process reads itself, are compared step by
+// step.
+RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash);
+
+} // namespace mgc

@@ -1,0 +1,152 @@
+// See VerifyTraining.h.
+#include "runtime/train/VerifyTraining.h"
+
+#include "plan/json/PlanJson.h"
+#include "runtime/base/File.h"
+#include "runtime/checkpoint/Weights.h"
+
+namespace mgc {
+
+Status verifyIterations(const TrainingOptions &options) {
+  if (options.trainIters < 0)
+    return errorf("--train-iters = {}: must not be negative", options.trainIters);
+  if (options.isProfiled() && options.trainIters < 2)
+    return errorf("--train-iters = {}: a profile leaves out the first step, expected at least 2",
+                  options.trainIters);
+  if (options.trace && options.trainIters < 1)
+    return errorf("--train-iters = {}: there is no step to trace, expected at least 1", options.trainIters);
+  return Status::ok();
+}
+
+// A flag that would have no effect is a mistake.
+Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan) {
+  const bool onCpu = plan.target == plan::Target::cpu;
+  const std::pair<const char *, bool> flags[] = {{"--threads", !onCpu && options.threads > 0},
+                                                 {"--device", onCpu && options.device},
+                                                 {"--device-plugin", onCpu && options.devicePlugin},
+                                                 {"--non-deterministic", onCpu && options.nonDeterministic},
+                                                 {"--no-graphs", onCpu && options.noGraphs},
+                                                 {"--tune-products", onCpu && options.tuneProducts}};
+  for (const auto &[flag, isMisplaced] : flags)
+    if (isMisplaced)
+      return errorf("{}: means nothing for a plan whose target is {}; leave it out", flag,
+                    nameOf(plan.target));
+  if (options.bf16Product && (!onCpu || plan.dtype != plan::DType::bf16))
+    return errorf("--bf16-products: means nothing for a plan of {} for {}; leave it out", nameOf(plan.dtype),
+                  nameOf(plan.target));
+  return Status::ok();
+}
+
+namespace {
+
+bool isSameFile(const std::filesystem::path &a, const std::filesystem::path &b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
+using NamedFiles = std::vector<NamedFile>;
+
+void add(NamedFiles &files, std::string_view flag, const std::optional<std::string> &path) {
+  if (path)
+    files.push_back({std::string(flag), *path});
+}
+
+void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional<std::string> &folder) {
+  if (folder)
+    for (const char *name : {"config.json", "model.safetensors", "model.safetensors.index.json"})
+      files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
+}
+
+// What no output may replace; of --save too, which is written beside the outputs.
+NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
+  NamedFiles files = options.inputs;
+  add(files, "--data", options.data);
+  add(files, "--weights", options.weights);
+  add(files, "--tune-cache", options.tuneCache);
+  addCheckpoint(files, "--weights", options.weights);
+  addCheckpoint(files, "--save", options.save);
+  add(files, "the plan", options.plan + "/" + plan::kPlanFile);
+  for (const plan::KernelFile &kernels : plan.kernels)
+    add(files, "the plan", options.plan + "/" + kernels.path);
+  return files;
+}
+
+NamedFiles outputsOf(const TrainingOptions &options) {
+  NamedFiles files;
+  add(files, "--log", options.log);
+  add(files, "--save-gradients", options.saveGradients);
+  add(files, "--trace", options.trace);
+  add(files, "--profile-json", options.profileJson);
+  return files;
+}
+
+// Two outputs may go to one device.
+bool areOneFile(const NamedFile &a, const NamedFile &b) {
+  return isSameFile(a.path, b.path) &&
+         (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
+}
+
+// What a run writes must not be what it reads, nor two of its outputs one file. Only the checkpoint may be replaced
+// by its successor.
+Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
+  const auto refuse = [](const NamedFile &output, const NamedFile &other) {
+    return errorf("{} {}: is a file of {}, expected another", output.flag, output.path.string(), other.flag);
+  };
+  const NamedFiles kept = keptFiles(options, plan), outputs = outputsOf(options);
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    for (const NamedFile &file : kept)
+      if (isSameFile(output->path, file.path))
+        return refuse(*output, file);
+    for (auto before = outputs.begin(); before != output; ++before)
+      if (areOneFile(*output, *before))
+        return refuse(*output, *before);
+  }
+  return Status::ok();
+}
+
+Status verifyCreatable(const char *flag, const std::optional<std::string> &path) {
+  if (!path)
+    return Status::ok();
+  const Result<AtomicFile> probe = AtomicFile::create(*path);
+  return probe.isOk() ? Status::ok() : Status(probe.status()).at(flag);
+}
+
+// It is written as the training goes, so a device will do; a pipe would hang the run until someone reads it.
+Status verifyLoggable(const std::optional<std::string> &path) {
+  std::error_code ignored;
+  if (!path || !std::filesystem::is_fifo(*path, ignored))
+    return Status::ok();
+  return errorf("--log: {}: is a pipe, expected a regular file, a device or a new name", *path);
+}
+
+// A config.json beside weights that it does not describe would be believed.
+Status verifyConfigOfSave(const std::string &folder, const plan::Plan &plan) {
+  const std::filesystem::path config = std::filesystem::path(folder) / "config.json";
+  std::error_code ignored;
+  if (!plan.modelConfig.empty() || !std::filesystem::exists(config, ignored))
+    return Status::ok();
+  return errorf(
+      "--save: {}: describes another program than the plan's, which was edited and has no config.json; "
+      "expected a folder without one",
+      config.string());
+}
+
+} // namespace
+
+// What is written at the end must be found unwritable before the training, not after it.
+Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
+  const bool isWriter = options.launch.rank == 0;
+  MGC_TRY(verifyApart(options, plan));
+  MGC_TRY(verifyLoggable(options.log));
+  if (options.save && isWriter) {
+    MGC_TRY(verifySavable(*options.save).at("--save"));
+    MGC_TRY(verifyConfigOfSave(*options.save, plan));
+  }
+  if (isWriter)
+    MGC_TRY(verifyCreatable("--save-gradients", options.saveGradients));
+  MGC_TRY(verifyCreatable("--trace", options.trace));
+  return verifyCreatable("--profile-json", options.profileJson);
+}
+
+} // namespace mgc

@@ -1,0 +1,14 @@
+// What is asked of a training run, looked at before anything is loaded or written.
+#pragma once
+
+#include "runtime/train/Training.h"
+
+namespace mgc {
+
+Status verifyIterations(const TrainingOptions &options);
+Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);
+
+// That every output can be written, is none of the run's inputs, and no other output's file.
+Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan);
+
+} // namespace mgc

@@ -1,0 +1,219 @@
+// The logical module: it verifies, every argument is used, and its parameters are exactly those of the
+// description.
+#include "frontend/import/Import.h"
+#include "frontend/Load.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+const Supported kSupported = {{{"1f1b", false, 1, 1}, {"interleaved", false, 2, 64}, {"zb-h1", true, 1, 1}},
+                              {"f32", "bf16"},
+                              {{"cpu", 9, false}}};
+
+const std::string kGpt2 =
+    R"({"model_type": "gpt2", "vocab_size": 100, "n_embd": 32, "n_layer": 4, "n_head": 4,
+  "n_positions": 64, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0)";
+const std::string kDecoder =
+    R"("vocab_size": 128, "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 80, "max_position_embeddings": 64, "rope_theta": 10000.0)";
+
+struct Imported {
+  MLIRContext context;
+  ModelDescription model;
+  Layout layout;
+  OwningOpRef<ModuleOp> module;
+
+  func::FuncOp block(StringRef name) { return module->lookupSymbol<func::FuncOp>(name); }
+  template <typename Op> int64_t count(StringRef name) {
+    int64_t found = 0;
+    block(name).walk([&](Op) { ++found; });
+    return found;
+  }
+};
+
+std::unique_ptr<Imported> import(const std::string &text,
+                                 const LayoutOptions &options = {.seq = 16, .mbs = 2}) {
+  auto result = std::make_unique<Imported>();
+  Result<ModelFile> file = parseModel(text, "config.json");
+  EXPECT_TRUE(file.isOk()) << file.status().message();
+  Result<Layout> layout = resolveLayout(file->model, options, file->defaults, kSupported);
+  EXPECT_TRUE(layout.isOk()) << layout.status().message();
+  result->model = file->model;
+  result->layout = *layout;
+  result->module = importModel(result->context, result->model, result->layout);
+  EXPECT_TRUE(result->module);
+  return result;
+}
+
+std::string decoder(const std::string &type, const std::string &more = "") {
+  return "{\"model_type\": \"" + type + "\", " + kDecoder + more + "}";
+}
+
+// Names of all parameters of all instances, as the chain calls them; a tied one counts once per block that
+// holds it.
+std::map<std::string, int64_t> parametersOf(Imported &imported) {
+  std::map<std::string, int64_t> uses;
+  imported.module->walk([&](InstanceOp instance) {
+    func::FuncOp block = imported.block(instance.getBlock());
+    for (int64_t number = instance.getFirst(); number < int64_t(instance.getFirst() + instance.getCount());
+         ++number)
+      for (unsigned i = 0; i < block.getNumArguments(); ++i)
+        if (auto parameter = block.getArgAttrOfType<DictionaryAttr>(i, kParamAttr)) {
+          std::string name = parameter.getAs<StringAttr>("tensor").str();
+          if (size_t at = name.find("{}"); at != std::string::npos)
+            name.replace(at, 2, std::to_string(number));
+          StringRef part = parameter.getAs<StringAttr>("part");
+          ++uses[part.empty() ? name : name + "[" + part.str() + "]"];
+        }
+  });
+  return uses;
+}
+
+void expectParametersOfModel(Imported &imported) {
+  std::map<std::string, int64_t> expected;
+  for (const plan::Parameter &parameter : allParameters(imported.model))
+    expected[parameter.name] = 1;
+  if (imported.model.tiedHead)
+    expected[findParameter(imported.model.parameters, "embed.tokens")->name] = 2;
+  EXPECT_EQ(parametersOf(imported), expected);
+}
+
+void expectEveryArgumentUsed(Imported &imported) {
+  imported.module->walk([&](func::FuncOp block) {
+    for (BlockArgument argument : block.getArguments())
+      EXPECT_FALSE(argument.use_empty()) << block.getName().str() << " argument " << argument.getArgNumber();
+  });
+}
+
+TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
+  for (const std::string &text :
+       {kGpt2 + "}", kGpt2 + R"(, "tie_word_embeddings": false})", decoder("llama"),
+        decoder("llama", R"(, "attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true)"),
+        decoder("mistral", R"(, "sliding_window": 8)"), decoder("qwen2"),
+        decoder("qwen3", R"(, "head_dim": 16)")}) {
+    auto imported = import(text);
+    expectParametersOfModel(*imported);
+    expectEveryArgumentUsed(*imported);
+  }
+}
+
+TEST(Import, DropoutBringsSamples) {
+  auto without = import(kGpt2 + "}");
+  EXPECT_EQ(without->count<DropoutOp>("layer"), 0);
+  auto with = import(R"({"model_type": "gpt2", "vocab_size": 100, "n_embd": 32, "n_layer": 4, "n_head": 4,
+    "n_positions": 64})");
+  expectEveryArgumentUsed(*with);
+  EXPECT_EQ(with->count<DropoutOp>("layer"), 2);
+  EXPECT_EQ(with->count<DropoutOp>("embed"), 1);
+  with->block("layer").walk([](AttentionOp op) {
+    EXPECT_TRUE(op.getSamples());
+    EXPECT_EQ(op.getDropout().convertToDouble(), 0.1);
+  });
+}
+
+TEST(Import, Operations) {
+  auto gpt2 = import(kGpt2 + "}");
+  EXPECT_EQ(gpt2->count<EinsumOp>("layer"), 6);
+  EXPECT_EQ(gpt2->count<AddOp>("layer"), 8); // 6 biases, 2 residuals
+  EXPECT_EQ(gpt2->count<LayerNormOp>("layer"), 2);
+  EXPECT_EQ(gpt2->count<RopeOp>("layer"), 0);
+  EXPECT_EQ(gpt2->count<EmbedOp>("embed"), 2);
+  auto qwen3 = import(decoder("qwen3", R"(, "head_dim": 16)"));
+  EXPECT_EQ(qwen3->count<EinsumOp>("layer"), 7);
+  EXPECT_EQ(qwen3->count<RmsNormOp>("layer"), 4);
+  EXPECT_EQ(qwen3->count<RopeOp>("layer"), 2);
+  EXPECT_EQ(qwen3->count<CosSinOp>("layer"), 1);
+  EXPECT_EQ(qwen3->count<AddOp>("layer"), 2);
+}
+
+TEST(Import, PaddingIsOutsideTheLoss) {
+  auto imported = import(kGpt2 + "}");
+  imported->block("head").walk([](CrossEntropyOp op) {
+    EXPECT_EQ(op.getValid(), 100u);
+    EXPECT_EQ(tensorOf(op.getLogits()).getDimSize(2), 128);
+  });
+  EXPECT_EQ(imported->count<CrossEntropyOp>("head"), 1);
+}
+
+TEST(Import, LayersOfTwoKindsAreTwoBlocks) {
+  auto imported = import("{\"model_type\": \"qwen2\"" + std::string(R"(, "vocab_size": 128, "hidden_size": 32,
+    "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 80,
+    "max_position_embeddings": 64, "rope_theta": 10000.0, "sliding_window": 4, "use_sliding_window": true,
+    "max_window_layers": 3})"));
+  std::vector<std::string> chain;
+  imported->module->walk([&](InstanceOp op) {
+    chain.push_back(op.getBlock().str() + " " + std::to_string(op.getFirst()) + " " +
+                    std::to_string(op.getCount()));
+  });
+  EXPECT_EQ(chain, std::vector<std::string>({"embed 0 1", "layer0 0 3", "layer1 3 1", "head 0 1"}));
+  imported->block("layer1").walk([](AttentionOp op) { EXPECT_EQ(op.getWindow(), 4u); });
+  expectParametersOfModel(*imported);
+}
+
+TEST(Import, SizesAreThoseOfOneMicrobatchOverAllDataRanks) {
+  auto imported = import(decoder("llama"), {.tp = 4, .dp = 3, .seq = 16, .mbs = 2});
+  EXPECT_EQ(tensorOf(imported->block("layer").getArgument(0)).getShape(), ArrayRef<int64_t>({16, 6, 32}));
+}
+
+std::string printed(Attribute attribute) {
+  std::string text;
+  llvm::raw_string_ostream(text) << attribute;
+  return text;
+}
+
+TEST(Import, ModuleAttributes) {
+  auto imported = import(decoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .seq = 16, .schedule = "zb-h1"});
+  auto module = *imported->module;
+  EXPECT_EQ(printed(module->getAttr(kMeshAttr)),
+            "#mg.mesh<pp = 2, dp = 3, tpg = 2, tpr = 2, cp = [], tp = [tpg, tpr]>");
+  auto placement = module->getAttrOfType<DictionaryAttr>(kPlacementAttr);
+  EXPECT_EQ(printed(placement.get("s")), R"({axes = ["cp"], extra = ["tp"], with = "h"})");
+  EXPECT_EQ(printed(placement.get("r")), R"(["tpr"])");
+  auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
+  EXPECT_EQ(training.getAs<IntegerAttr>("microbatches").getInt(), 2);
+  EXPECT_EQ(training.getAs<StringAttr>("schedule"), "zb-h1");
+  EXPECT_TRUE(training.getAs<BoolAttr>("split_backward").getValue());
+  EXPECT_EQ(module->getAttrOfType<DictionaryAttr>("mg.model").getAs<StringAttr>("config"),
+            imported->model.text);
+  auto whole = import(decoder("llama"), {.tp = 2, .seq = 16, .sp = false});
+  EXPECT_EQ(printed((*whole->module)->getAttrOfType<DictionaryAttr>(kPlacementAttr).get("s")),
+            R"({axes = ["cp"]})");
+}
+
+TEST(Import, ParameterAttributes) {
+  auto imported = import(kGpt2 + "}");
+  func::FuncOp layer = imported->block("layer");
+  for (unsigned i = 0; i < layer.getNumArguments(); ++i) {
+    auto parameter = layer.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    if (!parameter || parameter.getAs<StringAttr>("part") != "k" ||
+        !parameter.getAs<StringAttr>("tensor").getValue().ends_with("weight"))
+      continue;
+    EXPECT_EQ(printed(parameter), "{file_shape = array<i64: 32, 96>, grouping = array<i64: 1, 2>, init = "
+                                  "\"normal\", offset = array<i64: 0, "
+                                  "32>, part = \"k\", std = 2.000000e-02 : f64, tensor = "
+                                  "\"transformer.h.{}.attn.c_attn.weight\", valid = "
+                                  "array<i64: 32, 4, 8>}");
+    return;
+  }
+  ADD_FAILURE() << "no key weight";
+}
+
+TEST(Import, ReadsBackFromText) {
+  auto imported = import(kGpt2 + "}");
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  imported->module->print(stream);
+  OwningOpRef<ModuleOp> again = parseSourceString<ModuleOp>(text, &imported->context);
+  ASSERT_TRUE(again);
+  std::string second;
+  llvm::raw_string_ostream secondStream(second);
+  again->print(secondStream);
+  EXPECT_EQ(text, second);
+}
+
+} // namespace

@@ -1,0 +1,358 @@
+// Layouts: what is filled in, every violation with the values that would work, all at once.
+#include "test/frontend/Configs.h"
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+const Supported kSupported = {{{"gpipe", false, 1, 1},
+                               {"1f1b", false, 1, 1, true},
+                               {"interleaved", false, 2, INT64_MAX, true},
+                               {"zb-h1", true, 1, 1}},
+                              {"f32", "bf16"},
+                              {{"cpu", 9, false}, {"gpu", 200, true}}};
+
+Result<Layout> resolve(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+  return resolveLayout(model(config), flags, defaults, kSupported);
+}
+
+Layout layout(const json &config, const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+  Result<Layout> result = resolve(config, flags, defaults);
+  if (!result.isOk()) {
+    ADD_FAILURE() << result.status().message();
+    return {};
+  }
+  return result.take();
+}
+
+// The message without its last line, the layout that works, which every message has.
+std::string errorOf(const json &config, const LayoutOptions &flags) {
+  Result<Layout> result = resolve(config, flags);
+  if (result.isOk())
+    return "";
+  const std::string message = result.status().message();
+  const size_t last = message.find("\n  a layout that works: --tp ");
+  EXPECT_NE(last, message.npos) << message;
+  return message.substr(0, last);
+}
+
+std::string suggestion(const json &config, const LayoutOptions &flags) {
+  const std::string message = resolve(config, flags).status().message();
+  const size_t last = message.rfind("works: ");
+  return last == message.npos ? "" : message.substr(last + 7);
+}
+
+std::string reasonOf(const Layout &layout, std::string_view flag) {
+  for (const Choice &choice : layout.choices)
+    if (choice.flag == flag)
+      return choice.value + ": " + choice.reason;
+  return "";
+}
+
+TEST(LayoutDefaults, OneRank) {
+  Layout one = layout(tinyGpt2(), {});
+  EXPECT_EQ(one.world(), 1);
+  EXPECT_FALSE(one.sequenceParallel);
+  EXPECT_EQ(one.sequenceLength, 64); // the model's positions
+  EXPECT_EQ(one.globalBatchSize, 1);
+  EXPECT_EQ(one.microbatches, 1);
+  EXPECT_EQ(one.schedule, "1f1b");
+  EXPECT_EQ(one.dtype, "f32");
+  EXPECT_TRUE(one.mesh().axes.empty());
+  EXPECT_EQ(one.mesh().worldSize(), 1);
+}
+
+TEST(LayoutDefaults, FollowFromWhatIsGiven) {
+  Layout layout = ::layout(tinyGpt2(), {.tp = 2, .pp = 2, .world = 8, .mbs = 2});
+  EXPECT_EQ(layout.dp, 2);
+  EXPECT_TRUE(layout.sequenceParallel);
+  EXPECT_EQ(layout.globalBatchSize, 8); // mbs 2, dp 2, pp 2
+  EXPECT_EQ(layout.microbatches, 2);
+  EXPECT_EQ(reasonOf(layout, "--tp"), "2: given");
+  EXPECT_EQ(reasonOf(layout, "--dp"), "2: world / (tp * pp)");
+  EXPECT_EQ(reasonOf(layout, "--sp"), "true: tp > 1");
+  EXPECT_EQ(reasonOf(layout, "--gbs"), "8: mbs * dp * pp");
+}
+
+TEST(LayoutDefaults, VirtualStagesInterleave) {
+  Layout asked = layout(tinyGpt2(), {.pp = 2, .vpp = 2});
+  EXPECT_EQ(asked.schedule, "interleaved");
+  Layout implied = layout(tinyGpt2(), {.pp = 2, .schedule = "interleaved"});
+  EXPECT_EQ(implied.vpp, 2);
+  EXPECT_TRUE(layout(tinyGpt2(), {.pp = 2, .schedule = "zb-h1"}).splitBackward);
+}
+
+TEST(LayoutDefaults, FileThenFlags) {
+  Result<ModelFile> file = parse(with(tinyGpt2(), {{"mgc", {{"tp", 2}, {"sp", false}, {"seq", 32}}}}));
+  ASSERT_TRUE(file.isOk()) << file.status().message();
+  Result<Layout> layout = resolveLayout(file->model, {.tp = 4}, file->defaults, kSupported);
+  ASSERT_TRUE(layout.isOk()) << layout.status().message();
+  EXPECT_EQ(layout->tp, 4);
+  EXPECT_FALSE(layout->sequenceParallel);
+  EXPECT_EQ(reasonOf(*layout, "--tp"), "4: given");
+  EXPECT_EQ(reasonOf(*layout, "--seq"), "32: given in config.json");
+}
+
+TEST(LayoutDefaults, WrongFieldsOfTheFile) {
+  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+            "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
+            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+            "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, "
+            "overlap_grad_reduce, sp, "
+            "schedule, dtype, grad_dtype, target");
+}
+
+TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
+  Layout layout =
+      ::layout(tinyDecoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .gbs = 6}); // 4 heads in 2 groups
+  EXPECT_EQ(layout.tpGroups, 2);
+  EXPECT_EQ(layout.tpQueries, 2);
+  plan::Mesh mesh = layout.mesh();
+  std::vector<std::string> axes;
+  for (const plan::Axis &axis : mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  EXPECT_EQ(axes, std::vector<std::string>({"pp=2", "dp=3", "tpg=2", "tpr=2"}));
+  EXPECT_EQ(mesh.named.at("tp"), plan::Axes({"tpg", "tpr"}));
+  EXPECT_EQ(mesh.worldSize(), 24);
+}
+
+TEST(LayoutMesh, OneNameWhereTheTensorAxisIsNotSplit) {
+  plan::Mesh groups = layout(tinyDecoder("llama"), {.tp = 2}).mesh();
+  ASSERT_EQ(groups.axes.size(), 1u);
+  EXPECT_EQ(groups.axes[0].name, "tp");
+  EXPECT_EQ(groups.named.at("tpg"), plan::Axes({"tp"}));
+  EXPECT_EQ(groups.named.at("tpr"), plan::Axes());
+  EXPECT_EQ(groups.named.at("dp"), plan::Axes());
+  json oneGroup = with(tinyDecoder("llama"), {{"num_key_value_heads", 1}});
+  EXPECT_EQ(layout(oneGroup, {.tp = 2}).mesh().named.at("tpr"), plan::Axes({"tp"}));
+}
+
+TEST(LayoutMesh, GroupsAndQueriesOfTheCalculus) {
+  auto split = [](int64_t groups, int64_t perGroup, int64_t tp) {
+    AttentionDescription attention;
+    attention.groups = groups;
+    attention.heads = groups * perGroup;
+    return splitTensorAxis(attention, tp);
+  };
+  EXPECT_EQ(split(2, 4, 4), std::pair(int64_t(2), int64_t(2)));
+  EXPECT_EQ(split(6, 2, 4), std::pair(int64_t(2), int64_t(2)));
+  EXPECT_EQ(split(30, 1, 4), std::nullopt);
+  EXPECT_EQ(split(1, 4, 4), std::pair(int64_t(1), int64_t(4)));
+}
+
+TEST(LayoutViolation, HeadsOverTensorRanks) {
+  json config = with(tinyGpt2(), {{"n_embd", 60}, {"n_head", 30}, {"n_inner", 64}});
+  EXPECT_EQ(errorOf(config, {.tp = 4}), "config.json: n_head = 30 does not divide over tp = 4\n"
+                                        "  possible tp: 1, 2, 3, 5, 6, 10, 15, 30");
+}
+
+TEST(LayoutViolation, GroupedHeads) {
+  json config = with(tinyDecoder("llama"), {{"intermediate_size", 96}, {"max_position_embeddings", 96}});
+  EXPECT_EQ(
+      errorOf(config, {.tp = 8}),
+      "config.json: num_attention_heads = 4 (in num_key_value_heads = 2 groups) does not divide over tp = 8\n"
+      "  possible tp: 1, 2, 4");
+}
+
+TEST(LayoutViolation, FfnVocabularyAndSequence) {
+  json config =
+      with(tinyDecoder("llama"), {{"num_attention_heads", 6}, {"num_key_value_heads", 6}, {"head_dim", 8}});
+  EXPECT_EQ(errorOf(config, {.tp = 3}),
+            "config.json: intermediate_size = 80 does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 5, 8, 10, 16, 20, 40, 80\n"
+            "config.json: vocab_size = 128 (padded to 128) does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 8, 16, 32, 64, 128\n"
+            "config.json: --seq 64 with --sp true does not divide over tp = 3\n"
+            "  possible tp: 1, 2, 4, 8, 16, 32, 64\n"
+            "  possible tp for all of this: 1, 2");
+}
+
+TEST(LayoutViolation, SequenceNeedNotDivideWithoutSequenceParallelism) {
+  EXPECT_NE(errorOf(tinyGpt2(), {.tp = 2, .seq = 33}), "");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 2, .seq = 33, .sp = false}), "");
+}
+
+TEST(LayoutViolation, PositionsAreAnErrorOnlyWhenLearned) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 65}),
+            "config.json: --seq 65 exceeds n_positions = 64: there are no learned positions beyond\n"
+            "  possible --seq: 1 to 64");
+  Layout llama = layout(tinyDecoder("llama"), {.seq = 128});
+  ASSERT_EQ(llama.warnings.size(), 1u); // printed by mgc compile
+  EXPECT_NE(llama.warnings[0].find("--seq 128 exceeds max_position_embeddings = 64"), std::string::npos);
+}
+
+TEST(LayoutViolation, RotaryAnglesEnd) {
+  EXPECT_EQ(errorOf(tinyDecoder("llama"), {.seq = (1 << 22) + 1}),
+            "config.json: --seq 4194305 exceeds the 4194304 positions that rotary angles are computed for\n"
+            "  possible --seq: 1 to 4194304");
+  EXPECT_EQ(errorOf(tinyDecoder("llama"), {.seq = 1 << 22}), "");
+}
+
+TEST(LayoutViolation, BytesOfAStepFitIn64Bits) {
+  json config = with(tinyGpt2(), {{"n_positions", 1 << 30}, {"n_embd", 1 << 12}});
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 30, .mbs = 1 << 20, .gbs = 1 << 20}),
+            "config.json: --seq 1073741824 with 1048576 sequences: the bytes of a step exceed 64 bits\n"
+            "  possible --seq with as many sequences: 1 to 419430");
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 20, .mbs = 1, .gbs = 1}), "");
+}
+
+TEST(LayoutViolation, Batch) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 2, .mbs = 2, .gbs = 10}),
+            "config.json: --gbs 10 is not mbs * dp * microbatches with mbs = 2, dp = 2\n"
+            "  possible --gbs: multiples of 4: 8, 12\n"
+            "  possible --mbs: 1, 5");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dp = 4, .gbs = 3}),
+            "config.json: --gbs 3 is not mbs * dp * microbatches with mbs = 1, dp = 4\n"
+            "  possible --gbs: multiples of 4: 4");
+}
+
+TEST(Layout, LossTilesAreAsLargeAsTheTargetsMemoryIsSlow) {
+  const auto tileOf = [&](const LayoutOptions &flags) { return layout(tinyGpt2(), flags).lossTile; };
+  EXPECT_EQ(tileOf({}), 512);                 // 12 / 512 < 2.4 %
+  EXPECT_EQ(tileOf({.target = "gpu"}), 8192); // 267 / 8192 < 3.3 %
+  EXPECT_EQ(tileOf({.lossTile = 7, .target = "gpu"}), 7);
+}
+
+// A schedule that takes 12 microbatches over its stages and their chunks.
+Status limited(const LayoutOptions &flags) {
+  const Supported few = {
+      {{"few", false, 1, INT64_MAX, true, [](int64_t pp, int64_t vpp) { return 12 / (pp * vpp); }}},
+      kSupported.dtypes,
+      kSupported.targets};
+  return resolveLayout(model(tinyGpt2()), flags, {}, few).status();
+}
+
+TEST(LayoutViolation, MoreMicrobatchesThanTheScheduleTakes) {
+  EXPECT_TRUE(limited({.gbs = 12}).isOk());
+  EXPECT_EQ(limited({.gbs = 1000000000}).message(),
+            "config.json: --gbs 1000000000 with mbs = 1, dp = 1 is 1000000000 microbatches: --schedule few "
+            "with pp = 1, "
+            "vpp = 1 takes at most 12\n"
+            "  possible --gbs: 1 to 12\n"
+            "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 12 --zero 0 "
+            "--schedule few");
+  EXPECT_EQ(limited({.pp = 2, .dp = 2, .mbs = 3, .gbs = 43}).message(),
+            "config.json: --gbs 43 with mbs = 3, dp = 2 is 7 microbatches: --schedule few with pp = 2, vpp = "
+            "1 takes at "
+            "most 6\n"
+            "  possible --gbs: multiples of 6: 6 to 36\n"
+            "  a layout that works: --tp 1 --pp 2 --dp 2 --vpp 1 --no-sp --seq 64 --mbs 3 --gbs 36 --zero 0 "
+            "--schedule few");
+}
+
+TEST(LayoutViolation, ProposalsKeepToTheMicrobatchesOfTheSchedule) {
+  EXPECT_NE(limited({.dp = 2, .gbs = 25}).message().find("possible --gbs: multiples of 2: 24\n"),
+            std::string::npos);
+  EXPECT_NE(limited({.dp = 1000000, .gbs = 1000000})
+                .message()
+                .find("works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 "
+                      "--mbs 1 --gbs 12 "),
+            std::string::npos);
+  const std::string none = limited({.pp = 4, .vpp = 4}).message();
+  EXPECT_NE(none.find("possible --gbs: none with so many stages and chunks"), std::string::npos) << none;
+}
+
+TEST(LayoutViolation, Pipeline) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 4, .vpp = 2}),
+            "config.json: n_layer = 4 is fewer than the pp * vpp = 4 * 2 = 8 chunks\n"
+            "  possible --pp with --vpp 2: 1 to 2\n"
+            "  possible --vpp with --pp 4: 1 to 1");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 8, .vpp = 8}),
+            "config.json: n_layer = 4 is fewer than the pp * vpp = 8 * 8 = 64 chunks\n"
+            "  possible pp * vpp: 1 to 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.vpp = 2}),
+            "config.json: --vpp 2 needs --pp > 1: one stage has nothing to interleave with\n"
+            "  possible --vpp with --pp 1: 1");
+}
+
+TEST(LayoutViolation, Schedules) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 2, .schedule = "1f1b"}),
+            "config.json: --schedule 1f1b does not take --vpp 2\n"
+            "  possible --vpp with it: 1\n"
+            "  possible --schedule with --vpp 2: interleaved");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 1, .schedule = "interleaved"}),
+            "config.json: --schedule interleaved does not take --vpp 1\n"
+            "  possible --vpp with it: 2 or more\n"
+            "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.schedule = "fast"}),
+      "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1");
+}
+
+TEST(LayoutViolation, World) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 2, .pp = 2, .dp = 3, .world = 8}),
+            "config.json: --world 8 is not tp * pp * dp = 2 * 2 * 3\n"
+            "  possible --world with these: 12\n"
+            "  possible --dp: 2");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 4, .world = 6}),
+            "config.json: --world 6 is not tp * pp * dp = 4 * 1 * 1\n"
+            "  possible --world with these: 4\n"
+            "  possible tp * pp for this world: 1, 2, 3, 6");
+}
+
+TEST(LayoutViolation, HugeWorld) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.world = INT64_MAX}),
+            "config.json: --world 9223372036854775807 is not from 1 to 16777216");
+}
+
+TEST(LayoutViolation, RangesAndNames) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 0, .pp = -1, .zero = 2, .dtype = "f16", .target = "tpu"}),
+            "config.json: --tp 0 is not from 1 to 65536\n"
+            "config.json: --pp -1 is not from 1 to 65536\n"
+            "config.json: --zero 2 is not from 0 to 1\n"
+            "config.json: --dtype f16 is not known\n  possible --dtype: f32, bf16\n"
+            "config.json: --target tpu is not known\n  possible --target: cpu, gpu");
+}
+
+// Gradients are as wide as parameters, or f32.
+TEST(LayoutViolation, GradientTypes) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.gradientType = "bf16"}),
+            "config.json: --grad-dtype bf16 with --dtype f32: gradients would be coarser than parameters\n"
+            "  possible --grad-dtype with --dtype f32: f32");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.dtype = "bf16", .gradientType = "f64"}),
+            "config.json: --grad-dtype f64 is not known\n  possible --grad-dtype: f32, bf16");
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16", .gradientType = "bf16"}).gradientType, "bf16");
+  EXPECT_EQ(layout(tinyGpt2(), {.dtype = "bf16"}).gradientType, "f32");
+}
+
+// Nearest: what is not wrong stays as it was given, what is wrong becomes the next smaller that fits.
+TEST(LayoutViolation, ALayoutThatWorks) {
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .pp = 8, .dp = 2, .seq = 66, .gbs = 3}),
+            "--tp 2 --pp 4 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 4, .seq = 34}),
+            "--tp 4 --pp 1 --dp 1 --vpp 1 --no-sp --seq 34 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 4, .vpp = 2, .schedule = "interleaved"}),
+            "--tp 1 --pp 4 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 4 --zero 0 --schedule 1f1b");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 2, .vpp = 2, .schedule = "zb-h1"}),
+            "--tp 1 --pp 2 --dp 1 --vpp 2 --no-sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule interleaved");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.pp = 2, .gbs = 1, .zero = 9, .schedule = "gpipe"}),
+            "--tp 1 --pp 2 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule gpipe");
+}
+
+TEST(LayoutViolation, AllAtOnce) {
+  std::string message = errorOf(tinyGpt2(), {.tp = 3, .pp = 8, .dp = 2, .seq = 66, .gbs = 3});
+  for (const char *part :
+       {"n_head = 4", "n_inner = 128", "vocab_size = 100", "n_positions = 64", "--gbs 3", "n_layer = 4"})
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+}
+
+} // namespace
+
+// Scripts that try many layouts ask for these everywhere: said, not refused.
+TEST(Layout, whatDoesNothingIsSaid) {
+  const auto warnings = [](const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+    std::string all;
+    for (const std::string &warning : layout(tinyDecoder("llama"), flags, defaults).warnings)
+      all += warning.substr(0, warning.find(':')) + "\n";
+    return all;
+  };
+  EXPECT_EQ(warnings({}), "");
+  EXPECT_EQ(warnings({.sp = true}), "--sp does nothing here\n");
+  EXPECT_EQ(warnings({.zero = 1}), "--zero 1 does nothing here\n");
+  EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
+  EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
+  EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
+  EXPECT_EQ(warnings({.tp = 2, .dp = 2, .zero = 1, .sp = true, .overlapGradReduce = true}), "");
+  EXPECT_EQ(warnings({.pp = 2, .schedule = "gpipe"}), "");
+}

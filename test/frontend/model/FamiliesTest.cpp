@@ -1,0 +1,304 @@
+// Every family: what its fields mean, both spellings, checkpoint names and shapes, and the published
+// examples.
+#include "test/frontend/Configs.h"
+#include <cmath>
+#include <filesystem>
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+namespace {
+
+// "name shape": of the parameters in plan order.
+std::vector<std::string> tensorsOf(const ModelDescription &model, int64_t onlyLayer = 0) {
+  std::vector<std::string> lines;
+  for (const plan::Parameter &parameter : allParameters(model)) {
+    size_t at = parameter.tensor.find_first_of("0123456789");
+    if (at == std::string::npos || parameter.tensor.substr(at, 1) == std::to_string(onlyLayer))
+      lines.push_back(fmt::format("{} {}", parameter.name, fmt::join(parameter.fileShape, "x")));
+  }
+  return lines;
+}
+
+const plan::Parameter &inLayer(const ModelDescription &model, std::string_view role) {
+  const plan::Parameter *parameter = findParameter(model.kinds.at(0).parameters, role);
+  EXPECT_NE(parameter, nullptr) << role;
+  return *parameter;
+}
+
+std::string dimsOf(const plan::Parameter &parameter) {
+  std::string text;
+  for (const plan::ParameterDim &dim : parameter.dims)
+    text += fmt::format("{}{} ", dim.name, dim.size);
+  return text;
+}
+
+TEST(Gpt2, FieldsAreRead) {
+  ModelDescription gpt2 =
+      model(with(tinyGpt2(), {{"embd_pdrop", 0.1}, {"attn_pdrop", 0.2}, {"resid_pdrop", 0.3}}));
+  EXPECT_EQ(gpt2.vocabulary, 100);
+  EXPECT_EQ(gpt2.paddedVocabulary, 128);
+  EXPECT_EQ(gpt2.layers, std::vector<int64_t>({0, 0, 0, 0}));
+  EXPECT_TRUE(gpt2.learnedPositions && gpt2.tiedHead);
+  EXPECT_EQ(gpt2.embeddingDropout, 0.1);
+  const BlockDescription &block = gpt2.blockOf(3);
+  EXPECT_EQ(block.attention.dropout, 0.2);
+  EXPECT_EQ(block.residualDropout, 0.3);
+  EXPECT_EQ(block.attention.headDim, 8);
+  EXPECT_DOUBLE_EQ(block.attention.scale, 1 / std::sqrt(8.0));
+  EXPECT_EQ(block.mlp.ffn, 128);
+  EXPECT_FALSE(block.mlp.gated);
+  EXPECT_FALSE(block.attention.rope.has_value());
+}
+
+TEST(Gpt2, DropoutDefaultsToWhatTransformersUses) {
+  ModelDescription gpt2 = model(without(tinyGpt2(), "attn_pdrop"));
+  EXPECT_EQ(gpt2.blockOf(0).attention.dropout, 0.1);
+}
+
+TEST(Gpt2, ScaleAndInnerSize) {
+  ModelDescription gpt2 = model(with(tinyGpt2(), {{"scale_attn_weights", false}, {"n_inner", 48}}));
+  EXPECT_EQ(gpt2.blockOf(0).attention.scale, 1);
+  EXPECT_EQ(gpt2.blockOf(0).mlp.ffn, 48);
+}
+
+TEST(Gpt2, Activations) {
+  const std::pair<const char *, Activation> rows[] = {
+      {"gelu_new", Activation::geluTanh},   {"gelu_pytorch_tanh", Activation::geluTanh},
+      {"gelu_fast", Activation::geluTanh},  {"gelu", Activation::geluErf},
+      {"relu", Activation::relu},           {"silu", Activation::silu},
+      {"quick_gelu", Activation::geluQuick}};
+  for (const auto &[name, activation] : rows)
+    EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation)
+        << name;
+}
+
+TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {
+  EXPECT_EQ(tensorsOf(model(tinyGpt2())),
+            std::vector<std::string>({"transformer.wte.weight 100x32",
+                                      "transformer.wpe.weight 64x32",
+                                      "transformer.h.0.ln_1.weight 32",
+                                      "transformer.h.0.ln_1.bias 32",
+                                      "transformer.h.0.attn.c_attn.weight[q] 32x96",
+                                      "transformer.h.0.attn.c_attn.bias[q] 96",
+                                      "transformer.h.0.attn.c_attn.weight[k] 32x96",
+                                      "transformer.h.0.attn.c_attn.bias[k] 96",
+                                      "transformer.h.0.attn.c_attn.weight[v] 32x96",
+                                      "transformer.h.0.attn.c_attn.bias[v] 96",
+                                      "transformer.h.0.attn.c_proj.weight 32x32",
+                                      "transformer.h.0.attn.c_proj.bias 32",
+                                      "transformer.h.0.ln_2.weight 32",
+                                      "transformer.h.0.ln_2.bias 32",
+                                      "transformer.h.0.mlp.c_fc.weight 32x128",
+                                      "transformer.h.0.mlp.c_fc.bias 128",
+                                      "transformer.h.0.mlp.c_proj.weight 128x32",
+                                      "transformer.h.0.mlp.c_proj.bias 32",
+                                      "transformer.ln_f.weight 32",
+                                      "transformer.ln_f.bias 32"}));
+}
+
+TEST(Gpt2, QueryKeyValueAreViewsOfOneTensor) {
+  ModelDescription gpt2 = model(tinyGpt2());
+  const plan::Parameter &q = inLayer(gpt2, "attn.q.weight"), &v = inLayer(gpt2, "attn.v.weight");
+  EXPECT_EQ(dimsOf(q), "h32 g4 r1 d8 ");
+  EXPECT_EQ(q.grouping, std::vector<int64_t>({1, 3}));
+  EXPECT_EQ(q.offset, std::vector<int64_t>({0, 0}));
+  EXPECT_EQ(dimsOf(v), "h32 g4 d8 ");
+  EXPECT_EQ(v.grouping, std::vector<int64_t>({1, 2}));
+  EXPECT_EQ(v.offset, std::vector<int64_t>({0, 64}));
+  EXPECT_EQ(inLayer(gpt2, "attn.k.bias").offset, std::vector<int64_t>({32}));
+}
+
+TEST(Gpt2, InitialValues) {
+  ModelDescription gpt2 = model(with(tinyGpt2(), {{"initializer_range", 0.04}}));
+  EXPECT_EQ(inLayer(gpt2, "attn_norm.weight").init, plan::InitKind::ones);
+  EXPECT_EQ(inLayer(gpt2, "attn_norm.bias").init, plan::InitKind::zeros);
+  EXPECT_EQ(inLayer(gpt2, "attn.q.bias").init, plan::InitKind::zeros);
+  EXPECT_EQ(inLayer(gpt2, "mlp.up.weight").init, plan::InitKind::normal);
+  EXPECT_DOUBLE_EQ(inLayer(gpt2, "mlp.up.weight").initStd, 0.04);
+  EXPECT_DOUBLE_EQ(inLayer(gpt2, "mlp.down.weight").initStd,
+                   0.04 / std::sqrt(8.0)); // 4 layers, 2 branches each
+  EXPECT_DOUBLE_EQ(inLayer(gpt2, "attn.o.weight").initStd, 0.04 / std::sqrt(8.0));
+}
+
+TEST(Gpt2, OwnHeadWhenNotTied) {
+  ModelDescription gpt2 = model(with(tinyGpt2(), {{"tie_word_embeddings", false}}));
+  const plan::Parameter *head = findParameter(gpt2.parameters, "head.weight");
+  ASSERT_NE(head, nullptr);
+  EXPECT_EQ(head->tensor, "lm_head.weight");
+  EXPECT_EQ(dimsOf(*head), "v128 h32 ");
+  EXPECT_EQ(head->dims[0].valid, 100);
+}
+
+TEST(Llama, TensorsAreThoseOfTheCheckpoint) {
+  EXPECT_EQ(
+      tensorsOf(model(tinyDecoder("llama")), 2),
+      std::vector<std::string>(
+          {"model.embed_tokens.weight 128x32", "model.layers.2.input_layernorm.weight 32",
+           "model.layers.2.self_attn.q_proj.weight 32x32", "model.layers.2.self_attn.k_proj.weight 16x32",
+           "model.layers.2.self_attn.v_proj.weight 16x32", "model.layers.2.self_attn.o_proj.weight 32x32",
+           "model.layers.2.post_attention_layernorm.weight 32", "model.layers.2.mlp.gate_proj.weight 80x32",
+           "model.layers.2.mlp.up_proj.weight 80x32", "model.layers.2.mlp.down_proj.weight 32x80",
+           "model.norm.weight 32", "lm_head.weight 128x32"}));
+}
+
+TEST(Llama, Biases) {
+  ModelDescription plain = model(tinyDecoder("llama"));
+  EXPECT_EQ(findParameter(plain.kinds[0].parameters, "attn.o.bias"), nullptr);
+  ModelDescription biased = model(with(tinyDecoder("llama"), {{"attention_bias", true}, {"mlp_bias", true}}));
+  EXPECT_EQ(biased.kinds[0].parameters.size(), plain.kinds[0].parameters.size() + 7);
+  for (const char *role : {"attn.q.bias", "attn.k.bias", "attn.v.bias", "attn.o.bias", "mlp.gate.bias",
+                           "mlp.up.bias", "mlp.down.bias"})
+    EXPECT_NE(findParameter(biased.kinds[0].parameters, role), nullptr) << role;
+}
+
+TEST(Llama, HeadSizeIsDerivedOrGiven) {
+  EXPECT_EQ(model(tinyDecoder("llama")).blockOf(0).attention.headDim, 8);
+  EXPECT_EQ(model(with(tinyDecoder("llama"), {{"head_dim", nullptr}})).blockOf(0).attention.headDim, 8);
+  EXPECT_EQ(model(with(tinyDecoder("llama"), {{"head_dim", 12}})).blockOf(0).attention.headDim, 12);
+}
+
+TEST(Llama, GroupsDefaultToHeads) {
+  EXPECT_EQ(model(without(tinyDecoder("llama"), "num_key_value_heads")).blockOf(0).attention.groups, 4);
+}
+
+TEST(Llama, TiedHeadHasNoParameter) {
+  ModelDescription llama = model(with(tinyDecoder("llama"), {{"tie_word_embeddings", true}}));
+  EXPECT_EQ(findParameter(llama.parameters, "head.weight"), nullptr);
+}
+
+TEST(Llama, PadTokenIsNoted) {
+  const auto padding = [](const json &id) {
+    return model(with(tinyDecoder("llama"), {{"pad_token_id", id}})).paddingToken;
+  };
+  EXPECT_EQ(model(tinyDecoder("llama")).paddingToken, std::nullopt);
+  EXPECT_EQ(padding(nullptr), std::nullopt);
+  EXPECT_EQ(padding(0), 0);
+  EXPECT_EQ(padding(-1), model(tinyDecoder("llama")).vocabulary - 1); // as torch.nn.Embedding counts
+}
+
+TEST(Mistral, Window) {
+  EXPECT_EQ(model(tinyDecoder("mistral")).blockOf(0).attention.window, 0);
+  EXPECT_EQ(model(with(tinyDecoder("mistral"), {{"sliding_window", 16}})).blockOf(3).attention.window, 16);
+}
+
+TEST(Qwen2, BiasesOnQueryKeyValueOnly) {
+  ModelDescription qwen = model(tinyDecoder("qwen2"));
+  EXPECT_NE(findParameter(qwen.kinds[0].parameters, "attn.q.bias"), nullptr);
+  EXPECT_EQ(findParameter(qwen.kinds[0].parameters, "attn.o.bias"), nullptr);
+  EXPECT_EQ(findParameter(qwen.kinds[0].parameters, "mlp.up.bias"), nullptr);
+}
+
+TEST(Qwen2, WindowIsNotUsedUnlessSwitchedOn) {
+  ModelDescription qwen =
+      model(with(tinyDecoder("qwen2"), {{"sliding_window", 4}, {"max_window_layers", 0}}));
+  EXPECT_EQ(qwen.kinds.size(), 1u);
+  EXPECT_EQ(qwen.blockOf(3).attention.window, 0);
+}
+
+TEST(Qwen2, LayersFromMaxWindowLayersOnHaveTheWindow) {
+  ModelDescription qwen = model(with(
+      tinyDecoder("qwen2"), {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 3}}));
+  EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 0, 0, 1}));
+  EXPECT_EQ(qwen.blockOf(0).attention.window, 0);
+  EXPECT_EQ(qwen.blockOf(3).attention.window, 4);
+}
+
+TEST(Qwen2, LayerTypesDecide) {
+  json types = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  ModelDescription qwen = model(with(tinyDecoder("qwen2"), {{"use_sliding_window", true},
+                                                            {"sliding_window", 4},
+                                                            {"max_window_layers", 1},
+                                                            {"layer_types", types}}));
+  EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 1, 0, 1}));
+  EXPECT_EQ(qwen.blockOf(2).attention.window, 4);
+  EXPECT_EQ(qwen.kinds[1].parameters.size(), qwen.kinds[0].parameters.size());
+}
+
+TEST(Qwen3, HeadSizeAndNorms) {
+  ModelDescription qwen = model(tinyDecoder("qwen3"));
+  EXPECT_EQ(dimsOf(inLayer(qwen, "attn.q.weight")), "g2 r2 d16 h32 ");
+  EXPECT_EQ(dimsOf(inLayer(qwen, "attn.o.weight")), "h32 g2 r2 d16 ");
+  EXPECT_EQ(dimsOf(inLayer(qwen, "attn.q_norm.weight")), "d16 ");
+  EXPECT_EQ(inLayer(qwen, "attn.k_norm.weight").init, plan::InitKind::ones);
+  EXPECT_EQ(qwen.blockOf(0).attention.qkNorm->epsilon, 1e-6);
+  EXPECT_EQ(model(without(tinyDecoder("qwen3"), "head_dim")).blockOf(0).attention.headDim, 128);
+}
+
+// --- Two spellings of one model ----------------------------------------------------------------------------
+
+json newSpelling(json config) {
+  json rope = config.contains("rope_scaling") && !config["rope_scaling"].is_null()
+                  ? config["rope_scaling"]
+                  : json{{"rope_type", "default"}};
+  rope["rope_theta"] = config["rope_theta"];
+  config.erase("rope_scaling");
+  config.erase("rope_theta");
+  config["rope_parameters"] = rope;
+  config["dtype"] = config["torch_dtype"];
+  config.erase("torch_dtype");
+  return config;
+}
+
+json llama3Scaling(const char *typeKey) {
+  return {{typeKey, "llama3"},
+          {"factor", 8.0},
+          {"low_freq_factor", 1.0},
+          {"high_freq_factor", 4.0},
+          {"original_max_position_embeddings", 32}};
+}
+
+TEST(Spellings, EqualForEveryFamily) {
+  for (const char *type : {"llama", "mistral", "qwen2", "qwen3"})
+    for (const json &scaling :
+         {json(nullptr), json{{"type", "linear"}, {"factor", 2}}, llama3Scaling("rope_type")}) {
+      json old = with(tinyDecoder(type), {{"rope_scaling", scaling}});
+      EXPECT_EQ(describe(model(old)), describe(model(newSpelling(old)))) << type << " " << scaling;
+    }
+}
+
+TEST(Spellings, TypeAndRopeType) {
+  json old = with(tinyDecoder("llama"), {{"rope_scaling", llama3Scaling("type")}});
+  json now = with(tinyDecoder("llama"), {{"rope_scaling", llama3Scaling("rope_type")}});
+  EXPECT_EQ(describe(model(old)), describe(model(now)));
+  EXPECT_NE(describe(model(old)), describe(model(tinyDecoder("llama"))));
+}
+
+TEST(Spellings, LayerTypesOfQwen) {
+  json full = {"full_attention", "full_attention", "full_attention", "full_attention"};
+  for (const char *type : {"qwen2", "qwen3"}) {
+    json old = with(tinyDecoder(type), {{"use_sliding_window", false}, {"sliding_window", 4}});
+    json now = with(tinyDecoder(type),
+                    {{"use_sliding_window", false}, {"sliding_window", nullptr}, {"layer_types", full}});
+    EXPECT_EQ(describe(model(old)), describe(model(now)));
+  }
+}
+
+// --- Examples ----------------------------------------------------------------------------------------------
+
+// The counts are those the models are published with.
+TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
+  const std::map<std::string, int64_t> known = {{"gpt2", 124439808},
+                                                {"gpt2-medium", 354823168},
+                                                {"gpt2-large", 774030080},
+                                                {"gpt2-xl", 1557611200},
+                                                {"llama-3-8b", 8030261248},
+                                                {"llama-3-70b", 70553706496},
+                                                {"llama-3.1-405b", 405853388800},
+                                                {"mistral-7b-v0.1", 7241732096},
+                                                {"qwen2.5-0.5b", 494032768},
+                                                {"qwen2.5-7b", 7615616512},
+                                                {"qwen3-0.6b", 596049920},
+                                                {"qwen3-8b", 8190735360},
+                                                {"tiny-gpt", 858880}};
+  std::map<std::string, int64_t> found;
+  for (const auto &entry : std::filesystem::directory_iterator(MGC_TEST_DIR "/../examples"))
+    if (std::filesystem::exists(entry.path() / "config.json")) {
+      Result<ModelFile> file = loadModel(entry.path().string());
+      ASSERT_TRUE(file.isOk()) << file.status().message();
+      found[entry.path().filename().string()] = file->model.parameterCount();
+    }
+  EXPECT_EQ(found, known);
+}
+
+} // namespace

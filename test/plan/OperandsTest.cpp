@@ -1,0 +1,171 @@
+// Operand sizes, each worked out by hand, and the checked arithmetic below them.
+#include "plan/Operands.h"
+#include "test/plan/SmallPlan.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace mgc::plan {
+namespace {
+
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+// "A:32 B:64 C:128!" of an instruction of the small plan; ! is written.
+std::string describe(SmallInstruction index) {
+  Plan plan = makeSmallPlan();
+  std::string text;
+  for (const OperandInfo &info : operandsOf(plan.mesh, plan.programs[0].instructions[index].body))
+    text += fmt::format("{}{}:{}{}", text.empty() ? "" : " ", info.name, info.bytes.value_or(-1),
+                        info.use == OperandInfo::Use::written ? "!" : "");
+  return text;
+}
+
+TEST(Operands, SizesByHand) {
+  EXPECT_EQ(describe(kGemm), "A:32 B:64 C:128!");
+  EXPECT_EQ(describe(kRowKernel), "");
+  EXPECT_EQ(describe(kAttention), "q:32 k:32 v:32 queryPos:16 keyPos:16 o:32! lse:16! workspace:64!");
+  EXPECT_EQ(describe(kAttentionBackward), "q:32 k:32 v:32 o:32 lse:16 do:32 queryPos:16 keyPos:16 sample:4 "
+                                          "dq:32! dk:32! dv:32! workspace:64!");
+  EXPECT_EQ(describe(kAllReduce), "source:64 destination:64!");
+  EXPECT_EQ(describe(kAllGather), "source:64 destination:128!");
+  EXPECT_EQ(describe(kReduceScatter), "source:128 destination:64!");
+  EXPECT_EQ(describe(kAllToAll), "source:256 destination:256!");
+  EXPECT_EQ(describe(kCopy), "source:64 destination:64!");
+  EXPECT_EQ(describe(kFill), "destination:64!");
+  EXPECT_EQ(describe(kSlice), "source:64 destination:32!");
+  EXPECT_EQ(describe(kDemote), "source:64 destination:64!");
+}
+
+// A, B and what the epilogue reads, then what is written; its numbers are those of the list.
+TEST(Operands, OfEpilogues) {
+  const auto describe = [](const Gemm &gemm) {
+    std::string text;
+    for (const OperandInfo &info : operandsOf(Mesh(), gemm))
+      text += fmt::format("{}{}:{}/{}{}", text.empty() ? "" : " ", info.name, info.bytes.value_or(-1),
+                          info.elementBytes, info.use == OperandInfo::Use::written ? "!" : "");
+    return text;
+  };
+  const auto numbers = [](const Gemm &gemm) {
+    const GemmOperands found = operandNumbersOf(gemm);
+    return std::array{found.bias, found.c, found.preactivation, found.workspace};
+  };
+  using Numbers = std::array<int64_t, 4>;
+  Gemm gemm{.m = 2, .n = 8, .k = 5, .inputType = DType::bf16};
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, -1}));
+  gemm.epilogue = Epilogue::bias;
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:32/4 C:64/4!");
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, -1, -1}));
+  gemm.epilogue = Epilogue::gelu;
+  gemm.outputType = DType::bf16;
+  gemm.workspaceBytes = 64;
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! preactivation:32/2! workspace:64/0!");
+  EXPECT_EQ(numbers(gemm), (Numbers{2, 3, 4, 5}));
+  gemm.epilogue = Epilogue::none;
+  EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, 3}));
+}
+
+TEST(Operands, GroupedQueriesAreLargerThanKeys) {
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 11, .d = 13};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].bytes, Checked(4 * 2 * 5 * 7 * 11 * 13));
+  EXPECT_EQ(infos[1].bytes, Checked(4 * 3 * 5 * 7 * 13));
+  EXPECT_EQ(infos[4].bytes, Checked(4 * 3 * 5));
+  EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5 * 7 * 11));
+}
+
+TEST(Operands, ElementsOfTheirTypes) {
+  const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);
+  EXPECT_EQ(infos[0].bytes, Checked(2 * 10));
+  EXPECT_EQ(infos[1].bytes, Checked(2 * 15));
+  EXPECT_EQ(infos[2].bytes, Checked(4 * 6));
+  EXPECT_EQ(infos[2].elementBytes, 4);
+  const Attention attention{.backward = true,
+                            .s = 2,
+                            .t = 3,
+                            .b = 5,
+                            .g = 7,
+                            .r = 3,
+                            .d = 13,
+                            .dropout = 0.1,
+                            .qStride = 65,
+                            .type = DType::bf16};
+  infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].span(), Checked(2 * (69 * 65 + 39)));
+  EXPECT_EQ(infos[3].bytes, Checked(2 * 70 * 39)) << "o";
+  EXPECT_EQ(infos[4].bytes, Checked(4 * 70 * 3)) << "lse";
+  EXPECT_EQ(infos[6].bytes, Checked(4 * 10)) << "queryPos";
+  EXPECT_EQ(infos[8].bytes, Checked(4 * 5)) << "sample";
+  EXPECT_EQ(infos[10].bytes, Checked(2 * 105 * 13)) << "dk";
+  EXPECT_EQ(operandsOf(Mesh(), Collective{.type = DType::bf16, .chunk = 8})[0].bytes, Checked(16));
+}
+
+// In [s, b, g, 5, d] with r = 3: the last row ends before that of another part does.
+TEST(Operands, PartsOfABufferReachOverIt) {
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .qStride = 65, .vStride = 65};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[0].bytes, Checked(4 * 70 * 39));
+  EXPECT_EQ(infos[0].span(), Checked(4 * (69 * 65 + 39)));
+  EXPECT_EQ(infos[1].span(), Checked(4 * 105 * 13));
+  EXPECT_EQ(infos[2].bytes, Checked(4 * 105 * 13));
+  EXPECT_EQ(infos[2].span(), Checked(4 * (104 * 65 + 13)));
+  attention.vStride = kMax;
+  EXPECT_FALSE(operandsOf(Mesh(), attention)[2].span());
+}
+
+TEST(Operands, PartsOfEqualStrideInterleave) {
+  using Use = OperandInfo::Use;
+  const OperandInfo one{"one", 80, Use::written, 8, 24}, wide{"wide", 160, Use::written, 16, 24},
+      other{"other", 80, Use::written, 8, 32}, plain{"plain", 8, Use::read};
+  EXPECT_TRUE(areApart(one, 0, one, 8));
+  EXPECT_TRUE(areApart(one, 0, one, 16));
+  EXPECT_TRUE(areApart(one, 40, one, 0));
+  EXPECT_TRUE(areApart(wide, 48, one, 16));
+  EXPECT_FALSE(areApart(wide, 48, one, 8));
+  EXPECT_FALSE(areApart(one, 0, one, 4));
+  EXPECT_FALSE(areApart(one, 0, one, 20)) << "reaches into the next row";
+  EXPECT_FALSE(areApart(one, 0, one, 24)) << "the rows of the other";
+  EXPECT_FALSE(areApart(one, 0, other, 8));
+  EXPECT_FALSE(areApart(one, 0, plain, 8)) << "only rows interleave";
+  EXPECT_TRUE(areApart(one, 0, plain, 224)) << "behind the last row";
+}
+
+TEST(Operands, OverflowGivesNoSize) {
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), Gemm{.m = kMax, .n = 1, .k = 2});
+  EXPECT_FALSE(infos[0].bytes);
+  EXPECT_EQ(infos[1].bytes, Checked(8));
+}
+
+TEST(Operands, StagesFormTheGroup) {
+  Mesh mesh = makeSmallPlan().mesh;
+  EXPECT_EQ(groupSize(mesh, Collective{.stages = {0, 1}, .chunk = 1}), 2);
+  EXPECT_EQ(groupSize(mesh, Collective{.axes = {"dp", "tp"}, .chunk = 1}), 4);
+}
+
+TEST(Checked, StopsAtTheLimits) {
+  EXPECT_EQ(checkedAdd(kMax - 1, 1), Checked(kMax));
+  EXPECT_FALSE(checkedAdd(kMax, 1));
+  EXPECT_FALSE(checkedAdd(std::numeric_limits<int64_t>::min(), -1));
+  EXPECT_EQ(checkedMultiply(int64_t(1) << 31, int64_t(1) << 31), Checked(int64_t(1) << 62));
+  EXPECT_FALSE(checkedMultiply(int64_t(1) << 32, int64_t(1) << 31));
+  EXPECT_FALSE(checkedAdd(std::nullopt, 0));
+  EXPECT_EQ(checkedProduct({}), Checked(1));
+  EXPECT_EQ(checkedProduct({2, 3, 7}), Checked(42));
+  EXPECT_FALSE(checkedProduct({kMax, 2, 0}));
+}
+
+TEST(Checked, RangesInsideLimits) {
+  EXPECT_TRUE(fitsInside(0, 10, 10));
+  EXPECT_TRUE(fitsInside(10, 0, 10));
+  EXPECT_FALSE(fitsInside(1, 10, 10));
+  EXPECT_FALSE(fitsInside(11, 0, 10));
+  EXPECT_FALSE(fitsInside(-1, 5, 10));
+  EXPECT_FALSE(fitsInside(0, -1, 10));
+  EXPECT_FALSE(fitsInside(0, std::nullopt, 10));
+  EXPECT_FALSE(fitsInside(kMax, kMax, kMax));
+}
+
+} // namespace
+} // namespace mgc::plan

@@ -1,0 +1,61 @@
+// What instructions cost, worked out on paper.
+#include "plan/Work.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::plan {
+namespace {
+
+Attention makeAttention() {
+  Attention attention;
+  attention.s = attention.t = 8, attention.b = 3, attention.g = 2, attention.r = 5, attention.d = 4;
+  attention.workspaceBytes = 4096;
+  return attention;
+}
+
+TEST(Work, Products) {
+  Gemm gemm{.m = 2, .n = 3, .k = 5};
+  EXPECT_EQ(flopsOf(gemm), 60);
+  EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 6));
+  gemm.accumulate = true;
+  EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 2 * 6)) << "C is read and written";
+  gemm.inputType = DType::bf16;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15) + 4 * 2 * 6);
+  gemm.outputType = DType::bf16;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 2 * 6));
+  gemm.accumulate = false;
+  gemm.workspaceBytes = 64;
+  gemm.epilogue = Epilogue::gelu;
+  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 3 + 2 * 6)) << "the bias is read, the preactivation written";
+}
+
+// 30 heads of 8 x 8 pairs, half of them visible; a product is 2 d operations a pair, two of them forward.
+TEST(Work, Attention) {
+  Attention attention = makeAttention();
+  EXPECT_EQ(flopsOf(attention), 30 * 32 * 2 * 4 * 2);
+  attention.window = 100;
+  EXPECT_EQ(flopsOf(attention), 30 * 32 * 2 * 4 * 2) << "wider than the sequence";
+  attention.window = 2; // a query sees 2 keys, the first two fewer: 2 - 2 * 2 / 16 on average
+  EXPECT_EQ(flopsOf(attention), 30 * 8 * 1.75 * 2 * 4 * 2);
+  attention.backward = true;
+  EXPECT_EQ(flopsOf(attention), 30 * 8 * 1.75 * 2 * 4 * 5);
+}
+
+// q and o [8, 3, 10, 4], k and v [8, 3, 2, 4], lse [8, 3, 10], twice positions [8, 3]; no workspace.
+TEST(Work, AttentionBytes) {
+  EXPECT_EQ(bytesOf({}, makeAttention()), 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24));
+}
+
+TEST(Work, CollectivesAndMoves) {
+  Mesh mesh{{{"tp", 4}}, {{"tp", {"tp"}}}};
+  Collective gather{.kind = Collective::Kind::allGather, .axes = {"tp"}, .chunk = 16};
+  EXPECT_EQ(flopsOf(gather), 0);
+  EXPECT_EQ(bytesOf(mesh, gather), 4 * (16 + 4 * 16));
+  EXPECT_EQ(bytesOf(mesh, Move{.kind = Move::Kind::fill, .bytes = 64}), 64);
+  EXPECT_EQ(bytesOf(mesh, Move{.kind = Move::Kind::copy, .bytes = 64}), 128);
+  EXPECT_EQ(bytesOf(mesh, RowKernel{.flops = 7, .bytes = 9}), 9);
+  EXPECT_EQ(flopsOf(RowKernel{.flops = 7, .bytes = 9}), 7);
+}
+
+} // namespace
+} // namespace mgc::plan

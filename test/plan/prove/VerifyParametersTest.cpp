@@ -1,0 +1,224 @@
+// Rules of parameters and of the buckets that hold them, in f32 and in bf16.
+#include "test/plan/prove/BrokenPlans.h"
+
+#include <utility>
+
+namespace mgc::plan {
+namespace {
+
+const Broken kParameters[] = {
+    {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
+     "parameters[3].dims: are split over pp"},
+    {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
+     "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
+    {"BothHold", [](Plan &plan) { plan.parameters[2].offset = {0, 3}; },
+     "parameters: 'h.0.attn.c_attn.weight[k]' and 'h.0.attn.c_attn.weight[v]' both hold a part of"},
+    {"NotAll", [](Plan &plan) { plan.parameters[1].fileShape = plan.parameters[2].fileShape = {4, 9}; },
+     "parameters: of tensor 'h.0.attn.c_attn.weight' 32 elements are held, expected its 36"},
+    {"Name", [](Plan &plan) { plan.parameters[1].name = "wte.weight"; },
+     "parameters[1]: name 'wte.weight' is empty or comes twice"},
+    {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
+     "parameters[0]: 'wte.weight' names no tensor"},
+    {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
+    {"Grouping", [](Plan &plan) { plan.parameters[0].grouping = {1, 2}; },
+     "parameters[0]: fileShape, grouping and offset must"},
+    {"GroupingNegative", [](Plan &plan) { plan.parameters[0].grouping = {3, -1}; },
+     "parameters[0]: fileShape, grouping and"},
+    {"GroupingHuge", [](Plan &plan) { plan.parameters[0].grouping = {kMax, kMax}; },
+     "parameters[0]: fileShape, grouping and"},
+    {"Offsets", [](Plan &plan) { plan.parameters[0].offset = {0}; },
+     "parameters[0]: fileShape, grouping and offset must"},
+    {"FileView", [](Plan &plan) { plan.parameters[2].offset = {0, 9}; },
+     "parameters[2]: file dimension 1: 4 elements from 9 on"},
+    {"FileOffset", [](Plan &plan) { plan.parameters[2].offset = {-1, 8}; },
+     "parameters[2]: file dimension 0: 4 elements from -1"},
+    {"Divides", [](Plan &plan) { plan.parameters[0].dims[0].size = 9; },
+     "parameters[0].dims[0]: size = 9 must be positive and"},
+    {"DimZero", [](Plan &plan) { plan.parameters[0].dims[1].size = 0; },
+     "parameters[0].dims[1]: size = 0 must be positive and"},
+    {"Valid", [](Plan &plan) { plan.parameters[0].dims[0].valid = 9; },
+     "parameters[0].dims[0]: valid = 9 is not in [1, size = 8]"},
+    {"DimAxes", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"xp"}; },
+     "parameters[0].dims[1]: axis 'xp' is not in the mesh"},
+    {"DimAxesTwice", [](Plan &plan) { plan.parameters[0].dims[1].axes = {"tpg"}; },
+     "parameters[0].dims: axis 'tpg' comes twice"},
+    {"DimsHuge",
+     [](Plan &plan) {
+       plan.parameters[3].dims = {{"h", kMax, 4, {}}, {"g", 2, 1, {}}};
+       plan.parameters[3].grouping = {2};
+     },
+     "parameters[3].dims: the sizes multiply to more than 64 bits hold"},
+    {"NoPlace", [](Plan &plan) { plan.parameters[3].places.clear(); },
+     "parameters[3]: 'ln_f.weight' has no place"},
+    {"PlaceStage", [](Plan &plan) { plan.parameters[3].places[0].stage = 2; },
+     "parameters[3].places[0]: stage 2 is not one of 2"},
+    {"PlaceTwice", [](Plan &plan) { plan.parameters[0].places[1].stage = 0; },
+     "parameters[0].places[1]: 'wte.weight' has two places"},
+    {"PlaceBucket", [](Plan &plan) { plan.parameters[3].places[0].bucket = -1; },
+     "parameters[3].places[0]: bucket -1 is not one of 2"},
+    {"PlaceRange", [](Plan &plan) { plan.parameters[3].places[0].elementOffset = 13; },
+     "parameters[3].places[0]: 4 elements from 13"},
+    {"PlaceOverlap",
+     [](Plan &plan) {
+       plan.parameters[2].rows = {};
+       plan.parameters[2].places[0].elementOffset = 7;
+     },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 16) and h.0.attn.c_attn.weight[v] [7, 15) overlap"},
+    {"RowsDims", [](Plan &plan) { plan.parameters[1].rows.dims = 4; },
+     "parameters[1].rows: dims = 4 is not in [0, 3], the dimensions of 'h.0.attn.c_attn.weight[k]'"},
+    {"RowsDimsNegative", [](Plan &plan) { plan.parameters[1].rows.dims = -1; },
+     "parameters[1].rows: dims = -1 is not in [0, 3]"},
+    {"RowsOffset", [](Plan &plan) { plan.parameters[2].rows.offset = 3; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 3 on, does not lie inside "
+     "the "
+     "matrix's of extent = 4"},
+    {"RowsOffsetNegative", [](Plan &plan) { plan.parameters[2].rows.offset = -2; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from -2 on"},
+    {"RowsOffsetHuge", [](Plan &plan) { plan.parameters[2].rows.offset = kMax; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 2 elements from 9223372036854775807 on"},
+    {"RowsLonger", [](Plan &plan) { plan.parameters[2].rows.dims = 0; },
+     "parameters[2].rows: a row of 'h.0.attn.c_attn.weight[v]', 8 elements from 2 on, does not lie inside"},
+    {"RowsExtentNegative", [](Plan &plan) { plan.parameters[1].rows.extent = -4; },
+     "parameters[1].rows: a row of 'h.0.attn.c_attn.weight[k]', 2 elements from 0 on, does not lie inside "
+     "the "
+     "matrix's of extent = -4"},
+    {"RowsExtentHuge", [](Plan &plan) { plan.parameters[1].rows.extent = kMax; },
+     "parameters[1].places[0]: more than 2^63 elements from 0 on do not lie inside the 16 of bucket 1"},
+    {"RowsWithoutExtent", [](Plan &plan) { plan.parameters[2].rows.extent = 0; },
+     "parameters[2].rows: dims = 2 and offset = 2 without an extent"},
+    {"RowsOverlap", [](Plan &plan) { plan.parameters[2].rows.offset = 1; },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 2) and h.0.attn.c_attn.weight[v] [1, 3) overlap"},
+    {"RowsOfOtherExtent", [](Plan &plan) { plan.parameters[1].rows.extent = 3; },
+     "parameters[2].places[0]: 'h.0.attn.c_attn.weight[v]' has 4 rows of a matrix of extent 4, but "
+     "'h.0.attn.c_attn.weight[k]', which begins there too, 4 of 3"},
+    {"RowsOfOtherCount", [](Plan &plan) { plan.parameters[1].rows = {3, 0, 2}; },
+     "parameters[2].places[0]: 'h.0.attn.c_attn.weight[v]' has 4 rows of a matrix of extent 4, but "
+     "'h.0.attn.c_attn.weight[k]', which begins there too, 8 of 2"},
+    {"MatrixRange", [](Plan &plan) { plan.parameters[1].places[0].elementOffset = 1; },
+     "parameters[1].places[0]: 16 elements from 1 on do not lie inside the 16 of bucket 1"},
+    {"MatricesOverlap",
+     [](Plan &plan) {
+       plan.parameters[1].rows.extent = 2;
+       plan.parameters[2].rows = {2, 0, 3};
+       plan.parameters[2].places[0].elementOffset = 4;
+     },
+     "stages[0].buckets[1]: h.0.attn.c_attn.weight[k] [0, 8) and h.0.attn.c_attn.weight[v] [4, 16) overlap"},
+    {"SplitAxes", [](Plan &plan) { plan.stages[0].buckets[1].splitAxes = {}; },
+     "parameters[1].places[0]: 'h.0.attn.c_attn.weight[k]' is split over [tpg], its bucket 'plain' over []"},
+    {"TiedApart",
+     [](Plan &plan) {
+       plan.stages[1].buckets[0].elements = 64;
+       plan.parameters[0].places[1].elementOffset = 32;
+     },
+     "parameters[0].places[1]: 'wte.weight' begins at element 32, in stage 0 at 0"},
+    {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
+     "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages "
+     "[]"},
+};
+
+const Broken kBuckets[] = {
+    {"TiedStage", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 2}; },
+     "stages[1].buckets[0].tiedStages: [0, 2] must"},
+    {"TiedTwice", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0, 0}; },
+     "stages[1].buckets[0].tiedStages: [0, 0] must"},
+    {"TiedSelf", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {0}; },
+     "stages[1].buckets[0]: tiedStages [0] does not have"},
+    {"Elements", [](Plan &plan) { plan.stages[1].buckets[1].elements = -16; },
+     "stages[1].buckets[1]: elements = -16 is negative"},
+    {"Axes", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"xp"}; },
+     "stages[0].buckets[0]: axis 'xp' is not in the mesh"},
+    {"AxesApart", [](Plan &plan) { plan.stages[0].buckets[0].dataAxes = {"tpg"}; },
+     "stages[0].buckets[0]: axis 'tpg' comes twice"},
+    {"ShardDivides", [](Plan &plan) { plan.stages[0].buckets[0].elements = 31; },
+     "stages[0].buckets[0]: elements = 31 does not divide into aligned slices for 2 ranks; a multiple of 32 "
+     "would"},
+    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 16; },
+     "stages[0].buckets[0]: elements = 16 does not"},
+    {"MastersOfF32", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 0; },
+     "stages[0].buckets[1]: masterOffset = 0, but values are f32; expected -1: no masters"},
+    {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
+     "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
+    {"GradientShard", [](Plan &plan) { plan.stages[0].buckets[1].gradientShardOffset = 512; },
+     "stages[0].buckets[1]: is not sharded, so gradientShardOffset must equal gradientOffset"},
+    {"ValueAligned", [](Plan &plan) { plan.stages[0].buckets[0].valueOffset = 4; },
+     "stages[0].buckets[0]: valueOffset = 4 must"},
+    {"GradientInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientOffset = 3136; },
+     "stages[0].buckets[0]: gradientOffset = 3136 must be a multiple of 64, and its 32 elements lie inside"},
+    {"ShardInside", [](Plan &plan) { plan.stages[0].buckets[0].gradientShardOffset = 3200; },
+     "stages[0].buckets[0]: gradientShardOffset = 3200 must be a multiple of 64, and its 16 elements lie "
+     "inside"},
+    {"MomentNegative", [](Plan &plan) { plan.stages[0].buckets[1].firstMomentOffset = -64; },
+     "stages[0].buckets[1]: firstMomentOffset = -64 must"},
+    {"MomentHuge", [](Plan &plan) { plan.stages[0].buckets[1].elements = kMax; },
+     "stages[0].buckets[1]: secondMomentOffset = 768"},
+    {"BuffersApart", [](Plan &plan) { plan.stages[0].buckets[1].secondMomentOffset = 640; },
+     "stages[0].buckets: secondMoment of bucket 'plain' [640, 704) and secondMoment of bucket 'tied' [640, "
+     "704) overlap"},
+};
+
+// The small plan with values of bf16: a slice of `tied` has 32 of them, so its f32 buffers get larger and lie, with the
+// masters, in a region of their own.
+Plan makeBf16Plan() {
+  Plan plan = makeSmallPlan();
+  plan.dtype = DType::bf16;
+  for (StagePlan &stage : plan.stages) {
+    Bucket &tied = stage.buckets[0], &plain = stage.buckets[1];
+    tied.elements = 64;
+    int64_t end = stage.bytes;
+    const auto place = [&](int64_t &offset, int64_t bytes) { offset = std::exchange(end, end + bytes); };
+    place(plain.masterOffset, 64);
+    place(tied.masterOffset, 128);
+    place(tied.gradientOffset, 256);
+    place(tied.gradientShardOffset, 128);
+    place(tied.firstMomentOffset, 128);
+    place(tied.secondMomentOffset, 128);
+    stage.regions.push_back({"optimizer", stage.bytes, end - stage.bytes});
+    stage.bytes = end;
+  }
+  return plan;
+}
+
+TEST(Verify, APlanOfBf16IsSound) {
+  const Status status = verifyPlan(makeBf16Plan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+class VerifyBf16 : public Verify {};
+TEST_P(VerifyBf16, RefusesABrokenRule) { refuses(makeBf16Plan(), GetParam()); }
+
+const Broken kBf16[] = {
+    {"NoMasters", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset = -1; },
+     "stages[0].buckets[0]: masterOffset = -1, but values are bf16; expected where the f32 masters lie"},
+    {"MasterAligned", [](Plan &plan) { plan.stages[0].buckets[0].masterOffset += 4; },
+     "stages[0].buckets[0]: masterOffset = 3268 must be a multiple of 64, and its 32 elements lie inside"},
+    {"MasterInside", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = plan.stages[0].bytes; },
+     "stages[0].buckets[1]: masterOffset = 4032 must"},
+    {"MastersApart", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 128; },
+     "stages[0].buckets: value of bucket 'plain' [128, 160) and master of bucket 'plain' [128, 192) overlap"},
+    {"ShardAligned", [](Plan &plan) { plan.stages[0].buckets[0].elements = 32; },
+     "stages[0].buckets[0]: elements = 32 does not divide into aligned slices for 2 ranks; a multiple of 64 "
+     "would"},
+    {"OperandAligned",
+     [](Plan &plan) {
+       body<Gemm>(plan, kGemm).inputType = DType::bf16;
+       instruction(plan, kGemm).operands[0].offset = 1;
+     },
+     "programs[0].instructions[0].operands[0]: offset 1 is not a multiple of 2"},
+    {"ResultAligned",
+     [](Plan &plan) {
+       body<Gemm>(plan, kGemm).inputType = DType::bf16;
+       instruction(plan, kGemm).operands[2].offset = 2;
+     },
+     "programs[0].instructions[0].operands[2]: offset 2 is not a multiple of 4"},
+    {"RowKernelAligned", [](Plan &plan) { instruction(plan, kRowKernel).operands[0].offset = 3; },
+     "programs[0].instructions[1].operands[0]: offset 3 is not a multiple of 2"},
+    {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
+     "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 2"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), ruleName);
+INSTANTIATE_TEST_SUITE_P(Buckets, Verify, testing::ValuesIn(kBuckets), ruleName);
+INSTANTIATE_TEST_SUITE_P(Types, VerifyBf16, testing::ValuesIn(kBf16), ruleName);
+
+} // namespace
+} // namespace mgc::plan

@@ -1,0 +1,193 @@
+// Rules of programs and their instructions.
+#include "test/plan/prove/BrokenPlans.h"
+
+#include <cmath>
+
+namespace mgc::plan {
+namespace {
+
+const Broken kPrograms[] = {
+    {"GemmTypes", [](Plan &plan) { body<Gemm>(plan, kGemm).outputType = DType::bf16; },
+     "programs[0].instructions[0]: outputType bf16 of f32 operands; expected f32, or operands of bf16"},
+    {"GemmInput", [](Plan &plan) { body<Gemm>(plan, kGemm).inputType = DType::i32; },
+     "programs[0].instructions[0]: inputType is i32, expected f32 or bf16"},
+    {"GemmOutput", [](Plan &plan) { body<Gemm>(plan, kGemm).outputType = DType::i32; },
+     "programs[0].instructions[0]: outputType is i32, expected f32 or bf16"},
+    {"AttentionType", [](Plan &plan) { body<Attention>(plan, kAttention).type = DType::i32; },
+     "programs[0].instructions[2]: type is i32, expected f32 or bf16"},
+    {"AttentionCausal",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).causal = true;
+       body<Attention>(plan, kAttention).s = 3;
+     },
+     "programs[0].instructions[2]: is causal with s = 3 queries and t = 4 keys"},
+    {"SegmentCount", [](Plan &plan) { plan.programs[0].segments.pop_back(); },
+     "programs[0]: found 1 segments and 2 segmentBytes"},
+    {"SegmentBytes", [](Plan &plan) { plan.programs[0].segmentBytes[1] = -1; },
+     "programs[0]: segmentBytes[1] = -1 is negative"},
+    {"OperandCount", [](Plan &plan) { instruction(plan, kGemm).operands.pop_back(); },
+     "programs[0].instructions[0]: found 2 operands, expected 3 (block.fwd/0)"},
+    {"OperandCountAttention", [](Plan &plan) { body<Attention>(plan, kAttention).dropout = 0.5; },
+     "programs[0].instructions[2]: found 8 operands, expected 9"},
+    {"OperandSegment", [](Plan &plan) { instruction(plan, kGemm).operands[1].segment = 2; },
+     "programs[0].instructions[0].operands[1]: segment 2 is not one of 2"},
+    {"OperandSize", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 900; },
+     "programs[0].instructions[0].operands[2]: operand C (128 bytes from 900 on) is not inside segment 'y' "
+     "of 1024"},
+    {"OperandNegative", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = -64; },
+     "programs[0].instructions[0].operands[2]: operand C (128 bytes from -64 on)"},
+    {"OperandHuge", [](Plan &plan) { body<Gemm>(plan, kGemm).m = kMax; },
+     "programs[0].instructions[0].operands[0]: operand A (more than 2^63 bytes from 0 on)"},
+    {"OperandAligned", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 2; },
+     "programs[0].instructions[0].operands[2]: offset 2 is not a multiple of 4"},
+    {"RowKernelOffset", [](Plan &plan) { instruction(plan, kRowKernel).operands[1].offset = 1028; },
+     "programs[0].instructions[1].operands[1]: operand (0 bytes from 1028 on) is not inside"},
+    {"RowKernelSymbol", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).symbol = ""; },
+     "programs[0].instructions[1]: the row"},
+    {"RowKernelRange", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).range = -1; },
+     "programs[0].instructions[1]: range = -1"},
+    {"RowKernelFlops", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).flops = -1; },
+     "programs[0].instructions[1]: flops = -1"},
+    {"RowKernelBytes", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).bytes = NAN; },
+     "programs[0].instructions[1]: bytes = nan"},
+    {"ScalarAxes", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).scalars[0].terms[0].axes = {"xp"}; },
+     "programs[0].instructions[1]: axis 'xp' is not in the mesh"},
+    {"GemmSize", [](Plan &plan) { body<Gemm>(plan, kGemm).k = 0; },
+     "programs[0].instructions[0]: k = 0 must be positive"},
+    {"GemmPath", [](Plan &plan) { body<Gemm>(plan, kGemm).path = GemmPath(9); },
+     "programs[0].instructions[0]: path 9 is none; expected one of rule whole rows columns"},
+    {"GemmEpilogue", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue(3); },
+     "programs[0].instructions[0]: epilogue 3 is none; expected one of none bias gelu"},
+    {"GemmEpilogueOnCpu", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: epilogue bias in a plan for cpu, whose products have none; compile for "
+     "cuda, or without"},
+    {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
+     "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
+    {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
+     "programs[0].instructions[2]: r = 0 must be"},
+    {"AttentionScale", [](Plan &plan) { body<Attention>(plan, kAttention).scale = NAN; },
+     "programs[0].instructions[2]: scale = nan"},
+    {"AttentionWindow", [](Plan &plan) { body<Attention>(plan, kAttention).window = -1; },
+     "programs[0].instructions[2]: window = -1"},
+    {"AttentionDropout", [](Plan &plan) { body<Attention>(plan, kAttention).dropout = 1; },
+     "programs[0].instructions[2]: dropout = 1 is not in [0, 1)"},
+    {"AttentionStride", [](Plan &plan) { body<Attention>(plan, kAttention).groupStride = -1; },
+     "programs[0].instructions[2]: groupStride = -1 is negative"},
+    {"AttentionRowStride", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).kStride = 1; },
+     "programs[0].instructions[3]: kStride = 1 is below the 2 elements of a row; expected 0"},
+    {"AttentionRowStrideNegative", [](Plan &plan) { body<Attention>(plan, kAttention).vStride = -6; },
+     "programs[0].instructions[2]: vStride = -6 is below the 2"},
+    {"AttentionRowStrideOfQueries", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).r = 4; },
+     "programs[0].instructions[3]: dqStride = 6 is below the 8 elements of a row"},
+    {"AttentionRowStrideHuge", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).dvStride = kMax; },
+     "programs[0].instructions[3].operands[11]: operand dv (more than 2^63 bytes from 16 on) is not inside"},
+    {"AttentionRowsHuge", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).d = kMax; },
+     "programs[0].instructions[3]: qStride = 6 is below the 9223372036854775807 elements of a row"},
+    {"AttentionSpan", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).qStride = 86; },
+     "programs[0].instructions[3].operands[0]: operand q (1040 bytes from 0 on) is not inside segment 'x' of "
+     "1024 bytes"},
+    {"AttentionInterleaved",
+     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[10].offset = 4; },
+     "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
+    {"AttentionInterleavedBehind",
+     [](Plan &plan) { instruction(plan, kAttentionBackward).operands[11].offset = 20; },
+     "programs[0].instructions[3]: operand dv is written and overlaps operand dq (block.fwd/3)"},
+    {"AttentionOtherStrides", [](Plan &plan) { body<Attention>(plan, kAttentionBackward).dkStride = 12; },
+     "programs[0].instructions[3]: operand dk is written and overlaps operand dq (block.fwd/3)"},
+    {"AttentionScalar",
+     [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
+     "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
+    {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
+     "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
+    {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },
+     "programs[0].instructions[2]: operand lse is written and overlaps operand o"},
+};
+
+const Broken kCollectives[] = {
+    {"Chunk", [](Plan &plan) { body<Collective>(plan, kAllGather).chunk = 0; },
+     "programs[0].instructions[5]: chunk = 0 must be"},
+    {"Outer", [](Plan &plan) { body<Collective>(plan, kAllGather).outer = -1; },
+     "programs[0].instructions[5]: outer = -1 must be"},
+    {"AllReduceOuter", [](Plan &plan) { body<Collective>(plan, kAllReduce).outer = 2; },
+     "programs[0].instructions[4]: outer = 2, but all_reduce has outer = 1"},
+    {"Middle", [](Plan &plan) { body<Collective>(plan, kAllGather).middle = 2; },
+     "programs[0].instructions[5]: middle = 2, but only all_to_all has a middle"},
+    {"Axes", [](Plan &plan) { body<Collective>(plan, kAllGather).axes = {"xp"}; },
+     "programs[0].instructions[5]: axis 'xp' is not in the mesh"},
+    {"AxesAndStages", [](Plan &plan) { body<Collective>(plan, kAllGather).stages = {0, 1}; },
+     "programs[0].instructions[5]: a collective goes along axes or over stages, not both"},
+    {"Stages",
+     [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0, 5}; },
+     "programs[1].instructions[0]: [0, 5] must list stages below 2, each once"},
+    {"Member", [](Plan &plan) { std::get<Collective>(plan.programs[1].instructions[0].body).stages = {0}; },
+     "stages[1].chunks[1].calls[0]: stage 1 runs 'tied/sum', a collective of stages [0]"},
+    {"GatherSize", [](Plan &plan) { body<Collective>(plan, kAllGather).chunk = 65; },
+     "programs[0].instructions[5].operands[1]: operand destination (1040 bytes from 0 on) is not inside"},
+    {"ScatterSize", [](Plan &plan) { body<Collective>(plan, kReduceScatter).chunk = 65; },
+     "programs[0].instructions[6].operands[0]: operand source (1040 bytes from 0 on) is not inside"},
+    {"AllToAllSize", [](Plan &plan) { body<Collective>(plan, kAllToAll).middle = kMax; },
+     "programs[0].instructions[7].operands[0]: operand source (more than 2^63 bytes from 0 on) is not "
+     "inside"},
+    {"AllReducePartly", [](Plan &plan) { instruction(plan, kAllReduce).operands[0].offset = 32; },
+     "programs[0].instructions[4]: operand destination is written and overlaps operand source"},
+    {"GatherInPlace", [](Plan &plan) { instruction(plan, kAllGather).operands[0].segment = 1; },
+     "programs[0].instructions[5]: operand destination is written and overlaps operand source"},
+    {"MoveBytes", [](Plan &plan) { body<Move>(plan, kCopy).bytes = -1; },
+     "programs[0].instructions[8]: bytes = -1 is negative"},
+    {"FillSize", [](Plan &plan) { body<Move>(plan, kFill).bytes = 1028; },
+     "programs[0].instructions[9].operands[0]: operand destination (1028 bytes from 0 on) is not inside"},
+    {"SliceSize", [](Plan &plan) { body<Move>(plan, kSlice).chunkBytes = 0; },
+     "programs[0].instructions[10]: chunkBytes = 0 must"},
+    {"SliceSource", [](Plan &plan) { body<Move>(plan, kSlice).outer = 33; },
+     "programs[0].instructions[10].operands[0]: operand source (1056 bytes from 0 on) is not inside"},
+    {"MoveAxes", [](Plan &plan) { body<Move>(plan, kDemote).axes = {"tp", "tpg"}; },
+     "programs[0].instructions[11]: axis 'tpg' comes twice"},
+};
+
+// With GELU in its product.
+Plan makeGpuPlan() {
+  Plan plan = makeSmallPlan();
+  plan.target = Target::cuda;
+  plan.kernels = {{KernelLevel::sm90, "kernels/sm_90.ptx", 1}};
+  Instruction &product = plan.programs[0].instructions[kGemm];
+  std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
+  product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
+  return plan;
+}
+
+TEST(Verify, APlanForGpusIsSound) {
+  const Status status = verifyPlan(makeGpuPlan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+class VerifyGpu : public Verify {};
+TEST_P(VerifyGpu, RefusesABrokenRule) { refuses(makeGpuPlan(), GetParam()); }
+
+const Broken kGpu[] = {
+    {"EpilogueAccumulates", [](Plan &plan) { body<Gemm>(plan, kGemm).accumulate = true; },
+     "programs[0].instructions[0]: epilogue gelu of a product that is added to C; expected one or the other"},
+    {"GeluColumns", [](Plan &plan) { body<Gemm>(plan, kGemm).n = 4; },
+     "programs[0].instructions[0]: n = 4 with epilogue gelu; expected a multiple of 8"},
+    {"EpilogueOperands", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
+     "programs[0].instructions[0]: found 5 operands, expected 4 (block.fwd/0)"},
+    {"BiasInside", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 1000; },
+     "programs[0].instructions[0].operands[2]: operand bias (32 bytes from 1000 on) is not inside segment "
+     "'x' "
+     "of 1024"},
+    {"BiasAligned", [](Plan &plan) { instruction(plan, kGemm).operands[2].offset = 130; },
+     "programs[0].instructions[0].operands[2]: offset 130 is not a multiple of 4"},
+    {"BiasWritten", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {1, 64}; },
+     "programs[0].instructions[0]: operand C is written and overlaps operand bias (block.fwd/0)"},
+    {"PreactivationInside", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 900; },
+     "programs[0].instructions[0].operands[4]: operand preactivation (128 bytes from 900 on) is not inside "
+     "segment 'y' of 1024"},
+    {"PreactivationApart", [](Plan &plan) { instruction(plan, kGemm).operands[4].offset = 64; },
+     "programs[0].instructions[0]: operand preactivation is written and overlaps operand C (block.fwd/0)"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Programs, Verify, testing::ValuesIn(kPrograms), ruleName);
+INSTANTIATE_TEST_SUITE_P(Epilogues, VerifyGpu, testing::ValuesIn(kGpu), ruleName);
+INSTANTIATE_TEST_SUITE_P(Collectives, Verify, testing::ValuesIn(kCollectives), ruleName);
+
+} // namespace
+} // namespace mgc::plan

@@ -1,0 +1,60 @@
+// Sound plans, all violations at once, and the rules of the plan's own numbers.
+#include "test/plan/prove/BrokenPlans.h"
+
+namespace mgc::plan {
+namespace {
+
+TEST(Verify, TheSmallPlanIsSound) {
+  Status status = verifyPlan(makeSmallPlan());
+  EXPECT_TRUE(status.isOk()) << status.message();
+}
+
+TEST(Verify, ListsAllViolations) {
+  Plan plan = makeSmallPlan();
+  plan.vocabulary = 0;
+  plan.stages[1].schedule[0].peer = 7;
+  std::string message = verifyPlan(plan).message();
+  EXPECT_NE(message.find("vocabulary: found 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("stages[1].schedule[0]: peer 7"), std::string::npos) << message;
+}
+
+TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
+
+const Broken kNumbers[] = {
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 6"},
+    {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
+    {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
+    {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
+     "stages: found 1 stages, but the mesh has 2 along pp"},
+    {"SequenceLength", [](Plan &plan) { plan.sequenceLength = 0; }, "sequenceLength: found 0"},
+    {"MicroBatchSize", [](Plan &plan) { plan.microBatchSize = -1; }, "microBatchSize: found -1"},
+    {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
+    {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
+    {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},
+    {"VirtualStages", [](Plan &plan) { plan.virtualStages = 0; }, "virtualStages: found 0"},
+    {"StepTokens", [](Plan &plan) { plan.sequenceLength = kMax; },
+     "globalBatchSize: 4 samples of 9223372036854775807 tokens"},
+    {"Zero", [](Plan &plan) { plan.zero = 3; }, "zero: found 3, expected 0 or 1"},
+    {"DType", [](Plan &plan) { plan.dtype = DType::i32; }, "dtype: found i32, expected f32 or bf16"},
+    {"GradientType", [](Plan &plan) { plan.gradientType = DType::bf16; },
+     "gradientType: found bf16, expected f32 or what dtype says, f32"},
+    {"GradientTypeIndex", [](Plan &plan) { plan.gradientType = DType::i32; }, "gradientType: found i32"},
+    {"OtherTarget", [](Plan &plan) { plan.target = Target::cuda; },
+     "kernels[1].level: x86-64-v4 is of target cpu, the plan is for cuda"},
+    {"OtherLevel", [](Plan &plan) { plan.kernels[1].level = KernelLevel::sm90; },
+     "kernels[1].level: sm_90 is of target cuda, the plan is for cpu"},
+    {"LibraryOutside", [](Plan &plan) { plan.kernels[0].path = "kernels/../../x.so"; },
+     "kernels[0].path: 'kernels/../../x.so' must"},
+    {"LibraryAbsolute", [](Plan &plan) { plan.kernels[1].path = "/x.so"; },
+     "kernels[1].path: '/x.so' must be a path inside"},
+    {"LibraryUnnamed", [](Plan &plan) { plan.kernels[0].path = ""; }, "kernels[0].path: '' must be a path"},
+    {"LibraryTwice", [](Plan &plan) { plan.kernels[1].level = KernelLevel::v3; },
+     "kernels[1].level: x86-64-v3 comes twice"},
+    {"LibraryMissing", [](Plan &plan) { plan.kernels.clear(); },
+     "kernels: is empty, but programs run row kernels"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Numbers, Verify, testing::ValuesIn(kNumbers), ruleName);
+
+} // namespace
+} // namespace mgc::plan

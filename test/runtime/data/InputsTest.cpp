@@ -1,0 +1,84 @@
+// Which part of the global batch each rank sees.
+#include "runtime/data/Inputs.h"
+#include "test/runtime/exec/HandMadePlans.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+using Kind = plan::Input::Kind;
+
+// Mesh dp = 2, cp = 2 (fastest); 4 positions; 2 samples per rank and microbatch, 2 microbatches: 8 samples.
+plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t stride) {
+  plan::Plan plan = emptyPlan({{"dp", 2}, {"cp", 2}}, {.sequence = 4, .microBatch = 2, .microbatches = 2});
+  plan::Input input;
+  input.kind = kind;
+  input.type = kind == Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
+  input.dims = std::move(dims);
+  input.offset = 8;
+  input.microbatchStride = stride;
+  plan.stages[0].inputs = {input};
+  return plan;
+}
+
+template <typename T = int32_t>
+std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    batch.tokens[i] = static_cast<int32_t>(10 * (i / 4) + i % 4); // 10 * sample + position
+    batch.labels[i] = i % 4 == 3 ? kIgnoredLabel : batch.tokens[i] + 1;
+  }
+  std::vector<std::byte> arena(512, std::byte(0xEE));
+  for (const InputRecord &record : resolveInputs(plan, rank))
+    writeInput(record, plan, batch, step, arena.data());
+  std::vector<T> values;
+  for (size_t at = 8; at + sizeof(T) <= arena.size() && arena[at + 1] != std::byte(0xEE); at += sizeof(T))
+    values.push_back(*reinterpret_cast<T *>(arena.data() + at));
+  return values;
+}
+
+const plan::Input::Dim kSamples{"b", 4, {"dp"}};
+const plan::Input::Dim kPositions{"s", 4, {"cp"}};
+
+TEST(Inputs, tokensAreSlicedByMicrobatchSampleAndPosition) {
+  const plan::Plan plan = makePlan(Kind::tokens, {kPositions, kSamples}, 16);
+  // rank = 2 * dp + cp; per microbatch [s, b]
+  EXPECT_EQ(inputOf(plan, 0), (std::vector<int32_t>{0, 10, 1, 11, 40, 50, 41, 51}));
+  EXPECT_EQ(inputOf(plan, 1), (std::vector<int32_t>{2, 12, 3, 13, 42, 52, 43, 53}));
+  EXPECT_EQ(inputOf(plan, 2), (std::vector<int32_t>{20, 30, 21, 31, 60, 70, 61, 71}));
+}
+
+TEST(Inputs, wholeSequencesWhereNothingSplitsThem) {
+  const plan::Plan plan = makePlan(Kind::tokens, {{"t", 4, {}}, kSamples}, 32);
+  EXPECT_EQ(inputOf(plan, 3),
+            (std::vector<int32_t>{20, 30, 21, 31, 22, 32, 23, 33, 60, 70, 61, 71, 62, 72, 63, 73}));
+}
+
+TEST(Inputs, theOrderOfTheDimsIsTheOrderInMemory) {
+  const plan::Plan plan = makePlan(Kind::tokens, {kSamples, kPositions}, 16);
+  EXPECT_EQ(inputOf(plan, 0), (std::vector<int32_t>{0, 1, 10, 11, 40, 41, 50, 51}));
+}
+
+TEST(Inputs, ignoredLabelsWeighNothing) {
+  EXPECT_EQ(inputOf(makePlan(Kind::labels, {kPositions, kSamples}, 16), 1),
+            (std::vector<int32_t>{3, 13, -1, -1, 43, 53, -1, -1}));
+  EXPECT_EQ(inputOf<float>(makePlan(Kind::lossWeights, {kPositions, kSamples}, 16), 1),
+            (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0}));
+}
+
+TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {
+  EXPECT_EQ(inputOf(makePlan(Kind::positions, {kPositions, kSamples}, 0), 1),
+            (std::vector<int32_t>{2, 2, 3, 3}));
+  EXPECT_EQ(inputOf(makePlan(Kind::keyPositions, {{"t", 4, {}}, kSamples}, 0), 1),
+            (std::vector<int32_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+}
+
+TEST(Inputs, samplesAreNumberedOverTheWholeTraining) {
+  const plan::Plan plan = makePlan(Kind::samples, {kSamples}, 8);
+  EXPECT_EQ(inputOf(plan, 0), (std::vector<int32_t>{0, 1, 4, 5}));
+  EXPECT_EQ(inputOf(plan, 2, 3), (std::vector<int32_t>{26, 27, 30, 31}));
+}
+
+} // namespace
+} // namespace mgc::test

@@ -1,0 +1,137 @@
+// The type of a .bin: from Megatron-LM's own index files, from the user, or from the tokens where only one type fits.
+#include "runtime/data/TokenFiles.h"
+
+#include "runtime/data/Data.h"
+#include "test/runtime/TempDir.h"
+
+#include <numeric>
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+const std::string kIndexed = MGC_TEST_DIR "/golden/indexed/";
+
+template <typename T> std::string bytesOf(const std::vector<T> &values) {
+  return {reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)};
+}
+template <typename T> std::string counting(int64_t count) {
+  std::vector<T> values(count);
+  std::iota(values.begin(), values.end(), T(1));
+  return bytesOf(values);
+}
+
+std::string indexOf(uint8_t type, std::vector<int32_t> lengths, uint64_t documents = 0) {
+  const uint64_t version = 1, sequences = lengths.size();
+  std::string bytes("MMIDIDX\0\0", 9);
+  bytes += bytesOf(std::vector{version}) + char(type) + bytesOf(std::vector{sequences, documents});
+  return bytes + bytesOf(lengths) + std::string(8 * sequences + 8 * documents, '\0');
+}
+
+} // namespace
+
+// What megatron-core 0.19.2 wrote, with the facts that its own reader gives.
+TEST(TokenFiles, readsMegatronsIndexFiles) {
+  const struct {
+    const char *name;
+    ElementType type;
+    int64_t sequences, tokens;
+  } files[] = {{"docs_u16", ElementType::U16, 700, 23448}, {"docs_i32", ElementType::I32, 250, 11330},
+               {"modes_i32", ElementType::I32, 148, 2360}, {"dtype_uint8", ElementType::U8, 12, 52},
+               {"dtype_int16", ElementType::I16, 12, 51},  {"dtype_int64", ElementType::I64, 12, 48},
+               {"dtype_float32", ElementType::F32, 12, 45}};
+  for (const auto &[name, type, sequences, tokens] : files) {
+    const Result<TokenIndex> index = readTokenIndex(kIndexed + name + ".idx");
+    ASSERT_TRUE(isOk(index)) << name;
+    EXPECT_EQ(index->type, type) << name;
+    EXPECT_EQ(index->sequences, sequences) << name;
+    EXPECT_EQ(index->tokens, tokens) << name;
+  }
+}
+
+TEST(TokenFiles, theIndexSaysTheType) {
+  const auto typeOf = [](const char *name) { return elementTypeOf({kIndexed + name, "", 150'000}); };
+  EXPECT_EQ(*typeOf("docs_u16.bin"), ElementType::U16);
+  EXPECT_EQ(*typeOf("docs_i32.bin"), ElementType::I32);
+  EXPECT_EQ(*typeOf("dtype_int64.bin"), ElementType::I64);
+  EXPECT_TRUE(fails(typeOf("dtype_float32.bin"), {"dtype_float32.idx", "F32, expected integers"}));
+  EXPECT_EQ(*elementTypeOf({kIndexed + "docs_i32.bin", "i32", 150'000}), ElementType::I32);
+  EXPECT_TRUE(fails(elementTypeOf({kIndexed + "docs_i32.bin", "u16", 150'000}),
+                    {"--bin-type u16", "docs_i32.idx", "I32", "leave the flag out"}));
+}
+
+TEST(TokenFiles, refusesIndexFilesThatAreNone) {
+  const TempDir dir;
+  const auto read = [&](const std::string &bytes) { return readTokenIndex(dir.write("a.idx", bytes)); };
+  const std::string good = indexOf(8, {3, 4}, 3);
+  EXPECT_TRUE(isOk(read(good)));
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(read(good.substr(0, size)).isOk()) << size << " bytes";
+  EXPECT_TRUE(fails(read("TNTIDX" + good.substr(6)), {"does not begin with MMIDIDX"}));
+  EXPECT_TRUE(fails(read(indexOf(9, {3})), {"names type 9, expected 1 to 8"}));
+  EXPECT_TRUE(fails(read(indexOf(8, {3, -1})), {"has the length -1"}));
+  std::string huge = good;
+  huge.replace(18, 8, std::string(8, '\xff'));
+  EXPECT_TRUE(fails(read(huge), {"which do not fit its"}));
+  dir.write("b.bin", counting<uint16_t>(6));
+  dir.write("b.idx", indexOf(8, {3, 4}));
+  EXPECT_TRUE(fails(elementTypeOf({dir.path("b.bin"), "", 100}), {"7 tokens of 2 bytes", "has 12 bytes"}));
+}
+
+// An int32 file read as uint16 would be a stream of twice the tokens, every second one 0.
+TEST(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
+  const TempDir dir;
+  const auto typeOf = [&](const std::string &bytes, int64_t vocabulary, const char *type = "") {
+    return elementTypeOf({dir.write("a.bin", bytes), type, vocabulary});
+  };
+  EXPECT_TRUE(fails(typeOf(counting<int32_t>(1000), 50257), {"any of u16, i32", "--bin-type", "a.idx"}));
+  EXPECT_TRUE(fails(typeOf(counting<int64_t>(1000), 50257), {"any of u16, i32, i64"}));
+  EXPECT_TRUE(fails(typeOf(counting<uint16_t>(200), 256), {"any of u8, u16"}));
+  EXPECT_EQ(*typeOf(counting<int32_t>(1000), 50257, "i32"), ElementType::I32);
+  EXPECT_EQ(*typeOf(counting<uint16_t>(1000), 50257), ElementType::U16);
+  EXPECT_EQ(*typeOf(counting<int32_t>(1000), 100'000), ElementType::I32); // uint16 cannot hold such tokens
+  EXPECT_TRUE(fails(typeOf(std::string(9, 'a'), 50257), {"9 bytes", "none of u16, i32, i64"}));
+}
+
+TEST(TokenFiles, aTextIsForModelsOfBytes) {
+  const TempDir dir;
+  const std::string text = dir.write("a.txt", "to be or not to be"),
+                    lines = dir.write("a.jsonl", "{\"text\": \"a\"}");
+  const auto open = [](const std::string &path, int64_t vocabulary, const DataOptions &options = {}) {
+    plan::Plan plan;
+    plan.globalBatchSize = 1, plan.sequenceLength = 4, plan.vocabulary = vocabulary;
+    return openData(path, plan, 1, options);
+  };
+  EXPECT_TRUE(isOk(open(text, 256)));
+  EXPECT_TRUE(isOk(open(text, 384)));
+  EXPECT_TRUE(fails(open(text, 50257), {"a.txt", "50257 tokens", "--text-bytes", "docs/data.md"}));
+  EXPECT_TRUE(isOk(open(text, 50257, {.textBytes = true})));
+  EXPECT_TRUE(fails(open(text, 256, {.tokenizer = "w/tokenizer.json"}), {"--weights", "w/tokenizer.json"}));
+  EXPECT_TRUE(isOk(open(text, 256, {.textBytes = true, .tokenizer = "w/tokenizer.json"})));
+  EXPECT_TRUE(fails(open(lines, 256), {"is JSON", "docs/data.md"}));
+  EXPECT_TRUE(fails(open(dir.write("a.JSON", "[]"), 256), {"is JSON"}));
+  EXPECT_TRUE(fails(open(dir.write("a.idx", indexOf(8, {3})), 256), {"index of a data set", "a.bin"}));
+  EXPECT_TRUE(
+      fails(open(dir.write("a.bin", "abcdef"), 256, {.textBytes = true}), {"--text-bytes is for text"}));
+}
+
+TEST(TokenFiles, findsTheTokenizerOfWeights) {
+  const TempDir dir;
+  EXPECT_EQ(tokenizerIn(dir.path()), "");
+  dir.write("tokenizer.json", "{}");
+  EXPECT_EQ(tokenizerIn(dir.path()), dir.path("tokenizer.json"));
+  EXPECT_EQ(tokenizerIn(dir.write("model.safetensors", "")), "");
+  EXPECT_EQ(tokenizerIn(dir.path("none")), "");
+}
+
+TEST(TokenFiles, countsEpochs) {
+  const TempDir dir;
+  plan::Plan plan;
+  plan.globalBatchSize = 4, plan.sequenceLength = 8, plan.vocabulary = 256;
+  const auto data = openData(dir.write("a.txt", std::string(81, 'a')), plan, 1); // 10 samples
+  ASSERT_TRUE(isOk(data));
+  EXPECT_DOUBLE_EQ(*(*data)->epochsOf(5), 2);
+  EXPECT_DOUBLE_EQ(*(*data)->epochsOf(1), 0.4);
+  EXPECT_FALSE(makeMockData(plan, 1)->epochsOf(1));
+}

@@ -1,0 +1,140 @@
+// Learning rates against values from Megatron-LM's OptimizerParamScheduler formulas, evaluated in Python.
+#include "runtime/train/OptimizerSchedule.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace mgc::test {
+namespace {
+
+OptimizerOptions makeOptions(const std::string &style) {
+  OptimizerOptions options;
+  options.lr = 1e-3;
+  options.minLr = 1e-4;
+  options.lrDecayStyle = style;
+  options.lrWarmupIters = 4;
+  options.lrDecayIters = 20;
+  options.lrWsdDecayIters = 5;
+  return options;
+}
+
+void expectRates(const OptimizerOptions &options, const std::vector<std::pair<int64_t, double>> &rates) {
+  ASSERT_TRUE(checkOptimizer(options, 30).isOk());
+  for (const auto &[step, rate] : rates)
+    EXPECT_DOUBLE_EQ(learningRate(options, 30, step), rate) << options.lrDecayStyle << " step " << step;
+}
+
+TEST(LearningRate, constant) {
+  expectRates(makeOptions("constant"), {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.001}, {21, 0.001}});
+}
+
+TEST(LearningRate, linear) {
+  expectRates(makeOptions("linear"),
+              {{0, 0}, {1, 0.00025}, {4, 0.001}, {5, 0.00094375}, {12, 0.00055}, {20, 0.0001}, {21, 0.0001}});
+}
+
+TEST(LearningRate, cosine) {
+  expectRates(makeOptions("cosine"),
+              {{0, 0}, {4, 0.001}, {5, 0.0009913533761814538}, {12, 0.00055}, {20, 0.0001}, {29, 0.0001}});
+}
+
+TEST(LearningRate, warmupStableDecay) {
+  OptimizerOptions options = makeOptions("WSD");
+  expectRates(options, {{0, 0},
+                        {4, 0.001},
+                        {15, 0.001},
+                        {16, 0.0007669910139330234},
+                        {18, 0.00038755711969560474},
+                        {20, 0.0001},
+                        {21, 0.0001}});
+  options.lrWsdDecayStyle = "linear";
+  expectRates(options, {{15, 0.001}, {16, 0.00082}, {18, 0.00046}});
+  options.lrWsdDecayStyle = "cosine";
+  expectRates(options, {{16, 0.0009140576474687263}, {18, 0.0004109423525312737}});
+  options.lrWsdDecayStyle = "minus_sqrt";
+  expectRates(options, {{16, 0.0005975077640500379}, {18, 0.00030286299768266493}});
+}
+
+TEST(LearningRate, decaysOverTheTrainingUnlessTold) {
+  OptimizerOptions options;
+  options.lr = 1;
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, 0), 1);
+  EXPECT_DOUBLE_EQ(learningRate(options, 10, 5), 0.5);
+}
+
+TEST(LearningRate, aListIsTakenAsItIs) {
+  OptimizerOptions options = makeOptions("linear");
+  options.lrList = {0.1, 0.3, 0.2};
+  EXPECT_EQ(learningRate(options, 3, 0), 0.1);
+  EXPECT_EQ(learningRate(options, 3, 2), 0.2);
+  EXPECT_TRUE(checkOptimizer(options, 3).isOk());
+  EXPECT_FALSE(checkOptimizer(options, 4).isOk());
+}
+
+TEST(Optimizer, reportsEveryContradiction) {
+  OptimizerOptions options = makeOptions("WSD");
+  options.minLr = 1;
+  options.lrWarmupIters = 20;
+  options.lrWsdDecayIters = 0;
+  options.beta1 = 1;
+  options.eps = 0;
+  options.clipGrad = -1;
+  const Status status = checkOptimizer(options, 30);
+  ASSERT_FALSE(status.isOk());
+  for (const char *flag : {"--min-lr = 1", "--lr-warmup-iters = 20", "--lr-wsd-decay-iters = 0",
+                           "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"})
+    EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
+  EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30).isOk());
+}
+
+TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
+  ASSERT_EQ(plan::kStepScalars, (std::vector<std::string>{"lr", "beta1", "beta2", "eps", "weight_decay",
+                                                          "clip", "bias_correction1", "bias_correction2"}));
+  OptimizerOptions options;
+  options.clipGrad = 0.5;
+  const StepScalars scalars = stepScalars(options, 0.25, 2);
+  const StepScalars expected = {0.25f,
+                                0.9f,
+                                0.999f,
+                                1e-8f,
+                                0.01f,
+                                0.5f,
+                                float(1 - std::pow(double(0.9f), 3)),
+                                float(1 - std::pow(double(0.999f), 3))};
+  EXPECT_EQ(scalars, expected);
+}
+
+// v after t steps of gradients g is (1 - beta2^t) g^2 with the beta2 the update has: the correction must give g^2.
+TEST(Optimizer, theCorrectionUndoesWhatTheUpdateDoes) {
+  for (double beta2 : {0.95, 0.999, 1 - 1e-7}) {
+    OptimizerOptions options;
+    options.beta2 = beta2;
+    double v = 0;
+    for (int64_t step = 0; step < 20; ++step) {
+      const StepScalars scalars = stepScalars(options, 0.1, step);
+      v = scalars[2] * v + (1 - double(scalars[2])) * 9;
+      EXPECT_NEAR(v / scalars[7], 9, 1e-5) << beta2 << " step " << step;
+    }
+  }
+}
+
+TEST(Optimizer, valuesThatFloatCannotHoldAreRefused) {
+  const auto refusal = [](auto change) {
+    OptimizerOptions options;
+    change(options);
+    return checkOptimizer(options, 10).message();
+  };
+  EXPECT_NE(refusal([](auto &o) { o.beta2 = 0.99999999; }).find("--adam-beta2 = 0.99999999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.beta1 = 0.99999999; }).find("--adam-beta1 = 0.99999999"),
+            std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.eps = 1e-50; }).find("--adam-eps = 1e-50"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lr = 1e39; }).find("--lr = 1e+39"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrWarmupInit = -1; }).find("--lr-warmup-init = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrDecayIters = -1; }).find("--lr-decay-iters = -1"), std::string::npos);
+  EXPECT_NE(refusal([](auto &o) { o.lrList = std::vector<double>(10, 1e39); }).find("--lr-list: rate 0"),
+            std::string::npos);
+}
+
+} // namespace
+} // namespace mgc::test

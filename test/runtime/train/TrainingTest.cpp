@@ -1,0 +1,443 @@
+// A whole run, from the bundle to the saved weights.
+#include "runtime/train/Training.h"
+#include "runtime/base/Bf16.h"
+#include "runtime/checkpoint/SaveTarget.h"
+#include "runtime/io/Safetensors.h"
+#include "test/runtime/exec/Bundle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace mgc::test {
+namespace {
+
+struct Recorder final : TrainingObserver {
+  std::vector<TrainingStep> steps;
+  std::vector<std::string> notes;
+  std::function<void(const TrainingStep &)> onStep;
+  void noted(const std::string &note) override { notes.push_back(note); }
+  const Engine *engine = nullptr; // while the training runs
+  void began(const TrainingOptions &, const Engine &running, const std::string &) override {
+    engine = &running;
+  }
+  void stepped(const TrainingStep &step) override {
+    steps.push_back(step);
+    if (onStep)
+      onStep(step);
+  }
+};
+
+std::string write(const std::string &path, std::string_view text) {
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+TrainingOptions makeOptions(const Bundle &bundle) {
+  TrainingOptions options;
+  options.plan = bundle.folder();
+  options.trainIters = 4;
+  options.optimizer.lr = 0.01;
+  options.optimizer.lrDecayStyle = "constant";
+  options.threads = 1;
+  options.poison = true;
+  return options;
+}
+
+std::vector<float> tensorOf(const std::string &path, const std::string &name) {
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  EXPECT_TRUE(isOk(checkpoint));
+  const TensorView *tensor = checkpoint.isOk() ? checkpoint->find(name) : nullptr;
+  EXPECT_NE(tensor, nullptr);
+  std::vector<float> values(tensor ? tensor->elements() : 0);
+  if (tensor)
+    convertToF32(*tensor, 0, tensor->elements(), values.data());
+  return values;
+}
+
+// The gradients are those of the mean loss, so one step moves each weight by lr * gradient.
+TEST(Training, savesTheGradientsOfTheFirstStepAndTheWeights) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  options.saveGradients = bundle.path("gradients.safetensors");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 1);
+  EXPECT_FALSE(summary->interrupted);
+  const std::vector<float> w = tensorOf(*options.save, "w"), gradient = tensorOf(*options.saveGradients, "w");
+  ASSERT_EQ(w.size(), 16u);
+  ASSERT_EQ(gradient.size(), 16u);
+  for (size_t i = 0; i < w.size(); ++i) {
+    EXPECT_GT(gradient[i], 0);
+    EXPECT_NEAR(w[i], 1 - 0.01f * gradient[i], 1e-4);
+  }
+}
+
+// Two runs of two steps, through a checkpoint, go where one of two goes with the same data: the second sees
+// the data of step 0 again, and so does its twin here.
+TEST(Training, startsFromSavedWeights) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("first");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  options.weights = options.save;
+  options.save = bundle.path("second");
+  options.saveGradients = bundle.path("gradients.safetensors");
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  const std::vector<float> first = tensorOf(bundle.path("first"), "w"),
+                           second = tensorOf(bundle.path("second"), "w"),
+                           gradient = tensorOf(*options.saveGradients, "w");
+  for (size_t i = 0; i < first.size(); ++i)
+    EXPECT_NEAR(second[i], first[i] - 0.01f * gradient[i], 1e-4);
+  EXPECT_LT(recorder.steps[1].result.loss, recorder.steps[0].result.loss);
+}
+
+// The run is the same to the bit, so what is saved as bf16 is the rounding of what is saved as f32; f32 goes back.
+TEST(Training, savesEitherTypeOfAPlanOfBf16) {
+  const Bundle bundle(2, {.dtype = plan::DType::bf16});
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lr = 0.001;
+  const auto run = [&](const std::string &to, std::optional<plan::DType> type) {
+    options.save = bundle.path(to);
+    options.saveType = type;
+    Recorder recorder;
+    Interrupt interrupt;
+    EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+    return tensorOf(*options.save, "w");
+  };
+  const std::vector<float> values = run("values", {}), masters = run("masters", plan::DType::f32);
+  ASSERT_EQ(values.size(), 16u);
+  EXPECT_NE(values, masters);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], toFloat(toBf16(masters[i])));
+  EXPECT_NE(bundle.read("values/config.json").find("bfloat16"), std::string::npos);
+  options.weights = bundle.path("masters");
+  options.trainIters = 0;
+  EXPECT_EQ(run("again", plan::DType::f32), masters);
+}
+
+TEST(Training, profilesProductsOfBf16) {
+  const Bundle bundle(1, {.dtype = plan::DType::bf16});
+  TrainingOptions options = makeOptions(bundle);
+  options.profile = true;
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_GT(summary->profile->rates.bf16Flops, 0);
+}
+
+TEST(Training, theLogHasALinePerStep) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lrList = {0.1, 0, 0.25, 0.5};
+  options.log = bundle.path("log.jsonl");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  std::istringstream lines(bundle.read("log.jsonl"));
+  std::string line;
+  int64_t step = 0;
+  for (; std::getline(lines, line); ++step) {
+    const nlohmann::json json = nlohmann::json::parse(line);
+    EXPECT_EQ(json["step"], step);
+    EXPECT_EQ(json["lr"], options.optimizer.lrList[step]);
+    EXPECT_EQ(json["loss"].get<double>(), recorder.steps[step].result.loss);
+    EXPECT_EQ(json["grad_norm"].get<double>(), recorder.steps[step].result.gradientNorm);
+    EXPECT_EQ(json["tokens"].get<double>(), recorder.steps[step].result.tokens);
+    EXPECT_GT(json["seconds"].get<double>(), 0);
+  }
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(summary->firstLoss, recorder.steps.front().result.loss);
+  EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
+}
+
+TEST(Training, aLogIsGoneOnWith) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.log = bundle.path("log.jsonl");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  const std::string first = bundle.read("log.jsonl");
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").substr(0, first.size()), first);
+  EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 2);
+  write(bundle.path("log.jsonl"), "{\"step\":0,\"lo"); // of a run that was killed
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").substr(0, 17), first.substr(0, 17)); // what was begun is gone
+  EXPECT_EQ(std::ranges::count(bundle.read("log.jsonl"), '\n'), 1);
+  write(bundle.path("log.jsonl"), "{\"step\":7}"); // of an editor that leaves out the last line's end
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(bundle.read("log.jsonl").find("{\"step\":7}\n{\"step\":0,\"loss\":"), 0u);
+  write(bundle.path("log.jsonl"), "my notes\n");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt),
+                    {"log.jsonl: holds something else than the lines of a log"}));
+  EXPECT_EQ(bundle.read("log.jsonl"), "my notes\n");
+}
+
+TEST(Training, aSaveReplacesNoOtherModel) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
+  const std::vector<TensorSpec> specs = {{"other", ElementType::F32, {1}}};
+  Result<SafetensorsWriter> writer =
+      SafetensorsWriter::create(bundle.path("out/model.safetensors"), specs, {});
+  ASSERT_TRUE(isOk(writer));
+  const float one = 1;
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(&one, 1)))));
+  ASSERT_TRUE(isOk(writer->commit()));
+  EXPECT_TRUE(
+      fails(train(options, recorder, interrupt), {"--save: ", "checkpoint of another model", "--force"}));
+  options.force = true;
+  EXPECT_TRUE(isOk(train(options, recorder, interrupt)));
+}
+
+TEST(Training, leftoversOfKilledSavesAreRemoved) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  std::filesystem::create_directory(*options.save);
+  const std::string old = write(bundle.path("out/model.safetensors.tmp-999999999-3"), "x"),
+                    recent = write(bundle.path("out/config.json.tmp-999999998-1"), "x"),
+                    running =
+                        write(bundle.path(fmt::format("out/model.safetensors.old-{}", ::getpid())), "x"),
+                    copy = write(bundle.path("out/model.safetensors.old-999999999"), "x"),
+                    shard = write(bundle.path("out/model-v2-00001-of-00002.safetensors"), "x");
+  std::vector<std::string> foreign;
+  for (const char *name :
+       {"notes.tmp-999999999-1", "model.safetensors.old-2024-05-01", "model.py.old-999999999",
+        "model.safetensors.tmp-999999999", "model.safetensors.tmp-999999999-1.bak", "config.json.old-x"})
+    foreign.push_back(write(bundle.path(std::string("out/") + name), "x"));
+  std::vector<std::string> aged = foreign;
+  aged.insert(aged.end(), {old, running, copy, shard});
+  for (const std::string &path : aged)
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(recent)); // another machine may be writing it
+  EXPECT_TRUE(std::filesystem::exists(running));
+  EXPECT_TRUE(std::filesystem::exists(copy)); // a second name of a checkpoint, maybe the user's
+  EXPECT_TRUE(std::filesystem::exists(shard));
+  std::string notes;
+  for (const std::string &note : recorder.notes)
+    notes += note + "\n";
+  EXPECT_NE(notes.find(old + ": left by a save that was killed; removed"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(recent + ": of a save that is running or was killed"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(copy + ": of a save that is running or was killed"), std::string::npos) << notes;
+  EXPECT_NE(notes.find(shard + ": no index names this shard"), std::string::npos) << notes;
+  for (const std::string &path : foreign) {
+    EXPECT_TRUE(std::filesystem::exists(path)) << path;
+    EXPECT_EQ(notes.find(path + ":"), std::string::npos) << notes;
+  }
+}
+
+TEST(Training, roomThatSavesNeed) {
+  EXPECT_EQ(bytesToSave(10, 0, false), 10);
+  EXPECT_EQ(bytesToSave(10, 7, false), 10); // the old one goes when the new one is there
+  EXPECT_EQ(bytesToSave(10, 0, true), 20);
+  EXPECT_EQ(bytesToSave(10, 10, true), 10);
+  EXPECT_EQ(bytesToSave(10, 4, true), 16);
+}
+
+TEST(Training, anInterruptBeforeTheFirstStepSavesNothing) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 1;
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt none, early;
+  ASSERT_TRUE(isOk(train(options, recorder, none)));
+  const std::vector<float> trained = tensorOf(*options.save, "w");
+  early.request();
+  const Result<TrainingSummary> summary = train(options, recorder, early);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_TRUE(summary->interrupted);
+  EXPECT_EQ(tensorOf(*options.save, "w"), trained);
+}
+
+TEST(Training, anInterruptEndsAfterTheStepAndSaves) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1)
+      interrupt.request();
+  };
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, 2);
+  EXPECT_TRUE(summary->interrupted);
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+// The log's disk fills; what was trained is in --save all the same.
+TEST(Training, aLogThatFailsDoesNotEndTheTraining) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.log = "/dev/full";
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_EQ(summary->steps, options.trainIters);
+  EXPECT_TRUE(fails(summary->outputs, {fmt::format("{} of the steps are not in it", options.trainIters),
+                                       "/dev/full: cannot be written"}));
+  ASSERT_EQ(recorder.notes.size(), 1u); // said once
+  EXPECT_NE(recorder.notes[0].find("the training goes on"), std::string::npos);
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+TEST(Training, savesAtIntervals) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 5;
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  std::vector<bool> saved; // when step i is done, is there a checkpoint of the steps before?
+  recorder.onStep = [&](const TrainingStep &) { saved.push_back(Checkpoint::open(*options.save).isOk()); };
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(saved, (std::vector<bool>{false, false, true, true, true}));
+}
+
+TEST(Training, aSaveBetweenThatCannotBeWrittenIsTriedAgain) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) {
+      std::filesystem::remove_all(*options.save);
+      write(*options.save, "in the way");
+    } else if (step.step == 2) {
+      std::filesystem::remove(*options.save);
+    }
+  };
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_EQ(recorder.notes.size(), 1u);
+  EXPECT_NE(recorder.notes[0].find("after 2 steps: "), std::string::npos) << recorder.notes[0];
+  EXPECT_EQ(tensorOf(*options.save, "w").size(), 16u);
+}
+
+TEST(Training, weightsThatMustNotBeSavedEndIt) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  options.saveInterval = 2;
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) // a replica that is not the same any more
+      std::memset(recorder.engine->arenas()[0] + recorder.engine->plan().stages[0].buckets[0].valueOffset, 1,
+                  4);
+  };
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"parameter w: ranks 1 differ from rank 0"}));
+  EXPECT_EQ(recorder.steps.size(), 2u);
+  EXPECT_TRUE(std::filesystem::is_empty(*options.save));
+}
+
+TEST(Training, abortEndsInTheMiddleAndSavesNothing) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_FALSE(interrupt.abort()) << "nothing runs yet";
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1) {
+      EXPECT_TRUE(interrupt.abort());
+    }
+  };
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"interrupted in the middle"}));
+  EXPECT_TRUE(std::filesystem::is_empty(*options.save)) << "made before the training, to know it can be";
+  EXPECT_FALSE(interrupt.abort()) << "nothing runs any more";
+}
+
+TEST(Training, aLossThatIsNotFiniteIsAnError) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.optimizer.lr = 1e38;
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"step ", "not finite", "--lr"}));
+  EXPECT_GT(recorder.steps.size(), 0u);
+}
+
+// Said of the weights, where it is they that were not finite from the beginning.
+TEST(Training, weightsThatAreNotFiniteAreNamed) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.weights = bundle.path("weights.safetensors");
+  const std::vector<TensorSpec> tensors = {{"w", ElementType::F32, {16}}};
+  for (const float bad : {INFINITY, -NAN}) {
+    std::vector<float> values(16, 1.0f);
+    values[3] = values[11] = bad;
+    Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.weights, tensors);
+    ASSERT_TRUE(isOk(writer));
+    ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+    ASSERT_TRUE(isOk(writer->finish()));
+    ASSERT_TRUE(isOk(writer->commit()));
+    Recorder recorder;
+    Interrupt interrupt;
+    const Status failure = train(options, recorder, interrupt).status();
+    EXPECT_TRUE(
+        fails(failure,
+              {"step 0: ", "not finite; --weights " + *options.weights + " has weights that are not finite",
+               fmt::format("\n  w: element 3 is {}", bad)}));
+    EXPECT_EQ(failure.message().find("--lr"), std::string::npos);
+  }
+}
+
+TEST(Training, everyWrongInputIsNamed) {
+  const Bundle bundle;
+  Recorder recorder;
+  Interrupt interrupt;
+  TrainingOptions options = makeOptions(bundle);
+  options.plan = bundle.path("absent");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent"}));
+  options = makeOptions(bundle);
+  options.data = bundle.path("absent.npy");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.npy"}));
+  options = makeOptions(bundle);
+  options.weights = bundle.path("absent.safetensors");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent.safetensors"}));
+  options = makeOptions(bundle);
+  options.log = bundle.path("absent/log.jsonl");
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"absent/log.jsonl", "cannot be written"}));
+  options = makeOptions(bundle);
+  options.optimizer.lrDecayStyle = "steps";
+  EXPECT_TRUE(fails(train(options, recorder, interrupt), {"--lr-decay-style = steps"}));
+  EXPECT_TRUE(recorder.steps.empty());
+}
+
+} // namespace
+} // namespace mgc::test

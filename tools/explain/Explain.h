@@ -1,0 +1,16 @@
+// `mgc explain PLAN [--json]`: says what a plan does, before anything runs.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/base/Status.h"
+#include "tools/flags/Flags.h"
+
+namespace mgc::tools {
+
+// Reads and verifies the plan and prints layout, memory, work, traffic and schedule to standard output.
+Status explain(const ExplainFlags &flags);
+
+// To standard error: the bytes of each stage's ranks beside the least that could be; a line for equal neighbours.
+void sayMemory(const plan::Plan &plan);
+
+} // namespace mgc::tools

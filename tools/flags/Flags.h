@@ -1,0 +1,40 @@
+// The command line of mgc, parsed into plain structs.
+#pragma once
+
+#include "frontend/layout/Layout.h"
+
+namespace mgc::tools {
+
+struct CompileFlags {
+  std::string model;  // config.json, model.json, a folder with one, or .mlir
+  std::string output; // PLAN/
+  frontend::LayoutOptions layout;
+  std::string rules;          // --rules F: a placement table
+  std::string cpu;            // --target-cpu; empty: kernels for every level
+  bool force = false;         // --force: replace a plan.json that is none of ours
+  bool fusion = true;         // --no-fusion
+  std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
+  std::string tuneCache;      // --tune-cache; empty: the default one
+  std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
+};
+
+struct ExplainFlags {
+  std::string plan;
+  bool json = false;
+};
+
+struct Flags {
+  enum class Command { compile, explain } command = Command::compile;
+  CompileFlags compile;
+  ExplainFlags explain;
+};
+
+// Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.
+struct Parsed {
+  Flags flags;
+  int exitCode = -1; // >= 0: leave with it
+};
+// `version`: what --version prints.
+Parsed parseFlags(int argc, char **argv, const std::string &version);
+
+} // namespace mgc::tools

@@ -1,0 +1,17 @@
+// What the programs that have LLVM need of their process, in addition to Process.h.
+#pragma once
+
+#include "tools/process/Process.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+namespace mgc::tools {
+
+// As prepareProcess(). A compilation takes 50 to 100 MiB beside the libraries, hardly more for 400 billion parameters.
+inline void prepareCompiler(const char *program) {
+  constexpr int64_t kLeastMebibytes = 512;
+  prepareProcess(program, kLeastMebibytes);
+  llvm::install_bad_alloc_error_handler([](void *, const char *cause, bool) { leaveWithoutMemory(cause); });
+}
+
+} // namespace mgc::tools
