@@ -67,6 +67,22 @@ static Result<size_t> indexOf(StringRef name, StringRef flag) {
   return errorf("{} {}: there is no such phase\n  phases: {}", flag.str(), name.str(), phaseNames());
 }
 
+Status mgc::verifyReplaceableModule(const std::string &path) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::is_regular_file(path, ignored))
+    return Status::ok();
+  constexpr size_t kBegin = 6; // as long as "module"
+  MGC_ASSIGN(file, FileReader::open(path));
+  std::string begin(std::min<size_t>(kBegin, file.size()), '\0');
+  MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
+  const bool isModule =
+      begin.empty() || begin == "module" || llvm::is_contained({'#', '!', '/'}, begin.front());
+  return isModule ? Status::ok()
+                  : errorf("{}: holds something else than a module; expected a new name, or --force, which "
+                           "replaces it",
+                           path);
+}
+
 // A file is replaced whole or not at all; a device or pipe is written to.
 Status mgc::writeModule(ModuleOp module, const std::string &path) {
   std::error_code error;

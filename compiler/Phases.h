@@ -37,6 +37,9 @@ std::string phaseOf(mlir::ModuleOp module, const std::string &from);
 Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,
                     llvm::StringRef flag);
 
+// An error where a file lies there that does not begin like printed IR.
+Status verifyReplaceableModule(const std::string &path);
+
 // Prints the IR into a file; an empty path is standard output.
 Status writeModule(mlir::ModuleOp module, const std::string &path);
 

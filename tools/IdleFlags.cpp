@@ -12,6 +12,9 @@ bool isConstant(const TrainingOptions &options) { return options.optimizer.lrDec
 bool isNotWsd(const TrainingOptions &options) { return options.optimizer.lrDecayStyle != "WSD"; }
 bool hasNoWarmup(const TrainingOptions &options) { return options.optimizer.lrWarmupIters == 0; }
 bool hasNoWeights(const TrainingOptions &options) { return !options.weights; }
+bool writesNoFile(const TrainingOptions &options) {
+  return !options.save && !options.saveGradients && !options.trace && !options.profileJson;
+}
 bool isNotLaunched(const TrainingOptions &options) { return options.launch.by == Launch().by; }
 
 // A flag does nothing where the run is such.
@@ -31,6 +34,7 @@ const std::vector<FlagRow> &rows() {
       {isNotWsd, "it is of --lr-decay-style WSD", {"--lr-wsd-decay-style", "--lr-wsd-decay-iters"}},
       {hasNoWarmup, "there is no warmup: --lr-warmup-iters is 0", {"--lr-warmup-init"}},
       {hasNoWeights, "there are no --weights", {"--ignore-extra-weights", "--ignore-config"}},
+      {writesNoFile, "there is no --save, --save-gradients, --trace or --profile-json", {"--force"}},
       {isNotLaunched,
        "all ranks are in this one process: --world-size, or the variables of a launcher, would say otherwise",
        {"--master-addr", "--master-port", "--local-rank"}},

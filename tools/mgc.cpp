@@ -182,8 +182,11 @@ Status compile(const CompileFlags &flags) {
         "mgc: {}: is not the program of a config.json in its mg.model: it was edited or made otherwise, and "
         "weights that it trains are saved without a config.json\n",
         flags.model);
-  if (!flags.to.empty())
+  if (!flags.to.empty()) {
+    if (!flags.force)
+      MGC_TRY(verifyReplaceableModule(flags.output).at("-o"));
     return writeModule(*module, flags.output);
+  }
   EmitOptions options;
   options.force = flags.force;
   if (!flags.cpu.empty())

@@ -73,7 +73,8 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
       ->needs(save);
-  app.add_flag("--force", training.force, "Let --save replace a checkpoint of another model")->needs(save);
+  app.add_flag("--force", training.force,
+               "Let --save replace a checkpoint of another model, and other outputs files of another kind");
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());

@@ -188,13 +188,35 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   return plan;
 }
 
-// Kernels of an older plan in the folder that the new one does not have.
-void removeUnnamed(const plan::Plan &plan, const std::filesystem::path &directory) {
+// Kernels in a folder without a plan are not mgc's.
+Status verifyReplaceableKernels(const std::filesystem::path &directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(directory / plan::kPlanFile, ignored))
+    return Status::ok();
   for (plan::KernelLevel level : allLevels())
-    if (llvm::none_of(plan.kernels, [&](const plan::KernelFile &file) { return file.level == level; })) {
+    if (const std::filesystem::path file = directory / libraryOf(level);
+        std::filesystem::exists(file, ignored))
+      return errorf(
+          "-o: {}: is of no plan in this folder; expected another folder, or --force, which replaces it",
+          file.string());
+  return Status::ok();
+}
+
+// Kernels of the older plan in the folder that the new one does not have.
+void removeUnnamed(const std::vector<plan::KernelFile> &old, const plan::Plan &plan,
+                   const std::filesystem::path &directory) {
+  for (const plan::KernelFile &kernels : old)
+    if (llvm::none_of(plan.kernels,
+                      [&](const plan::KernelFile &file) { return file.level == kernels.level; })) {
       std::error_code ignored;
-      std::filesystem::remove(directory / libraryOf(level), ignored);
+      std::filesystem::remove(directory / libraryOf(kernels.level), ignored);
     }
+}
+
+// Those of the plan in the folder; none where there is none that can be read.
+std::vector<plan::KernelFile> kernelsIn(const std::filesystem::path &directory) {
+  const Result<plan::Plan> plan = plan::readPlan(directory);
+  return plan.isOk() ? plan->kernels : std::vector<plan::KernelFile>();
 }
 
 } // namespace
@@ -208,8 +230,11 @@ std::vector<std::string> targets() {
 
 Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
-  if (!options.force)
+  if (!options.force) {
     MGC_TRY(plan::verifyReplaceablePlan(directory).at("-o"));
+    MGC_TRY(verifyReplaceableKernels(directory));
+  }
+  const std::vector<plan::KernelFile> old = kernelsIn(directory);
   auto removeNew = llvm::scope_exit([&] {
     std::error_code ignored;
     for (plan::KernelLevel level : allLevels())
@@ -226,7 +251,7 @@ Result<plan::Plan> emitBundle(ModuleOp module, const std::filesystem::path &dire
       return errorf("{}: cannot be written: {}", (directory / kernels.path).string(), error.message());
   }
   MGC_TRY(file.commit());
-  removeUnnamed(plan, directory);
+  removeUnnamed(old, plan, directory);
   MGC_ASSIGN(read, plan::readPlan(directory));
   if (!(read == plan))
     return Status::error("the plan does not read back equal to what was written");

@@ -96,12 +96,16 @@ void LayoutResolver::resolveMesh() {
   layout.dp = size("--dp", &LayoutOptions::dp, 1, kMaxAxis, fits ? *world / rest : 1,
                    fits ? "world / (tp * pp)" : "one replica unless asked for");
   if (world && (!fits || *world != layout.world())) {
-    problems.add("--world {} is not tp * pp * dp = {} * {} * {}", *world, layout.tp, layout.pp, layout.dp);
-    problems.hint("possible --world with these: {}", layout.world());
-    if (fits)
+    if (fits) {
+      problems.add("--world {} is not tp * pp * dp = {} * {} * {}", *world, layout.tp, layout.pp, layout.dp);
+      problems.hint("possible --world with these: {}", layout.world());
       problems.hint("possible --dp: {}", *world / rest);
-    else
+    } else {
+      problems.add("--world {} does not divide over tp * pp = {} * {}", *world, layout.tp, layout.pp);
+      problems.hint("possible --world with these: {}, {}, {}, ... (a multiple of {})", rest, 2 * rest,
+                    3 * rest, rest);
       problems.hint("possible tp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
+    }
   }
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
     std::tie(layout.tpGroups, layout.tpQueries) = *split;

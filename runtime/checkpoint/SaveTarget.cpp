@@ -9,7 +9,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
+#include <fcntl.h>
 #include <regex>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 namespace mgc {
@@ -116,6 +120,13 @@ Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
 
 double inMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+int64_t mostBytesOfFile() {
+  rlimit limit{};
+  const bool isLimited =
+      ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(INT64_MAX);
+  return isLimited ? static_cast<int64_t>(limit.rlim_cur) : INT64_MAX;
+}
+
 Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   struct statvfs system{};
   if (::statvfs(target.folder.c_str(), &system) != 0)
@@ -123,6 +134,13 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   const auto free = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_frsize);
   const int64_t needed = bytesToSave(checkpointBytes(plan, target.type.value_or(plan.dtype)),
                                      bytesOf(target.folder), target.isRepeated);
+  if (const int64_t largest =
+          std::min(checkpointBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes),
+      most = mostBytesOfFile();
+      largest > most)
+    return errorf(
+        "{}: a file of the checkpoint has {:.1f} MiB, files of this process may have {:.1f} MiB (ulimit -f)",
+        target.folder, inMib(largest), inMib(most));
   return needed <= free
              ? Status::ok()
              : errorf("{}: {:.1f} MiB are free, saving needs {:.1f} MiB: a new checkpoint is whole "
@@ -141,6 +159,15 @@ int64_t checkpointBytes(const plan::Plan &plan, plan::DType type) {
 
 int64_t bytesToSave(int64_t checkpoint, int64_t old, bool isRepeated) {
   return isRepeated ? std::max(checkpoint, 2 * checkpoint - old) : checkpoint;
+}
+
+Result<Descriptor> lockFolder(const std::string &folder) {
+  Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor.isOpen())
+    return errorf("--save {}: cannot be opened: {}", folder, std::strerror(errno));
+  if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return errorf("--save {}: another run saves into this folder, expected another", folder);
+  return descriptor;
 }
 
 Result<std::vector<std::string>> prepareSave(const plan::Plan &plan, const SaveTarget &target) {

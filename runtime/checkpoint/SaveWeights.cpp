@@ -16,7 +16,9 @@ using plan::Plan;
 
 namespace {
 
-const std::map<std::string, std::string> kMetadata = {{"format", "pt"}};
+using Metadata = std::map<std::string, std::string>;
+const Metadata kMetadata = {{"format", "pt"}};
+const Metadata kGradientsMetadata = {{"format", "pt"}, {Checkpoint::kContent, Checkpoint::kGradients}};
 
 Status verifyPresent(Arenas arenas, const Communicator *communicator) {
   for (size_t rank = 0; rank < arenas.size(); ++rank)
@@ -95,12 +97,13 @@ Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, 
 
 // A finished file of these tensors, still under its temporary name. One tensor at a time is in memory.
 Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path,
-                                       plan::DType dtype, Gatherer &gatherer) {
+                                       plan::DType dtype, Gatherer &gatherer,
+                                       const Metadata &metadata = kMetadata) {
   const ElementType type = dtype == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
   std::vector<TensorSpec> specs;
   for (const FileTensor &tensor : tensors)
     specs.push_back({tensor.name, type, tensor.shape});
-  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, kMetadata));
+  MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, metadata));
   for (const FileTensor &tensor : tensors) {
     MGC_ASSIGN(values, gatherer.gather(tensor));
     MGC_TRY(writeValues(writer, values, dtype));
@@ -219,7 +222,7 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
   Gatherer gatherer(plan, source, memory, arenas);
   if (!memory.isWriter())
     return sendTensors(tensors, gatherer);
-  MGC_ASSIGN(writer, writeTensors(tensors, file, source.type, gatherer));
+  MGC_ASSIGN(writer, writeTensors(tensors, file, source.type, gatherer, kGradientsMetadata));
   return writer.commit();
 }
 

@@ -101,6 +101,9 @@ std::vector<std::string> extraTensors(const Checkpoint &checkpoint,
 Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint &checkpoint,
                                               const std::vector<FileTensor> &tensors,
                                               const LoadOptions &options) {
+  if (checkpoint.holdsGradients())
+    return errorf("{}: holds gradients, as --save-gradients writes them, expected weights",
+                  checkpoint.path());
   std::vector<const TensorView *> views;
   std::vector<std::string> problems;
   for (const FileTensor &tensor : tensors) {

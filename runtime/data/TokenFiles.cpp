@@ -94,7 +94,8 @@ Result<ElementType> typeNamed(const std::string &name) {
   return row->type;
 }
 
-// Whether its first tokens, read so, are all in the vocabulary.
+// Whether its first tokens, read so, are all in the vocabulary. A file that is cut off in a token fits, too: nothing tells that
+// it is of another type.
 Result<bool> fits(const FileReader &file, ElementType type, int64_t vocabulary) {
   constexpr int64_t most = 16 << 20, pieceBytes = 1 << 16;
   const int64_t each = sizeInBytes(type), tokens = std::min(file.size() / each, most);
@@ -109,7 +110,7 @@ Result<bool> fits(const FileReader &file, ElementType type, int64_t vocabulary) 
                     [&](int64_t token) { return token < 0 || token >= vocabulary; }))
       return false;
   }
-  return file.size() % each == 0;
+  return tokens > 0;
 }
 
 Result<ElementType> onlyTypeThatFits(const BinFile &bin, const FileReader &file) {
@@ -122,7 +123,7 @@ Result<ElementType> onlyTypeThatFits(const BinFile &bin, const FileReader &file)
     if (isFitting)
       fitting.push_back(type);
   }
-  if (fitting.size() == 1)
+  if (fitting.size() == 1 && file.size() % sizeInBytes(fitting[0]->type) == 0)
     return fitting[0]->type;
   const auto names = [](const std::vector<const BinType *> &types) {
     std::vector<std::string_view> all;
@@ -134,6 +135,11 @@ Result<ElementType> onlyTypeThatFits(const BinFile &bin, const FileReader &file)
     return errorf("{}: has {} bytes, which are tokens of a vocabulary of {} as none of {}; --bin-type names "
                   "another type, and what is wrong with it is said then",
                   bin.path, file.size(), bin.vocabulary, names(candidates));
+  if (fitting.size() == 1)
+    return errorf(
+        "{}: has tokens of {}, but {} bytes, which is no multiple of {}: is it cut off? --bin-type {} "
+        "reads all but the last bytes",
+        bin.path, fitting[0]->name, file.size(), sizeInBytes(fitting[0]->type), fitting[0]->name);
   return errorf(
       "{}: can be read as any of {}: all tokens are below {} then. Expected --bin-type with the type "
       "it was written as, or the {} that Megatron-LM writes beside it",
@@ -171,6 +177,8 @@ std::string tokenizerIn(const std::string &checkpoint) {
 
 Result<ElementType> elementTypeOf(const BinFile &bin) {
   MGC_ASSIGN(file, FileReader::open(bin.path));
+  if (file.size() == 0)
+    return errorf("{}: is empty", bin.path);
   std::error_code ignored;
   const bool isIndexed = std::filesystem::exists(indexPathOf(bin.path), ignored);
   if (!isIndexed)

@@ -2,6 +2,7 @@
 #include "runtime/base/Json.h"
 #include "runtime/io/Safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -87,6 +88,13 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
     checkpoint.tensors_[tensor] = view;
   }
   return checkpoint;
+}
+
+bool Checkpoint::holdsGradients() const {
+  return std::ranges::any_of(files_, [](const Safetensors &file) {
+    const auto found = file.metadata().find(kContent);
+    return found != file.metadata().end() && found->second == kGradients;
+  });
 }
 
 const TensorView *Checkpoint::find(const std::string &name) const {

@@ -34,8 +34,12 @@ private:
 // model.safetensors.index.json and the files it names.
 class Checkpoint {
 public:
+  // In the metadata of a file with gradients, which has the names and shapes of one with weights.
+  static constexpr const char *kContent = "content", *kGradients = "gradients";
+
   static Result<Checkpoint> open(const std::string &path);
   const std::string &path() const { return path_; }
+  bool holdsGradients() const;
   // By exact name, else by the name with or without a leading "transformer." or "model.", because Hugging
   // Face has saved the same models both ways. Null: not in it.
   const TensorView *find(const std::string &name) const;

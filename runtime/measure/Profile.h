@@ -40,5 +40,6 @@ struct Profile {
 // The engine must have measured at least one step.
 Profile profileOf(const Engine &engine, const MachineRates &rates);
 std::string toJson(const Profile &profile); // docs/profiling.md
+inline constexpr std::string_view kProfileBegins = "{\n \"steps\": ";
 
 } // namespace mgc

@@ -177,7 +177,7 @@ Status TraceWriter::write() {
       const int64_t begin = rank.timeline->records().front().begin;
       start_ = start_ == 0 ? begin : std::min(start_, begin);
     }
-  MGC_TRY(file_.write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["));
+  MGC_TRY(file_.write(kTraceBegins));
   for (const Recording::Rank &rank : recording_.ranks) {
     rank_ = rank.record->rank;
     numbers_ = numberTransfers(*rank.record);

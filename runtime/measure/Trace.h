@@ -7,6 +7,8 @@
 
 namespace mgc {
 
+inline constexpr std::string_view kTraceBegins = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+
 // Replaces the file at `path` in one step.
 Status writeTrace(const plan::Plan &plan, const Recording &recording, const std::string &path);
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +45,8 @@ Status LossLog::open(const std::string &path) {
   descriptor_ = ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0)
     return failed(path);
+  if (isRegular && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return errorf("--log {}: another run writes this log, expected another name", path);
   if (!isRegular || ::fstat(descriptor_, &file) != 0 || file.st_size == 0)
     return Status::ok();
   std::array<char, kBeginning.size()> beginning{};
@@ -81,9 +84,20 @@ Status LossLog::append(const std::string &text) const {
   return Status::ok();
 }
 
+// Of a regular file: no name leads to it any more.
+bool LossLog::isDeleted() const {
+  struct stat file{};
+  return descriptor_ >= 0 && ::fstat(descriptor_, &file) == 0 && file.st_nlink == 0;
+}
+
+Status LossLog::finish() const {
+  return isDeleted() ? errorf("{}: was deleted during the training", path_) : Status::ok();
+}
+
 Status LossLog::write(const TrainingStep &step) {
   if (descriptor_ < 0)
     return Status::ok();
+  MGC_TRY(finish());
   nlohmann::ordered_json line = {{"step", step.step},
                                  {"loss", step.result.loss},
                                  {"grad_norm", step.result.gradientNorm},

@@ -14,13 +14,16 @@ public:
   LossLog(const LossLog &) = delete;
   LossLog &operator=(const LossLog &) = delete;
   ~LossLog();
-  // An error where the file cannot be written, or holds something else than lines of a log.
+  // An error where the file cannot be written, another run writes it, or it holds something else than lines of a log.
   Status open(const std::string &path);
   // Nothing where no file is open. A line that has no room is not there at all.
   Status write(const TrainingStep &step);
+  // After the last line. An error: the file was deleted meanwhile.
+  Status finish() const;
 
 private:
   Status append(const std::string &text) const;
+  bool isDeleted() const;
   std::string path_;
   int descriptor_ = -1;
 };

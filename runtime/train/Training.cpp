@@ -3,7 +3,6 @@
 
 #include "plan/json/PlanJson.h"
 #include "plan/prove/VerifyPlan.h"
-#include "plan/prove/VerifySchedule.h"
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/checkpoint/SaveTarget.h"
@@ -91,6 +90,7 @@ private:
   Status loadParameters();
   Status makeBatches(const plan::Plan &plan);
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
+  Status readBatch(int64_t step, GlobalBatch &batch);
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   std::string whyNotFinite() const;
   Status writeGradients() const;
@@ -115,6 +115,7 @@ private:
   std::vector<Batch> batches_; // two, used in turn
   std::unique_ptr<Engine> engine_;
   LossLog log_;
+  Descriptor saveLock_;  // of the folder of --save
   int64_t unlogged_ = 0; // steps
   Status logged_;
   MachineRates rates_; // if profiled
@@ -129,7 +130,6 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
-  MGC_TRY(schedule::verifySchedule(plan).at(options_.plan + "/" + plan::kPlanFile));
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelOfWeights(plan));
   const Launch &launch = options_.launch;
@@ -182,6 +182,8 @@ Status Training::load() {
 Status Training::prepareSaves(const plan::Plan &plan) {
   const SaveTarget target = {*options_.save, options_.saveType, isSavedBetween(), options_.force,
                              options_.verifyModel};
+  MGC_ASSIGN(lock, lockFolder(*options_.save));
+  saveLock_ = std::move(lock);
   Result<std::vector<std::string>> notes = prepareSave(plan, target);
   MGC_TRY(Status(notes.status()).at("--save"));
   for (const std::string &note : *notes)
@@ -324,11 +326,20 @@ Status Training::makeBatches(const plan::Plan &plan) {
   return Status::ok();
 }
 
+// A batch without a label that counts has no loss, and the step would do nothing but weight decay.
+Status Training::readBatch(int64_t step, GlobalBatch &batch) {
+  MGC_TRY(data_->batch(step, batch));
+  if (std::ranges::any_of(batch.labels, [](int32_t label) { return label != kIgnoredLabel; }))
+    return Status::ok();
+  return errorf("all {} labels of the batch are {}, so it has no loss; expected a token that counts",
+                batch.labels.size(), kIgnoredLabel);
+}
+
 Result<const GlobalBatch *> Training::batchOf(int64_t step) {
   Batch &kept = batches_[step % 2];
   if (kept.step != step) {
     kept.step = step;
-    kept.status = data_->batch(step, kept.batch).at(fmt::format("step {}", step));
+    kept.status = readBatch(step, kept.batch).at(fmt::format("step {}", step));
   }
   if (!kept.status.isOk())
     return kept.status;
@@ -488,6 +499,8 @@ Result<TrainingSummary> Training::run() {
   MGC_TRY(load());
   const Status ran = runSteps();
   summary_.deviceMemory = engine_->deviceMemory();
+  if (const Status kept = log_.finish(); logged_.isOk())
+    logged_ = kept;
   const Status traced = trace(); // of a run that failed too
   if (!ran.isOk() || otherFailed_)
     MGC_TRY(saveAfter(ran));

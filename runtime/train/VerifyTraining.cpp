@@ -4,6 +4,9 @@
 #include "plan/json/PlanJson.h"
 #include "runtime/base/File.h"
 #include "runtime/checkpoint/Weights.h"
+#include "runtime/io/Safetensors.h"
+#include "runtime/measure/Profile.h"
+#include "runtime/measure/Trace.h"
 
 namespace mgc {
 
@@ -105,11 +108,40 @@ Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
   return Status::ok();
 }
 
-Status verifyCreatable(const char *flag, const std::optional<std::string> &path) {
+// What a flag writes, and replaces: files of its own kind.
+struct OutputKind {
+  const char *flag, *name;
+  bool (*isOf)(const std::string &path);
+};
+
+bool beginsWith(const std::string &path, std::string_view beginning) {
+  std::string found(beginning.size(), '\0');
+  const Result<FileReader> file = FileReader::open(path);
+  return file.isOk() && file->size() >= std::ssize(found) &&
+         file->read(0, std::as_writable_bytes(std::span(found))).isOk() && found == beginning;
+}
+
+constexpr OutputKind kGradients = {"--save-gradients", "gradients", [](const std::string &path) {
+                                     const Result<Checkpoint> file = Checkpoint::open(path);
+                                     return file.isOk() && file->holdsGradients();
+                                   }};
+constexpr OutputKind kTrace = {"--trace", "a trace",
+                               [](const std::string &path) { return beginsWith(path, kTraceBegins); }};
+constexpr OutputKind kProfile = {"--profile-json", "a profile",
+                                 [](const std::string &path) { return beginsWith(path, kProfileBegins); }};
+
+Status verifyCreatable(const OutputKind &kind, const std::optional<std::string> &path, bool force) {
   if (!path)
     return Status::ok();
+  std::error_code ignored;
+  const bool isThere =
+      std::filesystem::is_regular_file(*path, ignored) && std::filesystem::file_size(*path, ignored) > 0;
+  if (isThere && !force && !kind.isOf(*path))
+    return errorf(
+        "{} {}: holds something else than {}, expected a new name or {}; --force replaces it all the same",
+        kind.flag, *path, kind.name, kind.name);
   const Result<AtomicFile> probe = AtomicFile::create(*path);
-  return probe.isOk() ? Status::ok() : Status(probe.status()).at(flag);
+  return probe.isOk() ? Status::ok() : Status(probe.status()).at(kind.flag);
 }
 
 // It is written as the training goes, so a device will do; a pipe would hang the run until someone reads it.
@@ -144,9 +176,9 @@ Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
     MGC_TRY(verifyConfigOfSave(*options.save, plan));
   }
   if (isWriter)
-    MGC_TRY(verifyCreatable("--save-gradients", options.saveGradients));
-  MGC_TRY(verifyCreatable("--trace", options.trace));
-  return verifyCreatable("--profile-json", options.profileJson);
+    MGC_TRY(verifyCreatable(kGradients, options.saveGradients, options.force));
+  MGC_TRY(verifyCreatable(kTrace, options.trace, options.force));
+  return verifyCreatable(kProfile, options.profileJson, options.force);
 }
 
 } // namespace mgc

@@ -153,6 +153,8 @@ class Hostile(unittest.TestCase):
         write("large.bin", struct.pack("<1000H", *[256] * 1000))
         write("odd.bin", b"abc")
         write("wide.bin", struct.pack("<1000I", *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201)))
+        write("cut.bin", struct.pack("<1000I", *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201), *range(1, 201))[:-2])
+        write("empty.bin", b"")
         write("lines.jsonl", b'{"text": "to be or not to be"}')
         write("not.npy", b"hello")
         write("not.safetensors", b"hello")
@@ -161,6 +163,8 @@ class Hostile(unittest.TestCase):
                               ("binary.txt", "is not UTF-8"),
                               ("odd.bin", "has 3 tokens, expected at least 65"),
                               ("wide.bin", "can be read as any of u8, u16, i32"),
+                              ("cut.bin", "can be read as any of u8, u16, i32"),
+                              ("empty.bin", "empty.bin: is empty"),
                               ("lines.jsonl", "is JSON, whose braces and field names would become tokens"),
                               ("not.npy", "does not begin as a NumPy file does"),
                               ("not.safetensors", "has 5 bytes")]:
@@ -267,11 +271,12 @@ class Hostile(unittest.TestCase):
                 mutate.write(document, pathlib.Path("beyond"))
                 self.expect(1, message, "beyond", *MOCK)
 
-    def test_a_full_disk_keeps_the_old_checkpoint(self):
+    def test_a_limit_of_files_keeps_the_old_checkpoint(self):
         subprocess.run([MGRUN, "plan", *MOCK, "--save", "kept"], check=True, capture_output=True)
         old = {name: read("kept/" + name) for name in os.listdir("kept")}
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        self.expect(1, "cannot write: File too large", "plan", *MOCK, "--seed", "5", "--save", "kept", preexec_fn=limit)
+        self.expect(1, "files of this process may have 1.0 MiB (ulimit -f)", "plan", *MOCK, "--seed", "5", "--save", "kept",
+                    preexec_fn=limit)
         self.assertEqual(old, {name: read("kept/" + name) for name in os.listdir("kept")})
 
     def test_a_full_disk_leaves_what_is_printed(self):

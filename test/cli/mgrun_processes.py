@@ -52,7 +52,8 @@ VARIABLES = {"torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
 
 
 def told(launcher, rank, size):
-    return dict(zip(VARIABLES[launcher], map(str, (rank, size, rank))))
+    step = {"SLURM_STEP_ID": "0"} if launcher == "srun" else {}
+    return dict(zip(VARIABLES[launcher], map(str, (rank, size, rank)))) | step
 
 
 class Run:

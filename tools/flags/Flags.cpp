@@ -112,7 +112,7 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
   app.add_option("--rules", flags.rules,
                  "A JSON placement table that replaces Megatron-LM's: {\"f\": [\"tp\"], ...}")
       ->check(notEmpty());
-  app.add_flag("--force", flags.force, "Replace a plan.json in the folder that mgc did not write")
+  app.add_flag("--force", flags.force, "Replace files in the way of -o that mgc did not write")
       ->disable_flag_override();
   app.add_flag_callback(
          "--no-fusion", [&] { flags.fusion = false; },

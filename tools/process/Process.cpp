@@ -87,6 +87,16 @@ void mgc::tools::prepareProcess(const char *program, int64_t leastMebibytes) {
   verifyAddressSpace(leastMebibytes);
 }
 
+void mgc::tools::verifyStack(int64_t leastKibibytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+      static_cast<int64_t>(limit.rlim_cur >> 10) >= leastKibibytes)
+    return;
+  fmt::print(stderr, "{}: the stack of this process may have {} KiB (ulimit -s), expected {} or more\n",
+             programName, limit.rlim_cur >> 10, leastKibibytes);
+  std::_Exit(1);
+}
+
 void mgc::tools::limitSpinning(char **argv) {
   constexpr const char *kSpins = "GOMP_SPINCOUNT", *kPolicy = "OMP_WAIT_POLICY";
   if (std::getenv(kSpins) || std::getenv(kPolicy) || ::setenv(kSpins, "1000", 0) != 0)

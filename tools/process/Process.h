@@ -16,6 +16,9 @@ namespace mgc::tools {
 // look at what malloc gives them.
 void prepareProcess(const char *program, int64_t leastMebibytes);
 
+// Ends the program with a message where the main thread's stack may not have so much (ulimit -s).
+void verifyStack(int64_t leastKibibytes);
+
 // The end where there is no memory: says so, with what is known of the cause, and takes none.
 [[noreturn]] void leaveWithoutMemory(const char *cause);
 

@@ -58,8 +58,7 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
   if (model.hidden % attention.heads != 0) {
     config.report().add("hidden_size = {} does not divide over num_attention_heads = {}", model.hidden,
                         attention.heads);
-    config.report().hint("give head_dim, or a num_attention_heads of {}",
-                         listOf(divisorsOf(model.hidden, kMaxHeads)));
+    config.report().hint("possible num_attention_heads: {}", listOf(divisorsOf(model.hidden, kMaxHeads)));
   }
 }
 

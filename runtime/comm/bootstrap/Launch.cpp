@@ -36,6 +36,7 @@ public:
 private:
   bool isSet(const char *name) const { return variables_(name).has_value(); }
   const Launcher *findLauncher() const;
+  bool isInSlurmStep() const;
   Status verifyWhole(const Launcher &launcher) const;
   Status verifyNotContradicted(const Launcher &launcher) const;
   std::string found(const std::vector<const char *> &names) const;
@@ -52,6 +53,17 @@ private:
   const Launcher *launcher_ = nullptr;
 };
 
+// The script of a job has SLURM_PROCID = 0 and the job's SLURM_NTASKS, too. srun alone says which step of the job its tasks are;
+// the numbers of steps that are no srun's (the batch script's 0xfffffffb, ..) lie at the end of 32 bits.
+bool LaunchReader::isInSlurmStep() const {
+  constexpr int64_t kFirstSpecialStep = 0xfffffff0;
+  for (const char *name : {"SLURM_STEP_ID", "SLURM_STEPID"})
+    if (const Result<std::optional<int64_t>> step = number({}, name, 0, kFirstSpecialStep - 1);
+        step.isOk() && *step)
+      return true;
+  return false;
+}
+
 // Slurm's variables stand alone in scripts and shells of its jobs, where no srun has started this process.
 const Launcher *LaunchReader::findLauncher() const {
   if (flags_.mode == LaunchFlags::Mode::none)
@@ -59,7 +71,7 @@ const Launcher *LaunchReader::findLauncher() const {
   for (const Launcher *launcher : {&kTorchrun, &kOpenMpi, &kMpich})
     if (isSet(launcher->rank) || isSet(launcher->size) || isSet(launcher->localRank))
       return launcher;
-  return isSet(kSrun.rank) && isSet(kSrun.size) ? &kSrun : nullptr;
+  return isSet(kSrun.rank) && isSet(kSrun.size) && isInSlurmStep() ? &kSrun : nullptr;
 }
 
 std::string LaunchReader::found(const std::vector<const char *> &names) const {
@@ -83,7 +95,7 @@ Status LaunchReader::verifyNotContradicted(const Launcher &launcher) const {
   if (&launcher != &kTorchrun || isSet("TORCHELASTIC_RUN_ID") || flags_.rank)
     return Status::ok();
   for (const Launcher *other : {&kOpenMpi, &kMpich, &kSrun}) {
-    if (!isSet(other->rank) || !isSet(other->size))
+    if (!isSet(other->rank) || !isSet(other->size) || (other == &kSrun && !isInSlurmStep()))
       continue;
     if (variables_(other->rank) == variables_(launcher.rank) &&
         variables_(other->size) == variables_(launcher.size))

@@ -8,6 +8,8 @@
 //                                                            SLURM_STEP_NODELIST or SLURM_NODELIST, else
 //                                                            SLURM_LAUNCH_NODE_IPADDR; a port from SLURM_JOB_ID
 //
+// srun's count where SLURM_STEP_ID says that srun started the process: a job's script has the others without it.
+//
 // A launcher may run inside another: the first of this list that has said something counts. Each flag replaces what the
 // variables say. Where nothing says anything, the process is alone: it holds all ranks.
 //

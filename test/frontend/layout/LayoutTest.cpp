@@ -286,8 +286,8 @@ TEST(LayoutViolation, World) {
             "  possible --world with these: 12\n"
             "  possible --dp: 2");
   EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 4, .world = 6}),
-            "config.json: --world 6 is not tp * pp * dp = 4 * 1 * 1\n"
-            "  possible --world with these: 4\n"
+            "config.json: --world 6 does not divide over tp * pp = 4 * 1\n"
+            "  possible --world with these: 4, 8, 12, ... (a multiple of 4)\n"
             "  possible tp * pp for this world: 1, 2, 3, 6");
 }
 

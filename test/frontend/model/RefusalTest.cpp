@@ -112,7 +112,7 @@ TEST(Refusal, SizesThatDoNotFit) {
           "config.json: n_embd = 32 does not divide over n_head = 5\n  possible n_head: 1, 2, 4, 8, 16, 32"},
          {"llama heads", llama({{"num_attention_heads", 12}}),
           "config.json: hidden_size = 32 does not divide over num_attention_heads = 12\n"
-          "  give head_dim, or a num_attention_heads of 1, 2, 4, 8, 16, 32"},
+          "  possible num_attention_heads: 1, 2, 4, 8, 16, 32"},
          {"groups", llama({{"num_key_value_heads", 3}}),
           "config.json: num_key_value_heads = 3 does not divide num_attention_heads = 4\n"
           "  possible num_key_value_heads: 1, 2, 4"},

@@ -27,6 +27,7 @@ const Set kTorchrun = with(kMaster, {{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL
 const Set kSrun = {{"SLURM_PROCID", "2"},
                    {"SLURM_NTASKS", "4"},
                    {"SLURM_LOCALID", "0"},
+                   {"SLURM_STEP_ID", "0"},
                    {"SLURM_NODELIST", "gpu[007-009,12],other"},
                    {"SLURM_JOB_ID", "123456"}};
 
@@ -47,6 +48,18 @@ TEST(Launch, nothingSetIsOneProcess) {
   }
 }
 
+// The script of a job, which no srun started: it holds all ranks.
+TEST(Launch, aScriptOfSlurmIsNoTask) {
+  const Set script = {
+      {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "5"}};
+  for (const Set &set :
+       {script, with(script, {{"SLURM_STEP_ID", "4294967291"}}), with(script, {{"SLURM_STEPID", "batch"}})}) {
+    const Result<Launch> launch = launchWith(set);
+    ASSERT_TRUE(isOk(launch));
+    EXPECT_TRUE(launch->isAlone());
+  }
+}
+
 TEST(Launch, launchersAreUnderstood) {
   expect(launchWith(kTorchrun), 3, 8, 1, "node1:4321");
   expect(launchWith(with(kMaster, {{"OMPI_COMM_WORLD_RANK", "1"},
@@ -59,6 +72,7 @@ TEST(Launch, launchersAreUnderstood) {
   expect(launchWith(with(kSrun, {{"SLURM_STEP_NODELIST", "other"}})), 2, 4, 0, "other:23456");
   expect(launchWith({{"SLURM_PROCID", "0"},
                      {"SLURM_NTASKS", "2"},
+                     {"SLURM_STEPID", "3"},
                      {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"},
                      {"MASTER_PORT", "99"}}),
          0, 2, {}, "10.0.0.7:99");
@@ -135,7 +149,7 @@ TEST(Launch, whatIsNoNumberIsNamed) {
 }
 
 TEST(Launch, contradictionsAreListed) {
-  const Set both = with(kTorchrun, {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}});
+  const Set both = with(kTorchrun, {{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "0"}});
   EXPECT_TRUE(fails(launchWith(both).status(),
                     {"torchrun's variables contradict srun's: found RANK = 3, WORLD_SIZE = 8, "
                      "SLURM_PROCID = 2, SLURM_NTASKS = 8; expected one of them"}));

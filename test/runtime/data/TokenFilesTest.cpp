@@ -91,7 +91,8 @@ TEST(TokenFiles, refusesWhatCanBeReadInSeveralWays) {
   EXPECT_EQ(*typeOf(counting<int32_t>(1000), 50257, "i32"), ElementType::I32);
   EXPECT_EQ(*typeOf(counting<uint16_t>(1000), 50257), ElementType::U16);
   EXPECT_EQ(*typeOf(counting<int32_t>(1000), 100'000), ElementType::I32); // uint16 cannot hold such tokens
-  EXPECT_TRUE(fails(typeOf(std::string(9, 'a'), 50257), {"9 bytes", "none of u16, i32, i64"}));
+  EXPECT_TRUE(fails(typeOf(std::string(9, 'a'), 50257),
+                    {"tokens of u16, but 9 bytes", "is it cut off?", "--bin-type u16"}));
 }
 
 TEST(TokenFiles, aTextIsForModelsOfBytes) {

@@ -1,5 +1,6 @@
 // A whole run, from the bundle to the saved weights.
 #include "runtime/train/Training.h"
+#include "plan/json/PlanJson.h"
 #include "runtime/base/Bf16.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/io/Safetensors.h"
@@ -187,6 +188,96 @@ TEST(Training, aLogIsGoneOnWith) {
   EXPECT_TRUE(fails(train(options, recorder, interrupt),
                     {"log.jsonl: holds something else than the lines of a log"}));
   EXPECT_EQ(bundle.read("log.jsonl"), "my notes\n");
+}
+
+TEST(Training, aLogThatIsDeletedIsSaid) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.log = bundle.path("log.jsonl");
+  Recorder recorder;
+  Interrupt interrupt;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step == 1)
+      std::filesystem::remove(*options.log);
+  };
+  const Result<TrainingSummary> summary = train(options, recorder, interrupt);
+  ASSERT_TRUE(isOk(summary));
+  EXPECT_TRUE(fails(summary->outputs, {"2 of the steps are not in it", "was deleted during the training"}));
+}
+
+TEST(Training, aSecondRunIsKeptFromFilesOfTheFirst) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle), saves = options, logs = options;
+  options.save = saves.save = bundle.path("out");
+  options.log = logs.log = bundle.path("log.jsonl");
+  saves.log = bundle.path("another.jsonl");
+  Recorder recorder, second;
+  Interrupt interrupt;
+  int looked = 0;
+  recorder.onStep = [&](const TrainingStep &step) {
+    if (step.step != 0)
+      return;
+    Interrupt none;
+    EXPECT_TRUE(fails(train(saves, second, none), {"--save", "another run saves into this folder"}));
+    EXPECT_TRUE(fails(train(logs, second, none), {"--log", "another run writes this log"}));
+    ++looked;
+  };
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  EXPECT_EQ(looked, 1);
+  EXPECT_TRUE(isOk(train(options, second, interrupt))) << "after it";
+}
+
+TEST(Training, outputsReplaceFilesOfTheirKindOnly) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  options.trainIters = 2;
+  options.trace = bundle.path("trace.json");
+  options.profileJson = bundle.path("profile.json");
+  options.saveGradients = bundle.path("gradients.safetensors");
+  options.save = bundle.path("out");
+  Recorder recorder;
+  Interrupt interrupt;
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt)));
+  ASSERT_TRUE(isOk(train(options, recorder, interrupt))) << "its own";
+  TrainingOptions wrong = makeOptions(bundle);
+  wrong.weights = options.saveGradients;
+  EXPECT_TRUE(fails(train(wrong, recorder, interrupt),
+                    {"holds gradients, as --save-gradients writes them, expected weights"}));
+  const auto refused = [&](std::optional<std::string> TrainingOptions::*flag, const std::string &path,
+                           const char *name) {
+    TrainingOptions other = makeOptions(bundle);
+    other.*flag = path;
+    EXPECT_TRUE(
+        fails(train(other, recorder, interrupt), {path + ": holds something else than", name, "--force"}));
+    other.force = true;
+    EXPECT_TRUE(isOk(train(other, recorder, interrupt))) << name;
+  };
+  const std::string weights = bundle.path("weights.safetensors");
+  std::filesystem::copy_file(*options.save + "/model.safetensors", weights);
+  refused(&TrainingOptions::saveGradients, weights, "--save-gradients");
+  refused(&TrainingOptions::trace, write(bundle.path("notes.txt"), "mine"), "--trace");
+  refused(&TrainingOptions::profileJson, *options.trace, "--profile-json");
+}
+
+TEST(Training, aBatchWithoutALossEndsIt) {
+  const Bundle bundle;
+  TrainingOptions options = makeOptions(bundle);
+  const Result<plan::Plan> plan = plan::readPlan(bundle.folder());
+  ASSERT_TRUE(isOk(plan));
+  const std::vector<int64_t> shape = {1, plan->globalBatchSize, plan->sequenceLength};
+  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I32, shape},
+                                         {"labels", ElementType::I32, shape}};
+  const std::vector<int32_t> tokens(size_t(shape[1] * shape[2]), 0), labels(tokens.size(), kIgnoredLabel);
+  options.data = bundle.path("data.safetensors");
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(*options.data, specs, {});
+  ASSERT_TRUE(isOk(writer));
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(tokens)))));
+  ASSERT_TRUE(isOk(writer->write(std::as_bytes(std::span(labels)))));
+  ASSERT_TRUE(isOk(writer->commit()));
+  Recorder recorder;
+  Interrupt interrupt;
+  EXPECT_TRUE(fails(train(options, recorder, interrupt),
+                    {"step 0: all", "labels of the batch are -100", "has no loss"}));
 }
 
 TEST(Training, aSaveReplacesNoOtherModel) {
