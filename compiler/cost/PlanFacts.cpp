@@ -11,7 +11,7 @@
 
 using namespace mgc;
 using namespace mgc::plan;
-using namespace mgc::tools;
+using namespace mgc::cost;
 
 namespace {
 
@@ -206,7 +206,7 @@ schedule::Costs costsOf(const Plan &plan, const schedule::Shape &shape,
 
 } // namespace
 
-PlanFacts mgc::tools::factsOf(const Plan &plan) {
+PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   facts.parameters = parametersOf(plan);
   std::vector<Work> programs;
@@ -224,6 +224,6 @@ PlanFacts mgc::tools::factsOf(const Plan &plan) {
   for (size_t stage = 0; stage < facts.stages.size(); ++stage)
     facts.stages[stage].idle = timing.stages[stage].idle;
   facts.bubble = timing.idle;
-  facts.picture = schedule::draw(solution, {}, 160);
+  facts.picture = schedule::draw(solution, {}, columns);
   return facts;
 }

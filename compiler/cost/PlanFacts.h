@@ -5,7 +5,7 @@
 #include "compiler/schedule/solver/Schedule.h"
 #include "plan/Plan.h"
 
-namespace mgc::tools {
+namespace mgc::cost {
 
 // What one rank sends in one training step for equal operations over equal axes. Bytes are those of ring
 // algorithms: all_reduce of B bytes over n ranks 2 B (n - 1) / n, all_gather and reduce_scatter between B and
@@ -37,6 +37,7 @@ struct PlanFacts {
   std::string picture; // the schedule, a backward two and everything else one unit long
 };
 
-PlanFacts factsOf(const plan::Plan &plan);
+// `columns`: of the picture.
+PlanFacts factsOf(const plan::Plan &plan, int64_t columns = 120);
 
-} // namespace mgc::tools
+} // namespace mgc::cost

@@ -9,9 +9,13 @@
 #include "plan/prove/VerifySchedule.h"
 #include "tools/process/Process.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 using namespace mgc;
+using namespace mgc::cost;
 using namespace mgc::tools;
 
 namespace {
@@ -66,35 +70,110 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
       countText(facts.flops) + (facts.flops < 1000 ? " " : ""));
 }
 
-std::string layersText(const StageFacts &stage, int64_t chunks) {
-  if (stage.layersBegin == stage.layersEnd)
-    return "no layers";
-  return fmt::format("{}layers {} to {}", chunks > 1 ? fmt::format("{} chunks from among ", chunks) : "",
-                     stage.layersBegin, stage.layersEnd - 1);
+// Columns; where the output is no terminal, as many as a page has.
+int64_t widthOfTerminal() {
+  constexpr int64_t kPage = 120;
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kPage;
 }
 
-void printStage(size_t index, const StageFacts &stage, int64_t chunks) {
-  std::string layers = layersText(stage, chunks);
-  say(stdout, "\nstage {}: {}; {} parameters, {}FLOP a step, idle {:.1f} %, on each of its ranks\n", index,
-      layers, countText(double(stage.parameters)), countText(stage.flops) + (stage.flops < 1000 ? " " : ""),
-      100 * stage.idle);
-  say(stdout, "  memory   {:>12}  = {} bytes\n", bytesText(double(stage.bytes)), stage.bytes);
-  say(stdout, "  at least {:>12}  = {} bytes live together\n", bytesText(double(stage.leastBytes)),
-      stage.leastBytes);
-  for (const auto &[kind, bytes] : stage.memory)
-    say(stdout, "    {:<14} {:>12}\n", kind, bytesText(double(bytes)));
-  if (stage.traffic.empty())
-    return;
-  say(stdout, "  traffic, sent by a rank in a step\n");
-  for (const Traffic &one : stage.traffic)
-    say(stdout, "    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
-        one.over, one.ranks, one.count);
+// --- Tables ------------------------------------------------------------------------------------------------
+
+using TableRow = std::vector<std::string>;
+
+// The first row is the head; the first column is left-aligned, the others right-aligned.
+std::string tableText(const std::vector<TableRow> &rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const TableRow &row : rows)
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const TableRow &row : rows) {
+    text += fmt::format("  {:<{}}", row[0], widths[0]);
+    for (size_t i = 1; i < row.size(); ++i)
+      text += fmt::format("  {:>{}}", row[i], widths[i]);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string layersText(const StageFacts &stage) {
+  if (stage.layersBegin == stage.layersEnd)
+    return "none";
+  return fmt::format("{} to {}", stage.layersBegin, stage.layersEnd - 1);
+}
+
+std::string workTable(const std::vector<StageFacts> &stages) {
+  std::vector<TableRow> rows = {
+      {"stage", "layers", "parameters", "work a step", "idle", "memory", "at least", "bytes"}};
+  for (const StageFacts &stage : stages)
+    rows.push_back({fmt::format("{}", rows.size() - 1), layersText(stage),
+                    countText(double(stage.parameters)),
+                    countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
+                    fmt::format("{:.1f} %", 100 * stage.idle), bytesText(double(stage.bytes)),
+                    bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
+  return tableText(rows);
+}
+
+// A column for each kind of memory that a stage has.
+std::string memoryTable(const std::vector<StageFacts> &stages) {
+  std::vector<std::string> kinds;
+  for (const StageFacts &stage : stages)
+    for (const auto &[kind, bytes] : stage.memory)
+      if (std::ranges::find(kinds, kind) == kinds.end())
+        kinds.push_back(kind);
+  std::vector<TableRow> rows = {{"stage"}};
+  rows[0].insert(rows[0].end(), kinds.begin(), kinds.end());
+  for (const StageFacts &stage : stages) {
+    TableRow &row = rows.emplace_back(TableRow{fmt::format("{}", rows.size() - 1)});
+    for (const std::string &kind : kinds) {
+      const auto found = std::ranges::find(stage.memory, kind, &std::pair<std::string, int64_t>::first);
+      row.push_back(found == stage.memory.end() ? "" : bytesText(double(found->second)));
+    }
+  }
+  return tableText(rows);
+}
+
+// What a rank of stage `index` sends; neighbours have no numbers, so that equal stages have equal texts.
+std::string trafficOf(const std::vector<StageFacts> &stages, size_t index) {
+  std::string text;
+  for (const Traffic &one : stages[index].traffic) {
+    const bool isNext = one.over == fmt::format("stage {}", index + 1),
+               isBefore = index > 0 && one.over == fmt::format("stage {}", index - 1);
+    text +=
+        fmt::format("    {:<14} {:>12}  over {} ({} ranks), {} times\n", one.operation, bytesText(one.bytes),
+                    isNext     ? "the next stage"
+                    : isBefore ? "the stage before"
+                               : one.over,
+                    one.ranks, one.count);
+  }
+  return text;
+}
+
+// Neighbouring stages that send the same are told together.
+std::string trafficText(const std::vector<StageFacts> &stages) {
+  std::string text;
+  for (size_t first = 0, last = 0; first < stages.size(); first = last + 1) {
+    const std::string own = trafficOf(stages, first);
+    for (last = first; last + 1 < stages.size() && trafficOf(stages, last + 1) == own;)
+      ++last;
+    if (!own.empty())
+      text += fmt::format(
+          "  {}\n{}",
+          first == last ? fmt::format("stage {}", first) : fmt::format("stages {} to {}", first, last), own);
+  }
+  return text;
 }
 
 void printText(const plan::Plan &plan, const PlanFacts &facts) {
   printLayout(plan, facts);
-  for (size_t index = 0; index < facts.stages.size(); ++index)
-    printStage(index, facts.stages[index], plan.virtualStages);
+  say(stdout, "\neach rank of a stage{}\n{}",
+      plan.virtualStages > 1 ? fmt::format(" ({} chunks, of layers from among those)", plan.virtualStages)
+                             : "",
+      workTable(facts.stages));
+  say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
+  if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
+    say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
   say(stdout,
       "\nschedule (F forward, B backward, I input gradient, W weight gradient; the number is the "
       "microbatch)\n{}",
@@ -152,7 +231,7 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::verifyPlan(plan).at(flags.plan));
   MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
-  PlanFacts facts = factsOf(plan);
+  PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (flags.json)
     say(stdout, "{}\n", jsonOf(plan, facts).dump(2));
   else

@@ -141,6 +141,10 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version)
   auto *explain = app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule");
   explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
   explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
+  explain
+      ->add_option("--width", parsed.flags.explain.width,
+                   "Columns of the schedule's picture (default: the terminal's, else 120)")
+      ->check(wholeNumber(20));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

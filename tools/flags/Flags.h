@@ -21,6 +21,7 @@ struct CompileFlags {
 struct ExplainFlags {
   std::string plan;
   bool json = false;
+  int64_t width = 0; // columns of the schedule; 0: those of the terminal
 };
 
 struct Flags {

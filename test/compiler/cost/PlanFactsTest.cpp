@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 using namespace mgc;
-using namespace mgc::tools;
+using namespace mgc::cost;
 
 namespace {
 
