@@ -175,6 +175,10 @@ class Processes(unittest.TestCase):
             self.assertEqual(code, 0, errors)
             events = json.loads(read(f"trace.rank{rank}.json"))["traceEvents"]
             self.assertEqual({event["tid"] for event in events}, {rank})
+            layers = {(event["args"]["layer"], event["name"].split("/")[0]) for event in events
+                      if event["name"].startswith("layer.") and "layer" in event["args"]}
+            self.assertTrue(layers)
+            self.assertTrue(all(name in (f"layer.{layer}.forward", f"layer.{layer}.backward") for layer, name in layers), layers)
             self.assertEqual(json.loads(read(f"profile.rank{rank}.json"))["ranks"], 1)
         self.assertIn("of the bound", results[0][1])
 
