@@ -1,6 +1,6 @@
 // plan.json (docs/plan-format.md) <-> Plan.
 // In: a plan, or a directory with a plan.json that anyone may have written. Out: the file, or the plan as it
-// says. Reading proves types, names and that the text is what was written; verifyPlan (Verify.h) proves the
+// says. Reading proves types, names and that the text is what was written; verifyPlan (plan/prove/VerifyPlan.h) proves the
 // contents.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits,
-// buffers and proofs follow from the orders (Generate.cpp, Verify.cpp). A new schedule touches this file
+// buffers and proofs follow from the orders (Generate.cpp, VerifySolution.cpp). A new schedule touches this file
 // only.
 #include "compiler/schedule/solver/Schedule.h"
 
