@@ -1,4 +1,4 @@
-// See VerifyPlan.h. What a run touches is the memory of its slots and of its calls' segments in the
+// See VerifySchedule.h. What a run touches is the memory of its slots and of its calls' segments in the
 // allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order. In flight is
 // what travels between stages, and what the runs of task gradients touch.
 #include "plan/prove/VerifySchedule.h"
