@@ -10,9 +10,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "walkthrough.md"
+WIDTH = 120
 FLAGS = ["--tp", "2", "--pp", "2", "--dp", "2", "--sp", "--seq", "16", "--mbs", "1", "--gbs", "4", "--zero", "1",
          "--loss-tile", "8"]
 
@@ -20,10 +22,12 @@ INTRO = f"""# Walkthrough: one model through every phase
 
 A Llama of two layers, hidden size 8, two heads, on 8 ranks: `test/walkthrough/config.json`, compiled with
 
-    mgc compile test/walkthrough/config.json {' '.join(FLAGS)} -o plan --dump-phases phases
+    mgc compile test/walkthrough/config.json {' '.join(FLAGS)} \\
+        -o plan --dump-phases phases
 
-The page is made by `test/walkthrough/walkthrough.py` from what that command writes; a test keeps it true. Types are shown without
-`tensor<...>` around them and without argument attributes; everything else is as printed.
+The page is made by `test/walkthrough/walkthrough.py` from what that command writes; a test keeps it true. Not shown are
+the `tensor<...>` around types, the types of operands, and the attributes of arguments; long lines are broken. All else
+is as printed.
 """
 
 # phase, what to show: (regular expression of the first line, how many lines at most), what to see
@@ -64,7 +68,13 @@ def without_attributes(line):
             depth, i = 1, i + 2
         else:
             kept, i = kept + line[i], i + 1
-    return kept
+    return kept.replace(" attributes {", " {")
+
+
+def without_operand_types(line):
+    """"%0 = op %a : (A, B) -> R" as "%0 = op %a -> R"."""
+    line = re.sub(r"^( *(?:return|mg.yield) .*?) : .*", r"\1", line)
+    return re.sub(r" : (\([^()]*\)|[^():{}]*) -> ", " -> ", line)
 
 
 def simplified(line):
@@ -72,8 +82,16 @@ def simplified(line):
     while True:
         shorter = re.sub(r"tensor<((?:[0-9]+x)*[a-z0-9]+), #mg\.layout<([^<>]*)>>", r"\1<\2>", line)
         if shorter == line:
-            return line
+            return line if "func.func" in line else without_operand_types(line)
         line = shorter
+
+
+def broken(line):
+    """Lines of at most WIDTH columns; what does not fit goes on further to the right."""
+    indent = " " * (len(line) - len(line.lstrip()) + 8)
+    joined = re.sub(r"<[^<>]*>|%\w+: ", lambda kept: kept.group().replace(" ", "\0"), line)  # types and arguments stay whole
+    return [part.replace("\0", " ") for part in textwrap.wrap(joined, WIDTH, subsequent_indent=indent, break_long_words=False,
+                                                              break_on_hyphens=False)] or [""]
 
 
 def excerpt(text, pattern, most):
@@ -82,7 +100,7 @@ def excerpt(text, pattern, most):
     indent = len(lines[start]) - len(lines[start].lstrip())
     end = next(i for i in range(start + 1, len(lines)) if re.match(r" {%d}\}" % indent, lines[i])) + 1
     shown = lines[start : min(end, start + most)] + (["      ..."] if end > start + most else [])
-    return "\n".join("    " + simplified(line[min(indent, 4) :]) for line in shown)
+    return "\n".join(part for line in shown for part in broken("    " + simplified(line[min(indent, 4) :])))
 
 
 def page(binaries):
@@ -93,7 +111,7 @@ def page(binaries):
         for phase, excerpts, text in SHOWN:
             (file,) = pathlib.Path(folder, "phases").glob(f"*-{phase}.mlir")
             ir = file.read_text()
-            parts.append(f"## {phase}\n\n{text}\n\n" + "\n\n    ...\n\n".join(excerpt(ir, *e) for e in excerpts) + "\n")
+            parts.append(f"## {phase}\n\n{textwrap.fill(text, WIDTH)}\n\n" + "\n\n    ...\n\n".join(excerpt(ir, *e) for e in excerpts) + "\n")
     return "\n".join(parts)
 
 
