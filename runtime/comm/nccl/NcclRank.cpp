@@ -1,4 +1,4 @@
-// See NcclRank.h. Work of one communicator stays in order, so each group, and each way from a rank to another, has its
+// See NcclRank.h. Work of one communicator stays in order, so each group, and each channel from a rank to another, has its
 // own: one that waits for its peer holds up no other. To make one, all its ranks meet; each rank makes its own in the order
 // of the ranks' lists, so that some can always be made.
 #include "runtime/comm/nccl/NcclRank.h"
@@ -24,8 +24,8 @@ using Kind = plan::Collective::Kind;
 
 constexpr std::chrono::seconds kHearsay{2};
 constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
-constexpr int64_t kGreetingBytes = 256;
-constexpr std::string_view kGroup = "group", kWay = "way";
+constexpr int64_t kHandshakeBytes = 256;
+constexpr std::string_view kGroup = "group", kChannel = "channel";
 
 class NcclRank final : public DeviceCommunicator {
 public:
@@ -66,8 +66,8 @@ private:
   };
   Status verifyVersions() const;
   Status rootOf(Status error) const;
-  Status greet(const Group &way);
-  Status awaitGreeting(const Stream &stream);
+  Status handshake(const Group &channel);
+  Status awaitHandshake(const Stream &stream);
   std::vector<mgc_comm *> all() const;
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
@@ -82,7 +82,7 @@ private:
   using Ranks = std::vector<int64_t>;
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
-  std::map<Ranks, Group> ways_;          // by {from, to}
+  std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
@@ -98,9 +98,9 @@ Result<GroupId> NcclRank::openGroup(const Ranks &ranks) {
 }
 
 Status NcclRank::openTransfers(int64_t peer, bool isSend) {
-  const Ranks way = isSend ? Ranks{rank(), peer} : Ranks{peer, rank()};
-  MGC_ASSIGN(index, indexInGroup(way, rank(), worldSize()));
-  ways_.try_emplace(way, Group{{}, index, 2});
+  const Ranks channel = isSend ? Ranks{rank(), peer} : Ranks{peer, rank()};
+  MGC_ASSIGN(index, indexInGroup(channel, rank(), worldSize()));
+  channels_.try_emplace(channel, Group{{}, index, 2});
   return Status::ok();
 }
 
@@ -124,37 +124,37 @@ Status NcclRank::connect() {
   std::map<Ranks, std::vector<std::pair<std::string_view, Group *>>> all;
   for (const auto &[ranks, group] : byRanks_)
     all[ranks].push_back({kGroup, &groups_[group]});
-  for (auto &[ranks, way] : ways_)
-    all[ranks].push_back({kWay, &way});
+  for (auto &[ranks, channel] : channels_)
+    all[ranks].push_back({kChannel, &channel});
   for (const auto &[ranks, sameRanks] : all)
     for (const auto &[kind, group] : sameRanks)
       if (!group->comm) {
         Status made = make(fmt::format("nccl {} {}", kind, fmt::join(ranks, ",")), ranks, *group);
-        if (made.isOk() && kind == kWay)
-          made = greet(*group);
+        if (made.isOk() && kind == kChannel)
+          made = handshake(*group);
         MGC_TRY(std::move(made).at(fmt::format("ranks [{}]", fmt::join(ranks, ", "))));
       }
   return Status::ok();
 }
 
-// NCCL connects the ends of a way when they first use it, and their hosts wait for each other. In a step they must not: what both use
+// NCCL connects the ends of a channel when they first use it, and their hosts wait for each other. In a step they must not: what both use
 // first may be to receive.
-Status NcclRank::greet(const Group &way) {
-  MGC_ASSIGN(greeting, device_.allocate(kGreetingBytes));
+Status NcclRank::handshake(const Group &channel) {
+  MGC_ASSIGN(buffer, device_.allocate(kHandshakeBytes));
   MGC_ASSIGN(stream, device_.makeStream());
-  MGC_TRY(stream.fill(greeting.address(), 0, kGreetingBytes));
-  const Status sent = way.index == 0 ? stream.send(way.comm, greeting.address(), kGreetingBytes, 1)
-                                     : stream.receive(way.comm, greeting.address(), kGreetingBytes, 0);
-  Status greeted = sent.isOk() ? awaitGreeting(stream) : rootOf(sent);
-  if (!greeted.isOk()) { // what waits for the peer on the device would hold the buffer for ever
-    abort(greeted);
+  MGC_TRY(stream.fill(buffer.address(), 0, kHandshakeBytes));
+  const Status sent = channel.index == 0 ? stream.send(channel.comm, buffer.address(), kHandshakeBytes, 1)
+                                         : stream.receive(channel.comm, buffer.address(), kHandshakeBytes, 0);
+  Status done = sent.isOk() ? awaitHandshake(stream) : rootOf(sent);
+  if (!done.isOk()) { // what waits for the peer on the device would hold the buffer for ever
+    abort(done);
     (void)stream.synchronize(kHearsay);
   }
-  return greeted;
+  return done;
 }
 
 // Before those deadlines at which the others, who wait for these two, would blame them.
-Status NcclRank::awaitGreeting(const Stream &stream) {
+Status NcclRank::awaitHandshake(const Stream &stream) {
   const auto patience = options_.timeout / 2;
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!stream.synchronize(kSlice).isOk()) {
@@ -240,13 +240,14 @@ Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {
 }
 
 Result<Ticket> NcclRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(rootOf(stream.send(ways_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1)));
+  MGC_TRY(
+      rootOf(stream.send(channels_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1)));
   return finished(stream, mine);
 }
 
 Result<Ticket> NcclRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(
-      rootOf(stream.receive(ways_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0)));
+  MGC_TRY(rootOf(
+      stream.receive(channels_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0)));
   return finished(stream, mine);
 }
 
@@ -261,7 +262,7 @@ std::vector<mgc_comm *> NcclRank::all() const {
   for (const Group &group : groups_)
     if (group.comm)
       comms.push_back(group.comm.raw());
-  for (const auto &[way, group] : ways_)
+  for (const auto &[channel, group] : channels_)
     if (group.comm)
       comms.push_back(group.comm.raw());
   return comms;
@@ -292,10 +293,10 @@ Status NcclRank::check() {
   for (const Group &group : groups_)
     if (group.comm)
       MGC_TRY(rootOf(group.comm.check()));
-  for (const auto &[way, group] : ways_)
+  for (const auto &[channel, group] : channels_)
     if (group.comm)
-      MGC_TRY(
-          rootOf(group.comm.check().at(fmt::format("transfers from rank {} to rank {}", way[0], way[1]))));
+      MGC_TRY(rootOf(
+          group.comm.check().at(fmt::format("transfers from rank {} to rank {}", channel[0], channel[1]))));
   return Status::ok();
 }
 

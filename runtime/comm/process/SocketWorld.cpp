@@ -14,17 +14,17 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kExplanation = 1500ms; // for the reason why a rank has gone to come here
 constexpr auto kConnection = 20s;     // to a rank that listens already
 
-enum class Greeting : uint8_t { hello };
+enum class HandshakeKind : uint8_t { hello };
 
-Message greetingOf(Processes &processes, int64_t to) {
-  return Message::of(Greeting::hello)
+Message handshakeOf(Processes &processes, int64_t to) {
+  return Message::of(HandshakeKind::hello)
       .with(static_cast<int64_t>(processes.store().token()))
       .with(processes.rank())
       .with(to);
 }
 
-// The rank that greets; an error when it is none of this run.
-Result<int64_t> readGreeting(Processes &processes, const Descriptor &socket, Deadline deadline) {
+// The rank that the handshake names; an error when it is none of this run.
+Result<int64_t> readHandshake(Processes &processes, const Descriptor &socket, Deadline deadline) {
   MGC_ASSIGN(message, receiveMessage(socket, deadline));
   MessageReader reader(message);
   const bool isOurs = static_cast<uint64_t>(reader.number()) == processes.store().token();
@@ -101,7 +101,7 @@ Status SocketRank::connectToLower(Deadline deadline) {
         connectTo(endpoint, std::min(deadline, Clock::now() + kConnection), [this] { return isAborted(); });
     peers_[other] = std::make_unique<SocketPeer>(other, socket.isOk() ? socket.take() : Descriptor());
     Status status = socket.isOk()
-                        ? sendMessage(peers_[other]->descriptor(), greetingOf(processes_, other), deadline)
+                        ? sendMessage(peers_[other]->descriptor(), handshakeOf(processes_, other), deadline)
                         : socket.status();
     if (!status.isOk())
       return explainLoss(*peers_[other], status);
@@ -126,7 +126,7 @@ Status SocketRank::acceptHigher(const Descriptor &listening, Deadline deadline) 
     Descriptor socket = acceptOn(listening);
     if (!socket.isOpen())
       continue;
-    const Result<int64_t> other = readGreeting(processes_, socket, std::min(deadline, Clock::now() + 5s));
+    const Result<int64_t> other = readHandshake(processes_, socket, std::min(deadline, Clock::now() + 5s));
     if (!other.isOk() || *other <= rank() || peers_[*other])
       continue;
     peers_[*other] = std::make_unique<SocketPeer>(*other, std::move(socket));
