@@ -1,4 +1,4 @@
-// What fuse makes of a program.
+// The form of a program after the phase fuse: proves the facts that fuse establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,4 +1,4 @@
-// What grad adds to a program.
+// The form of a program after the phase grad: proves the facts that grad establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,4 +1,4 @@
-// What local makes of a program.
+// The form of a program after the phase local: proves the facts that local establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

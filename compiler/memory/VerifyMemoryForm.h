@@ -1,4 +1,4 @@
-// What memory adds to a program.
+// The form of a program after the phase memory: proves the facts that memory establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,4 +1,4 @@
-// What the frontend gives, a .mlir file holds and merge leaves.
+// The form of a logical program: as the frontend makes it, as a .mlir file may hold it, and after merge.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

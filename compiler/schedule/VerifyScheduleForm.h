@@ -1,4 +1,4 @@
-// What schedule adds to a program.
+// The form of a program after the phase schedule: proves the facts that schedule establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

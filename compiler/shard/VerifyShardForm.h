@@ -1,4 +1,4 @@
-// What shard adds to a program.
+// The form of a program after the phase shard: proves the facts that shard establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

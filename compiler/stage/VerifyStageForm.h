@@ -1,4 +1,4 @@
-// What stage adds to a program.
+// The form of a program after the phase stage: proves the facts that stage establishes.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -44,7 +44,7 @@ std::optional<int64_t> valueOf(std::string_view text, std::string_view key) {
 }
 
 // The names that a version of control groups has for its files, and for what the kernel can take back of a group's memory.
-// Of v1 the hierarchy of the controller counts.
+// In v1 the hierarchy of the memory controller counts.
 struct Kind {
   std::string_view mount, most, used;
   std::array<std::string_view, 3> reclaimable; // fields of memory.stat

@@ -25,7 +25,7 @@ std::string memoryGroup(const std::string &root = "");
 // Whether a limit of `group` is one of a process in `member` too.
 bool isInGroup(std::string_view member, std::string_view group);
 
-// What is bounded, and readable; none where nothing is. Page cache, reclaimable slabs and free swap count as available.
+// The limits that exist and can be read. Page cache, reclaimable slabs and free swap count as available.
 // Linux: /proc/meminfo (proc(5)), cgroup v2 (memory.max, memory.current, memory.stat, memory.swap.max) and v1, getrlimit(2)
 // RLIMIT_AS, RLIMIT_DATA.
 std::vector<MemoryLimit> memoryLimits(const std::string &root = "");

@@ -86,7 +86,7 @@ bool hasCheckpoint(const fs::path &folder) {
          fs::exists(folder / "model.safetensors.index.json", ignored);
 }
 
-// Of the weight files that the next save removes.
+// The size of the weight files that the next save removes.
 int64_t bytesOf(const fs::path &folder) {
   int64_t bytes = 0;
   for (const std::string &name : checkpointFiles(folder)) {
