@@ -1,6 +1,8 @@
 // An open file, socket or pipe.
 #pragma once
 
+#include <cerrno>
+#include <sys/file.h>
 #include <unistd.h>
 #include <utility>
 
@@ -24,6 +26,8 @@ public:
   bool isOpen() const { return number_ >= 0; }
   int release() { return std::exchange(number_, -1); }
   void close() { *this = Descriptor(); }
+  // flock(2) for this one alone, as long as it is open. False: somebody else holds it. True too where the file has no locks.
+  bool lock() const { return ::flock(number_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 private:
   int number_ = -1;

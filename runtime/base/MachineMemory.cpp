@@ -125,16 +125,21 @@ std::vector<MemoryLimit> limitsOfProcess() {
   std::vector<MemoryLimit> limits;
   const std::string status = textOf("/proc/self/status");
   for (const auto &[resource, used, name] : kProcessLimits)
-    if (rlimit limit{}; getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
-                        limit.rlim_cur < static_cast<rlim_t>(kUnlimited)) {
-      const int64_t free =
-          static_cast<int64_t>(limit.rlim_cur) - valueOf(status, used).value_or(0) * 1024; // in kB
+    if (const int64_t limit = softLimit(resource); limit < kUnlimited) {
+      const int64_t free = limit - valueOf(status, used).value_or(0) * 1024; // in kB
       limits.push_back({MemoryLimit::Of::process, "", std::string(name), std::max<int64_t>(free, 0)});
     }
   return limits;
 }
 
 } // namespace
+
+int64_t softLimit(int resource) {
+  rlimit limit{};
+  const bool isLimited = ::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) == 0 &&
+                         limit.rlim_cur < static_cast<rlim_t>(kUnlimited);
+  return isLimited ? static_cast<int64_t>(limit.rlim_cur) : kUnlimited;
+}
 
 std::string memoryGroup(const std::string &root) {
   const std::optional<ControlGroup> group = groupOf(root);

@@ -30,6 +30,9 @@ bool isInGroup(std::string_view member, std::string_view group);
 // RLIMIT_AS, RLIMIT_DATA.
 std::vector<MemoryLimit> memoryLimits(const std::string &root = "");
 
+// The soft limit of getrlimit(2), RLIMIT_.., of this process; the greatest number where there is none.
+int64_t softLimit(int resource);
+
 // Bytes that this process may still map (ulimit -v, -d); the greatest number where that is not limited.
 int64_t freeAddressSpace();
 

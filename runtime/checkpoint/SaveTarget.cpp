@@ -1,6 +1,8 @@
 // See SaveTarget.h.
 #include "runtime/checkpoint/SaveTarget.h"
 
+#include "runtime/base/MachineMemory.h"
+
 #include "runtime/checkpoint/ParameterShard.h"
 #include "runtime/checkpoint/Replacement.h"
 #include "runtime/checkpoint/Weights.h"
@@ -12,7 +14,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <regex>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
@@ -80,12 +81,6 @@ void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
 
 // --- What a save would replace.
 
-bool hasCheckpoint(const fs::path &folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "model.safetensors", ignored) ||
-         fs::exists(folder / "model.safetensors.index.json", ignored);
-}
-
 // The size of the weight files that the next save removes.
 int64_t bytesOf(const fs::path &folder) {
   int64_t bytes = 0;
@@ -105,7 +100,7 @@ Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
   if (!same.isOk())
     return errorf("{}: holds the config.json of another model:\n{}\n{}", target.folder, same.message(),
                   kWays);
-  if (!hasCheckpoint(target.folder))
+  if (checkpointFiles(target.folder).empty())
     return Status::ok();
   const Result<Checkpoint> old = Checkpoint::open(target.folder);
   if (!old.isOk())
@@ -120,13 +115,6 @@ Status verifyReplaced(const plan::Plan &plan, const SaveTarget &target) {
 
 double inMib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-int64_t mostBytesOfFile() {
-  rlimit limit{};
-  const bool isLimited =
-      ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(INT64_MAX);
-  return isLimited ? static_cast<int64_t>(limit.rlim_cur) : INT64_MAX;
-}
-
 Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
   struct statvfs system{};
   if (::statvfs(target.folder.c_str(), &system) != 0)
@@ -136,7 +124,7 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
                                      bytesOf(target.folder), target.isRepeated);
   if (const int64_t largest =
           std::min(checkpointBytes(plan, target.type.value_or(plan.dtype)), SaveOptions().maxShardBytes),
-      most = mostBytesOfFile();
+      most = softLimit(RLIMIT_FSIZE);
       largest > most)
     return errorf(
         "{}: a file of the checkpoint has {:.1f} MiB, files of this process may have {:.1f} MiB (ulimit -f)",
@@ -165,7 +153,7 @@ Result<Descriptor> lockFolder(const std::string &folder) {
   Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!descriptor.isOpen())
     return errorf("--save {}: cannot be opened: {}", folder, std::strerror(errno));
-  if (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (!descriptor.lock())
     return errorf("--save {}: another run saves into this folder, expected another", folder);
   return descriptor;
 }

@@ -116,7 +116,7 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
   if (!options.ignoreExtra && !allMissing)
     extra = extraTensors(checkpoint, views);
   if (!extra.empty())
-    extra.back() += "; --ignore-extra-weights leaves such tensors out";
+    extra.back() += options.hint;
   problems.insert(problems.end(), extra.begin(), extra.end());
   if (!problems.empty())
     return report(checkpoint, problems, allMissing);
@@ -277,7 +277,7 @@ void Filler::run() {
 } // namespace
 
 Status verifyFits(const Plan &plan, const Checkpoint &checkpoint) {
-  return match(plan, checkpoint, fileTensors(plan), {}).status();
+  return match(plan, checkpoint, fileTensors(plan), {.hint = ""}).status();
 }
 
 Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas, const LoadOptions &options,

@@ -17,6 +17,7 @@ namespace mgc {
 
 struct LoadOptions {
   bool ignoreExtra = false; // tensors of the checkpoint that the model does not have
+  std::string hint = "; --ignore-extra-weights leaves such tensors out"; // in the error that names them
 };
 
 // Who fills the memory.

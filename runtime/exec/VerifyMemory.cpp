@@ -22,9 +22,8 @@ std::string inGib(int64_t bytes) {
 }
 
 int64_t stackBytes() {
-  rlimit limit{};
-  const bool isLimited = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  return isLimited ? static_cast<int64_t>(limit.rlim_cur) : kCommonStack;
+  const int64_t limit = softLimit(RLIMIT_STACK);
+  return limit < INT64_MAX ? limit : kCommonStack;
 }
 
 struct Need {

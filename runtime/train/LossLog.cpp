@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,49 +32,46 @@ std::string unfinishedLine(int descriptor, off_t size) {
 
 } // namespace
 
-LossLog::~LossLog() {
-  if (descriptor_ >= 0)
-    ::close(descriptor_);
-}
-
 Status LossLog::open(const std::string &path) {
   path_ = path;
   struct stat file{};
   const bool isRegular = ::stat(path.c_str(), &file) != 0 || S_ISREG(file.st_mode);
-  descriptor_ = ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor_ < 0)
+  descriptor_ = Descriptor(
+      ::open(path.c_str(), (isRegular ? O_RDWR : O_WRONLY) | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!descriptor_.isOpen())
     return failed(path);
-  if (isRegular && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (isRegular && !descriptor_.lock())
     return errorf("--log {}: another run writes this log, expected another name", path);
-  if (!isRegular || ::fstat(descriptor_, &file) != 0 || file.st_size == 0)
+  if (!isRegular || ::fstat(descriptor_.number(), &file) != 0 || file.st_size == 0)
     return Status::ok();
   std::array<char, kBeginning.size()> beginning{};
-  (void)!::pread(descriptor_, beginning.data(), beginning.size(), 0);
+  (void)!::pread(descriptor_.number(), beginning.data(), beginning.size(), 0);
   if (std::string_view(beginning.data(), beginning.size()) != kBeginning)
     return errorf(
         "--log {}: holds something else than the lines of a log, expected a new name or a log, which is "
         "gone on with",
         path);
-  const std::string unfinished = unfinishedLine(descriptor_, file.st_size);
+  const std::string unfinished = unfinishedLine(descriptor_.number(), file.st_size);
   if (unfinished.empty())
     return Status::ok();
   if (nlohmann::json::accept(unfinished))
     return append("\n");
-  return ::ftruncate(descriptor_, file.st_size - std::ssize(unfinished)) == 0 ? Status::ok() : failed(path);
+  return ::ftruncate(descriptor_.number(), file.st_size - std::ssize(unfinished)) == 0 ? Status::ok()
+                                                                                       : failed(path);
 }
 
 // All of it or nothing, where the file can be cut.
 Status LossLog::append(const std::string &text) const {
-  const off_t before = ::lseek(descriptor_, 0, SEEK_END);
+  const off_t before = ::lseek(descriptor_.number(), 0, SEEK_END);
   size_t done = 0;
   while (done < text.size()) {
-    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    const ssize_t written = ::write(descriptor_.number(), text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0) {
       const int error = errno;
       if (done > 0 && before >= 0)
-        (void)!::ftruncate(descriptor_, before);
+        (void)!::ftruncate(descriptor_.number(), before);
       errno = error;
       return failed(path_);
     }
@@ -87,7 +83,7 @@ Status LossLog::append(const std::string &text) const {
 // Of a regular file: no name leads to it any more.
 bool LossLog::isDeleted() const {
   struct stat file{};
-  return descriptor_ >= 0 && ::fstat(descriptor_, &file) == 0 && file.st_nlink == 0;
+  return descriptor_.isOpen() && ::fstat(descriptor_.number(), &file) == 0 && file.st_nlink == 0;
 }
 
 Status LossLog::finish() const {
@@ -95,7 +91,7 @@ Status LossLog::finish() const {
 }
 
 Status LossLog::write(const TrainingStep &step) {
-  if (descriptor_ < 0)
+  if (!descriptor_.isOpen())
     return Status::ok();
   MGC_TRY(finish());
   nlohmann::ordered_json line = {{"step", step.step},

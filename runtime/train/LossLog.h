@@ -2,6 +2,7 @@
 // that has such lines already is gone on with: runs that continue one another have one log.
 #pragma once
 
+#include "runtime/base/Descriptor.h"
 #include "runtime/train/Training.h"
 
 #include <string>
@@ -10,10 +11,6 @@ namespace mgc {
 
 class LossLog {
 public:
-  LossLog() = default;
-  LossLog(const LossLog &) = delete;
-  LossLog &operator=(const LossLog &) = delete;
-  ~LossLog();
   // An error where the file cannot be written, another run writes it, or it holds something else than lines of a log.
   Status open(const std::string &path);
   // Nothing where no file is open. A line that has no room is not there at all.
@@ -25,7 +22,7 @@ private:
   Status append(const std::string &text) const;
   bool isDeleted() const;
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 } // namespace mgc

@@ -88,12 +88,11 @@ void mgc::tools::prepareProcess(const char *program, int64_t leastMebibytes) {
 }
 
 void mgc::tools::verifyStack(int64_t leastKibibytes) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-      static_cast<int64_t>(limit.rlim_cur >> 10) >= leastKibibytes)
+  const int64_t kibibytes = mgc::softLimit(RLIMIT_STACK) >> 10;
+  if (kibibytes >= leastKibibytes)
     return;
   fmt::print(stderr, "{}: the stack of this process may have {} KiB (ulimit -s), expected {} or more\n",
-             programName, limit.rlim_cur >> 10, leastKibibytes);
+             programName, kibibytes, leastKibibytes);
   std::_Exit(1);
 }
 
