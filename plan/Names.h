@@ -10,6 +10,9 @@
 namespace mgc::plan {
 
 template <typename E> inline constexpr auto enumNames = nullptr;
+template <>
+inline constexpr auto enumNames<AxisRole> =
+    std::to_array<std::string_view>({"tensor", "sequence", "data", "stage"});
 template <> inline constexpr auto enumNames<DType> = std::to_array<std::string_view>({"f32", "bf16", "i32"});
 template <> inline constexpr auto enumNames<Target> = std::to_array<std::string_view>({"cpu", "cuda"});
 template <>

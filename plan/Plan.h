@@ -25,7 +25,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 6;
+inline constexpr int64_t kVersion = 7;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -368,7 +368,7 @@ struct Plan {
   std::vector<Parameter> parameters;
   std::vector<Program> programs;
   std::vector<StagePlan> stages;
-  // A stage is the coordinate along the axis "pp" (0 when the mesh has none).
+  // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
 

@@ -170,7 +170,7 @@ Status compile(const CompileFlags &flags) {
   MGC_TRY(verifyTarget(*module, flags));
   if (!flags.rules.empty()) {
     MGC_TRY(verifyUnread(*module, flags.from, kPlacementAttr, "--rules"));
-    MGC_TRY(frontend::setPlacement(*module, flags.rules));
+    MGC_TRY(frontend::setRules(*module, flags.rules));
   }
   if (!flags.fusion) {
     MGC_TRY(verifyUnread(*module, flags.from, kNoFusionAttr, "--no-fusion"));

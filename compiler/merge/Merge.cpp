@@ -217,7 +217,8 @@ private:
   // Whether an axis splits the dimension that would be positions of j.
   bool isSplit(const MergedProduct &product, const Set &set) {
     auto own = set.own(product);
-    return own && !placement_.home(layoutOf(product.op().getRhs())).axesOf(own->name).empty();
+    LayoutAttr names = layoutOf(product.op().getRhs());
+    return own && !placement_.home(names, Placement::ValueKind::parameter).axesOf(own->name).empty();
   }
 
   // Of these dimensions, in the element type of `like`.

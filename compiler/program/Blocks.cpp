@@ -260,17 +260,7 @@ bool mgc::isOnlyAdded(Value value) {
   return library ? library.canAccumulate() : isa_and_nonnull<RowOpInterface, KernelOp>(op);
 }
 
-plan::Mesh mgc::meshOf(ModuleOp module) {
-  plan::Mesh mesh;
-  auto attr = module->getAttrOfType<MeshAttr>(kMeshAttr);
-  for (auto [name, size] : llvm::zip(attr.getNames(), attr.getSizes())) {
-    mesh.axes.push_back({name.str(), size});
-    mesh.named[name.str()] = {name.str()};
-  }
-  for (NamedAttribute alias : attr.getNamed())
-    mesh.named[alias.getName().str()] = axesOf(cast<ArrayAttr>(alias.getValue()));
-  return mesh;
-}
+plan::Mesh mgc::meshOf(ModuleOp module) { return module->getAttrOfType<MeshAttr>(kMeshAttr).getMesh(); }
 
 RankedTensorType mgc::shardedType(Attribute typeAttr) {
   auto attr = dyn_cast_or_null<TypeAttr>(typeAttr);

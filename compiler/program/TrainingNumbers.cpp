@@ -30,7 +30,7 @@ struct Numbers {
 private:
   static int64_t replicasOf(ModuleOp module) {
     auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    return mesh ? mesh.sizeOf(mesh.resolve("dp")) : 1;
+    return mesh ? mesh.sizeOf(mesh.axesOf(plan::AxisRole::data)) : 1;
   }
 };
 

@@ -4,20 +4,19 @@ using namespace mlir;
 using namespace mgc;
 
 // Concatenation of the primitive axes of named ones.
-static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, StringAttr row, Attribute names) {
-  SmallVector<Attribute> axes;
-  auto list = dyn_cast_or_null<ArrayAttr>(names);
+static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, DictionaryAttr row) {
+  auto list = row.getAs<ArrayAttr>("axes");
   if (!list)
-    return module.emitError() << kPlacementAttr << ": row '" << row.getValue()
-                              << "' is no list of axis names";
+    return module.emitError() << kPlacementAttr << ": row " << row << " has no list of axes";
+  SmallVector<Attribute> axes;
   for (Attribute name : list) {
     auto text = dyn_cast<StringAttr>(name);
     if (!text)
-      return module.emitError() << kPlacementAttr << ": row '" << row.getValue() << "' holds " << name
+      return module.emitError() << kPlacementAttr << ": row " << row << " holds " << name
                                 << "; expected axis names";
-    if (!mesh.getNamed().contains(text) && !llvm::is_contained(mesh.getNames(), text))
-      return module.emitError() << kPlacementAttr << ": row '" << row.getValue() << "' names the axis "
-                                << name << ", which is none of " << mesh;
+    if (!mesh.getMesh().named.contains(text.str()))
+      return module.emitError() << kPlacementAttr << ": row " << row << " names the axis " << name
+                                << ", which is none of " << mesh;
     llvm::append_range(axes, mesh.resolve(text.getValue()));
   }
   return ArrayAttr::get(module.getContext(), axes);
@@ -35,84 +34,125 @@ LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, co
   return success();
 }
 
-// Home types are layouts.
+// The home types of all values are layouts.
 LogicalResult Placement::verifyTensors(ModuleOp module) const {
-  auto verify = [&](Type type) -> LogicalResult {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    auto layout = tensor ? dyn_cast_or_null<LayoutAttr>(tensor.getEncoding()) : LayoutAttr();
-    if (!layout)
-      return success();
-    auto emitError = [&] { return module.emitError() << "tensor with the dimensions " << layout << ": "; };
-    return Placement::verify(emitError, assign(layout.getNames()));
+  auto verify = [&](Type type, ValueKind kind) -> WalkResult {
+    LayoutAttr names = layoutOf(type);
+    auto emitError = [&] { return module.emitError() << "tensor with the dimensions " << names << ": "; };
+    return names ? Placement::verify(emitError, assign(names.getNames(), {}, {nullptr, kind})) : success();
   };
   WalkResult result = module.walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
-      if (failed(verify(type)))
+      if (verify(type, ValueKind::activation).wasInterrupted())
         return WalkResult::interrupt();
-    for (Region &region : op->getRegions())
-      for (Block &block : region)
-        for (Type type : block.getArgumentTypes())
-          if (failed(verify(type)))
-            return WalkResult::interrupt();
+    auto function = dyn_cast<func::FuncOp>(op);
+    for (auto [i, type] : llvm::enumerate(function ? function.getArgumentTypes() : ArrayRef<Type>())) {
+      auto kind = function.getArgAttr(i, kParamAttr) ? ValueKind::parameter : ValueKind::activation;
+      if (verify(type, kind).wasInterrupted())
+        return WalkResult::interrupt();
+    }
     return WalkResult::advance();
   });
   return failure(result.wasInterrupted());
 }
 
+FailureOr<Placement::Row> Placement::readRow(ModuleOp module, MeshAttr mesh, Attribute entry) {
+  auto row = dyn_cast<DictionaryAttr>(entry);
+  auto dimension = row ? row.getAs<StringAttr>("dimension") : StringAttr();
+  if (!dimension)
+    return module.emitError() << kPlacementAttr << ": row " << entry << " has no dimension";
+  auto axes = resolveAll(module, mesh, row);
+  if (failed(axes))
+    return failure();
+  return Row{.dimension = dimension,
+             .axes = *axes,
+             .ops = row.getAs<ArrayAttr>("ops"),
+             .values = row.getAs<ArrayAttr>("values"),
+             .tag = row.getAs<StringAttr>("tag"),
+             .with = row.getAs<StringAttr>("with"),
+             .without = row.getAs<StringAttr>("without"),
+             .yields = bool(row.get("yields"))};
+}
+
 FailureOr<Placement> Placement::of(ModuleOp module) {
   Placement placement;
   placement.mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
-  auto table = module->getAttrOfType<DictionaryAttr>(kPlacementAttr);
+  auto table = module->getAttrOfType<ArrayAttr>(kPlacementAttr);
   if (!placement.mesh_ || !table)
     return module.emitError() << "needs the attributes " << kMeshAttr << " and " << kPlacementAttr;
   placement.none_ = ArrayAttr::get(module.getContext(), {});
-  for (NamedAttribute entry : table) {
-    auto conditional = dyn_cast<DictionaryAttr>(entry.getValue());
-    auto axes = resolveAll(module, placement.mesh_, entry.getName(),
-                           conditional ? conditional.get("axes") : entry.getValue());
-    if (failed(axes))
+  for (Attribute entry : table) {
+    auto row = readRow(module, placement.mesh_, entry);
+    if (failed(row))
       return failure();
-    Row row{*axes, {}, placement.none_};
-    if (conditional && conditional.get("extra")) {
-      auto extra = resolveAll(module, placement.mesh_, entry.getName(), conditional.get("extra"));
-      row.with = conditional.getAs<StringAttr>("with");
-      if (failed(extra) || !row.with)
-        return module.emitError() << kPlacementAttr << ": row '" << entry.getName().getValue()
-                                  << "' needs `with` beside `extra`";
-      row.extra = *extra;
-      row.without = conditional.getAs<StringAttr>("without");
-    }
-    placement.rows_.try_emplace(entry.getName(), row);
+    placement.rows_.push_back(*row);
   }
   if (failed(placement.verifyTensors(module)))
     return failure();
   return placement;
 }
 
-Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<StringAttr> whole) const {
+static bool lists(ArrayAttr names, StringRef name) {
+  return llvm::is_contained(names.getAsValueRange<StringAttr>(), name);
+}
+
+bool Placement::Row::isFor(const Place &place) const {
+  if (!place.op)
+    return !ops &&
+           (!values || lists(values, place.kind == ValueKind::parameter ? "parameter" : "activation"));
+  auto tagged = place.op->getAttrOfType<StringAttr>(kTagAttr);
+  return !values && (!ops || lists(ops, place.op->getName().stripDialect())) && (!tag || tag == tagged);
+}
+
+bool Placement::Row::isBeside(ArrayRef<StringAttr> factors) const {
+  return (!with || llvm::is_contained(factors, with)) && (!without || !llvm::is_contained(factors, without));
+}
+
+bool Placement::has(StringAttr name) const {
+  return llvm::any_of(rows_, [&](const Row &row) { return row.dimension == name; });
+}
+
+// Rows for ops take the place of those for all.
+SmallVector<const Placement::Row *> Placement::rowsOf(StringAttr factor, ArrayRef<StringAttr> factors,
+                                                      const Place &place) const {
+  SmallVector<const Row *> rows;
+  for (const Row &row : rows_)
+    if (row.dimension == factor && row.isFor(place) && row.isBeside(factors))
+      rows.push_back(&row);
+  if (llvm::any_of(rows, [](const Row *row) { return row->ops; }))
+    llvm::erase_if(rows, [](const Row *row) { return !row->ops; });
+  return rows;
+}
+
+Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<StringAttr> whole,
+                                        Operation *op) const {
+  return assign(factors, whole, Place{op});
+}
+
+Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<StringAttr> whole,
+                                        const Place &place) const {
   Assignment assignment;
   auto isUsed = [&](Attribute axis) {
     return llvm::any_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); });
   };
-  for (StringAttr factor : factors) {
-    auto row = rows_.find(factor);
-    bool takes = row != rows_.end() && !llvm::is_contained(whole, factor);
-    assignment.try_emplace(factor, takes ? row->second.axes : none_);
-  }
-  for (StringAttr factor : factors) {
-    auto row = rows_.find(factor);
-    if (row == rows_.end() || llvm::is_contained(whole, factor) || row->second.extra.empty() ||
-        !llvm::is_contained(factors, row->second.with) || llvm::is_contained(factors, row->second.without) ||
-        llvm::any_of(row->second.extra, isUsed))
-      continue;
-    SmallVector<Attribute> axes(assignment[factor].begin(), assignment[factor].end());
-    llvm::append_range(axes, row->second.extra);
-    assignment[factor] = ArrayAttr::get(mesh_.getContext(), axes);
-  }
+  for (StringAttr factor : factors)
+    assignment.try_emplace(factor, none_);
+  for (bool yields : {false, true})
+    for (StringAttr factor : factors)
+      for (const Row *row : rowsOf(factor, factors, place)) {
+        if (row->yields != yields || llvm::is_contained(whole, factor) ||
+            (yields && llvm::any_of(row->axes, isUsed)))
+          continue;
+        SmallVector<Attribute> axes(assignment[factor].begin(), assignment[factor].end());
+        llvm::append_range(axes, row->axes);
+        assignment[factor] = ArrayAttr::get(mesh_.getContext(), axes);
+      }
   return assignment;
 }
 
-LayoutAttr Placement::home(LayoutAttr names) const { return restrict(names, assign(names.getNames())); }
+LayoutAttr Placement::home(LayoutAttr names, ValueKind kind) const {
+  return restrict(names, assign(names.getNames(), {}, Place{nullptr, kind}));
+}
 
 LayoutAttr Placement::restrict(LayoutAttr names, const Assignment &assignment) const {
   SmallVector<ArrayAttr> axes;

@@ -130,6 +130,17 @@ private:
     return kind && kind == name;
   }
 
+  // --- Homes
+  bool isParameter(Value logical) {
+    if (auto argument = dyn_cast<BlockArgument>(logical))
+      return function_.getArgAttr(argument.getArgNumber(), kParamAttr) != nullptr;
+    return llvm::any_of(logical.getUses(), [&](OpOperand &use) { return isReturnedAs(use, "grad"); });
+  }
+  LayoutAttr homeOf(Value logical) {
+    using enum Placement::ValueKind;
+    return placement_.home(layoutOf(logical), isParameter(logical) ? parameter : activation);
+  }
+
   // --- Ops
   // ----------------------------------------------------------------------------------------------------------------
 
@@ -201,7 +212,7 @@ private:
              if (!user || !mayCarry(result, use))
                return false;
              AxisRule rule = user.getAxisRule();
-             Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole);
+             Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole, user);
              return rule.linear[use.getOperandNumber()] == Linear::alone &&
                     llvm::all_of(axes, [&](Attribute axis) { return isFree(axis, assignment); });
            });
@@ -222,7 +233,7 @@ private:
     AxisRule rule = compute.getAxisRule();
     if (!rule.error.empty())
       return op->emitOpError() << rule.error;
-    Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole);
+    Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole, op);
     auto emitError = [&] { return op->emitOpError(); };
     if (failed(Placement::verify(emitError, assignment)))
       return failure();
@@ -291,7 +302,7 @@ private:
   // added after that, at the home type. Where the sum itself stays pending (P7), complete ones are demoted
   // into it.
   LogicalResult shardAccumulate(AccumulateOp op) {
-    LayoutAttr home = placement_.home(layoutOf(op.getResult()));
+    LayoutAttr home = homeOf(op.getResult());
     auto [groups, complete] = groupSummands(op, home);
     Summands partial;
     for (auto &[splits, group] : groups)
@@ -367,7 +378,7 @@ private:
       auto index = function_.getArgAttrOfType<IntegerAttr>(i, kIndexAttr);
       return index && size_t(index.getInt()) < given.size() ? given[index.getInt()] : LayoutAttr();
     }
-    return placement_.home(layoutOf(function_.getArgument(i)));
+    return homeOf(function_.getArgument(i));
   }
 
   void shardReturn(func::ReturnOp terminator) {
@@ -398,7 +409,7 @@ private:
 
   // Home; a gradient keeps what is pending, less what its home splits (P5, P7).
   LayoutAttr endLayout(Value value, bool pends) {
-    LayoutAttr home = placement_.home(layoutOf(value));
+    LayoutAttr home = homeOf(value);
     if (!pends)
       return home;
     SmallVector<Attribute> pending;
@@ -420,7 +431,7 @@ private:
       if (!best || (size(copy) < size(best) && !isa<BlockArgument>(best)))
         best = copy;
     }
-    return best ? best : use(logical, placement_.home(layoutOf(logical)));
+    return best ? best : use(logical, homeOf(logical));
   }
 
   func::FuncOp function_;

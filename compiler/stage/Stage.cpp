@@ -53,7 +53,7 @@ public:
   Stager(ModuleOp module, Blocks blocks)
       : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    stages_ = mesh_.sizeOf(mesh_.resolve("pp"));
+    stages_ = plan::stageCount(mesh_.getMesh());
     virtualStages_ = trainingInt(module, "virtual_stages", 1);
   }
 
@@ -120,9 +120,7 @@ private:
         axes.push_back(axis.getValue().str());
     return axes;
   }
-  bool isData(StringAttr axis) {
-    return llvm::is_contained(mesh_.resolve("dp"), axis) || llvm::is_contained(mesh_.resolve("cp"), axis);
-  }
+  bool isData(StringAttr axis) { return plan::seesOtherTokens(mesh_.roleOf(axis)); }
 
   FailureOr<BlockParameter> describe(const ModelBlock &block, int64_t argument) {
     func::FuncOp forward = block.forward.function;
@@ -202,7 +200,7 @@ private:
   std::vector<int64_t> partsOf(const std::vector<Instance> &chunk) {
     const int64_t least = trainingInt(module_, "bucket_elements", 0);
     std::vector<int64_t> parts;
-    if (least <= 0 || mesh_.sizeOf(mesh_.resolve("dp")) * mesh_.sizeOf(mesh_.resolve("cp")) == 1)
+    if (least <= 0 || llvm::none_of(mesh_.getNames(), [&](StringAttr axis) { return isData(axis); }))
       return parts;
     for (int64_t i = int64_t(chunk.size()) - 1, elements = least; i >= 0; --i) {
       if (elements >= least) {

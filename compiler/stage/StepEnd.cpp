@@ -127,11 +127,11 @@ private:
   SmallVector<DictionaryAttr> argumentAttrs_, resultAttrs_;
 };
 
-// All axes of the mesh but pp and those listed.
+// All axes of the mesh but those of stages and those listed.
 plan::Axes others(const plan::Mesh &mesh, const plan::Axes &listed) {
   plan::Axes result;
   for (const plan::Axis &axis : mesh.axes)
-    if (axis.name != "pp" && !llvm::is_contained(listed, axis.name))
+    if (axis.role != plan::AxisRole::stage && !llvm::is_contained(listed, axis.name))
       result.push_back(axis.name);
   return result;
 }

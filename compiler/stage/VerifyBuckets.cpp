@@ -63,8 +63,7 @@ private:
                                               << func::FuncOp(use.forward).getName() << ", ";
   }
   bool isData(const std::string &axis) {
-    return llvm::is_contained(axesOf(mesh_.resolve("dp")), axis) ||
-           llvm::is_contained(axesOf(mesh_.resolve("cp")), axis);
+    return plan::seesOtherTokens(mesh_.roleOf(StringAttr::get(module_.getContext(), axis)));
   }
 
   LogicalResult verifyAxes(const Use &use) {

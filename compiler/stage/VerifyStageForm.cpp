@@ -74,9 +74,9 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
     return failure();
   auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr); // verifyShardForm: there is one
   auto stages = llvm::to_vector(module.getOps<StageOp>());
-  if (int64_t expected = mesh.sizeOf(mesh.resolve("pp")); int64_t(stages.size()) != expected)
+  if (int64_t expected = plan::stageCount(mesh.getMesh()); int64_t(stages.size()) != expected)
     return module.emitError() << "has " << stages.size() << " mg.stage; expected " << expected
-                              << ", the size of pp in " << kMeshAttr;
+                              << ", the extent of the axes of the role stage in " << kMeshAttr;
   auto instances = flow(module, *blocks, stages);
   if (failed(instances) || failed(verifyFlow(module, *instances)) ||
       failed(verifyBuckets(module, *blocks, stages)))

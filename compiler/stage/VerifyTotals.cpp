@@ -28,7 +28,7 @@ plan::Axes takeDemotions(Value &value) {
 class Totals {
 public:
   Totals(StageOp stage, MeshAttr mesh)
-      : reduce_(stage, stage.getReduce()), stage_(stage), buckets_(stage.all<BucketOp>()) {
+      : reduce_(stage, stage.getReduce()), mesh_(mesh), stage_(stage), buckets_(stage.all<BucketOp>()) {
     for (StringAttr axis : mesh.getNames())
       axes_.push_back(axis.str());
   }
@@ -71,14 +71,14 @@ private:
   LogicalResult verifyDemotions(const plan::Axes &found, plan::Axes listed, const Twine &what,
                                 StringRef why) {
     plan::Axes expected;
-    for (const std::string &axis : axes_)
-      if (axis != "pp" && !llvm::is_contained(listed, axis))
-        expected.push_back(axis);
+    for (const plan::Axis &axis : mesh_.getMesh().axes)
+      if (axis.role != plan::AxisRole::stage && !llvm::is_contained(listed, axis.name))
+        expected.push_back(axis.name);
     if (found == sorted(expected))
       return success();
     return reduce_.error() << what
                            << fmt::format(" count where the coordinates along [{}] are 0; expected "
-                                          "[{}], all axes but pp {}",
+                                          "[{}], all axes but those of stages {}",
                                           fmt::join(found, ", "), fmt::join(expected, ", "), why.str());
   }
 
@@ -173,6 +173,7 @@ private:
   }
 
   StepFunction reduce_;
+  MeshAttr mesh_;
   StageOp stage_;
   SmallVector<BucketOp> buckets_;
   plan::Axes axes_;

@@ -169,61 +169,95 @@ LayoutAttr LayoutAttr::withPending(ArrayAttr pending, Reduction reduction) const
 // --- mesh
 // -----------------------------------------------------------------------------------------------------------
 
+llvm::hash_code mgc::plan::hash_value(const Mesh &mesh) {
+  llvm::hash_code hash(mesh.axes.size());
+  for (const Axis &axis : mesh.axes)
+    hash = llvm::hash_combine(hash, axis.name, axis.size, axis.role);
+  for (const auto &[name, axes] : mesh.named)
+    hash = llvm::hash_combine(hash, name, llvm::hash_combine_range(axes.begin(), axes.end()));
+  return hash;
+}
+
+static FailureOr<plan::AxisRole> parseRole(AsmParser &parser) {
+  constexpr const auto &names = plan::enumNames<plan::AxisRole>;
+  StringRef name;
+  if (failed(parser.parseOptionalColon()))
+    return plan::AxisRole::tensor;
+  SMLoc where = parser.getCurrentLocation();
+  if (parser.parseKeyword(&name))
+    return failure();
+  const auto *role = llvm::find(names, std::string_view(name));
+  if (role == names.end())
+    return parser.emitError(where) << "'" << name << "' is no role of an axis; expected "
+                                   << fmt::format("{}", fmt::join(names, ", "));
+  return static_cast<plan::AxisRole>(role - names.begin());
+}
+
+plan::Axes mgc::axesOf(ArrayAttr axes) {
+  plan::Axes names;
+  for (StringAttr axis : axes.getAsRange<StringAttr>())
+    names.push_back(axis.str());
+  return names;
+}
+
+ArrayAttr mgc::axesAttr(MLIRContext *context, const plan::Axes &axes) {
+  SmallVector<Attribute> names;
+  for (const std::string &axis : axes)
+    names.push_back(StringAttr::get(context, axis));
+  return ArrayAttr::get(context, names);
+}
+
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
-  MLIRContext *context = parser.getContext();
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> sizes;
-  SmallVector<NamedAttribute> named;
+  plan::Mesh mesh;
   auto entry = [&]() -> ParseResult {
     std::string name;
     int64_t size = 0;
+    SMLoc where = parser.getCurrentLocation();
     if (parser.parseKeywordOrString(&name) || parser.parseEqual())
       return failure();
+    if (!mesh.named.try_emplace(name).second)
+      return parser.emitError(where) << "axis '" << name << "' is named twice (mesh_c1)";
     OptionalParseResult integer = parser.parseOptionalInteger(size);
-    if (integer.has_value()) {
-      if (failed(*integer))
-        return failure();
-      names.push_back(StringAttr::get(context, name));
-      sizes.push_back(size);
-      return success();
+    if (!integer.has_value()) {
+      auto list = parseAxes(parser);
+      if (succeeded(list))
+        mesh.named[name] = mgc::axesOf(*list);
+      return success(succeeded(list));
     }
-    auto list = parseAxes(parser);
-    if (failed(list))
+    if (failed(*integer))
       return failure();
-    named.push_back({StringAttr::get(context, name), *list});
+    auto role = parseRole(parser);
+    if (failed(role))
+      return failure();
+    mesh.axes.push_back({name, size, *role});
+    mesh.named[name] = {name};
     return success();
   };
   if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater, entry))
     return {};
-  if (auto twice = DictionaryAttr::findDuplicate(named, /*isSorted=*/false)) {
-    parser.emitError(parser.getCurrentLocation(), "axis '")
-        << twice->getName().getValue() << "' is named twice (mesh_c1)";
-    return {};
-  }
-  return parser.getChecked<MeshAttr>(context, names, sizes, DictionaryAttr::get(context, named));
+  return parser.getChecked<MeshAttr>(parser.getContext(), mesh);
 }
 
-LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StringAttr> names,
-                               ArrayRef<int64_t> sizes, DictionaryAttr named) {
+LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, plan::Mesh mesh) {
   constexpr int64_t kMostRanks = int64_t(1) << 31;
-  llvm::SmallDenseSet<StringAttr> seen;
+  llvm::StringSet<> seen;
   int64_t ranks = 1;
-  for (auto [name, size] : llvm::zip(names, sizes)) {
-    if (!seen.insert(name).second || named.contains(name))
-      return emitError() << "axis '" << name.getValue() << "' is named twice (mesh_c1)";
-    if (size < 2)
-      return emitError() << "axis '" << name.getValue() << "' of extent " << size
+  for (const plan::Axis &axis : mesh.axes) {
+    if (!seen.insert(axis.name).second)
+      return emitError() << "axis '" << axis.name << "' is named twice (mesh_c1)";
+    if (axis.size < 2)
+      return emitError() << "axis '" << axis.name << "' of extent " << axis.size
                          << "; axes of a mesh have extent 2 or more (mesh_c2)";
-    if (size > kMostRanks / ranks)
-      return emitError() << "axis '" << name.getValue() << "' of extent " << size << " makes more than "
+    if (axis.size > kMostRanks / ranks)
+      return emitError() << "axis '" << axis.name << "' of extent " << axis.size << " makes more than "
                          << kMostRanks << " ranks (mesh_c2)";
-    ranks *= size;
+    ranks *= axis.size;
   }
-  for (NamedAttribute list : named) {
-    llvm::SmallDenseSet<StringAttr> listed;
-    for (StringAttr axis : cast<ArrayAttr>(list.getValue()).getAsRange<StringAttr>())
+  for (const auto &[name, axes] : mesh.named) {
+    llvm::StringSet<> listed;
+    for (const std::string &axis : axes)
       if (!seen.contains(axis) || !listed.insert(axis).second)
-        return emitError() << "named axis '" << list.getName().getValue() << "' lists '" << axis.getValue()
+        return emitError() << "named axis '" << name << "' lists '" << axis
                            << "', which is no axis of the mesh or stands there twice (mesh_c3)";
   }
   return success();
@@ -232,49 +266,52 @@ LogicalResult MeshAttr::verify(function_ref<InFlightDiagnostic()> emitError, Arr
 void MeshAttr::print(AsmPrinter &printer) const {
   printer << "<";
   bool first = true;
-  auto comma = [&] { printer << (std::exchange(first, false) ? "" : ", "); };
-  for (auto [name, size] : llvm::zip(getNames(), getSizes())) {
-    comma();
-    printer.printKeywordOrString(name.getValue());
-    printer << " = " << size;
-  }
-  for (NamedAttribute alias : getNamed()) {
-    comma();
-    printer.printKeywordOrString(alias.getName().getValue());
+  auto begin = [&](StringRef name) {
+    printer << (std::exchange(first, false) ? "" : ", ");
+    printer.printKeywordOrString(name);
     printer << " = ";
-    printAxes(printer, cast<ArrayAttr>(alias.getValue()));
+  };
+  llvm::StringSet<> primitive;
+  for (const plan::Axis &axis : getMesh().axes) {
+    primitive.insert(axis.name);
+    begin(axis.name);
+    printer << axis.size;
+    if (axis.role != plan::AxisRole::tensor)
+      printer << " : " << plan::enumNames<plan::AxisRole>[size_t(axis.role)];
+  }
+  for (const auto &[name, axes] : getMesh().named) {
+    if (primitive.contains(name)) // names itself
+      continue;
+    begin(name);
+    printAxes(printer, axesAttr(getContext(), axes));
   }
   printer << ">";
 }
 
-int64_t MeshAttr::sizeOf(StringRef axis) const {
-  for (auto [name, size] : llvm::zip(getNames(), getSizes()))
-    if (name == axis)
-      return size;
-  return 1;
+SmallVector<StringAttr> MeshAttr::getNames() const {
+  return llvm::map_to_vector(
+      getMesh().axes, [&](const plan::Axis &axis) { return StringAttr::get(getContext(), axis.name); });
+}
+
+ArrayAttr MeshAttr::axesOf(plan::AxisRole role) const {
+  return axesAttr(getContext(), plan::axesOf(getMesh(), role));
+}
+
+plan::AxisRole MeshAttr::roleOf(StringAttr axis) const {
+  return llvm::find_if(getMesh().axes, [&](const plan::Axis &one) { return axis == one.name; })->role;
 }
 
 int64_t MeshAttr::sizeOf(ArrayAttr axes) const {
   int64_t product = 1;
-  for (StringAttr axis : axes.getAsRange<StringAttr>())
-    product *= sizeOf(axis.getValue());
+  for (StringAttr name : axes.getAsRange<StringAttr>())
+    for (const plan::Axis &axis : getMesh().axes)
+      product *= name == axis.name ? axis.size : 1;
   return product;
 }
 
 ArrayAttr MeshAttr::resolve(StringRef name) const {
-  if (Attribute list = getNamed().get(name))
-    return cast<ArrayAttr>(list);
-  for (StringAttr axis : getNames())
-    if (axis == name)
-      return ArrayAttr::get(getContext(), {axis});
-  return ArrayAttr::get(getContext(), {});
-}
-
-int64_t MeshAttr::worldSize() const {
-  int64_t product = 1;
-  for (int64_t size : getSizes())
-    product *= size;
-  return product;
+  auto axes = getMesh().named.find(name.str());
+  return axesAttr(getContext(), axes == getMesh().named.end() ? plan::Axes() : axes->second);
 }
 
 LogicalResult MeshAttr::verifyAxes(function_ref<InFlightDiagnostic()> emitError, ArrayAttr axes) const {

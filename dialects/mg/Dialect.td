@@ -60,12 +60,17 @@ def Mg_LayoutAttr : Mg_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<Ver
   }];
 }
 
+def Mg_MeshParameter : AttrParameter<"::mgc::plan::Mesh", "axes with sizes and roles, named lists of them"> {
+  let cppAccessorType = "const ::mgc::plan::Mesh &";
+}
+
 def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
   let summary = "The device mesh: primitive axes, major first, and named lists of them";
   let description = [{
-    `#mg.mesh<pp = 2, dp = 4, tpg = 2, tpr = 2, tp = [tpg, tpr]>`. A rank's number is its coordinates read major
-    first. A named axis is an ordered list of primitive axes; a primitive axis names itself; a named axis of extent 1
-    is the empty list. Axes of extent 1 are not primitive axes (docs/sharding.md, T4).
+    `#mg.mesh<pp = 2 : stage, dp = 4 : data, tpg = 2, tpr = 2, tp = [tpg, tpr]>`. A rank's number is its coordinates
+    read major first. An axis has a role: `tensor` (not written), `sequence`, `data` or `stage` (plan/mesh/Mesh.h);
+    passes ask for roles, never for names. A named axis is an ordered list of primitive axes; a primitive axis names
+    itself; a named axis of extent 1 is the empty list. Axes of extent 1 are not primitive axes (docs/sharding.md, T4).
 
     1. names of axes and of lists are distinct (mesh_c1)
     2. each axis has extent 2 or more, all together at most 2^31 (mesh_c2)
@@ -76,18 +81,20 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
     4. the axes of a layout or a collective are axes of the mesh, each once (mesh_c4)
     5. each size of a sharded type is a multiple of the extent of the axes that split it (mesh_c5)
   }];
-  let parameters = (ins ArrayRefParameter<"::mlir::StringAttr">:$names, ArrayRefParameter<"int64_t">:$sizes,
-                        "::mlir::DictionaryAttr":$named);
+  let parameters = (ins Mg_MeshParameter:$mesh);
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    /// Extent of one primitive axis; 1 when the mesh has none of that name.
-    int64_t sizeOf(::llvm::StringRef axis) const;
-    /// Product of the extents.
+    /// Names of the primitive axes, major first.
+    ::llvm::SmallVector<::mlir::StringAttr> getNames() const;
+    /// Those of one role.
+    ::mlir::ArrayAttr axesOf(plan::AxisRole role) const;
+    /// The role of a primitive axis of the mesh.
+    plan::AxisRole roleOf(::mlir::StringAttr axis) const;
+    /// Product of the extents of primitive axes; those that the mesh lacks count as 1.
     int64_t sizeOf(::mlir::ArrayAttr axes) const;
     /// The primitive axes of a named one: itself, its list, or nothing.
     ::mlir::ArrayAttr resolve(::llvm::StringRef name) const;
-    int64_t worldSize() const;
     /// Whether a list names axes of the mesh, each once (mesh_c4).
     ::llvm::LogicalResult verifyAxes(::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError,
                                      ::mlir::ArrayAttr axes) const;

@@ -14,6 +14,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "plan/Names.h"
 
 namespace mgc {
 class GradientBuilder; // dialects/mg/Gradient.h
@@ -22,6 +23,11 @@ class RowEmitter;      // dialects/mg/RowEmitter.h
 template <typename ConcreteOp>
 class MovesData : public mlir::OpTrait::TraitBase<ConcreteOp, MovesData> {}; // ops/OpBase.td
 } // namespace mgc
+
+// plan::Mesh is the parameter of #mg.mesh.
+namespace mgc::plan {
+llvm::hash_code hash_value(const Mesh &mesh);
+} // namespace mgc::plan
 
 #include "MgDialect.h.inc"
 #define GET_ATTRDEF_CLASSES
@@ -42,6 +48,10 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
+// Lists of axis names, as attributes and in plans.
+plan::Axes axesOf(mlir::ArrayAttr axes);
+mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const plan::Axes &axes);
+
 // Bytes of scratch memory that the op needs besides its operands and results; 0 for none.
 inline int64_t workspaceBytes(mlir::Operation *op) {
   auto library = mlir::dyn_cast<LibraryOpInterface>(op);
@@ -49,12 +59,11 @@ inline int64_t workspaceBytes(mlir::Operation *op) {
 }
 
 // Module attributes.
-inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh"; // #mg.mesh
-inline constexpr llvm::StringLiteral kPlacementAttr =
-    "mg.placement";                                                 // dictionary: compiler/shard/Placement.h
-inline constexpr llvm::StringLiteral kModelAttr = "mg.model";       // {type, config}: config.json verbatim
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/ir.md
-inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
+inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
+inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // the rule table: docs/sharding.md
+inline constexpr llvm::StringLiteral kModelAttr = "mg.model";         // {type, config}: config.json verbatim
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/ir.md
+inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"
@@ -67,6 +76,8 @@ inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
 // From grad on: what a backward function's argument is ("dout" | "saved" | "split"), and which of its kind.
 inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
 inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
+// Of a compute op: a name that rows of the rule table ask for.
+inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Of arguments and results of begin, reduce and update, dictionary: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

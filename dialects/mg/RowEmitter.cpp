@@ -105,13 +105,6 @@ int64_t RowEmitter::columnCount() const {
 
 // --- scalars
 
-plan::Axes mgc::axesOf(ArrayAttr axes) {
-  plan::Axes names;
-  for (StringAttr axis : axes.getAsRange<StringAttr>())
-    names.push_back(axis.getValue().str());
-  return names;
-}
-
 int RowEmitter::scalar(plan::Scalar scalar) {
   for (auto [i, known] : llvm::enumerate(scalars_))
     if (known == scalar)

@@ -92,6 +92,4 @@ rowgen::Node lookUp(rowgen::RowGraph &graph, llvm::ArrayRef<float> table, rowgen
 rowgen::Node greater(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b); // of f32
 rowgen::Node lessI32(rowgen::RowGraph &graph, rowgen::Node a, rowgen::Node b); // signed
 
-plan::Axes axesOf(mlir::ArrayAttr axes);
-
 } // namespace mgc

@@ -1,5 +1,6 @@
 #include "frontend/import/Import.h"
 #include "frontend/import/BlockBuilder.h"
+#include "frontend/import/RuleTable.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -7,47 +8,6 @@ using namespace mlir;
 namespace mgc::frontend {
 
 // --- Module attributes -------------------------------------------------------------------------------------
-
-static ArrayAttr axesAttr(Builder &builder, const plan::Axes &axes) {
-  SmallVector<Attribute> names;
-  for (const std::string &axis : axes)
-    names.push_back(builder.getStringAttr(axis));
-  return builder.getArrayAttr(names);
-}
-
-static MeshAttr meshAttr(Builder &builder, const Layout &layout) {
-  plan::Mesh mesh = layout.mesh();
-  SmallVector<StringAttr> names;
-  SmallVector<int64_t> sizes;
-  for (const plan::Axis &axis : mesh.axes) {
-    names.push_back(builder.getStringAttr(axis.name));
-    sizes.push_back(axis.size);
-  }
-  SmallVector<NamedAttribute> named; // a primitive axis names itself
-  for (const auto &[name, axes] : mesh.named)
-    if (axes != plan::Axes{name})
-      named.push_back(builder.getNamedAttr(name, axesAttr(builder, axes)));
-  return MeshAttr::get(builder.getContext(), names, sizes, builder.getDictionaryAttr(named));
-}
-
-// Megatron's placement: which named axes split which dimension.
-static DictionaryAttr placementAttr(Builder &builder, const Layout &layout) {
-  auto row = [&](StringRef dimension, std::string axis) {
-    return builder.getNamedAttr(dimension, axesAttr(builder, {std::move(axis)}));
-  };
-  SmallVector<NamedAttribute> sequence = {builder.getNamedAttr("axes", axesAttr(builder, {"cp"}))};
-  if (layout.sequenceParallel) {
-    sequence.push_back(builder.getNamedAttr("with", builder.getStringAttr("h")));
-    sequence.push_back(builder.getNamedAttr("extra", axesAttr(builder, {"tp"})));
-    // One group of keys and values takes no part of tp; it is replicated over tp like fewer groups than
-    // ranks.
-    if (layout.mesh().named.at("tpg").empty())
-      sequence.push_back(builder.getNamedAttr("without", builder.getStringAttr("g")));
-  }
-  return builder.getDictionaryAttr({row("b", "dp"), row("g", "tpg"), row("r", "tpr"), row("f", "tp"),
-                                    row("v", "tp"),
-                                    builder.getNamedAttr("s", builder.getDictionaryAttr(sequence))});
-}
 
 static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &model, const Layout &layout) {
   auto number = [&](StringRef name, int64_t value) {
@@ -75,8 +35,7 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
 
 static void setAttributes(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   Builder builder(module.getContext());
-  module->setAttr(kMeshAttr, meshAttr(builder, layout));
-  module->setAttr(kPlacementAttr, placementAttr(builder, layout));
+  module->setAttr(kMeshAttr, MeshAttr::get(builder.getContext(), layout.mesh()));
   module->setAttr(kTrainingAttr, trainingAttr(builder, model, layout));
   module->setAttr(kModelAttr, builder.getDictionaryAttr(
                                   {builder.getNamedAttr("type", builder.getStringAttr(model.family)),
@@ -171,6 +130,7 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
     buildLayer(*module, layerName(model, kind), block, model, layout);
   buildHead(*module, model, layout);
   buildChain(*module, model);
+  setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))
     return nullptr;
   return module;

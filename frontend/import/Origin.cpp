@@ -32,7 +32,7 @@ Layout layoutOf(ModuleOp module) {
   auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
   layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
-    layout.dp = mesh.sizeOf(mesh.resolve("dp"));
+    layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data));
   return layout;
 }
 

@@ -1,7 +1,7 @@
-// See Placement.h.
+// See RuleTable.h.
 #include "frontend/import/RuleTable.h"
 
-#include "frontend/model/Lists.h"
+#include "MegatronRules.h"
 #include "runtime/base/File.h"
 #include "runtime/base/Json.h"
 #include "runtime/base/Problems.h"
@@ -12,109 +12,149 @@ namespace mgc::frontend {
 namespace {
 
 constexpr int64_t kMaxRulesBytes = 1 << 20;
-constexpr StringLiteral kDimensions[] = {"s", "b", "h", "g", "r", "d", "f", "v", "t", "p"};
 
-// Axes a table may name: all that do not hold pipeline stages. cp is accepted although its extent is
-// always 1.
-std::vector<std::string> axesOf(MeshAttr mesh) {
-  std::vector<std::string> names = {"cp"};
-  auto add = [&](StringRef name) {
-    if (name != "pp" && !llvm::is_contained(names, name.str()))
-      names.push_back(name.str());
-  };
-  for (StringAttr axis : mesh.getNames())
-    add(axis.getValue());
-  for (NamedAttribute entry : mesh.getNamed())
-    add(entry.getName().getValue());
-  llvm::sort(names);
-  return names;
-}
+using Names = std::set<std::string>;
 
-class RuleTableReader {
-public:
-  RuleTableReader(MLIRContext *context, MeshAttr mesh, const std::string &path)
-      : builder(context), axes(axesOf(mesh)), path(path), problems(path) {}
+// Names that rows may use.
+struct KnownNames {
+  Names dimensions, axes, ops;
+  const Names values = {"activation", "parameter"};
+  Names options; // switches of mg.training, for `when`
 
-  Result<DictionaryAttr> read(const nlohmann::json &table) {
-    SmallVector<NamedAttribute> rows;
-    if (!table.is_object())
-      return errorf("{}: holds no JSON object; expected dimension names with lists of axes", path);
-    for (const auto &[name, row] : table.items()) {
-      if (isDimension(name, name))
-        rows.push_back(builder.getNamedAttr(name, rowOf(name, row)));
-    }
-    MGC_TRY(problems.status());
-    return builder.getDictionaryAttr(rows);
+  explicit KnownNames(ModuleOp module) {
+    module.walk([&](func::FuncOp function) {
+      function.walk([&](Block *block) { addTypes(block->getArgumentTypes()); });
+      function.walk([&](Operation *op) { addTypes(op->getResultTypes()); });
+    });
+    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+    for (const auto &[name, axes_] : mesh.getMesh().named)
+      if (!plan::hasStages(mesh.getMesh(), {name}))
+        axes.insert(name);
+    for (RegisteredOperationName op : module.getContext()->getRegisteredOperations())
+      if (op.hasInterface<ComputeOpInterface>())
+        ops.insert(op.stripDialect().str());
+    for (NamedAttribute entry : module->getAttrOfType<DictionaryAttr>(kTrainingAttr))
+      if (isa<BoolAttr>(entry.getValue()))
+        options.insert(entry.getName().str());
   }
 
 private:
-  bool isDimension(const std::string &place, const std::string &name) {
-    bool known = llvm::is_contained(kDimensions, StringRef(name));
-    if (!known) {
-      problems.add("{}: '{}' is no dimension", printable(place), printable(name));
-      problems.hint("dimensions: {}", fmt::join(kDimensions, ", "));
-    }
-    return known;
+  void addTypes(TypeRange types) {
+    for (Type type : types)
+      if (LayoutAttr layout = layoutOf(type))
+        for (StringAttr name : layout.getNames())
+          dimensions.insert(name.str());
   }
-
-  Attribute rowOf(const std::string &name, const nlohmann::json &row) {
-    if (!row.is_object())
-      return listOf(name, row);
-    SmallVector<NamedAttribute> entries;
-    for (const auto &[key, value] : row.items()) {
-      if (key == "axes" || key == "extra")
-        entries.push_back(builder.getNamedAttr(key, listOf(name + "." + key, value)));
-      else if ((key == "with" || key == "without") && value.is_string() &&
-               isDimension(name + "." + key, value.get_ref<const std::string &>()))
-        entries.push_back(
-            builder.getNamedAttr(key, builder.getStringAttr(value.get_ref<const std::string &>())));
-      else if ((key != "with" && key != "without") || !value.is_string())
-        problems.add("{}.{}: not understood; a row has axes, with, extra and without", name, printable(key));
-    }
-    if (!row.contains("axes") || row.contains("with") != row.contains("extra"))
-      problems.add("{}: a row needs axes, and with and extra together or not at all", name);
-    if (row.contains("without") && !row.contains("extra"))
-      problems.add("{}: without says where extra is not taken, and there is no extra", name);
-    return builder.getDictionaryAttr(entries);
-  }
-
-  ArrayAttr listOf(const std::string &place, const nlohmann::json &list) {
-    SmallVector<Attribute> names;
-    if (!list.is_array())
-      problems.add("{}: expected a list of axis names", printable(place));
-    else
-      for (const nlohmann::json &name : list) {
-        if (name.is_string() && llvm::is_contained(axes, name.get_ref<const std::string &>())) {
-          names.push_back(builder.getStringAttr(name.get_ref<const std::string &>()));
-          continue;
-        }
-        problems.add("{}: {} is no axis that can split a dimension", printable(place),
-                     printable(name.dump()));
-        problems.hint("axes of this layout: {}", fmt::join(axes, ", "));
-      }
-    return builder.getArrayAttr(names);
-  }
-
-  Builder builder;
-  std::vector<std::string> axes;
-  std::string path;
-  Problems problems;
 };
+
+// One row of the table; names that are not known are problems.
+class RowReader {
+public:
+  RowReader(ModuleOp module, const KnownNames &known, const std::string &place, Problems &problems)
+      : builder_(module.getContext()), training_(module->getAttrOfType<DictionaryAttr>(kTrainingAttr)),
+        known_(known), place_(place), problems_(problems) {}
+
+  // Nothing where the row's option is off.
+  std::optional<DictionaryAttr> read(const nlohmann::json &row) {
+    if (!row.is_object()) {
+      problems_.add("{}: is no object; expected {{\"dimension\": NAME, \"axes\": [NAME, ..]}}", place_);
+      return std::nullopt;
+    }
+    for (const char *key : {"dimension", "axes"})
+      if (!row.contains(key))
+        problems_.add("{}: has no {}", place_, key);
+    for (const auto &[key, value] : row.items())
+      readField(key, value);
+    if (!isOn_)
+      return std::nullopt;
+    return fields_.getDictionary(builder_.getContext());
+  }
+
+private:
+  void readField(const std::string &key, const nlohmann::json &value) {
+    if (key == "dimension" || key == "with" || key == "without")
+      fields_.append(key, name(key, value, known_.dimensions));
+    else if (key == "axes")
+      fields_.append(key, list(key, value, known_.axes));
+    else if (key == "ops")
+      fields_.append(key, list(key, value, known_.ops));
+    else if (key == "values")
+      fields_.append(key, list(key, value, known_.values));
+    else if (key == "tag" && value.is_string())
+      fields_.append(key, builder_.getStringAttr(value.get<std::string>()));
+    else if (key == "when")
+      isOn_ = isOn(name(key, value, known_.options));
+    else if (key == "yields" && value.is_boolean())
+      value.get<bool>() ? fields_.append(key, builder_.getUnitAttr()) : void();
+    else
+      problems_.add(
+          "{}: {} = {} is not understood; a row has dimension, axes, ops, values, tag, with, without, "
+          "yields (true or false) and when",
+          place_, printable(key), printable(value.dump()));
+  }
+
+  StringAttr name(const std::string &key, const nlohmann::json &value, const Names &allowed) {
+    if (value.is_string() && allowed.contains(value.get<std::string>()))
+      return builder_.getStringAttr(value.get<std::string>());
+    problems_.add("{}: {} = {} is none of {}", place_, key, printable(value.dump()),
+                  fmt::join(allowed, ", "));
+    return builder_.getStringAttr("");
+  }
+
+  ArrayAttr list(const std::string &key, const nlohmann::json &values, const Names &allowed) {
+    SmallVector<Attribute> names;
+    if (!values.is_array())
+      problems_.add("{}: {} = {} is no list of names", place_, key, printable(values.dump()));
+    else
+      for (const nlohmann::json &value : values)
+        names.push_back(name(key, value, allowed));
+    return builder_.getArrayAttr(names);
+  }
+
+  bool isOn(StringAttr option) const {
+    auto value = training_.getAs<BoolAttr>(option);
+    return value && value.getValue();
+  }
+
+  Builder builder_;
+  DictionaryAttr training_;
+  const KnownNames &known_;
+  std::string place_;
+  Problems &problems_;
+  NamedAttrList fields_;
+  bool isOn_ = true;
+};
+
+Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std::string &source) {
+  Result<nlohmann::json> table = parseJson(text);
+  if (!table.isOk())
+    return Status(table.status()).at(source);
+  if (!table->is_array())
+    return errorf("{}: holds no JSON list; expected rows {{\"dimension\": NAME, \"axes\": [NAME, ..]}}",
+                  source);
+  const KnownNames known(module);
+  Problems problems(source);
+  SmallVector<Attribute> rows;
+  for (const auto &[number, row] : llvm::enumerate(*table))
+    if (auto read = RowReader(module, known, fmt::format("row {}", number), problems).read(row))
+      rows.push_back(*read);
+  MGC_TRY(problems.status());
+  return ArrayAttr::get(module.getContext(), rows);
+}
 
 } // namespace
 
-Status setPlacement(ModuleOp module, const std::string &path) {
-  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-  if (!mesh)
-    return errorf("the module has no {}", kMeshAttr.str());
+void setMegatronRules(ModuleOp module) {
+  module->setAttr(kPlacementAttr, readTable(module, kMegatronRules, "megatron-rules.json").take());
+}
+
+Status setRules(ModuleOp module, const std::string &path) {
+  for (StringRef name : {StringRef(kMeshAttr), StringRef(kTrainingAttr)})
+    if (!module->hasAttr(name))
+      return errorf("the module has no {}", name.str());
   MGC_ASSIGN(text, readFile(path, kMaxRulesBytes));
-  Result<nlohmann::json> table = parseJson(text);
-  if (!table.isOk())
-    return Status(table.status()).at(path);
-  Result<DictionaryAttr> placement = RuleTableReader(module.getContext(), mesh, path).read(*table);
-  if (!placement.isOk())
-    return placement.status();
-  module->setAttr(kPlacementAttr, *placement);
+  MGC_ASSIGN(rows, readTable(module, text, path));
+  module->setAttr(kPlacementAttr, rows);
   return Status::ok();
 }
 

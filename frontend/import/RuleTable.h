@@ -1,4 +1,5 @@
-// `mgc compile --rules FILE`: a placement table of the user's instead of Megatron-LM's.
+// The rule table of a program: Megatron-LM's (megatron-rules.json) or the user's (`mgc compile --rules FILE`). Both are
+// JSON files of one form: docs/sharding.md, The rule table.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -6,12 +7,11 @@
 
 namespace mgc::frontend {
 
-// Replaces mg.placement of the module by the table in a JSON file: dimension name -> list of mesh axes, or
-// {"axes": [...], "with": dimension, "extra": [...]}, where the extra axes are taken beside the dimension
-// `with` only, and where nothing else takes them. Dimensions without a row are whole. The module has mg.mesh.
-//
-//     {"b": ["dp"], "g": ["tpg"], "r": ["tpr"], "f": ["tp"], "v": ["tp"],
-//      "s": {"axes": ["cp"], "with": "h", "extra": ["tp"]}}
-Status setPlacement(mlir::ModuleOp module, const std::string &path);
+// Sets mg.placement of a module that has mg.mesh and mg.training.
+void setMegatronRules(mlir::ModuleOp module);
+
+// Replaces it by the table in a file. Errors list all rows that cannot be, each with what would do: dimensions of the
+// module, axes of its mesh, names of ops.
+Status setRules(mlir::ModuleOp module, const std::string &path);
 
 } // namespace mgc::frontend

@@ -278,29 +278,14 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
   return problems.status();
 }
 
-plan::Mesh Layout::mesh() const {
-  plan::Mesh mesh;
-  auto add = [&](const std::string &name, int64_t size) {
-    mesh.named[name] = {};
-    if (size == 1)
-      return;
-    mesh.axes.push_back({name, size});
-    mesh.named[name] = {name};
-  };
-  add("pp", pp);
-  add("dp", dp);
-  add("cp", 1);
-  if (tpGroups > 1 && tpQueries > 1) {
-    add("tpg", tpGroups);
-    add("tpr", tpQueries);
-    mesh.named["tp"] = {"tpg", "tpr"};
-    return mesh;
-  }
-  add("tp", tp);
-  mesh.named["tpg"] = tpGroups > 1 ? mesh.named["tp"] : plan::Axes();
-  mesh.named["tpr"] = tpQueries > 1 ? mesh.named["tp"] : plan::Axes();
-  return mesh;
+std::vector<plan::MeshView> Layout::views() const {
+  using enum plan::AxisRole;
+  return {{"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
+          {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
+          {"context", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}}};
 }
+
+plan::Mesh Layout::mesh() const { return plan::refine(views()).take(); }
 
 std::string describe(const Layout &layout) {
   std::string lines;

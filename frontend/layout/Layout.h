@@ -5,6 +5,8 @@
 
 #include "frontend/model/Description.h"
 
+#include "plan/mesh/MeshViews.h"
+
 #include <functional>
 
 namespace mgc::frontend {
@@ -50,7 +52,8 @@ struct Choice { // for people
 };
 
 struct Layout {
-  int64_t tp = 1, pp = 1, dp = 1, vpp = 1;
+  int64_t tp = 1, cp = 1, pp = 1, dp = 1, vpp = 1;
+  int64_t cpInner = 1; // ranks of cp that exchange heads for positions under a2a+p2p: cp = cpo x cpi
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
   bool sequenceParallel = false;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
@@ -66,10 +69,10 @@ struct Layout {
   std::vector<Choice> choices;
   std::vector<std::string> warnings;
 
-  int64_t world() const { return tp * pp * dp; }
-  // Axes pp, dp, tpg, tpr, major first (tp is fastest in the rank number), those of extent 1 left out. Where
-  // all of tp is one of the two, the axis is called tp. Named: tp, tpg and tpr, and every axis left out as
-  // the empty list.
+  int64_t world() const { return tp * cp * pp * dp; }
+  // How the ranks are numbered: tp is fastest, as in Megatron-LM, then cp, dp, pp; and tp by key/value groups.
+  std::vector<plan::MeshView> views() const;
+  // Their refinement, which exists: checkLayout.
   plan::Mesh mesh() const;
 };
 

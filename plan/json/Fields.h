@@ -26,6 +26,7 @@ template <typename T> struct Of {}; // names the struct whose fields are wanted
 template <typename V> void fields(V &v, Of<Axis>) {
   v.required("name", &Axis::name);
   v.required("size", &Axis::size);
+  v.required("role", &Axis::role);
 }
 
 template <typename V> void fields(V &v, Of<Mesh>) {

@@ -2,13 +2,12 @@
 
 #include "runtime/base/Checked.h"
 
+#include <algorithm>
 #include <fmt/ranges.h>
 #include <limits>
 #include <set>
 
 namespace mgc::plan {
-
-static const Axes kPipeline = {"pp"};
 
 int64_t Mesh::worldSize() const {
   int64_t size = 1;
@@ -87,6 +86,14 @@ Status verifyAxes(const Mesh &mesh, const Axes &axes) {
   return Status::ok();
 }
 
+Axes axesOf(const Mesh &mesh, AxisRole role) {
+  Axes axes;
+  for (const Axis &axis : mesh.axes)
+    if (axis.role == role)
+      axes.push_back(axis.name);
+  return axes;
+}
+
 Axes primitiveAxes(const Mesh &mesh, const Axes &axes) {
   Axes primitive;
   for (const std::string &axis : axes)
@@ -127,14 +134,20 @@ std::vector<int64_t> groupOf(const Mesh &mesh, int64_t rank, const Axes &axes) {
   return group;
 }
 
-int64_t stageOf(const Mesh &mesh, int64_t rank) {
-  return hasAxis(mesh, "pp") ? coordinate(mesh, rank, kPipeline) : 0;
+static Axes stageAxes(const Mesh &mesh) { return axesOf(mesh, AxisRole::stage); }
+
+int64_t stageOf(const Mesh &mesh, int64_t rank) { return coordinate(mesh, rank, stageAxes(mesh)); }
+
+bool hasStages(const Mesh &mesh, const Axes &axes) {
+  const Axes stages = stageAxes(mesh), primitive = primitiveAxes(mesh, axes);
+  return std::ranges::any_of(
+      primitive, [&](const std::string &axis) { return std::ranges::find(stages, axis) != stages.end(); });
 }
 
-int64_t stageCount(const Mesh &mesh) { return hasAxis(mesh, "pp") ? groupSize(mesh, kPipeline) : 1; }
+int64_t stageCount(const Mesh &mesh) { return groupSize(mesh, stageAxes(mesh)); }
 
 int64_t rankAtStage(const Mesh &mesh, int64_t rank, int64_t stage) {
-  return hasAxis(mesh, "pp") ? groupOf(mesh, rank, kPipeline)[stage] : rank;
+  return groupOf(mesh, rank, stageAxes(mesh))[stage];
 }
 
 std::vector<int64_t> groupOfStages(const Mesh &mesh, int64_t rank, const std::vector<int64_t> &stages) {

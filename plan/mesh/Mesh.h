@@ -11,10 +11,22 @@
 
 namespace mgc::plan {
 
+// The ranks along an axis share the work of a step like this:
+//   tensor    each has a part of the model's heads, features or vocabulary
+//   sequence  each has a part of the positions of every sequence (context parallelism)
+//   data      each has sequences of its own
+//   stage     each has layers of its own
+// Passes and runtime ask for roles; names are for people.
+enum class AxisRole { tensor, sequence, data, stage };
+
+// Along such an axis ranks hold the same parameters and see other tokens: gradients are summed over it once a step.
+constexpr bool seesOtherTokens(AxisRole role) { return role == AxisRole::data || role == AxisRole::sequence; }
+
 // Primitive mesh axes, first = major in the rank number: rank = ((c0 * n1 + c1) * n2 + c2) ...
 struct Axis {
   std::string name;
   int64_t size = 1;
+  AxisRole role = AxisRole::tensor;
   bool operator==(const Axis &) const = default;
 };
 using Axes = std::vector<std::string>; // names of primitive axes, first = major
@@ -33,6 +45,9 @@ Status verifyMesh(const Mesh &mesh);
 // Whether each name is an axis of the mesh and no primitive axis comes twice.
 Status verifyAxes(const Mesh &mesh, const Axes &axes);
 
+// The primitive axes of this role, in the order of the mesh.
+Axes axesOf(const Mesh &mesh, AxisRole role);
+
 // `axes` with every named axis replaced by its primitives, in order.
 Axes primitiveAxes(const Mesh &mesh, const Axes &axes);
 
@@ -46,10 +61,13 @@ int64_t coordinate(const Mesh &mesh, int64_t rank, const Axes &axes);
 // == rank.
 std::vector<int64_t> groupOf(const Mesh &mesh, int64_t rank, const Axes &axes);
 
-// The rank's pipeline stage: its coordinate along "pp", 0 when the mesh has none.
+// The rank's pipeline stage: its coordinate along the axes of the role stage, 0 when the mesh has none.
 int64_t stageOf(const Mesh &mesh, int64_t rank);
 
-// The number of pipeline stages: the size of "pp", 1 when the mesh has none.
+// Whether one of `axes` is of the role stage.
+bool hasStages(const Mesh &mesh, const Axes &axes);
+
+// The number of pipeline stages: the extent of those axes, 1 when the mesh has none.
 int64_t stageCount(const Mesh &mesh);
 
 // The rank of stage `stage` whose other coordinates equal those of `rank`.

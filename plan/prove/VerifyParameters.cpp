@@ -122,8 +122,8 @@ std::optional<std::vector<int64_t>> ParameterChecks::localSizes() {
     all.insert(all.end(), dim.axes.begin(), dim.axes.end());
   }
   if (sound)
-    violations_.expect(std::ranges::count(primitiveAxes(checks_.plan.mesh, all), "pp") == 0, dims,
-                       "are split over pp; a stage holds whole parameters");
+    violations_.expect(!hasStages(checks_.plan.mesh, all), dims,
+                       "are split over stages; a stage holds whole parameters");
   if (!sound || !verifyAxesAt(checks_, dims, all))
     return std::nullopt;
   return sizes;

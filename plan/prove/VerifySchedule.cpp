@@ -164,11 +164,9 @@ private:
   // The stages that take part; empty when it stays inside one.
   std::vector<int64_t> stagesOf(const Collective &collective) const {
     std::vector<int64_t> stages = collective.stages;
-    if (stages.empty() && plan::verifyAxes(plan.mesh, collective.axes).isOk()) {
-      plan::Axes axes = plan::primitiveAxes(plan.mesh, collective.axes);
-      if (std::find(axes.begin(), axes.end(), "pp") != axes.end())
-        stages = everyone;
-    }
+    if (stages.empty() && plan::verifyAxes(plan.mesh, collective.axes).isOk() &&
+        plan::hasStages(plan.mesh, collective.axes))
+      stages = everyone;
     std::sort(stages.begin(), stages.end());
     stages.erase(std::unique(stages.begin(), stages.end()), stages.end());
     return stages;

@@ -64,7 +64,7 @@ class Session:
         return folder
 
     def compile(self, config, layout, sequences=4, to=None, rules=None):
-        """layout: flags of mgc; rules: another placement table. The bundle's folder; with `to`, that phase's IR."""
+        """layout: flags of mgc; rules: another rule table, {dimension: axes}. The bundle's folder; with `to`, that phase's IR."""
         key = (json.dumps(config), layout, sequences, to, json.dumps(rules))
         if key not in self.plans:
             folder = self.new_folder()
@@ -73,7 +73,8 @@ class Session:
             flags += ["--mbs", 1] if "--mbs" not in layout else []
             flags += ["--compile-to", to] if to else []
             if rules:
-                (folder / "rules.json").write_text(json.dumps(rules))
+                rows = [{"dimension": dimension, "axes": axes} for dimension, axes in rules.items()]
+                (folder / "rules.json").write_text(json.dumps(rows))
                 flags += ["--rules", folder / "rules.json"]
             done = self.execute("mgc", "compile", folder / "config.json", "-o", folder / "out", *flags)
             assert done.returncode == 0, f"mgc compile {layout}: {done.stderr}"

@@ -6,7 +6,7 @@ namespace {
 
 Mesh makeMesh() {
   Mesh mesh;
-  mesh.axes = {{"pp", 2}, {"dp", 2}, {"tpg", 2}, {"tpr", 1}};
+  mesh.axes = {{"pp", 2, plan::AxisRole::stage}, {"dp", 2, plan::AxisRole::data}, {"tpg", 2}, {"tpr", 1}};
   mesh.named = {{"pp", {"pp"}}, {"dp", {"dp"}}, {"tpg", {"tpg"}}, {"tpr", {"tpr"}}, {"tp", {"tpg", "tpr"}}};
   return mesh;
 }

@@ -13,6 +13,8 @@ LAYERS = pathlib.Path(sys.argv.pop(1)).resolve() / "scripts/layers"
 TREE = {"runtime/base/CMakeLists.txt": "mgc_library(DEPS)", "runtime/base/Low.h": "struct Low {};\n",
         "plan/CMakeLists.txt": "# names nothing of x/Y.cpp\nmgc_library(DEPS runtime/base)",
         "plan/Plan.h": '#include "runtime/base/Low.h"\nclass Low;\nstruct Plan {\n  struct Low {};\n};\n',
+        "frontend/layout/CMakeLists.txt": "mgc_library(DEPS)",
+        "frontend/layout/Layout.cpp": 'Views Layout::views() const {\n  return {{"ranks", {{"tp", tp}, {"dp", dp, data}}}};\n}\n',
         "dialects/mg/CMakeLists.txt": "mgc_library(FOLDERS ops DEPS mgc_mlir plan)",
         "dialects/mg/ops/Op.td": 'include "mlir/IR/OpBase.td"\n', "dialects/mg/ops/Op.cpp": '#include "plan/Plan.h"\n'}
 
@@ -42,6 +44,7 @@ class Layers(unittest.TestCase):
                  "plan/CMakeLists.txt: names ../runtime/base/Low.cpp, a source of another folder"),
                 ({"plan/json/Json.cpp": ""}, "plan/json/Json.cpp: lies in a folder without a target"),
                 ({"plan/Ir.cpp": '#include "mlir/IR/Value.h"\n'}, "plan/Ir.cpp:1: includes mlir/IR/Value.h; expected no MLIR"),
+                ({"plan/Rank.cpp": '// "tp"\nbool isData = axis == "dp";\n'}, 'plan/Rank.cpp:2: names the mesh axis "dp"; expected a role'),
                 ({"plan/Low.h": ""}, "files of one name, Low.h: plan/Low.h, runtime/base/Low.h"),
                 ({"plan/Other.cpp": "\nenum class Low { a };\n"}, "types of one name, Low: plan/Other.cpp:2, runtime/base/Low.h:1")]:
             with self.subTest(message=message):

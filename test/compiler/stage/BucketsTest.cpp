@@ -23,7 +23,7 @@ BucketKey key(plan::Axes split, plan::Axes reduce, plan::Axes data, bool decay) 
 // An embedding, `layers` layers and a head over `stages` stages, layer l on stage l * stages / layers.
 BucketProblem problem(int64_t layers, int64_t stages, bool tied, bool sharded) {
   BucketProblem result;
-  result.mesh.axes = {{"pp", stages}, {"dp", 3}, {"tp", 2}};
+  result.mesh.axes = {{"pp", stages, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
   result.sharded = sharded;
   BucketKey matrix = key({"tp"}, {}, {"dp"}, true), norm = key({}, {"tp"}, {"dp"}, false);
   result.blocks = {{parameter(1, "wte", 100, matrix), parameter(2, "wpe", 33, key({}, {"tp"}, {"dp"}, true))},
@@ -142,7 +142,7 @@ TEST(Buckets, TiedBucketsAreAlikeOnAllStages) {
   BlockParameter a = parameter(0, "a", 100, matrix), b = parameter(1, "b", 33, matrix),
                  c = parameter(2, "c", 20, whole);
   BucketProblem p;
-  p.mesh.axes = {{"pp", 2}, {"dp", 3}, {"tp", 2}};
+  p.mesh.axes = {{"pp", 2, plan::AxisRole::stage}, {"dp", 3, plan::AxisRole::data}, {"tp", 2}};
   p.blocks = {{b, c, a}, {a, b, c}};
   p.stages = {{{0, 0, 1}}, {{1, 0, 1}}};
   auto planned = planBuckets(p);

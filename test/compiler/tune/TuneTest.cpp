@@ -275,7 +275,7 @@ TEST(TuneProductsOptions, threadsAreAtMostTheCores) {
   plan::Plan plan = planOf({});
   const int cores = int(availableCores().size());
   EXPECT_TRUE(fails(tuneProducts(plan, {cores + 1, ""}), {"expected at most " + std::to_string(cores)}));
-  plan.mesh.axes = {{"dp", 1000}};
+  plan.mesh.axes = {{"dp", 1000, plan::AxisRole::data}};
   Result<TuneReport> report = tuneProducts(plan, {0, ""});
   ASSERT_TRUE(isOk(report));
   EXPECT_EQ(report->threads, std::max(1, cores / 1000)) << "the cores over the ranks";

@@ -40,7 +40,7 @@ edit("accumulates", "fuse", r"(func.func @embed.backward.*?)return (%\w+), (%\w+
 
 edit("twice", "stage", r"(mg.chunk 0 \{\n *mg.instance @embed\n *mg.instance @layer count 2\n)", r"\1mg.instance @layer first 1\n")
 edit("nameless", "stage", r'(func.func @begin.0.*?)index = 0 : i64, kind = "result"', r'\1kind = "result"')
-edit("stages", "stage", r"mg.mesh = #mg.mesh<pp = 2", "mg.mesh = #mg.mesh<pp = 3")
+edit("stages", "stage", r"mg.mesh = #mg.mesh<pp = 2 : stage", "mg.mesh = #mg.mesh<pp = 3 : stage")
 edit("other-buffer", "stage", r'(func.func @reduce.0.*?)index = 0 : i64, kind = "gradient"', r'\1index = 2 : i64, kind = "gradient"')
 
 edit("tied", "local", r'(func.func @head.forward.*?mg.param = [^}]*)init = "normal"', r'\1init = "zeros"')

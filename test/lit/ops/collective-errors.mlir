@@ -2,9 +2,9 @@
 // RUN: %mg-opt %s -split-input-file -verify-diagnostics
 
 !x = tensor<4x8xf32, #mg.layout<s, h>>
-module attributes {mg.mesh = #mg.mesh<dp = 2, tp = 2>} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>} {
 func.func @unknown_axis(%x: !x) {
-  // expected-error@+1 {{names the axis "nix", which is none of #mg.mesh<dp = 2, tp = 2> (mesh_c4)}}
+  // expected-error@+1 {{names the axis "nix", which is none of #mg.mesh<dp = 2 : data, tp = 2> (mesh_c4)}}
   %0 = mg.all_gather %x over ["nix"] {dim = 0} : !x -> !x
   return
 }

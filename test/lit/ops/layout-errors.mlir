@@ -21,17 +21,17 @@ func.func private @too_few_names(tensor<2x2xf32, #mg.layout<s>>)
 // -----
 
 // expected-error@+1 {{axis 'dp' is named twice (mesh_c1)}}
-module attributes {mg.mesh = #mg.mesh<dp = 4, dp = 2>} {}
+module attributes {mg.mesh = #mg.mesh<dp = 4 : data, dp = 2 : data>} {}
 
 // -----
 
 // expected-error@+1 {{axis 'dp' is named twice (mesh_c1)}}
-module attributes {mg.mesh = #mg.mesh<dp = 4, tp = 2, dp = [tp]>} {}
+module attributes {mg.mesh = #mg.mesh<dp = 4 : data, tp = 2, dp = [tp]>} {}
 
 // -----
 
 // expected-error@+1 {{axis 'r' is named twice (mesh_c1)}}
-module attributes {mg.mesh = #mg.mesh<dp = 4, tp = 2, r = [tp], r = [dp]>} {}
+module attributes {mg.mesh = #mg.mesh<dp = 4 : data, tp = 2, r = [tp], r = [dp]>} {}
 
 // -----
 
@@ -41,7 +41,7 @@ module attributes {mg.mesh = #mg.mesh<tp = 1>} {}
 // -----
 
 // expected-error@+1 {{axis 'tp' of extent 4294967296 makes more than 2147483648 ranks (mesh_c2)}}
-module attributes {mg.mesh = #mg.mesh<dp = 2147483648, tp = 4294967296>} {}
+module attributes {mg.mesh = #mg.mesh<dp = 2147483648 : data, tp = 4294967296>} {}
 
 // -----
 

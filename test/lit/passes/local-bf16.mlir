@@ -6,7 +6,7 @@
 !u = tensor<32x64xbf16, #mg.layout<h, f>>
 !d = tensor<64x32xbf16, #mg.layout<f, h>>
 
-module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {f = ["tp"], s = {axes = [], with = "h", extra = ["tp"]}},
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f", axes = ["tp"]}, {dimension = "s", axes = ["tp"], with = "h", yields}],
                    mg.training = {split_backward = false, dtype = bf16, gradient_dtype = f32}} {
 // CHECK-LABEL: func.func @mlp.forward(
 // CHECK:         mg.all_gather %{{.*}} : tensor<8x2x32xbf16, {{.*}}> -> tensor<16x2x32xbf16

@@ -1,5 +1,5 @@
 // RUN: %mg-opt %s --mg-merge | FileCheck %s --enable-var-scope
-// RUN: sed 's/r = \[\]/r = ["tp"]/' %s | %mg-opt --mg-merge | FileCheck %s --check-prefix=SPLIT
+// RUN: sed 's/"r", axes = \[\]/"r", axes = ["tp"]/' %s | %mg-opt --mg-merge | FileCheck %s --check-prefix=SPLIT
 // RUN: sed 's/{mg.mesh/{mg.no_fusion, mg.mesh/' %s | %mg-opt --mg-merge | FileCheck %s --check-prefix=OFF
 
 // Products of one value are merged, with all parts along a new dimension j: for queries, keys and values it stands
@@ -21,7 +21,7 @@
 !b = tensor<4x8xf32, #mg.layout<g, d>>
 !bd = tensor<8xf32, #mg.layout<d>>
 
-module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = {g = [], r = [], f = ["tp"]}} {
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "g", axes = []}, {dimension = "r", axes = []}, {dimension = "f", axes = ["tp"]}]} {
 
 // CHECK-LABEL: func.func @heads(
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<16x2x32xf32

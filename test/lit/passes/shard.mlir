@@ -8,8 +8,9 @@
 !we = tensor<2x8x8xf32, #mg.layout<j, d, e>>
 !sbe = tensor<16x4x8xf32, #mg.layout<s, b, e>>
 
-module attributes {mg.mesh = #mg.mesh<dp = 2, tp = 2>, mg.training = {split_backward = false},
-  mg.placement = {b = ["dp"], f = ["tp"], v = ["tp"], s = {axes = [], with = "h", extra = ["tp"]}}} {
+module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {split_backward = false},
+  mg.placement = [{dimension = "b", axes = ["dp"]}, {dimension = "f", axes = ["tp"]}, {dimension = "v", axes = ["tp"]},
+                  {dimension = "s", axes = ["tp"], with = "h", yields}]} {
 
 // Sequence parallelism: s is gathered before the column-parallel product.
 // CHECK-LABEL: func.func @column_parallel(

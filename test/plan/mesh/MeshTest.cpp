@@ -10,7 +10,7 @@ using Ranks = std::vector<int64_t>;
 // rank = ((pp * 2 + dp) * 3 + tpg) * 2 + tpr
 Mesh makeMesh() {
   Mesh mesh;
-  mesh.axes = {{"pp", 2}, {"dp", 2}, {"tpg", 3}, {"tpr", 2}};
+  mesh.axes = {{"pp", 2, plan::AxisRole::stage}, {"dp", 2, plan::AxisRole::data}, {"tpg", 3}, {"tpr", 2}};
   mesh.named = {{"tp", {"tpg", "tpr"}}, {"pt", {"tpr", "tpg"}}, {"dp", {"dp"}}, {"none", {}}};
   return mesh;
 }
@@ -61,7 +61,7 @@ TEST(Mesh, StagesAreTheCoordinateAlongPp) {
 
 TEST(Mesh, WithoutPpThereIsOneStage) {
   Mesh mesh;
-  mesh.axes = {{"dp", 2}};
+  mesh.axes = {{"dp", 2, plan::AxisRole::data}};
   EXPECT_EQ(stageCount(mesh), 1);
   EXPECT_EQ(stageOf(mesh, 1), 0);
   EXPECT_EQ(groupOfStages(mesh, 1, {0}), (Ranks{1}));

@@ -8,7 +8,7 @@ namespace {
 
 const Broken kParameters[] = {
     {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
-     "parameters[3].dims: are split over pp"},
+     "parameters[3].dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
     {"BothHold", [](Plan &plan) { plan.parameters[2].offset = {0, 3}; },

@@ -35,7 +35,10 @@ int64_t positionInBucket(const plan::Mesh &mesh, const Parameter &parameter, int
 }
 
 static void setMesh(Plan &plan, const MeshSizes &sizes) {
-  plan.mesh.axes = {{"pp", sizes.pp}, {"dp", sizes.dp}, {"tpg", sizes.tpg}, {"tpr", sizes.tpr}};
+  plan.mesh.axes = {{"pp", sizes.pp, plan::AxisRole::stage},
+                    {"dp", sizes.dp, plan::AxisRole::data},
+                    {"tpg", sizes.tpg},
+                    {"tpr", sizes.tpr}};
   plan.mesh.named["tp"] = {"tpg", "tpr"};
   plan.stages.resize(size_t(sizes.pp));
 }

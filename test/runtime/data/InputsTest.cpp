@@ -11,7 +11,8 @@ using Kind = plan::Input::Kind;
 
 // Mesh dp = 2, cp = 2 (fastest); 4 positions; 2 samples per rank and microbatch, 2 microbatches: 8 samples.
 plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t stride) {
-  plan::Plan plan = emptyPlan({{"dp", 2}, {"cp", 2}}, {.sequence = 4, .microBatch = 2, .microbatches = 2});
+  plan::Plan plan = emptyPlan({{"dp", 2, plan::AxisRole::data}, {"cp", 2}},
+                              {.sequence = 4, .microBatch = 2, .microbatches = 2});
   plan::Input input;
   input.kind = kind;
   input.type = kind == Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;

@@ -250,7 +250,7 @@ TEST(Engine, sharesOfTheCoresAreDisjointAndEqual) {
 // Stage 0 may not block at the send that waits for a receive: stage 1 sends what it receives only after a
 // collective that stage 0 joins later in its list. The second send must not overtake the first, deferred one.
 TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
-  plan::Plan plan = emptyPlan({{"pp", 2}});
+  plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}});
   std::vector<int64_t> meet(2), buffers(2);
   for (int64_t stage : {0, 1}) {
     plan::StagePlan &to = plan.stages[stage];

@@ -166,7 +166,7 @@ struct PipelineBuilder {
   int64_t wBytes, gradientBytes, masterBytes;
   int64_t inputBytes, activationBytes; // of one microbatch, one rank
   explicit PipelineBuilder(int64_t dp, const PlanSizes &sizes)
-      : result{emptyPlan({{"pp", 2}, {"dp", dp}}, sizes), 0, 0},
+      : result{emptyPlan({{"pp", 2, plan::AxisRole::stage}, {"dp", dp, plan::AxisRole::data}}, sizes), 0, 0},
         wBytes(sizes.sequence * sizeInBytes(sizes.dtype)),
         gradientBytes(sizes.sequence * sizeInBytes(sizes.gradientType)), masterBytes(sizes.sequence * 4),
         inputBytes(sizes.sequence * sizes.microBatch * 4),

@@ -12,7 +12,7 @@ constexpr int64_t kGib = 1 << 30;
 
 // Ranks of two stages, which need 3 and 2 GiB.
 plan::Plan planOfStages() {
-  plan::Plan plan = emptyPlan({{"pp", 2}, {"dp", 2}});
+  plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}, {"dp", 2, plan::AxisRole::data}});
   plan.stages[0].bytes = 3 * kGib;
   plan.stages[1].bytes = 2 * kGib;
   return plan;

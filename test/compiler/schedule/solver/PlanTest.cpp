@@ -24,7 +24,7 @@ plan::Program meetingOf(const char *name, plan::Axes axes, std::vector<int64_t> 
 plan::Plan planOf(const Problem &problem, const Solution &solution) {
   plan::Plan plan;
   int64_t pp = problem.shape.stages;
-  plan.mesh.axes = {{"pp", pp}};
+  plan.mesh.axes = {{"pp", pp, plan::AxisRole::stage}};
   plan.microbatches = problem.shape.microbatches;
   plan.programs = {meetingOf("reduce", {"pp"}, {}), meetingOf("update", {}, {0, pp - 1})};
   for (int64_t s = 0; s < pp; ++s) {

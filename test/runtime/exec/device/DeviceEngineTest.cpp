@@ -105,7 +105,7 @@ TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
 // nothing was read too early. Stage 0 may not block at the send that waits for a receive: stage 1 sends only after a
 // collective that stage 0 joins later in its list.
 plan::Plan forwardingPlan() {
-  plan::Plan plan = emptyPlan({{"pp", 2}}, {.microbatches = 1});
+  plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}}, {.microbatches = 1});
   plan::Collective meet;
   meet.chunk = 16;
   meet.stages = {0, 1};

@@ -10,7 +10,7 @@ namespace {
 
 // One rank: two products of one size and one of another, then the results.
 plan::Plan productPlan(int64_t ranks = 1) {
-  plan::Plan plan = emptyPlan({{"dp", ranks}}, {.microbatches = 1});
+  plan::Plan plan = emptyPlan({{"dp", ranks, plan::AxisRole::data}}, {.microbatches = 1});
   plan::StagePlan &stage = plan.stages[0];
   StageLayout layout;
   stage.stepScalarsOffset = layout.place("scalars", 64);
