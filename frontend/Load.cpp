@@ -66,6 +66,7 @@ static LayoutOptions readDefaults(Config &config) {
   readSize(*mgc, "tp", options.tp);
   readSize(*mgc, "pp", options.pp);
   readSize(*mgc, "dp", options.dp);
+  readSize(*mgc, "cp", options.cp);
   readSize(*mgc, "vpp", options.vpp);
   readSize(*mgc, "world", options.world);
   readSize(*mgc, "seq", options.seq);
@@ -83,9 +84,14 @@ static LayoutOptions readDefaults(Config &config) {
   readWord(*mgc, "dtype", options.dtype);
   readWord(*mgc, "grad_dtype", options.gradientType);
   readWord(*mgc, "target", options.target);
-  mgc->finish("the defaults of mgc compile", "possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, "
-                                             "loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
-                                             "schedule, dtype, grad_dtype, target");
+  readWord(*mgc, "cp_order", options.contextOrder);
+  if (mgc->isSet("cp_comm_type"))
+    options.contextTypes = mgc->words("cp_comm_type");
+  mgc->ignore(std::initializer_list<std::string_view>{"cp_comm_type"});
+  mgc->finish("the defaults of mgc compile",
+              "possible: tp, pp, dp, cp, cp_comm_type, cp_order, vpp, world, seq, mbs, gbs, zero, "
+              "loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
+              "schedule, dtype, grad_dtype, target");
   return options;
 }
 

@@ -218,6 +218,8 @@ struct Collective {
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
+  bool splitsInner =
+      false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
   bool operator==(const Collective &) const = default;
 };
 // Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
@@ -357,6 +359,7 @@ struct Plan {
   std::string modelType;
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
+  int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
   int64_t zero = 0;
   std::string schedule;
   int64_t virtualStages = 1;

@@ -291,14 +291,15 @@ private:
       collective.outer = sizeBefore(result, scatter.getDim());
       collective.chunk = sizeFrom(result, scatter.getDim());
     } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-      if (exchange.getSplit() >= exchange.getConcat())
-        return errorf(
-            "splits dimension {} and concatenates dimension {}; supported is splitting the outer one",
-            int64_t(exchange.getSplit()), int64_t(exchange.getConcat()));
       collective.kind = Kind::allToAll;
-      collective.outer = sizeBefore(result, exchange.getSplit());
-      collective.chunk = sizeFrom(value, exchange.getConcat());
-      collective.middle = sizeFrom(result, exchange.getSplit()) / sizeFrom(result, exchange.getConcat());
+      collective.splitsInner = exchange.getSplit() > exchange.getConcat();
+      // The side whose outer one of the two dimensions is the whole block of a rank.
+      Value chunks = collective.splitsInner ? result : value,
+            blocks = collective.splitsInner ? value : result;
+      const auto [first, second] = std::minmax(exchange.getSplit(), exchange.getConcat());
+      collective.outer = sizeBefore(blocks, first);
+      collective.chunk = sizeFrom(chunks, second);
+      collective.middle = sizeFrom(blocks, first) / sizeFrom(blocks, second);
     } else {
       collective.kind = Kind::allReduce;
       collective.chunk = tensorOf(value).getNumElements();

@@ -188,7 +188,8 @@ private:
     };
     SmallVector<Operation *> again;
     for (Operation *op : forward)
-      if (isa<RowOpInterface>(op) && llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
+      if ((isa<RowOpInterface, RenameOp>(op)) && llvm::all_of(op->getOperands(), isThere) &&
+          savesMemory(op, isNeeded))
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);

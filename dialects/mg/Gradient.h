@@ -5,6 +5,12 @@
 
 namespace mgc {
 
+// Of an op that differentiates another: the same rows of the rule table hold.
+inline void copyTag(mlir::Operation *from, mlir::Operation *to) {
+  if (mlir::Attribute tag = from->getAttr(kTagAttr))
+    to->setAttr(kTagAttr, tag);
+}
+
 class GradientBuilder {
 public:
   virtual ~GradientBuilder() = default;

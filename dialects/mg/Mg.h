@@ -78,6 +78,9 @@ inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
 inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
 // Of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
+// Of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order the
+// positions of a sequence lie (plan::Plan::zigzag).
+inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Of arguments and results of begin, reduce and update, dictionary: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -1,4 +1,5 @@
 #include "frontend/import/BlockBuilder.h"
+#include "frontend/layout/Context.h"
 
 using namespace mlir;
 
@@ -195,27 +196,39 @@ Value BlockBuilder::angles(const Rope &rope) {
   return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
 }
 
-Value BlockBuilder::asKeys(Value x) {
-  RankedTensorType from = tensorOf(x);
+Value BlockBuilder::renamed(Value x, StringRef from, StringRef to, StringRef tag) {
+  RankedTensorType old = tensorOf(x);
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(x).getNames())
-    names.push_back(name == "s" ? StringRef("t") : name.getValue());
-  return RenameOp::create(builder, type(from.getShape(), names, from.getElementType()), x,
-                          builder.getStringAttr("s"), builder.getStringAttr("t"));
+    names.push_back(name == from ? to : name.getValue());
+  auto op = RenameOp::create(builder, type(old.getShape(), names, old.getElementType()), x,
+                             builder.getStringAttr(from), builder.getStringAttr(to));
+  setTag(op, tag);
+  return op;
 }
 
-Value BlockBuilder::attention(Value x, const AttentionDescription &attention) {
+void BlockBuilder::setTag(Operation *op, StringRef tag) {
+  if (!tag.empty())
+    op->setAttr(kTagAttr, builder.getStringAttr(tag));
+}
+
+Value BlockBuilder::attention(Value x, const AttentionDescription &attention, StringRef contextType) {
   Value cosSin = attention.rope ? angles(*attention.rope) : Value(); // of a token: the same for all heads
   Value q = heads(x, "attn.q", attention, cosSin);
-  Value k = asKeys(heads(x, "attn.k", attention, cosSin));
-  Value v = asKeys(linear(x, "attn.v"));
+  Value k = renamed(heads(x, "attn.k", attention, cosSin), "s", "t", contextType);
+  Value v = renamed(linear(x, "attn.v"), "s", "t", contextType);
+  // A rank has the positions of all keys as data, but of its own queries alone.
+  const auto row = std::ranges::find(contextTypes(), contextType.str(), &ContextType::name);
+  const bool hasOthersQueries = row != contextTypes().end() && row->exchangesHeads;
+  Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, q.getType(), withoutLast(q), q, k, v, data("positions"), data("key_positions"),
+      builder, q.getType(), withoutLast(q), q, k, v, positions, data("key_positions"),
       dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr());
+  setTag(op, contextType);
   return linear(op.getO(), "attn.o");
 }
 

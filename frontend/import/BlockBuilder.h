@@ -33,7 +33,8 @@ public:
   mlir::Value activate(mlir::Value x, Activation activation);
   mlir::Value embed(llvm::StringRef data, llvm::StringRef role, std::optional<int64_t> padding = {});
   mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value attention(mlir::Value x, const AttentionDescription &attention);
+  // `contextType`: how it sees the sequence where cp is more than 1 (frontend/layout/Context.h).
+  mlir::Value attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   mlir::Value mlp(mlir::Value x, const Mlp &mlp);
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
 
@@ -42,9 +43,11 @@ public:
 
 private:
   mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
-                    mlir::Value cosSin); // projection, norm, rope where cosSin is given
-  mlir::Value angles(const Rope &rope);  // cosines and sines of each token
-  mlir::Value asKeys(mlir::Value x);     // s renamed to t
+                    mlir::Value cosSin);                 // projection, norm, rope where cosSin is given
+  mlir::Value angles(const Rope &rope);                  // cosines and sines of each token
+  void setTag(mlir::Operation *op, llvm::StringRef tag); // nothing where it is empty
+  // A dimension `from` called `to`; with `tag` as mg.tag.
+  mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   // Of the layout's dtype, unless said otherwise.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});

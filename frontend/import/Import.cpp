@@ -30,6 +30,11 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
        element(kGradientType, layout.gradientType)});
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));
+  if (layout.cp > 1)
+    training.push_back(builder.getNamedAttr(
+        kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
+  if (layout.zigzag)
+    training.push_back(number(kZigzag, layout.cp));
   return builder.getDictionaryAttr(training);
 }
 
@@ -69,8 +74,22 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
   block.finish();
 }
 
-static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, const ModelDescription &model,
-                       const Layout &layout) {
+// Layers of one kind are instances of one block: equal layers of the model with equal attention over cp.
+struct LayerKind {
+  int64_t model = 0;       // of ModelDescription::kinds
+  std::string contextType; // empty: cp is 1
+  bool operator==(const LayerKind &) const = default;
+};
+
+static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const Layout &layout) {
+  std::vector<LayerKind> kinds;
+  for (int64_t layer = 0; layer < model.layerCount(); ++layer)
+    kinds.push_back({model.layers[layer], layout.cp > 1 ? layout.contextTypes[layer] : ""});
+  return kinds;
+}
+
+static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, StringRef contextType,
+                       const ModelDescription &model, const Layout &layout) {
   const BlockDescription &spec = kind.block;
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation();
@@ -79,7 +98,8 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, c
   if (spec.attention.dropout > 0 || spec.residualDropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
   block.addParameters(kind.parameters);
-  Value attended = block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention);
+  Value attended =
+      block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
   x = block.add(x, block.dropout(attended, spec.residualDropout, "attention.residual"));
   Value transformed = block.mlp(block.norm(x, "mlp_norm", spec.mlpNorm), spec.mlp);
   x = block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
@@ -98,25 +118,36 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
   block.finish();
 }
 
-static std::string layerName(const ModelDescription &model, int64_t kind) {
-  return model.kinds.size() == 1 ? "layer" : "layer" + std::to_string(kind);
-}
+// Blocks of layers are numbered where there are several.
+struct LayerBlocks {
+  std::vector<LayerKind> ofLayers, distinct;
+  LayerBlocks(const ModelDescription &model, const Layout &layout) : ofLayers(kindsOfLayers(model, layout)) {
+    for (const LayerKind &kind : ofLayers)
+      if (!llvm::is_contained(distinct, kind))
+        distinct.push_back(kind);
+  }
+  std::string nameOf(const LayerKind &kind) const {
+    return distinct.size() == 1 ? "layer"
+                                : "layer" + std::to_string(llvm::find(distinct, kind) - distinct.begin());
+  }
+};
 
 // --- Chain -------------------------------------------------------------------------------------------------
 
 // One instance op per run of layers of one kind; an instance's number is its layer.
-static void buildChain(ModuleOp module, const ModelDescription &model) {
+static void buildChain(ModuleOp module, const LayerBlocks &blocks) {
   OpBuilder builder(module.getContext());
   Location loc = builder.getUnknownLoc();
   builder.setInsertionPointToEnd(module.getBody());
   auto chain = ChainOp::create(builder, loc);
   builder.setInsertionPointToStart(&chain.getBody().emplaceBlock());
   InstanceOp::create(builder, loc, "embed");
-  for (int64_t first = 0, end; first < model.layerCount(); first = end) {
+  const auto layers = static_cast<int64_t>(blocks.ofLayers.size());
+  for (int64_t first = 0, end; first < layers; first = end) {
     end = first + 1;
-    while (end < model.layerCount() && model.layers[end] == model.layers[first])
+    while (end < layers && blocks.ofLayers[end] == blocks.ofLayers[first])
       ++end;
-    InstanceOp::create(builder, loc, layerName(model, model.layers[first]), first, end - first);
+    InstanceOp::create(builder, loc, blocks.nameOf(blocks.ofLayers[first]), first, end - first);
   }
   InstanceOp::create(builder, loc, "head");
 }
@@ -126,10 +157,11 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
   OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
   setAttributes(*module, model, layout);
   buildEmbed(*module, model, layout);
-  for (auto [kind, block] : llvm::enumerate(model.kinds))
-    buildLayer(*module, layerName(model, kind), block, model, layout);
+  const LayerBlocks blocks(model, layout);
+  for (const LayerKind &kind : blocks.distinct)
+    buildLayer(*module, blocks.nameOf(kind), model.kinds[kind.model], kind.contextType, model, layout);
   buildHead(*module, model, layout);
-  buildChain(*module, model);
+  buildChain(*module, blocks);
   setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))
     return nullptr;

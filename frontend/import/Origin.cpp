@@ -20,7 +20,7 @@ std::string textOf(ModuleOp module) {
 }
 
 // What importModel reads of a layout besides the attributes, which the module brings.
-Layout layoutOf(ModuleOp module) {
+Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   Layout layout;
   auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);
   const auto number = [&](StringRef name) {
@@ -32,7 +32,12 @@ Layout layoutOf(ModuleOp module) {
   auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
   layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
-    layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data));
+    layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data)),
+    layout.cp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::sequence));
+  if (auto types = training ? training.getAs<ArrayAttr>(kContextTypes) : ArrayAttr())
+    for (auto type : types.getAsRange<StringAttr>())
+      layout.contextTypes.push_back(type.str());
+  layout.contextTypes.resize(model.layers.size()); // of an edited module
   return layout;
 }
 
@@ -49,7 +54,7 @@ bool isOfItsConfig(ModuleOp module, const std::string &phase, const Lower &lower
   if (!file.isOk())
     return false;
   ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); });
-  OwningOpRef<ModuleOp> fresh = importModel(*module.getContext(), file->model, layoutOf(module));
+  OwningOpRef<ModuleOp> fresh = importModel(*module.getContext(), file->model, layoutOf(module, file->model));
   if (!fresh)
     return false;
   (*fresh)->setAttrs(module->getAttrDictionary());

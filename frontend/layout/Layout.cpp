@@ -1,4 +1,5 @@
 #include "frontend/layout/Layout.h"
+#include "frontend/layout/Context.h"
 #include "frontend/layout/LayoutChecks.h"
 #include <algorithm>
 #include <bit>
@@ -18,6 +19,7 @@ public:
   Layout run() {
     resolveMesh();
     resolveBatch();
+    resolveContext();
     resolveSchedule();
     resolveTarget();
     resolveLossTile();
@@ -36,8 +38,13 @@ private:
   std::optional<T> given(std::string_view flag, std::optional<T> LayoutOptions::*field) {
     const std::optional<T> &value = flags.*field ? flags.*field : defaults.*field;
     if (value)
-      record(flag, fmt::format("{}", *value), flags.*field ? "given" : "given in " + model.source);
+      record(flag, textOf(*value), flags.*field ? "given" : "given in " + model.source);
     return value;
+  }
+
+  template <typename T> static std::string textOf(const T &value) { return fmt::format("{}", value); }
+  template <typename T> static std::string textOf(const std::vector<T> &values) {
+    return fmt::format("{}", fmt::join(values, " "));
   }
 
   int64_t size(std::string_view flag, Sizes field, int64_t least, int64_t limit, int64_t chosen,
@@ -69,6 +76,10 @@ private:
 
   void resolveMesh();
   void resolveBatch();
+  void resolveContext();
+  void resolveContextTypes();
+  void resolveHierarchy();
+  void refuseWithoutContext();
   void resolveSchedule();
   void resolveTarget();
   void resolveLossTile();
@@ -91,20 +102,23 @@ void LayoutResolver::resolveMesh() {
   }
   layout.tp = size("--tp", &LayoutOptions::tp, 1, kMaxAxis, 1, "no tensor parallelism unless asked for");
   layout.pp = size("--pp", &LayoutOptions::pp, 1, kMaxAxis, 1, "no pipeline unless asked for");
-  int64_t rest = layout.tp * layout.pp;
+  layout.cp = size("--cp", &LayoutOptions::cp, 1, kMaxAxis, 1, "no context parallelism unless asked for");
+  int64_t rest = layout.tp * layout.cp * layout.pp;
   bool fits = world && *world >= rest && *world % rest == 0;
   layout.dp = size("--dp", &LayoutOptions::dp, 1, kMaxAxis, fits ? *world / rest : 1,
-                   fits ? "world / (tp * pp)" : "one replica unless asked for");
+                   fits ? "world / (tp * cp * pp)" : "one replica unless asked for");
   if (world && (!fits || *world != layout.world())) {
     if (fits) {
-      problems.add("--world {} is not tp * pp * dp = {} * {} * {}", *world, layout.tp, layout.pp, layout.dp);
+      problems.add("--world {} is not tp * cp * pp * dp = {} * {} * {} * {}", *world, layout.tp, layout.cp,
+                   layout.pp, layout.dp);
       problems.hint("possible --world with these: {}", layout.world());
       problems.hint("possible --dp: {}", *world / rest);
     } else {
-      problems.add("--world {} does not divide over tp * pp = {} * {}", *world, layout.tp, layout.pp);
+      problems.add("--world {} does not divide over tp * cp * pp = {} * {} * {}", *world, layout.tp,
+                   layout.cp, layout.pp);
       problems.hint("possible --world with these: {}, {}, {}, ... (a multiple of {})", rest, 2 * rest,
                     3 * rest, rest);
-      problems.hint("possible tp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
+      problems.hint("possible tp * cp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
     }
   }
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
@@ -127,6 +141,83 @@ void LayoutResolver::resolveBatch() {
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
   layout.zero =
       size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
+}
+
+// What says how to be context parallel is refused where the layout is not.
+void LayoutResolver::refuseWithoutContext() {
+  const auto refuse = [&](bool isGiven, std::string_view flag) {
+    if (!isGiven)
+      return;
+    problems.add("{} with cp = 1: each rank has the whole sequence", flag);
+    problems.hint("possible: {} with --cp 2 or more, or without {}", flag, flag);
+  };
+  refuse(flags.contextTypes.has_value(), "--cp-comm-type");
+  refuse(flags.contextOrder.has_value(), "--cp-order");
+  refuse(flags.contextHierarchy.has_value(), "--hierarchical-context-parallel-sizes");
+}
+
+void LayoutResolver::resolveContextTypes() {
+  const std::string_view flag = "--cp-comm-type";
+  std::vector<std::string> possible;
+  for (const ContextType &type : contextTypes())
+    if (type.refusal.empty())
+      possible.push_back(type.name);
+  std::vector<std::string> types =
+      given(flag, &LayoutOptions::contextTypes).value_or(std::vector{possible.front()});
+  if (!flags.contextTypes && !defaults.contextTypes)
+    record(flag, possible.front(), "takes any number of heads");
+  for (const std::string &name : types) {
+    const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
+    if (row != contextTypes().end() && row->refusal.empty())
+      continue;
+    problems.add("{} {}: {}", flag, name, row == contextTypes().end() ? "is not known" : row->refusal);
+    problems.hint("possible {}: {}", flag, listOf(possible));
+  }
+  const auto layers = static_cast<size_t>(model.layerCount());
+  if (types.size() != 1 && types.size() != layers) {
+    problems.add("{}: {} types for {} = {}", flag, types.size(), model.names.layers, layers);
+    problems.hint("possible: one type for all layers, or one per layer");
+  }
+  layout.contextTypes = types.size() == 1 ? std::vector(layers, types.front()) : types;
+}
+
+void LayoutResolver::resolveHierarchy() {
+  const std::string_view flag = "--hierarchical-context-parallel-sizes";
+  const bool isHierarchical = uses(layout, "a2a+p2p");
+  const std::optional<std::vector<int64_t>> sizes = given(flag, &LayoutOptions::contextHierarchy);
+  if (isHierarchical && !sizes)
+    problems.add("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them", flag);
+  else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || (*sizes)[0] * (*sizes)[1] != layout.cp))
+    problems.add("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "), layout.cp);
+  else if (sizes)
+    layout.cpInner = sizes->front();
+  else
+    return;
+  std::vector<std::string> possible;
+  for (int64_t inner : divisorsOf(layout.cp, layout.cp))
+    possible.push_back(fmt::format("{} {}", inner, layout.cp / inner));
+  if (!problems.empty())
+    problems.hint("possible {}: {}", flag, listOf(possible));
+}
+
+void LayoutResolver::resolveContext() {
+  if (layout.cp == 1)
+    return refuseWithoutContext();
+  resolveContextTypes();
+  resolveHierarchy();
+  if (!problems.empty())
+    return;
+  const bool gathersKeys = std::ranges::any_of(
+      layout.contextTypes, [](const std::string &type) { return contextType(type).gathersKeys; });
+  layout.zigzag = word("--cp-order", &LayoutOptions::contextOrder, {"zigzag", "contiguous"},
+                       gathersKeys ? "zigzag" : "contiguous",
+                       gathersKeys ? "a rank with an early chunk has a late one too, so causal work is equal"
+                                   : "each rank has whole sequences in attention") == "zigzag";
+  const AttentionDescription &attention = model.kinds.front().block.attention;
+  if (auto split = splitHeads(attention, layout, layout.cp))
+    layout.cpGroups = split->first;
+  if (auto split = splitHeads(attention, layout, layout.cpInner))
+    layout.cpInnerGroups = split->first;
 }
 
 void LayoutResolver::resolveSchedule() {
@@ -191,7 +282,7 @@ void LayoutResolver::resolveGradientType() {
 
 void LayoutResolver::resolveOverlap() {
   constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
-  if (layout.dp == 1 && !flags.overlapGradReduce && !flags.bucketSize)
+  if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   const bool pays = layout.target.collectivesRunBeside;
   std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
@@ -226,10 +317,17 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
 }
 
 static std::string flagsOf(const LayoutOptions &layout) {
+  std::string context;
+  if (layout.cp)
+    context = fmt::format("--cp {} --cp-comm-type {} ", *layout.cp, fmt::join(*layout.contextTypes, ","));
+  if (layout.contextHierarchy)
+    context +=
+        fmt::format("--hierarchical-context-parallel-sizes {} ", fmt::join(*layout.contextHierarchy, " "));
   return fmt::format(
-      "--tp {} --pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}", *layout.tp,
-      *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq, *layout.mbs,
-      *layout.gbs, *layout.zero, *layout.schedule, layout.dtype ? " --dtype " + *layout.dtype : "");
+      "--tp {} {}--pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}",
+      *layout.tp, context, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq,
+      *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
+      layout.dtype ? " --dtype " + *layout.dtype : "");
 }
 
 // What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
@@ -240,12 +338,12 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
     if (isIdle)
       idle.push_back(fmt::format("{} does nothing here: {}", flag, why));
   };
-  const bool oneReplica = layout.dp == 1;
+  const bool oneReplica = layout.replicas() == 1;
   add(asked.sp.value_or(false) && layout.tp == 1, "--sp", "tp is 1, so no rank has a part of the sequence");
   add(asked.zero.value_or(0) > 0 && oneReplica, "--zero 1",
-      "dp is 1, so there are no replicas to share the optimizer's state");
+      "dp * cp is 1, so there are no replicas to share the optimizer's state");
   add(asked.overlapGradReduce.value_or(false) && oneReplica, "--overlap-grad-reduce",
-      "dp is 1, so no gradient is reduced over replicas");
+      "dp * cp is 1, so no gradient is reduced over replicas");
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, "--loss-tile",
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.schedule && layout.pp == 1, "--schedule",
@@ -282,7 +380,9 @@ std::vector<plan::MeshView> Layout::views() const {
   using enum plan::AxisRole;
   return {{"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
           {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
-          {"context", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}}};
+          {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
+          {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
+          {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
 }
 
 plan::Mesh Layout::mesh() const { return plan::refine(views()).take(); }

@@ -13,9 +13,11 @@ namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {}, lossTile = {}, bucketSize = {};
+                         zero = {}, lossTile = {}, bucketSize = {}, cp = {};
   std::optional<bool> sp = {}, overlapGradReduce = {};
-  std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {};
+  std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
+  std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
+  std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
 
 // A row of the caller's table of schedules.
@@ -53,7 +55,13 @@ struct Choice { // for people
 
 struct Layout {
   int64_t tp = 1, cp = 1, pp = 1, dp = 1, vpp = 1;
+  // How attention of each layer sees the sequence (frontend/layout/Context.h); empty: cp is 1.
+  std::vector<std::string> contextTypes;
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions under a2a+p2p: cp = cpo x cpi
+  // Of the ranks that exchange heads, how many share out groups of keys; the others share the queries of a group.
+  int64_t cpGroups = 1, cpInnerGroups = 1;
+  bool zigzag =
+      false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group
   bool sequenceParallel = false;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0;
@@ -70,6 +78,7 @@ struct Layout {
   std::vector<std::string> warnings;
 
   int64_t world() const { return tp * cp * pp * dp; }
+  int64_t replicas() const { return dp * cp; } // ranks that see other tokens and share gradients
   // How the ranks are numbered: tp is fastest, as in Megatron-LM, then cp, dp, pp; and tp by key/value groups.
   std::vector<plan::MeshView> views() const;
   // Their refinement, which exists: checkLayout.
@@ -84,6 +93,10 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
 // The split of tp over key/value groups and the queries of one: tpg = gcd(groups, tp), tpr = tp / tpg.
 // Nothing when the query heads of a group do not divide over tpr.
 std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention, int64_t tp);
+
+// The split of n ranks that exchange heads, beside tp: over groups of keys (the first), and queries of a group.
+std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
+                                                      const Layout &layout, int64_t ranks);
 
 // "--tp 4   given", one line per choice.
 std::string describe(const Layout &layout);

@@ -1,4 +1,5 @@
 #include "frontend/layout/LayoutChecks.h"
+#include "frontend/layout/Context.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>
 #include <functional>
@@ -215,6 +216,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
                  Problems &problems) {
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
+  checkContext(model, layout, problems);
   checkBatch(layout, supported, problems);
   checkBytes(model, layout, problems);
   checkPipeline(model, layout, problems);
@@ -251,6 +253,20 @@ static std::optional<std::string> keptType(const Supported &supported, const Lay
   return isOther ? std::optional(layout.dtype) : std::nullopt;
 }
 
+static LayoutOptions optionsOf(const Supported &supported, const Layout &near) {
+  return {.tp = near.tp,
+          .pp = near.pp,
+          .dp = near.dp,
+          .vpp = near.vpp,
+          .seq = near.sequenceLength,
+          .mbs = near.microBatchSize,
+          .gbs = near.globalBatchSize,
+          .zero = near.zero,
+          .sp = near.sequenceParallel,
+          .schedule = near.schedule,
+          .dtype = keptType(supported, near)};
+}
+
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
   Layout near = layout;
   near.pp = std::min(near.pp, model.layerCount());
@@ -264,17 +280,12 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
   near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
   near.tp = largestTensorSize(model, near);
-  return {.tp = near.tp,
-          .pp = near.pp,
-          .dp = near.dp,
-          .vpp = near.vpp,
-          .seq = near.sequenceLength,
-          .mbs = near.microBatchSize,
-          .gbs = near.globalBatchSize,
-          .zero = near.zero,
-          .sp = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0,
-          .schedule = near.schedule,
-          .dtype = keptType(supported, near)};
+  if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
+    std::tie(near.tpGroups, near.tpQueries) = *split;
+  near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0;
+  LayoutOptions options = optionsOf(supported, near);
+  setNearestContext(model, near, options);
+  return options;
 }
 
 } // namespace mgc::frontend

@@ -155,6 +155,7 @@ template <typename V> void fields(V &v, Of<Collective>) {
   v.optional("outer", &Collective::outer);
   v.required("chunk", &Collective::chunk);
   v.optional("middle", &Collective::middle);
+  v.optional("splitsInner", &Collective::splitsInner);
 }
 
 template <typename V> void fields(V &v, Of<Move>) {
@@ -257,6 +258,7 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("modelConfig", &Plan::modelConfig);
   v.required("mesh", &Plan::mesh);
   v.required("sequenceLength", &Plan::sequenceLength);
+  v.optional("zigzag", &Plan::zigzag);
   v.required("microBatchSize", &Plan::microBatchSize);
   v.required("globalBatchSize", &Plan::globalBatchSize);
   v.required("microbatches", &Plan::microbatches);

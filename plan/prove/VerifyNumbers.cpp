@@ -55,11 +55,16 @@ void verifyNumbers(Checks &checks) {
     checks.violations.expect(value > 0, root.field(name), "found {}, expected a positive number", value);
   };
   positive("sequenceLength", plan.sequenceLength);
+  positive("zigzag", plan.zigzag);
   positive("microBatchSize", plan.microBatchSize);
   positive("globalBatchSize", plan.globalBatchSize);
   positive("microbatches", plan.microbatches);
   positive("vocabulary", plan.vocabulary);
   positive("virtualStages", plan.virtualStages);
+  checks.violations.expect(plan.zigzag <= 1 ||
+                               (plan.sequenceLength % 2 == 0 && plan.sequenceLength / 2 % plan.zigzag == 0),
+                           root.field("zigzag"), "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks",
+                           plan.sequenceLength, plan.zigzag);
   Checked tokens = checkedMultiply(plan.globalBatchSize, plan.sequenceLength);
   checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("globalBatchSize"),
                            "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,

@@ -136,6 +136,7 @@ void BodyChecks::operator()(const Collective &collective) {
                      collective.outer);
   violations_.expect(toAll || collective.middle == 1, place_, "middle = {}, but only all_to_all has a middle",
                      collective.middle);
+  violations_.expect(toAll || !collective.splitsInner, place_, "splitsInner, but only all_to_all splits");
   violations_.expect(collective.stages.empty() || collective.axes.empty(), place_,
                      "a collective goes along axes or over stages, not both");
   sound_ =

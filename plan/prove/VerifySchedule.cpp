@@ -173,8 +173,9 @@ private:
   }
 
   static std::string what(const Collective &c) {
-    return fmt::format("{} {} of {} x {} x {} {} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
-                       c.middle, c.chunk, nameOf(c.type), fmt::join(c.axes, ", "));
+    return fmt::format("{} {} of {} x {} x {} {}{} over [{}]", nameOf(c.kind), nameOf(c.reduce), c.outer,
+                       c.middle, c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "",
+                       fmt::join(c.axes, ", "));
   }
 
   // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may

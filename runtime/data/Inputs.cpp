@@ -6,6 +6,7 @@
 #include "runtime/data/Inputs.h"
 
 #include "plan/Plan.h"
+#include "plan/SequenceOrder.h"
 #include "plan/mesh/Mesh.h"
 
 namespace mgc {
@@ -84,16 +85,18 @@ void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalB
   const plan::Input &input = *record.input;
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {
     std::byte *to = arena + input.offset + microbatch * input.microbatchStride;
-    for (int64_t p = 0; p < record.positions; ++p)
+    for (int64_t p = 0; p < record.positions; ++p) {
+      const int64_t position = plan::positionAt(record.firstPosition + p, plan.sequenceLength, plan.zigzag);
       for (int64_t b = 0; b < record.samples; ++b) {
         const int64_t sample = microbatch * record.samplesPerMicrobatch + record.firstSample + b;
-        const int64_t value = valueAt(input.kind, batch, plan, step, sample, record.firstPosition + p);
+        const int64_t value = valueAt(input.kind, batch, plan, step, sample, position);
         const int64_t element = p * record.positionStride + b * record.sampleStride;
         if (input.type == plan::DType::f32)
           reinterpret_cast<float *>(to)[element] = static_cast<float>(value);
         else
           reinterpret_cast<int32_t *>(to)[element] = static_cast<int32_t>(value);
       }
+    }
   }
 }
 

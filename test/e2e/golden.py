@@ -30,7 +30,7 @@ import layouts
 import prediction
 import safetensors
 
-MODELS = ("gpt2", "llama", "llama_tied_rope3", "qwen2", "qwen3")
+MODELS = ("gpt2", "llama", "llama_long", "llama_tied_rope3", "qwen2", "qwen3")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -173,7 +173,7 @@ def compare_all(options, golden, layout, folder):
 
 def gradients_of(options, layout):
     """Data ranks and microbatches: how often gradients are rounded, if they are."""
-    return (layout.dp, layouts.GLOBAL_BATCH // (layout.mbs * layout.dp)) if options.grad_dtype == "bf16" else None
+    return (layout.dp * layout.cp, layouts.GLOBAL_BATCH // (layout.mbs * layout.dp)) if options.grad_dtype == "bf16" else None
 
 
 def compile_plan(options, golden, layout, folder):
@@ -261,7 +261,7 @@ def main():
     begin = time.monotonic()
     chosen = layouts.select(options.layouts)
     goldens = list(map(Golden, options.model))
-    cases = [(golden, layout) for golden in goldens for layout in chosen]
+    cases = [(golden, layout) for golden in goldens for layout in chosen if layout.mbs * layout.dp <= golden.expect["gbs"]]
     if options.dtype == "bf16":
         predict_all(options, goldens, chosen)
     failed = 0

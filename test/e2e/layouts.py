@@ -1,4 +1,4 @@
-# The layouts that a golden model (4 layers, global batch 8) can be trained with on at most 8 ranks.
+# The layouts that a golden model (4 layers of 4 heads, global batch 8) can be trained with on at most 8 ranks.
 import itertools
 import random
 import zlib
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 LAYERS = 4
 GLOBAL_BATCH = 8
 MAX_RANKS = 8
+HEADS = 4
+MIXED = "mixed"  # layers of all types
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,24 @@ class Layout:
     mbs: int = 1
     schedule: str = "1f1b"
     vpp: int = 1
+    cp: int = 1
+    context: str = ""  # --cp-comm-type
+
+    @property
+    def hierarchy(self):
+        """Of a2a+p2p: as many ranks exchange heads as there are heads for, but no more than half."""
+        inner = min(self.cp // 2, HEADS // self.tp)
+        return [inner, self.cp // inner]
+
+    @property
+    def context_flags(self):
+        if self.cp == 1:
+            return []
+        types = {MIXED: "all_gather,a2a+p2p,all_gather,a2a+p2p"}.get(self.context, self.context)
+        flags = ["--cp", self.cp, "--cp-comm-type", types]
+        flags += ["--hierarchical-context-parallel-sizes", *self.hierarchy] if "p2p" in types else []
+        other = zlib.crc32(str(self).encode()) % 3 == 0
+        return flags + (["--cp-order", "zigzag" if self.context == "a2a" else "contiguous"] if other else [])
 
     @property
     def loss_tile(self):
@@ -29,18 +49,19 @@ class Layout:
     def overlap(self):
         """Two of three layouts with data ranks reduce gradients beside the backward: of each layer, or of two or so."""
         size = zlib.crc32(str(self).encode()) // 2 % 3 * 20000
-        return ["--overlap-grad-reduce", "--ddp-bucket-size", size - 19999] if self.dp > 1 and size else []
+        return ["--overlap-grad-reduce", "--ddp-bucket-size", size - 19999] if self.dp * self.cp > 1 and size else []
 
     def flags(self):
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
-        flags += ["--loss-tile", self.loss_tile, *self.overlap]
+        flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.context_flags]
         return [str(flag) for flag in flags]
 
     def __str__(self):
         vpp = f"x{self.vpp}" if self.vpp > 1 else ""
         sp = "-sp" if self.sp else ""
-        return f"tp{self.tp}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
+        cp = f"-cp{self.cp}-{self.context}" if self.cp > 1 else ""
+        return f"tp{self.tp}{cp}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
 
 
 def schedules(pp):
@@ -50,13 +71,26 @@ def schedules(pp):
     return rows
 
 
+def contexts(tp):
+    """Sizes and types of context parallelism."""
+    yield 1, ""
+    for cp in (2, 4, 8):
+        yield cp, "all_gather"
+        if tp * cp <= HEADS:
+            yield cp, "a2a"
+        if cp > 2:
+            yield cp, "a2a+p2p"
+            yield cp, MIXED
+
+
 def matrix():
     sizes = (1, 2, 4)
     for tp, pp, dp, sp, zero, mbs in itertools.product(sizes, sizes, sizes, (False, True), (0, 1), (1, 2)):
-        if tp * pp * dp > MAX_RANKS or (sp and tp == 1):
+        if sp and tp == 1:
             continue
-        for schedule, vpp in schedules(pp):
-            yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp)
+        for (cp, context), (schedule, vpp) in itertools.product(contexts(tp), schedules(pp)):
+            if tp * cp * pp * dp <= MAX_RANKS:
+                yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp, cp, context)
 
 
 def pairs_of(layout):
@@ -75,10 +109,12 @@ def covering(seed):
 
 
 def select(text):
-    """all | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
+    """all | context (those with cp) | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
     everything = list(matrix())
     if text == "all":
         return everything
+    if text == "context":
+        return [layout for layout in everything if layout.cp > 1]
     if text.startswith("pairs:"):
         return covering(int(text.split(":")[1]))
     if text.startswith("sample:"):

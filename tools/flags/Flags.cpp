@@ -54,6 +54,23 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
   group->add_option("--pp,--pipeline-model-parallel-size", layout.pp, "Pipeline stages")
       ->check(wholeNumber());
   group->add_option("--dp,--data-parallel-size", layout.dp, "Data parallel ranks")->check(wholeNumber());
+  group
+      ->add_option("--cp,--context-parallel-size", layout.cp,
+                   "Context parallel ranks: each has a part of the sequence")
+      ->check(wholeNumber());
+  group
+      ->add_option("--cp-comm-type", layout.contextTypes,
+                   "How attention sees the whole sequence: all_gather, a2a or a2a+p2p; one for all layers or "
+                   "one per layer")
+      ->delimiter(',')
+      ->check(notEmpty());
+  group->add_option("--cp-order", layout.contextOrder, "Order of the positions over cp: zigzag or contiguous")
+      ->check(notEmpty());
+  group
+      ->add_option("--hierarchical-context-parallel-sizes", layout.contextHierarchy,
+                   "A B with A * B = cp: a2a+p2p exchanges heads in A ranks and gathers keys over B of them")
+      ->delimiter(',')
+      ->check(wholeNumber());
   group->add_option("--world,--world-size", layout.world, "All ranks; dp follows")->check(wholeNumber());
   group
       ->add_option("--vpp,--virtual-pipeline-model-parallel-size", layout.vpp,

@@ -70,8 +70,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
       g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
       getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getSamples(), getScaleAttr(),
       getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr());
-  if (Attribute tag = (*this)->getAttr(kTagAttr))
-    grad->setAttr(kTagAttr, tag);
+  copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
   g.contribute(getV(), grad.getDv());

@@ -324,8 +324,12 @@ LogicalResult RenameOp::verify() {
 }
 
 LogicalResult RenameOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
-    g.contribute(getValue(), g.make<RenameOp>(getValue(), dy, getToAttr(), getFromAttr()));
+  Value dy = g.cotangent(getResult());
+  if (!dy || !g.wants(getValue()))
+    return success();
+  Value back = g.make<RenameOp>(getValue(), dy, getToAttr(), getFromAttr());
+  copyTag(*this, back.getDefiningOp());
+  g.contribute(getValue(), back);
   return success();
 }
 

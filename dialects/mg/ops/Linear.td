@@ -113,12 +113,13 @@ def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
   let summary = "The same data with dimension `from` called `to`: keys are the positions s under the name t";
   let description = [{
     Both names are whole here, so that a value split over `from` is gathered at its use (and its cotangent, pending,
-    reduce-scattered): the key/value all-gather of context parallelism. No data moves.
+    reduce-scattered): the key/value all-gather of context parallelism. No data moves. The gradient has the same
+    mg.tag, so that rows of the rule table for keys hold for their cotangents.
     1. the result has the names of the operand with `from` replaced by `to` (rename_c1)
     2. the element types are equal (rename_c2)
   }];
-  let arguments = (ins Mg_Float:$value, StrAttr:$from, StrAttr:$to);
-  let results = (outs Mg_Float:$result);
+  let arguments = (ins Mg_Tensor:$value, StrAttr:$from, StrAttr:$to);
+  let results = (outs Mg_Tensor:$result);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }

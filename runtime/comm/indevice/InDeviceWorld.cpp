@@ -138,8 +138,9 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
   Place &place = places_[group];
   MGC_TRY(stream.record(place.ready));
   place.mine = {source, destination, &place.ready, &place.done};
-  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle},
-                        &place.mine, nullptr));
+  MGC_TRY(seat_.publish(
+      my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
+      &place.mine, nullptr));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
@@ -218,8 +219,13 @@ Status InDeviceRank::exchange(const Job &job) const {
   const int64_t n = job.size(), middle = job.what.middle, bytes = job.what.chunk * job.bytes;
   for (int64_t row = 0; row < job.what.outer; ++row)
     for (int64_t peer = 0; peer < n; ++peer) {
-      const auto from = static_cast<uint64_t>((row * n + job.index) * middle * bytes);
-      MGC_TRY(copyRows(job, row * middle * n + peer, n, job.members[peer].source + from, 1, middle));
+      const auto outer = [&](int64_t member) { return (row * n + member) * middle; };
+      const auto inner = [&](int64_t member) { return row * middle * n + member; };
+      const auto chunkOf = [&](int64_t number) {
+        return job.members[peer].source + static_cast<uint64_t>(number * bytes);
+      };
+      MGC_TRY(job.what.splitsInner ? copyRows(job, outer(peer), 1, chunkOf(inner(job.index)), n, middle)
+                                   : copyRows(job, inner(peer), n, chunkOf(outer(job.index)), 1, middle));
     }
   return Status::ok();
 }

@@ -219,9 +219,11 @@ Status NcclRank::exchange(const Job &job) const {
   for (int64_t row = 0; row < job.what.outer; ++row)
     for (int64_t m = 0; m < middle; ++m)
       for (int64_t peer = 0; peer < n; ++peer) {
-        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, (row * n + peer) * middle + m), job.bytes,
+        const int64_t outer = (row * n + peer) * middle + m, inner = (row * middle + m) * n + peer;
+        const bool splitsInner = job.what.splitsInner;
+        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, splitsInner ? inner : outer), job.bytes,
                                 peer));
-        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, (row * middle + m) * n + peer),
+        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, splitsInner ? outer : inner),
                                    job.bytes, peer));
       }
   return Status::ok();

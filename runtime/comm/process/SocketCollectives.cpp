@@ -39,7 +39,7 @@ Status SocketRank::meet(SocketGroup &group, const Agreement &agreement) {
                           {static_cast<int64_t>(group.key), static_cast<int64_t>(group.meetings),
                            agreement.isBarrier, static_cast<int64_t>(agreement.kind),
                            static_cast<int64_t>(agreement.reduce), static_cast<int64_t>(agreement.type),
-                           agreement.outer, agreement.chunk, agreement.middle}};
+                           agreement.outer, agreement.chunk, agreement.middle, agreement.splitsInner}};
   std::vector<int64_t> missing;
   const auto findMissing = [&] {
     missing.clear();
@@ -200,17 +200,24 @@ Status SocketRank::allToAll(SocketGroup &group, const Call &call) {
   const int64_t bytes = call.what.chunk * call.elementBytes, outer = call.what.outer,
                 middle = call.what.middle;
   const int64_t size = group.size(), block = middle * bytes;
+  const auto blocks = [&](std::byte *base, int64_t member) { // of a member, in [outer, n, middle, chunk]
+    return SocketRegion{base + member * block, outer, block, size * block};
+  };
+  const auto chunks = [&](std::byte *base, int64_t member) { // and in [outer, middle, n, chunk]
+    return SocketRegion{base + member * bytes, outer * middle, bytes, size * bytes};
+  };
+  std::byte *source = const_cast<std::byte *>(call.source);
   return rearrange(group, [&](int64_t member) {
-    return Exchange{member,
-                    {const_cast<std::byte *>(call.source) + member * block, outer, block, size * block},
-                    {call.destination + member * bytes, outer * middle, bytes, size * bytes}};
+    return call.what.splitsInner ? Exchange{member, chunks(source, member), blocks(call.destination, member)}
+                                 : Exchange{member, blocks(source, member), chunks(call.destination, member)};
   });
 }
 
 Status SocketRank::collective(GroupId groupId, const plan::Collective &what, const void *source,
                               void *destination) {
   SocketGroup &group = groups_.at(groupId);
-  MGC_TRY(meet(group, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle}));
+  MGC_TRY(meet(group, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle,
+                       what.splitsInner}));
   const Call call{what, static_cast<const std::byte *>(source), static_cast<std::byte *>(destination),
                   plan::sizeInBytes(what.type)};
   switch (what.kind) {

@@ -40,7 +40,7 @@ struct SocketFrame {
     part      // of the collective that both are in
   } kind = Kind::enter;
   int64_t bytes = 0; // of the payload
-  std::array<int64_t, 9> fields{};
+  std::array<int64_t, 10> fields{};
 };
 
 // Moves the bytes of a region through a socket.

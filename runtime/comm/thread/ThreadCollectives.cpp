@@ -166,9 +166,14 @@ void exchange(const ThreadGroup &group, int64_t index, const plan::Collective &w
   const auto copyFrom = [&](int64_t peer) {
     for (int64_t row = 0; row < what.outer; ++row)
       for (int64_t middle = 0; middle < what.middle; ++middle) {
-        const int64_t to = (row * what.middle + middle) * group.size() + peer;
-        const int64_t from = (row * group.size() + index) * what.middle + middle;
-        copyChunk(what, group.members[index].destination, to, group.members[peer].source, from);
+        const auto inner = [&](int64_t member) {
+          return (row * what.middle + middle) * group.size() + member;
+        };
+        const auto outer = [&](int64_t member) {
+          return (row * group.size() + member) * what.middle + middle;
+        };
+        copyChunk(what, group.members[index].destination, what.splitsInner ? outer(peer) : inner(peer),
+                  group.members[peer].source, what.splitsInner ? inner(index) : outer(index));
       }
   };
   copyFrom(index);
@@ -178,9 +183,9 @@ void exchange(const ThreadGroup &group, int64_t index, const plan::Collective &w
 std::string describe(const Agreement &agreement) {
   if (agreement.isBarrier)
     return "barrier";
-  return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {})", nameOf(agreement.kind),
+  return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind),
                      nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
-                     agreement.chunk);
+                     agreement.chunk, agreement.splitsInner ? ", inner split" : "");
 }
 
 } // namespace
@@ -241,8 +246,9 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
                               void *destination) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
-  MGC_TRY(seat_.publish(my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle},
-                        source, destination));
+  MGC_TRY(seat_.publish(
+      my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
+      source, destination));
   switch (what.kind) {
   case Kind::allReduce:
     reduceOwnSliceForAll(group, my.index, what);

@@ -53,6 +53,7 @@ struct Agreement {
   plan::ReduceKind reduce{};
   plan::DType type{};
   int64_t outer = 0, chunk = 0, middle = 0;
+  bool splitsInner = false;
   bool operator==(const Agreement &) const = default;
 };
 std::string toString(const Agreement &agreement);

@@ -44,14 +44,6 @@ mgc_gemm_facts factsOf(const GemmRecord &record, const OperandRecord *operands) 
   return facts;
 }
 
-std::set<std::string> dataAxesOf(const plan::Plan &plan) {
-  std::set<std::string> axes;
-  for (const plan::StagePlan &stage : plan.stages)
-    for (const plan::Bucket &bucket : stage.buckets)
-      axes.insert(bucket.dataAxes.begin(), bucket.dataAxes.end());
-  return axes;
-}
-
 } // namespace
 
 std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
@@ -72,14 +64,13 @@ public:
   Maker(const plan::Plan &plan, const RankRecord &record, const DeviceKernels &kernels,
         const plugin::PluginDevice &device, const ProductChoices *choices, DeviceProgram &program)
       : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices),
-        dataAxes_(dataAxesOf(plan)), program_(program) {}
+        program_(program) {}
   Status makeAll();
 
 private:
   Result<DeviceInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
   Status make(const GemmRecord &gemm, const OperandRecord *operands, DeviceInstruction &to);
   Status make(const AttentionRecord &attention, DeviceInstruction &to);
-  StreamKind sideOf(const plan::Collective &collective) const;
   void makeJoins();
   void count(const StepRecord &run, std::span<const Join> joins);
 
@@ -88,7 +79,6 @@ private:
   const DeviceKernels &kernels_;
   const plugin::PluginDevice &device_;
   const ProductChoices *choices_;
-  const std::set<std::string> dataAxes_;
   DeviceProgram &program_;
   std::map<std::string, const plugin::GemmCall *> gemms_;
   std::map<std::string, const plugin::AttentionCall *> attentions_;
@@ -122,8 +112,8 @@ Result<DeviceInstruction> DeviceProgram::Maker::make(const ChunkRecord &chunk,
     MGC_TRY(make(*gemm, chunk.operands.data() + instruction.firstOperand, made));
   else if (const auto *attention = std::get_if<AttentionRecord>(&instruction.body))
     MGC_TRY(make(*attention, made));
-  else if (const auto *collective = std::get_if<CollectiveRecord>(&instruction.body))
-    made.side = sideOf(*collective->collective);
+  else if (std::holds_alternative<CollectiveRecord>(instruction.body))
+    made.side = isPerMicrobatch(chunk.chunk->task) ? StreamKind::layers : StreamKind::step;
   return made;
 }
 
@@ -170,12 +160,6 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
   }
   to.attention = known;
   return Status::ok();
-}
-
-StreamKind DeviceProgram::Maker::sideOf(const plan::Collective &collective) const {
-  const bool crossesData =
-      std::ranges::any_of(collective.axes, [&](const std::string &axis) { return dataAxes_.contains(axis); });
-  return crossesData || !collective.stages.empty() ? StreamKind::data : StreamKind::tensor;
 }
 
 void DeviceProgram::Maker::makeJoins() {

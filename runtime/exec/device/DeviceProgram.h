@@ -11,8 +11,9 @@
 
 namespace mgc {
 
-// What an instruction runs on. Collectives that cross data ranks have a stream of their own.
-enum class StreamKind { compute, gradients, tensor, data };
+// What an instruction runs on. Collectives have streams of their own by their use: those of forward and backward, and
+// those that complete gradients and end the step.
+enum class StreamKind { compute, gradients, layers, step };
 inline constexpr size_t kStreamKinds = 4;
 
 struct DeviceInstruction {

@@ -61,7 +61,7 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
   gradients_ = std::move(gradients);
   MGC_ASSIGN(begun, device.makeEvent());
   begun_ = std::move(begun);
-  for (StreamKind kind : {StreamKind::tensor, StreamKind::data}) {
+  for (StreamKind kind : {StreamKind::layers, StreamKind::step}) {
     MGC_ASSIGN(stream, device.makeStream(true));
     MGC_ASSIGN(begin, device.makeEvent());
     sides_[kind] = {std::move(stream), std::move(begin)};

@@ -178,8 +178,9 @@ std::vector<std::string> generalRows(ModuleOp module, StringRef dimension) {
 TEST(Import, ModuleAttributes) {
   auto imported = import(decoder("llama"), {.tp = 4, .pp = 2, .dp = 3, .seq = 16, .schedule = "zb-h1"});
   auto module = *imported->module;
-  EXPECT_EQ(printed(module->getAttr(kMeshAttr)), "#mg.mesh<pp = 2 : stage, dp = 3 : data, tpg = 2, tpr = 2, "
-                                                 "cp = [], cpi = [], cpo = [], tp = [tpg, tpr]>");
+  EXPECT_EQ(printed(module->getAttr(kMeshAttr)),
+            "#mg.mesh<pp = 2 : stage, dp = 3 : data, tpg = 2, tpr = 2, "
+            "cp = [], cpg = [], cpi = [], cpig = [], cpir = [], cpo = [], cpr = [], tp = [tpg, tpr]>");
   EXPECT_EQ(
       generalRows(module, "s"),
       (std::vector<std::string>{R"({axes = ["cp"], dimension = "s"})",

@@ -70,7 +70,7 @@ TEST(LayoutDefaults, FollowFromWhatIsGiven) {
   EXPECT_EQ(layout.globalBatchSize, 8); // mbs 2, dp 2, pp 2
   EXPECT_EQ(layout.microbatches, 2);
   EXPECT_EQ(reasonOf(layout, "--tp"), "2: given");
-  EXPECT_EQ(reasonOf(layout, "--dp"), "2: world / (tp * pp)");
+  EXPECT_EQ(reasonOf(layout, "--dp"), "2: world / (tp * cp * pp)");
   EXPECT_EQ(reasonOf(layout, "--sp"), "true: tp > 1");
   EXPECT_EQ(reasonOf(layout, "--gbs"), "8: mbs * dp * pp");
 }
@@ -98,7 +98,8 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
   EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
             "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
             "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-            "  possible: tp, pp, dp, vpp, world, seq, mbs, gbs, zero, loss_tile, ddp_bucket_size, "
+            "  possible: tp, pp, dp, cp, cp_comm_type, cp_order, vpp, world, seq, mbs, gbs, zero, loss_tile, "
+            "ddp_bucket_size, "
             "overlap_grad_reduce, sp, "
             "schedule, dtype, grad_dtype, target");
 }
@@ -280,15 +281,87 @@ TEST(LayoutViolation, Schedules) {
       "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1");
 }
 
+// --- Context parallelism: 4 heads, 64 positions ------------------------------------------------------------
+
+TEST(LayoutContext, IsFilledIn) {
+  const Layout gathered = layout(tinyGpt2(), {.seq = 64, .cp = 4});
+  EXPECT_EQ(gathered.contextTypes, std::vector<std::string>(gathered.contextTypes.size(), "all_gather"));
+  EXPECT_TRUE(gathered.zigzag);
+  EXPECT_EQ(gathered.world(), 4);
+  const Layout exchanged = layout(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a"}}});
+  EXPECT_FALSE(exchanged.zigzag);
+  EXPECT_EQ(exchanged.cpGroups, 4);
+  const Layout both =
+      layout(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{4, 2}}});
+  EXPECT_TRUE(both.zigzag);
+  EXPECT_EQ(both.cpInner, 4);
+  EXPECT_EQ(both.mesh().named.at("cpi"), both.mesh().named.at("cpig"));
+}
+
+TEST(LayoutContext, FewGroupsShareQueries) {
+  const json config =
+      with(tinyDecoder("llama"), {{"num_attention_heads", 8}, {"num_key_value_heads", 2}, {"head_dim", 4}});
+  const Layout split = layout(config, {.tp = 2, .cp = 4, .contextTypes = {{"a2a"}}});
+  EXPECT_EQ(split.tpGroups, 2);
+  EXPECT_EQ(split.cpGroups, 1); // a rank of tp has one group, four ranks of cp share its queries
+  EXPECT_EQ(split.mesh().named.at("cpr").size(), 1u);
+}
+
+TEST(LayoutViolation, Context) {
+  EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 60, .cp = 8}),
+            "config.json: --seq 60 in two chunks a rank (--cp-order zigzag) does not divide over cp = 8\n"
+            "  possible cp: 1, 2, 3, 5, 6, 10, 15, 30");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}),
+      "config.json: --cp-comm-type a2a: n_head = 4 in 4 groups, less tp = 1, does not divide over cp = 8\n"
+      "  possible cp: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"p2p"}}}),
+            "config.json: --cp-comm-type p2p: the ring of keys and values is not built yet\n"
+            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"ulysses"}}}),
+            "config.json: --cp-comm-type ulysses: is not known\n"
+            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}}),
+            "config.json: --cp-comm-type a2a+p2p needs --hierarchical-context-parallel-sizes A B: ranks that "
+            "exchange heads, and groups of them\n"
+            "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{3, 2}}}),
+      "config.json: --hierarchical-context-parallel-sizes 3 2 are not two sizes whose product is cp = 4\n"
+      "  possible --hierarchical-context-parallel-sizes: 1 4, 2 2, 4 1");
+  EXPECT_EQ(
+      errorOf(tinyGpt2(), {.cp = 16, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 2}}}),
+      "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over "
+      "the first\n"
+      "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"a2a", "all_gather", "a2a"}}}),
+            "config.json: --cp-comm-type: 3 types for n_layer = 4\n"
+            "  possible: one type for all layers, or one per layer");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.contextTypes = {{"a2a"}}}),
+            "config.json: --cp-comm-type with cp = 1: each rank has the whole sequence\n"
+            "  possible: --cp-comm-type with --cp 2 or more, or without --cp-comm-type");
+}
+
+TEST(LayoutViolation, ContextNear) {
+  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8}).find("--tp 1 --cp 6 --cp-comm-type all_gather "),
+            0u);
+  EXPECT_EQ(
+      suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}).find("--tp 1 --cp 4 --cp-comm-type a2a "),
+      0u);
+  EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 2, .contextTypes = {{"p2p"}}})
+                .find("--tp 1 --cp 2 --cp-comm-type all_gather "),
+            0u);
+}
+
 TEST(LayoutViolation, World) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 2, .pp = 2, .dp = 3, .world = 8}),
-            "config.json: --world 8 is not tp * pp * dp = 2 * 2 * 3\n"
+            "config.json: --world 8 is not tp * cp * pp * dp = 2 * 1 * 2 * 3\n"
             "  possible --world with these: 12\n"
             "  possible --dp: 2");
   EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 4, .world = 6}),
-            "config.json: --world 6 does not divide over tp * pp = 4 * 1\n"
+            "config.json: --world 6 does not divide over tp * cp * pp = 4 * 1 * 1\n"
             "  possible --world with these: 4, 8, 12, ... (a multiple of 4)\n"
-            "  possible tp * pp for this world: 1, 2, 3, 6");
+            "  possible tp * cp * pp for this world: 1, 2, 3, 6");
 }
 
 TEST(LayoutViolation, HugeWorld) {

@@ -89,7 +89,11 @@ std::vector<float> reference(const plan::Collective &what, const Buffers &source
         result.push_back(reduceAt(sources, (o * n + rank) * what.chunk + c, what.reduce));
       break;
     case Kind::allToAll:
-      for (int64_t m = 0; m < what.middle; ++m)
+      for (int64_t i = 0; i < n && what.splitsInner; ++i)
+        for (int64_t m = 0; m < what.middle; ++m)
+          for (int64_t c = 0; c < what.chunk; ++c)
+            result.push_back(sources[i][((o * what.middle + m) * n + rank) * what.chunk + c]);
+      for (int64_t m = 0; m < what.middle && !what.splitsInner; ++m)
         for (int64_t i = 0; i < n; ++i)
           for (int64_t c = 0; c < what.chunk; ++c)
             result.push_back(sources[i][((o * n + rank) * what.middle + m) * what.chunk + c]);
@@ -109,13 +113,18 @@ std::vector<plan::Collective> cases() {
             if ((middle > 1 && kind != Kind::allToAll) || (reduce == plan::ReduceKind::max && !reduces))
               continue;
             all.push_back(makeCollective(kind, chunk, outer, middle, reduce));
+            if (kind == Kind::allToAll) {
+              all.push_back(all.back());
+              all.back().splitsInner = true;
+            }
           }
   return all;
 }
 
 std::string nameOf(const plan::Collective &what, int64_t ranks) {
-  return fmt::format("kind {} reduce {} outer {} chunk {} middle {} ranks {}", static_cast<int>(what.kind),
-                     static_cast<int>(what.reduce), what.outer, what.chunk, what.middle, ranks);
+  return fmt::format("kind {} reduce {} outer {} chunk {} middle {}{} ranks {}", static_cast<int>(what.kind),
+                     static_cast<int>(what.reduce), what.outer, what.chunk, what.middle,
+                     what.splitsInner ? " inner split" : "", ranks);
 }
 
 class Conformance : public testing::TestWithParam<std::tuple<Backend, int64_t>> {

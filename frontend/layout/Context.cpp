@@ -1,0 +1,138 @@
+#include "frontend/layout/Context.h"
+#include "frontend/layout/LayoutChecks.h"
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace mgc::frontend {
+
+static constexpr int64_t kMaxListed = 1024; // values of cp beyond this are not proposed
+
+const std::vector<ContextType> &contextTypes() {
+  static const std::vector<ContextType> types = {
+      {.name = "all_gather", .gathersKeys = true},
+      {.name = "a2a", .exchangesHeads = true},
+      {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true},
+      {.name = "p2p", .gathersKeys = true, .refusal = "the ring of keys and values is not built yet"}};
+  return types;
+}
+
+const ContextType &contextType(std::string_view name) {
+  return *std::ranges::find(contextTypes(), name, &ContextType::name);
+}
+
+bool uses(const Layout &layout, std::string_view type) {
+  return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();
+}
+
+std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
+                                                      const Layout &layout, int64_t ranks) {
+  const int64_t groups = std::gcd(attention.groups / layout.tpGroups, ranks), queries = ranks / groups;
+  if ((attention.heads / attention.groups / layout.tpQueries) % queries != 0)
+    return std::nullopt;
+  return std::pair(groups, queries);
+}
+
+namespace {
+
+// A rule is a predicate on cp, so that the message can list every cp that satisfies it.
+struct ContextRule {
+  std::string what;
+  std::function<bool(int64_t cp)> fits;
+};
+
+std::vector<int64_t> sizesThatFit(const std::function<bool(int64_t)> &fits) {
+  std::vector<int64_t> possible;
+  for (int64_t cp = 1; cp <= kMaxListed; ++cp)
+    if (fits(cp))
+      possible.push_back(cp);
+  return possible;
+}
+
+std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &layout) {
+  std::vector<ContextRule> rules;
+  const int64_t chunks = layout.zigzag ? 2 : 1, seq = layout.sequenceLength;
+  const int64_t tensor = layout.sequenceParallel ? layout.tp : 1;
+  rules.push_back(
+      {fmt::format("--seq {}{}{}", seq, chunks > 1 ? " in two chunks a rank (--cp-order zigzag)" : "",
+                   tensor > 1 ? fmt::format(", split over tp = {} too (--sp)", tensor) : ""),
+       [=](int64_t cp) { return seq % (chunks * cp) == 0 && seq % (cp * tensor) == 0; }});
+  if (!uses(layout, "a2a"))
+    return rules;
+  for (const BlockKind &kind : model.kinds) {
+    const AttentionDescription &attention = kind.block.attention;
+    rules.push_back({fmt::format("--cp-comm-type a2a: {} = {} in {} groups, less tp = {},", model.names.heads,
+                                 attention.heads, attention.groups, layout.tp),
+                     [&](int64_t cp) { return splitHeads(attention, layout, cp).has_value(); }});
+  }
+  return rules;
+}
+
+void checkHierarchy(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  if (!uses(layout, "a2a+p2p") || layout.cp % layout.cpInner != 0)
+    return;
+  for (const BlockKind &kind : model.kinds) {
+    const auto fits = [&](int64_t ranks) {
+      return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
+    };
+    if (fits(layout.cpInner))
+      continue;
+    problems.add(
+        "--hierarchical-context-parallel-sizes {} {}: {} = {}, less tp = {}, do not divide over the first",
+        layout.cpInner, layout.cp / layout.cpInner, model.names.heads, kind.block.attention.heads, layout.tp);
+    problems.hint("possible first of --hierarchical-context-parallel-sizes with cp = {}: {}", layout.cp,
+                  listOf(sizesThatFit(fits)));
+  }
+}
+
+// One type, or one per layer, all of which can be had.
+std::vector<std::string> possibleTypes(const ModelDescription &model, const Layout &layout) {
+  std::vector<std::string> types = layout.contextTypes;
+  for (std::string &type : types) {
+    const auto row = std::ranges::find(contextTypes(), type, &ContextType::name);
+    if (row == contextTypes().end() || !row->refusal.empty())
+      type = contextTypes().front().name;
+  }
+  const bool areEqual = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
+  if (!types.empty() && (areEqual || std::ssize(types) != model.layerCount()))
+    types.resize(1);
+  return types;
+}
+
+} // namespace
+
+void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
+  Layout tried = layout;
+  tried.contextTypes = possibleTypes(model, layout);
+  const auto fits = [&] {
+    Problems problems;
+    checkContext(model, tried, problems);
+    return problems.empty();
+  };
+  for (tried.cp = std::min(layout.cp, kMaxListed); tried.cp > 1; --tried.cp) {
+    tried.cpInner = std::gcd(layout.cpInner, tried.cp);
+    if (fits())
+      break;
+  }
+  if (tried.cp == 1)
+    return;
+  near.cp = tried.cp, near.contextTypes = tried.contextTypes;
+  if (uses(tried, "a2a+p2p"))
+    near.contextHierarchy = {tried.cpInner, tried.cp / tried.cpInner};
+}
+
+void checkContext(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  if (layout.cp == 1)
+    return;
+  for (const ContextRule &rule : rulesOf(model, layout)) {
+    if (rule.fits(layout.cp))
+      continue;
+    problems.add("{} does not divide over cp = {}", rule.what, layout.cp);
+    problems.hint("possible cp: {}", listOf(sizesThatFit(rule.fits)));
+  }
+  checkHierarchy(model, layout, problems);
+  if (const auto mesh = plan::refine(layout.views()); problems.empty() && !mesh.isOk())
+    problems.add("{}", mesh.status().message());
+}
+
+} // namespace mgc::frontend

@@ -1,0 +1,13 @@
+#include "plan/SequenceOrder.h"
+
+namespace mgc::plan {
+
+int64_t positionAt(int64_t index, int64_t size, int64_t zigzag) {
+  if (zigzag == 1)
+    return index;
+  const int64_t chunks = 2 * zigzag, length = size / chunks, place = index / length;
+  const int64_t chunk = place % 2 == 0 ? place / 2 : chunks - 1 - place / 2;
+  return chunk * length + index % length;
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,17 @@
+// Orders in which the positions of a sequence lie along s and t. Ranks of context parallelism have equal blocks of that
+// order, one after the other.
+//
+//   zigzag 1: 0 1 2 3 4 5 6 7      zigzag 2, two ranks: 0 1 6 7 | 2 3 4 5
+//
+// A sequence of zigzag z is cut in 2 z chunks, and chunk i stands beside its mirror image 2 z - 1 - i. Where queries see
+// the keys before them, each of z ranks has as many pairs to compute (Megatron-LM: get_batch_on_this_cp_rank).
+#pragma once
+
+#include <cstdint>
+
+namespace mgc::plan {
+
+// What stands at place `index` of the order. In: 0 <= index < size; zigzag 1, or a size of 2 * zigzag chunks.
+int64_t positionAt(int64_t index, int64_t size, int64_t zigzag);
+
+} // namespace mgc::plan
