@@ -25,7 +25,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 7;
+inline constexpr int64_t kVersion = 8;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -77,6 +77,8 @@ enum class InitKind { normal, zeros, ones };
 struct Parameter {
   std::string name; // unique: "h.0.attn.c_attn.weight[k]"
   std::string tensor;
+  std::vector<std::string>
+      aliases; // other names that a checkpoint may have for the tensor, tried in this order
   std::vector<int64_t> fileShape;
   std::vector<int64_t> grouping;
   std::vector<int64_t> offset;
@@ -369,6 +371,8 @@ struct Plan {
   std::vector<KernelFile>
       kernels; // of the target, at most one per level; the highest that the device has is used
   std::vector<Parameter> parameters;
+  // Names of tensors that a checkpoint may have besides the parameters; "{}" stands for a number: "h.{}.attn.bias".
+  std::vector<std::string> ignoredTensors;
   std::vector<Program> programs;
   std::vector<StagePlan> stages;
   // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).

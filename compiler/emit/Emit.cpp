@@ -1,5 +1,6 @@
 // See Emit.h.
 #include "compiler/emit/Emit.h"
+#include "dialects/mg/Parameter.h"
 
 #include "compiler/emit/Stages.h"
 #include "plan/json/PlanJson.h"
@@ -61,6 +62,7 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
       plan.modelType = type.str();
     if (auto config = model.getAs<StringAttr>("config"))
       plan.modelConfig = config.str();
+    plan.ignoredTensors = textsIn(model, "ignored_tensors");
   }
   plan.mesh = meshOf(module);
   plan.sequenceLength = trainingInt(module, "sequence_length", 0);

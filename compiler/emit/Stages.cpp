@@ -395,6 +395,8 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   plan::Parameter parameter;
   parameter.name = nameForInstance(nameOf(view), instance);
   parameter.tensor = nameForInstance(view.getAs<StringAttr>("tensor").str(), instance);
+  for (const std::string &alias : textsIn(view, "aliases"))
+    parameter.aliases.push_back(nameForInstance(alias, instance));
   parameter.fileShape = list("file_shape");
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");

@@ -61,9 +61,10 @@ inline int64_t workspaceBytes(mlir::Operation *op) {
 // Module attributes.
 inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
 inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // the rule table: docs/sharding.md
-inline constexpr llvm::StringLiteral kModelAttr = "mg.model";         // {type, config}: config.json verbatim
-inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training";   // dictionary: see docs/ir.md
-inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";         // name of the last phase
+inline constexpr llvm::StringLiteral kModelAttr =
+    "mg.model"; // {type, config: config.json verbatim, ignored_tensors}
+inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/ir.md
+inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
 inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"

@@ -29,6 +29,15 @@ std::string mgc::nameOf(DictionaryAttr param) {
   return name;
 }
 
+std::vector<std::string> mgc::textsIn(DictionaryAttr dictionary, StringRef name) {
+  std::vector<std::string> texts;
+  if (auto array = dictionary.getAs<ArrayAttr>(name))
+    for (Attribute element : array)
+      if (auto text = dyn_cast<StringAttr>(element))
+        texts.push_back(text.str());
+  return texts;
+}
+
 std::string mgc::nameForInstance(std::string name, int64_t instance) {
   size_t hole = name.find("{}");
   return hole == std::string::npos ? name : name.replace(hole, 2, std::to_string(instance));

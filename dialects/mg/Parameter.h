@@ -1,7 +1,7 @@
 // mg.param, the attribute of an argument that is a parameter: which tensor of the checkpoint it is a view of, or which
 // several it joins (docs/ir.md, import and merge).
 //
-//   {tensor = "h.{}.attn.c_attn.weight", part = "q", file_shape = .., grouping = .., offset = .., ..}
+//   {tensor = "h.{}.attn.c_attn.weight", aliases = [..], part = "q", file_shape = .., grouping = .., offset = .., ..}
 //   {along = "j", parts = [{own = "r", count = 2, tensor = .., ..}, {tensor = .., ..}, ..]}
 //
 // A part with a dimension of its own takes as many positions of `along` as that has; one without takes one.
@@ -11,6 +11,7 @@
 #include "runtime/base/Status.h"
 
 #include <string>
+#include <vector>
 
 namespace mgc {
 
@@ -22,6 +23,9 @@ mlir::StringAttr alongOf(mlir::DictionaryAttr param);
 
 // Its identity, {} in it standing for the instance's number: "h.{}.attn.c_attn.weight[q]", of several joined by +.
 std::string nameOf(mlir::DictionaryAttr param);
+
+// The texts of an array in a dictionary; none where there is no such array.
+std::vector<std::string> textsIn(mlir::DictionaryAttr dictionary, llvm::StringRef name);
 
 // A name, of a tensor or an identity, for an instance.
 std::string nameForInstance(std::string name, int64_t instance);

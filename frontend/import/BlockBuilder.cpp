@@ -73,6 +73,10 @@ void BlockBuilder::addData(StringRef kind, Names names, bool integer) {
               builder.getNamedAttr(kDataAttr, builder.getStringAttr(kind)));
 }
 
+ArrayAttr namesAttr(Builder &builder, const std::vector<std::string> &names) {
+  return builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(names));
+}
+
 static StringRef initName(plan::InitKind init) {
   return init == plan::InitKind::normal ? "normal" : init == plan::InitKind::ones ? "ones" : "zeros";
 }
@@ -84,6 +88,7 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
     valid.push_back(dim.valid);
   auto named = [&](StringRef name, Attribute value) { return builder.getNamedAttr(name, value); };
   return builder.getDictionaryAttr({named("tensor", builder.getStringAttr(parameter.tensor)),
+                                    named("aliases", namesAttr(builder, parameter.aliases)),
                                     named("part", builder.getStringAttr(entry.part)),
                                     named("file_shape", builder.getDenseI64ArrayAttr(parameter.fileShape)),
                                     named("grouping", builder.getDenseI64ArrayAttr(parameter.grouping)),

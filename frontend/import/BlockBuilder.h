@@ -11,6 +11,7 @@ using Names = llvm::ArrayRef<llvm::StringRef>;
 
 // The type that --dtype names.
 mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
+mlir::ArrayAttr namesAttr(mlir::Builder &builder, const std::vector<std::string> &names);
 
 class BlockBuilder {
 public:

@@ -19,6 +19,8 @@ plan::Parameter atLayer(const plan::Parameter &parameter, int64_t layer) {
   plan::Parameter result = parameter;
   result.name = replaceLayer(result.name, layer);
   result.tensor = replaceLayer(result.tensor, layer);
+  for (std::string &alias : result.aliases)
+    alias = replaceLayer(alias, layer);
   return result;
 }
 

@@ -43,7 +43,7 @@ struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   bool operator==(const Mlp &) const = default;
 };
 
-// A parameter, named by its role for the importer; per layer, its name and tensor hold "{}" for the layer
+// A parameter, named by its role for the importer; per layer, its name, tensor and aliases hold "{}" for the layer
 // number.
 struct ModelParameter {
   std::string role; // "attn.q.weight"; the list is in Parameters.h
@@ -85,7 +85,8 @@ struct ModelDescription {
   Norm finalNorm;
   bool tiedHead = false; // the head uses the parameter of the token embedding
   double initializerRange = 0.02;
-  std::vector<ModelParameter> parameters; // outside the layers
+  std::vector<ModelParameter> parameters;  // outside the layers
+  std::vector<std::string> ignoredTensors; // as plan::Plan's
   std::optional<int64_t>
       paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 

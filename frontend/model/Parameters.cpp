@@ -77,10 +77,29 @@ static void setInit(plan::Parameter &parameter, const TensorRow &row, const Mode
                         (row.residualInit ? std::sqrt(2.0 * static_cast<double>(model.layers.size())) : 1.0);
 }
 
-static plan::Parameter parameterOf(const TensorRow &row, const ModelDescription &model,
-                                   const BlockDescription &block) {
+static const TensorRow *findRow(const TensorNames &names, std::string_view role) {
+  auto row = std::find_if(names.rows.begin(), names.rows.end(),
+                          [&](const TensorRow &candidate) { return candidate.role == role; });
+  return row == names.rows.end() ? nullptr : &*row;
+}
+
+// A tied embedding is stored once, under its own name or the head's.
+static std::vector<std::string> aliasesOf(const TensorRow &row, const TensorNames &names,
+                                          const ModelDescription &model) {
+  std::vector<std::string> aliases;
+  if (row.tensor.starts_with(names.prefix))
+    aliases.emplace_back(row.tensor.substr(names.prefix.size()));
+  const TensorRow *head = findRow(names, "head.weight");
+  if (row.role == "embed.tokens" && model.tiedHead && head)
+    aliases.emplace_back(head->tensor);
+  return aliases;
+}
+
+static plan::Parameter parameterOf(const TensorRow &row, const TensorNames &names,
+                                   const ModelDescription &model, const BlockDescription &block) {
   plan::Parameter parameter;
   parameter.tensor = row.tensor;
+  parameter.aliases = aliasesOf(row, names, model);
   parameter.name = row.view.empty() ? parameter.tensor : fmt::format("{}[{}]", row.tensor, row.view);
   int64_t size = 1, count = 0;
   auto close = [&] {
@@ -105,23 +124,35 @@ static plan::Parameter parameterOf(const TensorRow &row, const ModelDescription 
   return parameter;
 }
 
-static Status bind(const std::vector<std::string> &roles, std::span<const TensorRow> rows,
+static Status bind(const std::vector<std::string> &roles, const TensorNames &names,
                    const ModelDescription &model, const BlockDescription &block,
                    std::vector<ModelParameter> &result) {
   result.clear();
   for (const std::string &role : roles) {
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const TensorRow &r) { return r.role == role; });
-    if (row == rows.end())
+    const TensorRow *row = findRow(names, role);
+    if (!row)
       return errorf("the family {} does not say which tensor holds {}", model.family, role);
-    result.push_back({role, std::string(row->view), parameterOf(*row, model, block)});
+    result.push_back({role, std::string(row->view), parameterOf(*row, names, model, block)});
   }
   return Status::ok();
 }
 
-Status bindParameters(ModelDescription &model, std::span<const TensorRow> rows) {
+// Each name with the prefix, and without.
+static std::vector<std::string> ignoredTensors(const TensorNames &names) {
+  std::vector<std::string> ignored;
+  for (std::string_view name : names.ignored) {
+    ignored.emplace_back(name);
+    if (name.starts_with(names.prefix))
+      ignored.emplace_back(name.substr(names.prefix.size()));
+  }
+  return ignored;
+}
+
+Status bindParameters(ModelDescription &model, const TensorNames &names) {
+  model.ignoredTensors = ignoredTensors(names);
   for (BlockKind &kind : model.kinds)
-    MGC_TRY(bind(rolesOf(kind.block), rows, model, kind.block, kind.parameters));
-  return bind(rolesOf(model), rows, model, model.kinds.front().block, model.parameters);
+    MGC_TRY(bind(rolesOf(kind.block), names, model, kind.block, kind.parameters));
+  return bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters);
 }
 
 } // namespace mgc::frontend

@@ -24,8 +24,18 @@ struct TensorRow {
   bool residualInit = false; // standard deviation divided by sqrt(2 * layers)
 };
 
-// Fills in the parameters of the model and of each of its kinds: exactly the roles they need. A role without
-// a row is an error.
-Status bindParameters(ModelDescription &model, std::span<const TensorRow> rows);
+// The names in the checkpoints of a family.
+struct TensorNames {
+  // Of all tensors but the head's. Checkpoints of the model without its head lack it: "model.norm.weight" is "norm.weight"
+  // there.
+  std::string_view prefix;
+  std::span<const TensorRow> rows;
+  std::span<const std::string_view>
+      ignored; // no weights, which older versions of transformers saved; "{}" is the layer
+};
+
+// Fills in the parameters of the model and of each of its kinds, exactly the roles they need, and the tensors that it
+// ignores. A role without a row is an error.
+Status bindParameters(ModelDescription &model, const TensorNames &names);
 
 } // namespace mgc::frontend

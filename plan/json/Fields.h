@@ -56,6 +56,7 @@ template <typename V> void fields(V &v, Of<Parameter::Rows>) {
 template <typename V> void fields(V &v, Of<Parameter>) {
   v.required("name", &Parameter::name);
   v.required("tensor", &Parameter::tensor);
+  v.optional("aliases", &Parameter::aliases);
   v.required("fileShape", &Parameter::fileShape);
   v.required("grouping", &Parameter::grouping);
   v.required("offset", &Parameter::offset);
@@ -271,6 +272,7 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("gradientType", &Plan::gradientType);
   v.required("kernels", &Plan::kernels);
   v.required("parameters", &Plan::parameters);
+  v.optional("ignoredTensors", &Plan::ignoredTensors);
   v.required("programs", &Plan::programs);
   v.required("stages", &Plan::stages);
 }

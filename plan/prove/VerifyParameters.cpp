@@ -363,6 +363,10 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
                                   fmt::join(parameter.fileShape, ", "), parameter.name,
                                   fmt::join(first.fileShape, ", "), first.name))
       return;
+    checks.violations.expect(parameter.aliases == first.aliases, place,
+                             "tensor '{}' has the aliases [{}] in '{}', but [{}] in '{}'", first.tensor,
+                             fmt::join(parameter.aliases, ", "), parameter.name,
+                             fmt::join(first.aliases, ", "), first.name);
     covered = checkedAdd(covered, productOf(extentsOf(parameter)));
     for (size_t j = 0; j < i; ++j)
       checks.violations.expect(!overlap(parameter, *parameters[j]), place,
@@ -374,12 +378,29 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
                            covered.value_or(-1), whole.value_or(-1));
 }
 
+using Tensors = std::map<std::string_view, std::vector<const Parameter *>>; // by name
+
+// A name in a checkpoint means one tensor.
+void verifyAliases(Checks &checks, const Tensors &tensors, const Place &place) {
+  std::map<std::string_view, std::string_view> tensorOf;
+  for (const auto &[name, parts] : tensors)
+    tensorOf[name] = name;
+  for (const auto &[name, parts] : tensors)
+    for (const std::string &alias : parts.front()->aliases) {
+      const auto [entry, isNew] = tensorOf.try_emplace(alias, name);
+      checks.violations.expect(isNew && !alias.empty(), place,
+                               "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias,
+                               name, entry->second);
+    }
+}
+
 void verifyTensors(Checks &checks, const Place &parameters) {
-  std::map<std::string_view, std::vector<const Parameter *>> tensors;
+  Tensors tensors;
   for (const Parameter &parameter : checks.plan.parameters)
     tensors[parameter.tensor].push_back(&parameter);
   for (const auto &[name, parts] : tensors)
     verifyTensor(checks, parts, parameters);
+  verifyAliases(checks, tensors, parameters);
 }
 
 } // namespace

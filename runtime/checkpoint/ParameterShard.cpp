@@ -159,7 +159,7 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
   for (const Parameter &parameter : plan.parameters) {
     auto [entry, isNew] = known.try_emplace(parameter.tensor, tensors.size());
     if (isNew)
-      tensors.push_back({parameter.tensor, parameter.fileShape, {}});
+      tensors.push_back({parameter.tensor, parameter.aliases, parameter.fileShape, {}});
     tensors[entry->second].parameters.push_back(&parameter);
   }
   return tensors;

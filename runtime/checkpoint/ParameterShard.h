@@ -49,6 +49,7 @@ std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Pa
 // A tensor of the checkpoint and the parameters cut from it, in the order of the plan.
 struct FileTensor {
   std::string name;
+  std::vector<std::string> aliases; // as Parameter's
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
   int64_t elements() const;

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/ranges.h>
+#include <set>
 
 namespace mgc {
 
@@ -35,15 +36,12 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   }
 }
 
-// A tied output embedding is stored once, under either name: a plan that names no lm_head.weight takes its
-// embedding from there when the checkpoint has it under no other name.
-const TensorView *findTensor(const Plan &plan, const Checkpoint &checkpoint, const std::string &name) {
-  if (const TensorView *found = checkpoint.find(name))
-    return found;
-  bool isEmbedding = name.ends_with("wte.weight") || name.ends_with("embed_tokens.weight");
-  bool isTied =
-      std::ranges::none_of(plan.parameters, [](const Parameter &p) { return p.tensor == "lm_head.weight"; });
-  return isEmbedding && isTied ? checkpoint.find("lm_head.weight") : nullptr;
+// The tensor under its name, else under the first alias that the checkpoint has; null: under none.
+const TensorView *findTensor(const Checkpoint &checkpoint, const FileTensor &tensor) {
+  const TensorView *found = checkpoint.find(tensor.name);
+  for (size_t i = 0; !found && i < tensor.aliases.size(); ++i)
+    found = checkpoint.find(tensor.aliases[i]);
+  return found;
 }
 
 // What is wrong with the checkpoint's tensor; empty: nothing.
@@ -73,27 +71,51 @@ Status report(const Checkpoint &checkpoint, const std::vector<std::string> &prob
   return Status::error(std::move(text));
 }
 
-// What transformers wrote into checkpoints that is no weight: causal masks and rotary frequencies.
-bool isBuffer(std::string_view name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".masked_bias") || name.ends_with(".inv_freq");
+// Whether the name is the pattern, in which "{}" stands for a number.
+bool matches(std::string_view pattern, std::string_view name) {
+  for (size_t hole; (hole = pattern.find("{}")) != pattern.npos;) {
+    if (!name.starts_with(pattern.substr(0, hole)))
+      return false;
+    name.remove_prefix(hole);
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0)
+      return false;
+    pattern.remove_prefix(hole + 2);
+    name.remove_prefix(digits);
+  }
+  return name == pattern;
+}
+
+bool isIgnored(const Plan &plan, std::string_view name) {
+  return std::ranges::any_of(plan.ignoredTensors,
+                             [&](const std::string &pattern) { return matches(pattern, name); });
 }
 
 bool areEqual(const TensorView &a, const TensorView &b) {
   return a.type == b.type && a.shape == b.shape && std::ranges::equal(a.data, b.data);
 }
 
-// Tensors of the checkpoint that no view is of, nor a copy of one under the name of a tied output embedding.
-std::vector<std::string> extraTensors(const Checkpoint &checkpoint,
+// Tensors of the checkpoint under an alias, which equal the tensor that was found.
+std::set<std::string> copies(const Checkpoint &checkpoint, const std::vector<FileTensor> &tensors,
+                             const std::vector<const TensorView *> &views) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (const std::string &alias : tensors[i].aliases)
+      if (const TensorView *other = checkpoint.find(alias); other && views[i] && areEqual(*other, *views[i]))
+        names.insert(alias);
+  return names;
+}
+
+// Tensors of the checkpoint that no view is of, nor a copy of one, and that the plan does not ignore.
+std::vector<std::string> extraTensors(const Plan &plan, const Checkpoint &checkpoint,
+                                      const std::vector<FileTensor> &tensors,
                                       const std::vector<const TensorView *> &views) {
+  const std::set<const TensorView *> read(views.begin(), views.end());
+  const std::set<std::string> copied = copies(checkpoint, tensors, views);
   std::vector<std::string> extra;
-  for (const std::string &name : checkpoint.names()) {
-    const TensorView *view = checkpoint.find(name);
-    const bool isTied = name == "lm_head.weight" && std::ranges::any_of(views, [&](const TensorView *other) {
-                          return other && areEqual(*view, *other);
-                        });
-    if (std::ranges::find(views, view) == views.end() && !isBuffer(name) && !isTied)
+  for (const std::string &name : checkpoint.names())
+    if (!read.contains(checkpoint.find(name)) && !copied.contains(name) && !isIgnored(plan, name))
       extra.push_back(fmt::format("{}: not in the model", name));
-  }
   return extra;
 }
 
@@ -107,14 +129,14 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
   std::vector<const TensorView *> views;
   std::vector<std::string> problems;
   for (const FileTensor &tensor : tensors) {
-    views.push_back(findTensor(plan, checkpoint, tensor.name));
+    views.push_back(findTensor(checkpoint, tensor));
     if (std::string problem = problemWith(views.back(), tensor); !problem.empty())
       problems.push_back(fmt::format("{}: {}", tensor.name, problem));
   }
   bool allMissing = std::ranges::all_of(views, [](const TensorView *view) { return view == nullptr; });
   std::vector<std::string> extra;
   if (!options.ignoreExtra && !allMissing)
-    extra = extraTensors(checkpoint, views);
+    extra = extraTensors(plan, checkpoint, tensors, views);
   if (!extra.empty())
     extra.back() += options.hint;
   problems.insert(problems.end(), extra.begin(), extra.end());
@@ -313,7 +335,7 @@ Status verifyFinite(const Plan &plan, const Checkpoint &checkpoint) {
   const std::vector<FileTensor> tensors = fileTensors(plan);
   std::vector<std::string> problems(tensors.size());
   forEachInParallel(int64_t(tensors.size()), [&](int64_t i) {
-    if (const TensorView *view = findTensor(plan, checkpoint, tensors[i].name))
+    if (const TensorView *view = findTensor(checkpoint, tensors[i]))
       problems[i] = describeNotFinite(*view, tensors[i].name);
   });
   return reportProblems(checkpoint.path() + " has weights that are not finite", problems);

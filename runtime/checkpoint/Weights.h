@@ -30,10 +30,10 @@ struct FillOptions {
 };
 
 // Fills the values and masters of every rank from the checkpoint, zeroes padding and both moments. Masters take the
-// precision of the file. All that is missing or
-// wrong in the checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model
-// does not have are wrong too: biases or layers left out make another model. Buffers that Hugging Face saved in
-// older versions, and a tied output embedding of the same bits, are not.
+// precision of the file. A tensor is looked up by its name, then by its aliases. All that is missing or wrong in the
+// checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model does not have are
+// wrong too: biases or layers left out make another model. Those that the plan ignores, and copies of a tensor under an
+// alias, are not.
 Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
                    const LoadOptions &options = {}, const FillOptions &fill = {});
 

@@ -3,7 +3,6 @@
 #include "runtime/io/Safetensors.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 namespace mgc {
@@ -14,7 +13,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int64_t kMaxIndexBytes = 100'000'000;
-constexpr std::array<std::string_view, 2> kPrefixes = {"transformer.", "model."};
 
 bool present(const fs::path &path) {
   std::error_code ignored;
@@ -98,20 +96,8 @@ bool Checkpoint::holdsGradients() const {
 }
 
 const TensorView *Checkpoint::find(const std::string &name) const {
-  auto lookUp = [&](const std::string &key) {
-    auto found = tensors_.find(key);
-    return found == tensors_.end() ? nullptr : found->second;
-  };
-  if (const TensorView *exact = lookUp(name))
-    return exact;
-  for (std::string_view prefix : kPrefixes)
-    if (const TensorView *longer = lookUp(std::string(prefix) + name))
-      return longer;
-  for (std::string_view prefix : kPrefixes)
-    if (name.starts_with(prefix))
-      if (const TensorView *shorter = lookUp(name.substr(prefix.size())))
-        return shorter;
-  return nullptr;
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : found->second;
 }
 
 std::vector<std::string> Checkpoint::names() const {

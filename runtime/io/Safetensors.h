@@ -40,9 +40,7 @@ public:
   static Result<Checkpoint> open(const std::string &path);
   const std::string &path() const { return path_; }
   bool holdsGradients() const;
-  // By exact name, else by the name with or without a leading "transformer." or "model.", because Hugging
-  // Face has saved the same models both ways. Null: not in it.
-  const TensorView *find(const std::string &name) const;
+  const TensorView *find(const std::string &name) const; // null: not in it
   std::vector<std::string> names() const;
 
 private:

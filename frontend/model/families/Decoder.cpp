@@ -37,7 +37,8 @@ static constexpr TensorRow kTensorRows[] = {
     {"mlp.down.bias", "model.layers.{}.mlp.down_proj.bias", "h"},
     {"final_norm.weight", "model.norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
-const std::span<const TensorRow> kDecoderTensors = kTensorRows;
+static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
+constinit const TensorNames kDecoderTensors = {"model.", kTensorRows, kIgnoredTensors};
 
 static void readHeads(Config &config, const ModelDescription &model, AttentionDescription &attention,
                       const DecoderDefaults &defaults) {

@@ -31,6 +31,6 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
 std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);
 
 // Tensors of the Llama layout with every bias and norm that some family has.
-extern const std::span<const TensorRow> kDecoderTensors;
+extern const TensorNames kDecoderTensors;
 
 } // namespace mgc::frontend

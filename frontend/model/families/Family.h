@@ -20,7 +20,7 @@ struct Family {
   std::span<const std::string_view>
       ignoredFields;                           // no effect on training; kIgnoredFields are understood anyway
   std::span<const NeutralField> neutralFields; // kNeutralFields are understood anyway
-  std::span<const TensorRow> tensors;
+  TensorNames tensors;
   // Reads the fields into the model; problems go to config.report(). `layers` receives one block per layer;
   // it stays empty when the sizes are not usable.
   void (*read)(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers);

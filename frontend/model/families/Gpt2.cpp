@@ -27,6 +27,10 @@ static constexpr TensorRow kTensors[] = {
     {"final_norm.bias", "transformer.ln_f.bias", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 
+// Causal masks.
+static constexpr std::string_view kIgnoredTensors[] = {"transformer.h.{}.attn.bias",
+                                                       "transformer.h.{}.attn.masked_bias"};
+
 // The summary_* head of classifiers, old bookkeeping, and an upcast that changes nothing in f32.
 static constexpr std::string_view kIgnored[] = {"summary_activation",
                                                 "summary_first_dropout",
@@ -83,6 +87,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
 }
 
 extern const Family kGpt2;
-const Family kGpt2 = {"gpt2", "GPT2LMHeadModel", kIgnored, kNeutral, kTensors, read};
+const Family kGpt2 = {
+    "gpt2", "GPT2LMHeadModel", kIgnored, kNeutral, {"transformer.", kTensors, kIgnoredTensors}, read};
 
 } // namespace mgc::frontend

@@ -205,7 +205,8 @@ TEST(Import, ParameterAttributes) {
     if (!parameter || parameter.getAs<StringAttr>("part") != "k" ||
         !parameter.getAs<StringAttr>("tensor").getValue().ends_with("weight"))
       continue;
-    EXPECT_EQ(printed(parameter), "{file_shape = array<i64: 32, 96>, grouping = array<i64: 1, 2>, init = "
+    EXPECT_EQ(printed(parameter), "{aliases = [\"h.{}.attn.c_attn.weight\"], file_shape = array<i64: 32, "
+                                  "96>, grouping = array<i64: 1, 2>, init = "
                                   "\"normal\", offset = array<i64: 0, "
                                   "32>, part = \"k\", std = 2.000000e-02 : f64, tensor = "
                                   "\"transformer.h.{}.attn.c_attn.weight\", valid = "

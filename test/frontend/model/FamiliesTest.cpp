@@ -130,6 +130,25 @@ TEST(Gpt2, OwnHeadWhenNotTied) {
   EXPECT_EQ(head->dims[0].valid, 100);
 }
 
+TEST(Gpt2, OtherNamesOfTensors) {
+  using Names = std::vector<std::string>;
+  ModelDescription tied = model(tinyGpt2()), own = model(with(tinyGpt2(), {{"tie_word_embeddings", false}}));
+  EXPECT_EQ(findParameter(tied.parameters, "embed.tokens")->aliases, Names({"wte.weight", "lm_head.weight"}));
+  EXPECT_EQ(findParameter(own.parameters, "embed.tokens")->aliases, Names({"wte.weight"}));
+  EXPECT_EQ(findParameter(own.parameters, "head.weight")->aliases, Names());
+  EXPECT_EQ(atLayer(inLayer(tied, "mlp.up.bias"), 3).aliases, Names({"h.3.mlp.c_fc.bias"}));
+  EXPECT_EQ(tied.ignoredTensors, Names({"transformer.h.{}.attn.bias", "h.{}.attn.bias",
+                                        "transformer.h.{}.attn.masked_bias", "h.{}.attn.masked_bias"}));
+}
+
+TEST(Llama, OtherNamesOfTensors) {
+  using Names = std::vector<std::string>;
+  ModelDescription llama = model(tinyDecoder("llama"));
+  EXPECT_EQ(findParameter(llama.parameters, "final_norm.weight")->aliases, Names({"norm.weight"}));
+  EXPECT_EQ(llama.ignoredTensors, Names({"model.layers.{}.self_attn.rotary_emb.inv_freq",
+                                         "layers.{}.self_attn.rotary_emb.inv_freq"}));
+}
+
 TEST(Llama, TensorsAreThoseOfTheCheckpoint) {
   EXPECT_EQ(
       tensorsOf(model(tinyDecoder("llama")), 2),

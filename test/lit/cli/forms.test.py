@@ -55,7 +55,7 @@ edit("gradient", "grad", r'mg.param = (\{[^}]*"transformer.wpe.weight"[^}]*\}), 
 edit("type", "grad", r'tensor<16x1x128xf32, #mg.layout<s, b, f>> (\{mg.arg = "saved", mg.index = )0 ', r"tensor<16x1x128xf32, #mg.layout<s, b, f>> \g<1>1 ")
 
 # Joined parameters: the weights of queries, keys and values.
-edit("joined-size", "merge", r"(parts = \[\{)count = 1 : i64, ", r"\1")
+edit("joined-size", "merge", r"(parts = \[\{aliases = [^]]*\], )count = 1 : i64, ", r"\1")
 edit("joined-name", "merge", r'own = "r"', 'own = "d"')
 edit("joined-twice", "merge", r'(parts = \[.*?)part = "k"', r'\1part = "v"')
 edit("joined-decay", "merge", r"(parts = \[.*?file_shape.*?file_shape = array<i64: )32, 96>", r"\g<1>96>")

@@ -11,6 +11,16 @@ const Broken kParameters[] = {
      "parameters[3].dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },
      "parameters: tensor 'h.0.attn.c_attn.weight' is [4, 9] in 'h.0.attn.c_attn.weight[v]', but [4, 8] in"},
+    {"OtherAliases", [](Plan &plan) { plan.parameters[2].aliases = {"x"}; },
+     "parameters: tensor 'h.0.attn.c_attn.weight' has the aliases [x] in 'h.0.attn.c_attn.weight[v]', but [] "
+     "in"},
+    {"AliasOfTwo", [](Plan &plan) { plan.parameters[0].aliases = plan.parameters[3].aliases = {"x"}; },
+     "parameters: alias 'x' of tensor 'wte.weight' is empty or a name of tensor 'ln_f.weight' already"},
+    {"AliasIsATensor", [](Plan &plan) { plan.parameters[0].aliases = {"ln_f.weight"}; },
+     "parameters: alias 'ln_f.weight' of tensor 'wte.weight' is empty or a name of tensor 'ln_f.weight' "
+     "already"},
+    {"AliasEmpty", [](Plan &plan) { plan.parameters[3].aliases = {""}; },
+     "parameters: alias '' of tensor 'ln_f.weight'"},
     {"BothHold", [](Plan &plan) { plan.parameters[2].offset = {0, 3}; },
      "parameters: 'h.0.attn.c_attn.weight[k]' and 'h.0.attn.c_attn.weight[v]' both hold a part of"},
     {"NotAll", [](Plan &plan) { plan.parameters[1].fileShape = plan.parameters[2].fileShape = {4, 9}; },

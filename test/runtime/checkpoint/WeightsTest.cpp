@@ -32,15 +32,15 @@ std::map<std::string, std::vector<int64_t>> tensorShapes(const Plan &plan) {
   return shapes;
 }
 
-// Writes a checkpoint of fileValue, with `prefix` before each name.
+// Writes a checkpoint of fileValue, with `prefix` before each name; a tensor in `copyOf` has another one's values.
 void writeCheckpoint(const std::string &path, const std::map<std::string, std::vector<int64_t>> &shapes,
-                     const std::string &prefix = "") {
+                     const std::string &prefix = "", const std::map<std::string, std::string> &copyOf = {}) {
   std::vector<TensorSpec> specs;
   std::vector<float> values;
   for (const auto &[name, shape] : shapes) {
     specs.push_back({prefix + name, ElementType::F32, shape});
     for (int64_t i = 0; i < product(shape); ++i)
-      values.push_back(fileValue(name, i));
+      values.push_back(fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
   }
   Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
   ASSERT_TRUE(isOk(writer));
@@ -107,26 +107,44 @@ TEST(LoadWeights, slicesRandomParametersAsDefined) {
   EXPECT_GT(elements, 10'000);
 }
 
-TEST(LoadWeights, takesEitherPrefix) {
+TEST(LoadWeights, takesTensorsByTheirAliases) {
   TempDir dir;
   Plan plan = makePlan({1, 1, 2, 1});
-  writeCheckpoint(dir.path("model.safetensors"), tensorShapes(plan), "transformer.");
+  writeCheckpoint(dir.path("model.safetensors"), tensorShapes(plan), "base.");
   Memory memory(plan);
-  ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
+  const Checkpoint checkpoint = Checkpoint::open(dir.path()).take();
+  EXPECT_TRUE(fails(loadWeights(plan, checkpoint, memory.arenas()), {"wte.weight: missing"}));
+  for (Parameter &parameter : plan.parameters)
+    parameter.aliases = {"other." + parameter.tensor, "base." + parameter.tensor};
+  ASSERT_TRUE(isOk(loadWeights(plan, checkpoint, memory.arenas())));
   expectAll(plan, memory, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+  EXPECT_TRUE(isOk(verifyFinite(plan, checkpoint)));
 }
 
-TEST(LoadWeights, takesATiedEmbeddingFromItsOtherName) {
+TEST(LoadWeights, prefersATensorsOwnName) {
   TempDir dir;
   Plan plan = makePlan({});
+  plan.parameters[0].aliases = {"head.weight"};
   auto shapes = tensorShapes(plan);
-  auto embedding = shapes.extract("wte.weight");
-  embedding.key() = "lm_head.weight";
-  shapes.insert(std::move(embedding));
+  shapes["head.weight"] = plan.parameters[0].fileShape;
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   Memory memory(plan);
-  ASSERT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
-  EXPECT_EQ(memory.value(plan, 0, plan.parameters[0])[3], fileValue("lm_head.weight", 3));
+  const Checkpoint checkpoint = Checkpoint::open(dir.path()).take();
+  EXPECT_TRUE(fails(loadWeights(plan, checkpoint, memory.arenas()), // other values: no copy
+                    {"1 tensors do not fit", "head.weight: not in the model"}));
+  ASSERT_TRUE(isOk(loadWeights(plan, checkpoint, memory.arenas(), {.ignoreExtra = true})));
+  EXPECT_EQ(memory.value(plan, 0, plan.parameters[0])[3], fileValue("wte.weight", 3));
+}
+
+TEST(LoadWeights, takesCopiesUnderAnAlias) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  plan.parameters[0].aliases = {"head.weight"};
+  auto shapes = tensorShapes(plan);
+  shapes["head.weight"] = plan.parameters[0].fileShape;
+  writeCheckpoint(dir.path("model.safetensors"), shapes, "", {{"head.weight", "wte.weight"}});
+  Memory memory(plan);
+  EXPECT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
 }
 
 // Layers or biases that the model has not make another model of the checkpoint.
@@ -134,18 +152,22 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
   TempDir dir;
   Plan plan = makePlan({});
   std::map<std::string, std::vector<int64_t>> shapes = tensorShapes(plan);
-  shapes["h.0.attn.bias"] = {1, 1, 4, 4}; // buffers, not weights
-  shapes["h.0.rotary_emb.inv_freq"] = {2};
+  plan.ignoredTensors = {"h.{}.attn.bias", "frequencies", "e{}.{}"};
+  shapes["h.0.attn.bias"] = shapes["h.12.attn.bias"] = {1, 1, 4, 4};
+  shapes["frequencies"] = shapes["e1.23"] = {2};
   writeCheckpoint(dir.path("buffers.safetensors"), shapes);
-  shapes["h.7.mlp.c_fc.bias"] = {3};
+  for (const char *name :
+       {"h.7.mlp.c_fc.bias", "h..attn.bias", "h.x.attn.bias", "h.0.attn.bias2", "g.0.attn.bias", "e1."})
+    shapes[name] = {3};
   writeCheckpoint(dir.path("more.safetensors"), shapes);
   Result<Checkpoint> buffers = Checkpoint::open(dir.path("buffers.safetensors")),
                      more = Checkpoint::open(dir.path("more.safetensors"));
   Memory memory(plan);
   EXPECT_TRUE(isOk(loadWeights(plan, *buffers, memory.arenas())));
-  EXPECT_TRUE(
-      fails(loadWeights(plan, *more, memory.arenas()),
-            {"1 tensors do not fit", "h.7.mlp.c_fc.bias: not in the model", "--ignore-extra-weights"}));
+  EXPECT_TRUE(fails(loadWeights(plan, *more, memory.arenas()),
+                    {"6 tensors do not fit", "e1.: not in the model", "g.0.attn.bias: not",
+                     "h..attn.bias: not", "h.0.attn.bias2: not", "h.7.mlp.c_fc.bias: not",
+                     "h.x.attn.bias: not", "--ignore-extra-weights"}));
   EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
 }
 
