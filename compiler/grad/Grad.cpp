@@ -186,35 +186,24 @@ private:
       auto argument = dyn_cast<BlockArgument>(value);
       return isNeeded(value) || (argument && !isActivation(original_, argument.getArgNumber()));
     };
+    for (Operation *op : llvm::reverse(forward)) // moves no data; and what it names may be smaller (P6)
+      if (isa<RenameOp>(op) && isNeeded(op->getResult(0)))
+        makeAgain(op, backward);
     SmallVector<Operation *> again;
     for (Operation *op : forward)
-      if ((isa<RowOpInterface, RenameOp>(op)) && llvm::all_of(op->getOperands(), isThere) &&
-          savesMemory(op, isNeeded))
+      if (isa<RowOpInterface>(op) && llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);
     makePartsAgain(forward, backward, isNeeded);
   }
 
-  // A value all of whose parts backward needs is saved whole; one of which it needs some is not. Parts are needed under
-  // other names too.
+  // A value all of whose parts backward needs is saved whole; one of which it needs some is not.
   static void makePartsAgain(ArrayRef<Operation *> forward, llvm::DenseSet<Operation *> &backward,
                              llvm::function_ref<bool(Value)> isNeeded) {
-    for (Operation *op : forward) {
-      if (!isa<PartsOp>(op))
-        continue;
-      auto isNeededName = [&](Operation *user) {
-        return isa<RenameOp>(user) && !backward.contains(user) && isNeeded(user->getResult(0));
-      };
-      if (!llvm::all_of(op->getResults(), [&](Value part) {
-            return isNeeded(part) || llvm::any_of(part.getUsers(), isNeededName);
-          }))
-        continue;
-      for (Operation *user : llvm::to_vector(op->getUsers()))
-        if (isNeededName(user))
-          makeAgain(user, backward);
-      makeAgain(op, backward);
-    }
+    for (Operation *op : forward)
+      if (isa<PartsOp>(op) && llvm::all_of(op->getResults(), isNeeded))
+        makeAgain(op, backward);
   }
 
   // Some result that backward needs is as large as any operand: a norm's mean alone is saved.

@@ -7,8 +7,10 @@
 // There is no propagation: types are a pure function of the op's rule and the placement table. What is
 // decided here is where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
 // carried through linear uses (P3), cotangents summed before they are reduced (P4), complete home types at
-// block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7).
+// block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7), equal reshards at one op
+// joined (P8, Coalesce.h).
 #include "compiler/program/Passes.h"
+#include "compiler/shard/Coalesce.h"
 #include "compiler/shard/Placement.h"
 #include "compiler/shard/Reshard.h"
 
@@ -419,7 +421,8 @@ private:
     return home.withPending(placement_.inMeshOrder(pending));
   }
 
-  // P6. Arguments keep the copy they came with.
+  // P6. Arguments keep the copy they came with; of copies of one size the last, which an all-to-all gave: backward wants
+  // that too.
   Value smallestComplete(Value logical) {
     Value best;
     for (Value copy : copies_[logical]) {
@@ -428,7 +431,7 @@ private:
       auto size = [&](Value v) {
         return localElements(tensorOf(v).getShape(), layoutOf(v), placement_.mesh());
       };
-      if (!best || (size(copy) < size(best) && !isa<BlockArgument>(best)))
+      if (!best || (size(copy) <= size(best) && !isa<BlockArgument>(best)))
         best = copy;
     }
     return best ? best : use(logical, homeOf(logical));
@@ -456,6 +459,9 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
         if (name && name == pass && failed(FunctionSharder(function, *placement, handed).run()))
           return signalPassFailure();
       }
+    for (auto function : module.getOps<func::FuncOp>())
+      if (function->hasAttr(kPassAttr))
+        coalesceReshards(function);
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "shard"));
   }
 };

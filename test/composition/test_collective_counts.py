@@ -89,6 +89,58 @@ def test_backward_in_two_halves(session):
         check_block(session, config, "--tp 2 --sp" + split, "layer", SP[0], {"AG": [A] * 6, "RS": [A, A]})
 
 
+# Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. Those of one op travel in one
+# call (P8). Backward needs o of all positions and of its own: it has one and exchanges it beside the cotangent of o. Of
+# a2a+p2p it has k and v as they were before both steps, and makes both again.
+def context(kind, cp, inner, q, k, rotates):
+    again = 0 if rotates else q + 2 * k  # without rope one product is saved, of which they are parts before the exchange
+    if kind == "all_gather":
+        return {"AG": [2 * k]}, {"AG": [2 * k], "RS": [2 * k]}
+    if kind == "a2a":
+        return {"A2A": [(q + 2 * k) // cp, q // cp]}, {"A2A": [(2 * q + again) // cp, (q + 2 * k) // cp]}
+    return ({"A2A": [q // cp, q // cp, 2 * k // cp], "AG": [2 * k // inner]},
+            {"A2A": [(2 * q + (again and q)) // cp, 2 * k // cp, q // cp, 2 * k // cp], "AG": [2 * k // inner], "RS": [2 * k // inner]})
+
+
+def both(first, second):
+    return {op: first.get(op, []) + second.get(op, []) for op in first | second}
+
+
+CONTEXTS = [("all_gather", 2, 1, ""), ("all_gather", 4, 1, ""), ("a2a", 2, 2, ""),
+            ("a2a+p2p", 4, 2, " --hierarchical-context-parallel-sizes 2 2")]
+
+
+def context_layouts(config):
+    for tp, base in ((1, ({}, {})), (2, TP)):
+        for kind, cp, inner, flags in CONTEXTS:
+            q, groups = SEQUENCE * B * H // tp, config.get("num_key_value_heads", config.get("n_head"))
+            if kind != "all_gather" and groups // tp % inner:
+                continue  # ranks that share a group gather its keys
+            k = SEQUENCE * B * (groups // tp) * (H // config.get("num_attention_heads", config.get("n_head")))
+            part = lambda one: {op: [size // cp for size in sizes] for op, sizes in one.items()}
+            forward, backward = context(kind, cp, inner, q, k, config is LLAMA)
+            yield (f"--tp {tp} --no-sp --cp {cp} --cp-comm-type {kind}{flags}", both(part(base[0]), forward),
+                   both(part(base[1]), backward))
+
+
+def test_context(session):
+    for config in (GPT2, LLAMA):
+        for layout, forward, backward in context_layouts(config):
+            check_block(session, config, layout, "layer", forward, backward)
+
+
+# The same in the plan, for CPUs and GPUs.
+def test_context_in_plans(session):
+    for target in ("cpu", "cuda:sm_90"):
+        for layout, forward, backward in context_layouts(LLAMA):
+            plan = session.plan(LLAMA, f"{layout} --mbs {B} --target {target}", 8)
+            for name, wanted in (("layer.forward", forward), ("layer.backward", backward)):
+                program = next(p for p in plan["programs"] if p["name"] == name)
+                kinds = Counter(i["kind"] for i in program["instructions"] if i["op"] == "collective")
+                names = {"AG": "all_gather", "RS": "reduce_scatter", "AR": "all_reduce", "A2A": "all_to_all"}
+                assert kinds == {names[op]: len(sizes) for op, sizes in wanted.items()}, (target, layout, name, kinds)
+
+
 def test_embedding(session):
     for config in (GPT2, LLAMA):
         for data in DATA:
