@@ -202,8 +202,12 @@ struct Attention {
   int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
   int64_t workspaceBytes = 0;
   DType type = DType::f32;
-  // The positions are 0, 1, .. on both sides, for libraries that take none: key j is visible to query i when j <= i.
-  bool causal = false;
+  // Positions that are known before the data is: keys are a whole sequence in the order of SequenceOrder.h, queries the
+  // rank's part of it along these axes. 0: they are data alone.
+  int64_t zigzag = 0;
+  Axes queryAxes = {};
+  // For libraries that take no positions: key j is visible to query i when j <= i.
+  bool isCausal() const { return zigzag == 1 && queryAxes.empty(); }
   bool operator==(const Attention &) const = default;
 };
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The

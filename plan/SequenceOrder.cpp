@@ -2,6 +2,15 @@
 
 namespace mgc::plan {
 
+bool isOrder(int64_t size, int64_t zigzag) {
+  return zigzag == 1 || (size % 2 == 0 && size / 2 % zigzag == 0);
+}
+
+OrderRun runAt(int64_t index, int64_t size, int64_t zigzag) {
+  const int64_t length = zigzag == 1 ? size : size / 2 / zigzag;
+  return {positionAt(index, size, zigzag), length - index % length};
+}
+
 int64_t positionAt(int64_t index, int64_t size, int64_t zigzag) {
   if (zigzag == 1)
     return index;

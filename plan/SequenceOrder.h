@@ -11,7 +11,16 @@
 
 namespace mgc::plan {
 
-// What stands at place `index` of the order. In: 0 <= index < size; zigzag 1, or a size of 2 * zigzag chunks.
+// Whether a sequence of this size can have the order of zigzag >= 1.
+bool isOrder(int64_t size, int64_t zigzag);
+
+// What stands at place `index` of the order. In: 0 <= index < size, isOrder.
 int64_t positionAt(int64_t index, int64_t size, int64_t zigzag);
+
+// A run of positions one after the other that lie one after the other too: from place `index` on, and how many.
+struct OrderRun {
+  int64_t position = 0, count = 0;
+};
+OrderRun runAt(int64_t index, int64_t size, int64_t zigzag);
 
 } // namespace mgc::plan

@@ -1,5 +1,9 @@
 #include "plan/Work.h"
 
+#include "plan/SequenceOrder.h"
+
+#include <algorithm>
+
 #include <algorithm>
 
 namespace mgc::plan {
@@ -11,6 +15,26 @@ static double visibleKeys(const Attention &attention) {
     return keys / 2;
   const auto window = static_cast<double>(attention.window);
   return window - window * window / (2 * keys);
+}
+
+// Of the queries at positions [begin, end), as a whole: continuous, as above.
+static double visiblePairs(const Attention &attention, int64_t begin, int64_t end) {
+  const double window = attention.window > 0 ? double(attention.window) : double(attention.t);
+  const auto below = [&](double position) {
+    return position <= window ? position * position / 2 : window * window / 2 + (position - window) * window;
+  };
+  return below(double(end)) - below(double(begin));
+}
+
+double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
+  double pairs = 0;
+  for (int64_t place = part * attention.s, end = place + attention.s; place < end;) {
+    const OrderRun run = runAt(place, attention.t, attention.zigzag);
+    const int64_t count = std::min(run.count, end - place);
+    pairs += visiblePairs(attention, run.position, run.position + count);
+    place += count;
+  }
+  return pairs * double(parts) / visiblePairs(attention, 0, attention.t);
 }
 
 // A product of [s, d] and [d, t] per head is two operations per pair and element: two products forward, five

@@ -7,8 +7,10 @@
 namespace mgc::plan {
 
 // Of attention, only pairs of a query and a key that sees it count: with as many queries as keys half of all,
-// fewer with a window.
+// fewer with a window. The mean of the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);
+// Of the queries of part number `part` of `parts`, relative to that mean. Order of positions known.
+double shareOfPart(const Attention &attention, int64_t part, int64_t parts);
 double flopsOf(const InstructionBody &body); // 0 for collectives and moves
 
 // What it reads and what it writes, each byte once. Of the instruction on one rank.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 using namespace mgc;
 using namespace mgc::plan;
@@ -52,6 +53,7 @@ std::string overOf(const Mesh &mesh, const Collective &c) {
 
 struct Work {
   double flops = 0;
+  std::vector<double> attention; // FLOPs of each rank along the axes of sequences
   std::map<std::pair<std::string, std::string>, Traffic> traffic; // by operation and group
 
   void add(const Traffic &one, int64_t times) {
@@ -62,15 +64,32 @@ struct Work {
   }
   void add(const Work &other, int64_t times) {
     flops += other.flops * double(times);
+    attention.resize(std::max(attention.size(), other.attention.size()));
+    for (size_t i = 0; i < other.attention.size(); ++i)
+      attention[i] += other.attention[i] * double(times);
     for (const auto &[key, one] : other.traffic)
       add(one, times);
   }
 };
 
+// Of each rank of one group along the axes of sequences.
+std::vector<double> attentionWork(const Mesh &mesh, const Attention &attention) {
+  std::vector<double> work;
+  const int64_t parts = groupSize(mesh, attention.queryAxes);
+  for (int64_t rank : groupOf(mesh, 0, plan::axesOf(mesh, plan::AxisRole::sequence)))
+    work.push_back(flopsOf(attention) *
+                   (attention.zigzag > 0
+                        ? shareOfPart(attention, coordinate(mesh, rank, attention.queryAxes), parts)
+                        : 1));
+  return work;
+}
+
 Work workOf(const Mesh &mesh, const Program &program) {
   Work work;
   for (const Instruction &instruction : program.instructions) {
     work.flops += flopsOf(instruction.body);
+    if (auto *attention = std::get_if<Attention>(&instruction.body))
+      work.add({.attention = attentionWork(mesh, *attention)}, 1);
     if (auto *c = std::get_if<Collective>(&instruction.body)) {
       int64_t ranks = groupSize(mesh, *c);
       work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},
@@ -130,6 +149,13 @@ int64_t parametersOf(const Plan &plan) {
   return sum;
 }
 
+std::vector<double> sharesOf(std::vector<double> work) {
+  const double sum = std::accumulate(work.begin(), work.end(), 0.0);
+  for (double &one : work)
+    one *= double(work.size()) / sum;
+  return work.size() > 1 && sum > 0 ? work : std::vector<double>();
+}
+
 StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
@@ -139,6 +165,7 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);
   facts.flops = work.flops;
+  facts.attentionShares = sharesOf(work.attention);
   for (const Region &region : stage.regions) {
     auto same = [&](const auto &entry) { return entry.first == region.kind; };
     auto found = std::find_if(facts.memory.begin(), facts.memory.end(), same);

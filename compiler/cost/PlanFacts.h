@@ -24,7 +24,9 @@ struct StageFacts {
   int64_t leastBytes = 0;                              // as plan::StagePlan
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
   int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
-  double flops = 0;       // of a rank in a training step
+  double flops = 0;       // of a rank in a training step; the mean where ranks differ
+  // Of each rank along the axes of the role sequence: its work in attention relative to the mean. Empty: one rank.
+  std::vector<double> attentionShares;
   std::vector<Traffic> traffic;
   double idle = 0; // fraction of the step
 };

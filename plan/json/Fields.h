@@ -144,7 +144,8 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("dvStride", &Attention::dvStride);
   v.required("workspaceBytes", &Attention::workspaceBytes);
   v.optional("type", &Attention::type);
-  v.optional("causal", &Attention::causal);
+  v.optional("zigzag", &Attention::zigzag);
+  v.optional("queryAxes", &Attention::queryAxes);
 }
 
 template <typename V> void fields(V &v, Of<Collective>) {

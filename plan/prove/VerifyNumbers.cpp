@@ -1,3 +1,4 @@
+#include "plan/SequenceOrder.h"
 #include "plan/prove/VerifyParts.h"
 
 #include <filesystem>
@@ -61,10 +62,9 @@ void verifyNumbers(Checks &checks) {
   positive("microbatches", plan.microbatches);
   positive("vocabulary", plan.vocabulary);
   positive("virtualStages", plan.virtualStages);
-  checks.violations.expect(plan.zigzag <= 1 ||
-                               (plan.sequenceLength % 2 == 0 && plan.sequenceLength / 2 % plan.zigzag == 0),
-                           root.field("zigzag"), "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks",
-                           plan.sequenceLength, plan.zigzag);
+  checks.violations.expect(plan.zigzag < 1 || isOrder(plan.sequenceLength, plan.zigzag), root.field("zigzag"),
+                           "sequenceLength = {} is not 2 * zigzag = 2 * {} chunks", plan.sequenceLength,
+                           plan.zigzag);
   Checked tokens = checkedMultiply(plan.globalBatchSize, plan.sequenceLength);
   checks.violations.expect(tokens && *tokens <= kMaxStepTokens, root.field("globalBatchSize"),
                            "{} samples of {} tokens are more than 2^40 tokens per step", plan.globalBatchSize,

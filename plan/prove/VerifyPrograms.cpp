@@ -1,5 +1,6 @@
 // Instructions against the segments of their program.
 #include "plan/Operands.h"
+#include "plan/SequenceOrder.h"
 #include "plan/json/Fields.h"
 #include "plan/prove/VerifyParts.h"
 
@@ -68,6 +69,7 @@ private:
   }
   void verifyEpilogue(const Gemm &gemm);
   bool verifyStrides(const Attention &attention);
+  void verifyOrder(const Attention &attention);
   void notNegative(std::string_view name, double value) {
     violations_.expect(std::isfinite(value) && value >= 0, place_, "{} = {} must be finite and not negative",
                        name, value);
@@ -105,6 +107,24 @@ bool BodyChecks::verifyStrides(const Attention &attention) {
   return sound;
 }
 
+void BodyChecks::verifyOrder(const Attention &attention) {
+  if (!violations_.expect(attention.zigzag >= 0, place_, "zigzag = {} is negative", attention.zigzag) ||
+      attention.zigzag == 0)
+    return;
+  sound_ = verifyAxesAt(checks_, place_, attention.queryAxes) && sound_;
+  if (!sound_)
+    return;
+  const int64_t parts = groupSize(checks_.plan.mesh, attention.queryAxes);
+  violations_.expect(checkedMultiply(attention.s, parts) == Checked(attention.t), place_,
+                     "s = {} queries on each of {} ranks are not all of t = {} positions", attention.s, parts,
+                     attention.t);
+  violations_.expect(attention.zigzag == checks_.plan.zigzag, place_,
+                     "zigzag = {}, but the sequences of the plan have zigzag = {}", attention.zigzag,
+                     checks_.plan.zigzag);
+  violations_.expect(isOrder(attention.t, attention.zigzag), place_,
+                     "t = {} positions are not 2 * zigzag = 2 * {} chunks", attention.t, attention.zigzag);
+}
+
 void BodyChecks::operator()(const Attention &attention) {
   sound_ = arePositive({{"s", attention.s},
                         {"t", attention.t},
@@ -114,10 +134,7 @@ void BodyChecks::operator()(const Attention &attention) {
                         {"d", attention.d}}) &&
            verifyStrides(attention);
   isFloatType("type", attention.type);
-  violations_.expect(
-      !attention.causal || attention.s == attention.t, place_,
-      "is causal with s = {} queries and t = {} keys; positions 0, 1, .. on both sides need as many",
-      attention.s, attention.t);
+  verifyOrder(attention);
   violations_.expect(std::isfinite(attention.scale), place_, "scale = {} must be finite", attention.scale);
   violations_.expect(attention.window >= 0, place_, "window = {} is negative", attention.window);
   violations_.expect(attention.dropout >= 0 && attention.dropout < 1, place_, "dropout = {} is not in [0, 1)",

@@ -66,9 +66,22 @@ def random_model(r):
     return config
 
 
+def random_context(r, cp):
+    """Flags that say how attention sees the sequence."""
+    if cp == 1:
+        return []
+    kind = r.choice(["all_gather", "a2a", "a2a+p2p"])
+    flags = [f"--cp-comm-type={kind}"]
+    if "p2p" in kind:
+        inner = r.choice([n for n in (1, 2, 4) if cp % n == 0])
+        flags += ["--hierarchical-context-parallel-sizes", str(inner), str(cp // inner)]
+    return flags + r.choice([[], [], ["--cp-order=zigzag"], ["--cp-order=contiguous"]])
+
+
 def random_sizes(r):
     sizes = [1, 2, 3, 4]
     layout = {"tp": r.choice(sizes), "pp": r.choice(sizes), "dp": r.choice(sizes), "mbs": r.choice([1, 2])}
+    layout["cp"] = r.choice([1, 1, 1, 2, 2, 4])
     layout["gbs"] = layout["mbs"] * layout["dp"] * r.choice([1, 2, 3, 4, 6]) + (1 if r.random() < 0.05 else 0)
     layout["seq"] = r.choice([5, 8, 12, 16])
     layout["zero"] = r.choice([0, 1])
@@ -76,6 +89,7 @@ def random_sizes(r):
     layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved"])
     layout["vpp"] = r.choice([2, 3]) if layout["schedule"] == "interleaved" else 1
     layout["sp"] = r.random() < 0.5
+    layout["context"] = random_context(r, layout["cp"])
     return layout
 
 
@@ -86,6 +100,10 @@ def likely(model, layout):
     inner = model.get("intermediate_size") or model.get("n_inner") or 4 * model["n_embd"]
     vocabulary = -(-model["vocab_size"] // 128) * 128
     layers = model.get("n_layer") or model["num_hidden_layers"]
+    if layout["seq"] % (2 * layout["cp"]) * (layout["cp"] > 1) or (layout["sp"] and layout["seq"] % (tp * layout["cp"])):
+        return False
+    if any("a2a" in flag for flag in layout["context"]) and groups % (tp * layout["cp"]):
+        return False
     return (heads // groups % (tp // math.gcd(groups, tp)) == 0 and inner % tp == 0 and vocabulary % tp == 0
             and not (layout["sp"] and layout["seq"] % tp) and layout["pp"] * layout["vpp"] <= layers
             and layout["gbs"] % (layout["mbs"] * layout["dp"]) == 0 and not (layout["vpp"] > 1 == layout["pp"]))
@@ -96,7 +114,8 @@ def random_layout(r, model):
     layout = random_sizes(r)
     while wanted and not likely(model, layout):
         layout = random_sizes(r)
-    flags = [f"--{name}={value}" for name, value in layout.items() if name != "sp"]
+    flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context")]
+    flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]

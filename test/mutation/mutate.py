@@ -45,6 +45,8 @@ MODELS = {  # name: config.json, layout
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
     "qwen3-bf16": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --dtype bf16 --overlap-grad-reduce "
                    "--ddp-bucket-size 1"),
+    "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
+    "gpt2-exchange": (GPT2, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
 }
 STEPS, SECONDS = 2, 120
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
@@ -88,6 +90,8 @@ def mutants(plan):
     yield "sequenceLength halved", (), lambda p: p.update(sequenceLength=p["sequenceLength"] // 2)
     yield "globalBatchSize halved", (), lambda p: p.update(globalBatchSize=p["globalBatchSize"] // 2)
     yield "one microbatch less", (), lambda p: p.update(microbatches=p["microbatches"] - 1)
+    if plan.get("zigzag", 1) > 1:
+        yield "other order of positions", (), lambda p: p.pop("zigzag")
     yield "other target", (), lambda p: p.update(target="cuda")
     for name in ("dtype", "gradientType"):
         yield f"other {name}", (), lambda p, name=name: p.update({name: other_type(p[name])})
@@ -172,6 +176,9 @@ def collective_mutants(collective, sizes):
         yield "other type", lambda i: i.update(type=other_type(i["type"]))
     if "axes" in collective:
         yield from axes_mutants(collective, sizes)
+    # The other way round is the same where there is one chunk or one block.
+    if collective["kind"] == "all_to_all" and collective.get("middle", 1) > 1:
+        yield "splits the other dimension", lambda i: i.update(splitsInner=not i.get("splitsInner", False))
     if "stages" in collective:
         yield "one stage less", lambda i: i["stages"].pop()
 

@@ -20,5 +20,21 @@ TEST(SequenceOrder, PutsAChunkBesideItsMirrorImage) {
   EXPECT_EQ(order(6, 3), (std::vector<int64_t>{0, 5, 1, 4, 2, 3}));
 }
 
+TEST(SequenceOrder, RunsAreChunks) {
+  EXPECT_EQ(runAt(3, 8, 2).position, 7);
+  EXPECT_EQ(runAt(3, 8, 2).count, 1);
+  EXPECT_EQ(runAt(4, 8, 2).position, 2);
+  EXPECT_EQ(runAt(4, 8, 2).count, 2);
+  EXPECT_EQ(runAt(3, 8, 1).count, 5);
+}
+
+TEST(SequenceOrder, NeedsWholeChunks) {
+  EXPECT_TRUE(isOrder(7, 1));
+  EXPECT_TRUE(isOrder(12, 3));
+  EXPECT_FALSE(isOrder(7, 2));
+  EXPECT_FALSE(isOrder(6, 2));
+  EXPECT_FALSE(isOrder(8, INT64_MAX));
+}
+
 } // namespace
 } // namespace mgc::plan

@@ -57,5 +57,18 @@ TEST(Work, CollectivesAndMoves) {
   EXPECT_EQ(flopsOf(RowKernel{.flops = 7, .bytes = 9}), 7);
 }
 
+// Pairs of positions 0 to 7 in two parts: 0 to 3 have 8 of the 32 pairs, 4 to 7 have 24.
+TEST(Work, SharesOfAttention) {
+  Attention attention{.s = 4, .t = 8, .b = 1, .g = 1, .r = 1, .d = 8, .zigzag = 1};
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 0.5);
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 1.5);
+  attention.zigzag = 2; // 0 1 6 7 | 2 3 4 5
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 1);
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 1);
+  attention.window = 2; // of 2 * 2 / 2 + 6 * 2 = 14 pairs: 0 1 | 6 7 have 2 + 4, 2 to 5 have 8
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 2.0 * 6 / 14);
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 2.0 * 8 / 14);
+}
+
 } // namespace
 } // namespace mgc::plan

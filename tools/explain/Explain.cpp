@@ -103,6 +103,19 @@ std::string layersText(const StageFacts &stage) {
   return fmt::format("{} to {}", stage.layersBegin, stage.layersEnd - 1);
 }
 
+// How equal the ranks' work in attention is; empty without context parallelism.
+std::string balanceText(const std::vector<StageFacts> &stages) {
+  double least = 1, most = 1;
+  bool any = false;
+  for (const StageFacts &stage : stages)
+    for (double share : stage.attentionShares)
+      least = std::min(least, share), most = std::max(most, share), any = true;
+  return any ? fmt::format(
+                   "  of the mean work in attention, ranks of context parallelism do {:.1f} to {:.1f} %\n",
+                   100 * least, 100 * most)
+             : "";
+}
+
 std::string workTable(const std::vector<StageFacts> &stages) {
   std::vector<TableRow> rows = {
       {"stage", "layers", "parameters", "work a step", "idle", "memory", "at least", "bytes"}};
@@ -171,6 +184,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts) {
       plan.virtualStages > 1 ? fmt::format(" ({} chunks, of layers from among those)", plan.virtualStages)
                              : "",
       workTable(facts.stages));
+  say(stdout, "{}", balanceText(facts.stages));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
@@ -196,6 +210,7 @@ nlohmann::json jsonOf(const StageFacts &stage) {
           {"memory", memory},
           {"parameters", stage.parameters},
           {"flops", stage.flops},
+          {"attention_shares", stage.attentionShares},
           {"traffic", traffic},
           {"idle", stage.idle}};
 }

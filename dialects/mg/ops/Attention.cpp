@@ -87,13 +87,41 @@ SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactor
 // --- attention: library call
 // ------------------------------------------------------------------------------------------------------------
 
-// Whether the rank has all positions of this data: the runtime numbers them 0, 1, ..
-static bool isWholeData(Value positions, StringRef data) {
+// The axes along which the rank has its part of the sequence, where these are the positions of it that the runtime
+// numbers; else nothing.
+static std::optional<plan::Axes> partOfSequence(Value positions) {
+  SmallVector<Attribute> axes;
+  for (;;)
+    if (auto rename = positions.getDefiningOp<RenameOp>()) {
+      positions = rename.getValue();
+    } else if (auto slice = positions.getDefiningOp<SliceOp>(); slice && slice.getDim() == 0) {
+      axes.insert(axes.begin(), slice.getAxes().begin(), slice.getAxes().end());
+      positions = slice.getValue();
+    } else {
+      break;
+    }
   auto argument = dyn_cast<BlockArgument>(positions);
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   auto kind =
       function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
-  return kind && kind.getValue() == data;
+  if (!kind || (kind.getValue() != "positions" && kind.getValue() != "key_positions"))
+    return std::nullopt;
+  auto sharded = function.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kTypeAttr); // from local on
+  ArrayAttr split = layoutOf(sharded ? sharded.getValue() : positions.getType()).getAxes().front();
+  axes.insert(axes.begin(), split.begin(), split.end());
+  return axesOf(ArrayAttr::get(positions.getContext(), axes));
+}
+
+// The order of the positions, if it is known and all keys are there.
+template <typename Op> static void setOrder(Op op, plan::Attention &attention) {
+  const auto queries = partOfSequence(op.getPositions()), keys = partOfSequence(op.getKeyPositions());
+  if (!queries || !keys || !keys->empty())
+    return;
+  auto module = op->template getParentOfType<ModuleOp>();
+  auto training = module ? module->template getAttrOfType<DictionaryAttr>(kTrainingAttr) : DictionaryAttr();
+  auto zigzag = training ? training.template getAs<IntegerAttr>(kZigzag) : IntegerAttr();
+  attention.zigzag = zigzag ? zigzag.getInt() : 1;
+  attention.queryAxes = *queries;
 }
 
 // The facts that forward and backward share; both ops have the same accessors.
@@ -104,8 +132,7 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.s = q[0], attention.b = q[1], attention.g = q[2], attention.r = q[3], attention.d = q[4];
   attention.t = tensorOf(op.getK()).getDimSize(0);
   attention.type = dtypeOf(elementOf(op.getQ()));
-  attention.causal = attention.s == attention.t && isWholeData(op.getPositions(), "positions") &&
-                     isWholeData(op.getKeyPositions(), "key_positions");
+  setOrder(op, attention);
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
   attention.dropout = op.getDropout().convertToDouble();

@@ -139,7 +139,7 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
   const plan::Attention &attention = *record.attention;
   mgc_attention_facts facts;
   std::memset(&facts, 0, sizeof facts);
-  facts.backward = attention.backward, facts.causal = attention.causal,
+  facts.backward = attention.backward, facts.causal = attention.isCausal(),
   facts.type = deviceType(attention.type);
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;

@@ -17,10 +17,10 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: type is i32, expected f32 or bf16"},
     {"AttentionCausal",
      [](Plan &plan) {
-       body<Attention>(plan, kAttention).causal = true;
+       body<Attention>(plan, kAttention).zigzag = 1;
        body<Attention>(plan, kAttention).s = 3;
      },
-     "programs[0].instructions[2]: is causal with s = 3 queries and t = 4 keys"},
+     "programs[0].instructions[2]: s = 3 queries on each of 1 ranks are not all of t = 4 positions"},
     {"SegmentCount", [](Plan &plan) { plan.programs[0].segments.pop_back(); },
      "programs[0]: found 1 segments and 2 segmentBytes"},
     {"SegmentBytes", [](Plan &plan) { plan.programs[0].segmentBytes[1] = -1; },

@@ -129,7 +129,7 @@ private:
   void makeFacts() {
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
-    f.causal = a.causal, f.type = type_;
+    f.causal = a.isCausal(), f.type = type_;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;

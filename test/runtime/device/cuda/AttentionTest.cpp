@@ -49,7 +49,7 @@ bool hasNoCudnn() {
 void checkLibrary(AttentionProblem problem) {
   if (hasNoCudnn())
     GTEST_SKIP() << "there is no cuDNN";
-  problem.a.causal = true;
+  problem.a.zigzag = 1;
   AttentionCheck check(std::move(problem), MGC_BF16, run);
   check.forward(), check.backward();
   const std::string choice = must(device().describe()).versions;
@@ -84,7 +84,7 @@ TEST(LibraryAttention, inOneBuffer) {
 
 TEST(LibraryAttention, sameBitsTwice) {
   AttentionProblem problem({.s = 130, .t = 130, .b = 1, .g = 2, .r = 2, .d = 64});
-  problem.a.causal = true;
+  problem.a.zigzag = 1;
   AttentionCheck one(problem, MGC_BF16, run), two(problem, MGC_BF16, run);
   for (AttentionCheck *check : {&one, &two})
     check->forward(), check->backward();
