@@ -187,7 +187,8 @@ void LayoutResolver::resolveHierarchy() {
   const std::optional<std::vector<int64_t>> sizes = given(flag, &LayoutOptions::contextHierarchy);
   if (isHierarchical && !sizes)
     problems.add("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them", flag);
-  else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || (*sizes)[0] * (*sizes)[1] != layout.cp))
+  else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
+                     layout.cp / (*sizes)[0] != (*sizes)[1]))
     problems.add("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "), layout.cp);
   else if (sizes)
     layout.cpInner = sizes->front();
@@ -346,6 +347,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "dp * cp is 1, so no gradient is reduced over replicas");
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, "--loss-tile",
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
+  add(asked.contextHierarchy && !uses(layout, "a2a+p2p"), "--hierarchical-context-parallel-sizes",
+      "no layer has --cp-comm-type a2a+p2p");
   add(asked.schedule && layout.pp == 1, "--schedule",
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
   return idle;
@@ -357,7 +360,7 @@ static LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) 
       flags.*field = defaults.*field;
   };
   fill(&LayoutOptions::sp), fill(&LayoutOptions::zero), fill(&LayoutOptions::overlapGradReduce);
-  fill(&LayoutOptions::lossTile), fill(&LayoutOptions::schedule);
+  fill(&LayoutOptions::lossTile), fill(&LayoutOptions::schedule), fill(&LayoutOptions::contextHierarchy);
   return flags;
 }
 

@@ -165,7 +165,7 @@ class Peer(Contestant):
             self.environment.update(environment_of(self.allocator))
 
     def ranks(self):
-        return 2 if self.model in ("dp", "tp", "pp") else 1
+        return 2 if self.model in ("dp", "tp", "cp", "pp") else 1
 
     def log(self):
         return self.file("out")

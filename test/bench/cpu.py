@@ -121,6 +121,14 @@ def parallel(work):
     yield ratio("own-8", 1.25, eight, one, at_most=True)
 
 
+def context(work):
+    """Two ranks of context parallelism, one core each: against one rank with both cores, and PyTorch's against the same."""
+    one, mine = work.enter(Mgc(work)), work.enter(Mgc(work, {"cp": 2}))
+    yield ratio("own-cp2", 1.10, mine, one, at_most=True)
+    yield ratio("cp2", 1.0, work.enter(Peer(work, "cp")), mine)
+    yield ratio("cp2-one", 1.0, work.enter(Peer(work, "lean")), one)
+
+
 def memory(work):
     mine = work.enter(Mgc(work))
     for name, compiled in (("memory", False), ("memory-compiled", True)):
@@ -205,6 +213,7 @@ def rows(quick):
     yield from against_peers(long)
     yield ratio("llama", 1.3, llama.enter(Peer(llama, "transformers", compiled=True)), llama.enter(Mgc(llama)))
     yield from parallel(short)
+    yield from context(work("1x8192", GPT2 | {"n_positions": 8192}, 1, 8192))
     yield from memory(short)
     yield start(short)
     for large in (work("gpt2-16x256", GPT2, 16, 256), work("llama-16x256", LLAMA, 16, 256)):  # 4,096 tokens

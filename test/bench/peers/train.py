@@ -3,7 +3,7 @@
     train.py prepare FOLDER --config config.json --batch 4 --sequence 256    weights.safetensors and data.safetensors
     train.py lean FOLDER --config config.json --steps 8 --threads 2          gpt2.py; a JSON line per step
     train.py transformers FOLDER ...                                         the same with Hugging Face's model
-    torchrun --nproc-per-node 2 train.py dp|tp|pp FOLDER ...                 gpt2.py on two ranks, a core each
+    torchrun --nproc-per-node 2 train.py dp|tp|cp|pp FOLDER ...                 gpt2.py on two ranks, a core each
 
 Weights have Hugging Face's names and layouts, so that mgc trains from the same file.
 """

@@ -25,6 +25,11 @@ module attributes {mg.mesh = #mg.mesh<dp = 4 : data, dp = 2 : data>} {}
 
 // -----
 
+// expected-error@+1 {{'batch' is no role of an axis; expected tensor, sequence, data, stage}}
+module attributes {mg.mesh = #mg.mesh<dp = 4 : batch>} {}
+
+// -----
+
 // expected-error@+1 {{axis 'dp' is named twice (mesh_c1)}}
 module attributes {mg.mesh = #mg.mesh<dp = 4 : data, tp = 2, dp = [tp]>} {}
 
