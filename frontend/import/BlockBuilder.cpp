@@ -103,7 +103,7 @@ void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters) 
     SmallVector<int64_t> shape;
     SmallVector<StringRef> names;
     for (const plan::ParameterDim &dim : entry.parameter.dims) {
-      shape.push_back(dim.size);
+      shape.push_back(dim.name == StringRef(&kVocabularyDim, 1) ? layout.paddedVocabulary(model) : dim.size);
       names.push_back(dim.name);
     }
     addArgument(entry.role, type(shape, names), builder.getNamedAttr(kParamAttr, describeParameter(entry)));

@@ -32,6 +32,7 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
   layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
+    layout.tp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::tensor)),
     layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data)),
     layout.cp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::sequence));
   if (auto types = training ? training.getAs<ArrayAttr>(kContextTypes) : ArrayAttr())

@@ -1,6 +1,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/LayoutChecks.h"
+#include "runtime/base/Rounding.h"
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -386,6 +387,11 @@ std::vector<plan::MeshView> Layout::views() const {
           {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
           {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
           {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
+}
+
+int64_t Layout::paddedVocabulary(const ModelDescription &model) const {
+  constexpr int64_t kMultiple = 128; // as Megatron-LM's --make-vocab-size-divisible-by
+  return roundUp(model.vocabulary, std::lcm(kMultiple, tp));
 }
 
 plan::Mesh Layout::mesh() const { return plan::refine(views()).take(); }

@@ -78,6 +78,9 @@ struct Layout {
   std::vector<std::string> warnings;
 
   int64_t world() const { return tp * cp * pp * dp; }
+  // Tokens and padding: a multiple of 128, so that products of the head are fast, and of tp, which splits it. Padding is
+  // masked exactly, so that neither loss nor gradients know of it.
+  int64_t paddedVocabulary(const ModelDescription &model) const;
   int64_t replicas() const { return dp * cp; } // ranks that see other tokens and share gradients
   // How the ranks are numbered: tp is fastest, as in Megatron-LM, then cp, dp, pp; and tp by key/value groups.
   std::vector<plan::MeshView> views() const;

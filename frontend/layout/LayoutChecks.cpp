@@ -34,9 +34,6 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
     rules.push_back(
         {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
   }
-  int64_t vocabulary = model.paddedVocabulary;
-  rules.push_back({fmt::format("vocab_size = {} (padded to {})", model.vocabulary, vocabulary),
-                   [vocabulary](int64_t tp) { return vocabulary % tp == 0; }});
   if (layout.sequenceParallel) {
     int64_t seq = layout.sequenceLength;
     rules.push_back(
@@ -141,8 +138,8 @@ static void checkBatch(const Layout &layout, const Supported &supported, Problem
 // --- Bytes -------------------------------------------------------------------------------------------------
 
 // Elements that the widest value holds of one token.
-static int64_t widthOf(const ModelDescription &model) {
-  int64_t width = std::max(model.hidden, model.paddedVocabulary);
+static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
+  int64_t width = std::max(model.hidden, layout.paddedVocabulary(model));
   for (const BlockKind &kind : model.kinds)
     width = std::max({width, kind.block.mlp.ffn, kind.block.attention.heads * kind.block.attention.headDim});
   return width;
@@ -157,7 +154,7 @@ static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on 
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
   constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
   Checked perPosition = checkedProduct(
-      {widthOf(model), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
+      {widthOf(model, layout), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
 }
 

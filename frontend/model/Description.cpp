@@ -124,10 +124,9 @@ static std::string text(const BlockKind &kind) {
 
 std::string describe(const ModelDescription &model) {
   std::string lines = fmt::format(
-      "{}: vocabulary {} of {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n",
-      model.family, model.vocabulary, model.paddedVocabulary, model.hidden, model.maxPositions,
-      model.learnedPositions ? "learned" : "rotary", model.embeddingDropout, text(model.finalNorm),
-      model.tiedHead ? "tied" : "own",
+      "{}: vocabulary {}, hidden {}, {} {} positions, embedding dropout {}, {}, {} head{}\n", model.family,
+      model.vocabulary, model.hidden, model.maxPositions, model.learnedPositions ? "learned" : "rotary",
+      model.embeddingDropout, text(model.finalNorm), model.tiedHead ? "tied" : "own",
       model.paddingToken ? fmt::format(", padding token {}", *model.paddingToken) : "");
   for (const ModelParameter &parameter : model.parameters)
     lines += text(parameter);

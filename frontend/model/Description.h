@@ -12,8 +12,8 @@
 
 namespace mgc::frontend {
 
-// Every vocabulary is padded to a multiple of this, for every layout: the mathematics must not depend on tp.
-inline constexpr int64_t kVocabularyMultiple = 128;
+// The dimension of tokens in parameters. A layout pads it (Layout::paddedVocabulary).
+inline constexpr char kVocabularyDim = 'v';
 
 enum class NormKind { layer, rms };
 std::string_view nameOf(NormKind kind); // "layer"
@@ -77,7 +77,7 @@ struct ModelDescription {
   std::string family; // model_type
   SizeNames names;
 
-  int64_t vocabulary = 0, paddedVocabulary = 0, hidden = 0, maxPositions = 0;
+  int64_t vocabulary = 0, hidden = 0, maxPositions = 0;
   bool learnedPositions = false;
   double embeddingDropout = 0;
   std::vector<BlockKind> kinds; // distinct blocks

@@ -44,13 +44,10 @@ static std::vector<std::string> rolesOf(const ModelDescription &model) {
 
 static plan::ParameterDim dimOf(char letter, const ModelDescription &model, const BlockDescription &block) {
   const AttentionDescription &attention = block.attention;
-  auto dim = [&](int64_t size, int64_t valid) {
-    return plan::ParameterDim{std::string(1, letter), size, valid, {}};
-  };
-  auto full = [&](int64_t size) { return dim(size, size); };
+  auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
   switch (letter) {
-  case 'v':
-    return dim(model.paddedVocabulary, model.vocabulary);
+  case kVocabularyDim:
+    return full(model.vocabulary);
   case 'p':
     return full(model.maxPositions);
   case 'g':

@@ -7,9 +7,10 @@ import numpy
 
 import models
 import reference
-from harness import LOSS, assert_equal, compare_layouts, instructions, main
+from harness import LOSS, assert_equal, assert_same_bits, compare_layouts, instructions, main
 from models import GPT2, LLAMA, QWEN3
 
+TWELVE_HEADS = GPT2 | {"vocab_size": 37, "n_embd": 24, "n_head": 12, "n_inner": 48}
 ODD = {"vocab_size": 37}  # over tp 4: 32 rows, 5 of 32, and two ranks of nothing but padding
 
 
@@ -34,14 +35,24 @@ def test_22_vocabulary_of_resharded_tables(session):
             assert_equal(one, session.train(config, layout, rules=rules), f"{config['model_type']} {layout}")
 
 
-# The padded size depends on the vocabulary alone; gradients of padded rows are exactly 0, or the norm over all rows
-# would not be that of the others (test_19), and training does not move the rows.
-def test_22_padding_is_the_same_for_all_layouts(session):
-    sizes = set()
-    for layout in ("--tp 1", "--tp 2", "--tp 4 --dp 2 --zero 1"):
-        for p in session.plan(GPT2 | ODD, layout)["parameters"]:
+# The padded size is a multiple of 128 and of tp. Gradients of padded rows are exactly 0, or the norm over all rows would
+# not be that of the others (test_19), and training does not move the rows.
+def test_22_padding(session):
+    for layout, padded in (("--tp 1", 128), ("--tp 2", 128), ("--tp 4 --dp 2 --zero 1", 128), ("--tp 3 --no-sp", 384), ("--tp 6 --no-sp", 384)):
+        sizes = set()
+        for p in session.plan(TWELVE_HEADS, layout)["parameters"]:
             sizes |= {(d["size"], d["valid"]) for d in p["dims"] if d["name"] == "v"}
-    assert sizes == {(128, 37)}, sizes
+        assert sizes == {(padded, 37)}, (layout, sizes)
+
+
+# Loss, gradients and weights do not change with the padding, and neither do those drawn from a seed.
+def test_22_any_tp_that_divides_the_heads(session):
+    for config in (TWELVE_HEADS, TWELVE_HEADS | {"tie_word_embeddings": False}):
+        one, drawn = session.train(config, "--tp 1"), session.train(config, "--tp 1", steps=0, weights="seed")
+        for layout in ("--tp 2", "--tp 3 --no-sp", "--tp 6 --no-sp", "--tp 3 --pp 2 --no-sp", "--tp 3 --cp 2 --no-sp",
+                       "--tp 3 --no-sp --dp 2 --zero 1"):
+            assert_equal(one, session.train(config, layout), layout)
+            assert_same_bits(drawn, session.train(config, layout, steps=0, weights="seed"), layout)
 
 
 def test_22_many_steps(session):

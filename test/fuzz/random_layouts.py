@@ -98,13 +98,12 @@ def likely(model, layout):
     tp, heads = layout["tp"], model.get("n_head") or model["num_attention_heads"]
     groups = model.get("num_key_value_heads", heads)
     inner = model.get("intermediate_size") or model.get("n_inner") or 4 * model["n_embd"]
-    vocabulary = -(-model["vocab_size"] // 128) * 128
     layers = model.get("n_layer") or model["num_hidden_layers"]
     if layout["seq"] % (2 * layout["cp"]) * (layout["cp"] > 1) or (layout["sp"] and layout["seq"] % (tp * layout["cp"])):
         return False
     if any("a2a" in flag for flag in layout["context"]) and groups % (tp * layout["cp"]):
         return False
-    return (heads // groups % (tp // math.gcd(groups, tp)) == 0 and inner % tp == 0 and vocabulary % tp == 0
+    return (heads // groups % (tp // math.gcd(groups, tp)) == 0 and inner % tp == 0
             and not (layout["sp"] and layout["seq"] % tp) and layout["pp"] * layout["vpp"] <= layers
             and layout["gbs"] % (layout["mbs"] * layout["dp"]) == 0 and not (layout["vpp"] > 1 == layout["pp"]))
 
@@ -142,11 +141,14 @@ def train(binaries, where, name, flags, *start):
         if done.returncode == 1:
             return "refused", done.stderr
     log, gradients = where / f"{name}.jsonl", where / f"{name}.gradients"
+    log.unlink(missing_ok=True)  # mgrun appends
     done, wrong = run([binaries / "mgrun", plan, "--mock-data", "--train-iters", str(STEPS), "--lr", "1e-4", "--seed", "7",
                        *start, "--log", log, "--save-gradients", gradients, "--timeout", "60"], where)
     if wrong or done.returncode:
         return None, wrong or f"mgrun fails: {done.stderr[-2000:]}"
-    return {"steps": [json.loads(line) for line in open(log)], "gradients": safetensors.load(gradients)}, None
+    steps = [json.loads(line) for line in open(log)]
+    assert len(steps) == STEPS, f"{len(steps)} records of {STEPS} steps in {log}"
+    return {"steps": steps, "gradients": safetensors.load(gradients)}, None
 
 
 def value_of(flags):

@@ -120,7 +120,6 @@ void readModel(Config &config, ModelDescription &model) {
   config.finish(model.family);
   if (!config.report().empty())
     return;
-  model.paddedVocabulary = roundUp(model.vocabulary, kVocabularyMultiple);
   addLayers(model, layers);
   if (Status status = bindParameters(model, family->tensors); !status.isOk())
     config.report().add("{}", status.message());
