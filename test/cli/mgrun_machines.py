@@ -35,6 +35,11 @@ def machine(number):
     return f"{NAME}-{number}"
 
 
+def inside_of(number):
+    """Not by `ip netns exec`, which mounts /sys anew and fails now and then where several do so at once."""
+    return ["nsenter", f"--net=/run/netns/{machine(number)}"]
+
+
 def make_machines():
     """False where this user or system cannot."""
     made = [ip("netns", "add", NAME), ip("-n", NAME, "link", "add", "bridge", "type", "bridge"),
@@ -83,7 +88,7 @@ class Machines(unittest.TestCase):
     def start(self, number, arguments, variables):
         """mgrun on a machine that has its own /etc/hosts."""
         inside = 'mount --bind "$0" /etc/hosts && exec "$@"'
-        command = ["ip", "netns", "exec", machine(number), "unshare", "-m", "sh", "-c", inside,
+        command = [*inside_of(number), "unshare", "-m", "sh", "-c", inside,
                    hosts_of(pathlib.Path.cwd(), number), BIN / "mgrun", "plan", *RANKS, *arguments]
         process = subprocess.Popen(list(map(str, command)), env=CLEAN | variables, stdin=subprocess.DEVNULL, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -93,7 +98,7 @@ class Machines(unittest.TestCase):
 
     def tables_of_sockets(self, number):
         """Files of the machine's network, as a process in it sees them: quick to read, for ranks listen for moments only."""
-        watcher = subprocess.Popen(["ip", "netns", "exec", machine(number), "sleep", str(SECONDS)])
+        watcher = subprocess.Popen([*inside_of(number), "sleep", str(SECONDS)])
         self.addCleanup(watcher.wait)
         self.addCleanup(watcher.kill)
         while pathlib.Path(f"/proc/{watcher.pid}/comm").read_text().strip() != "sleep":
@@ -104,9 +109,10 @@ class Machines(unittest.TestCase):
         """`ranks_of`: (machine, arguments, variables) of each rank."""
         output = ["--log", f"{name}.jsonl", "--save", name]
         processes = [self.start(number, [*arguments, *output], variables) for number, arguments, variables in ranks_of]
-        for rank, process in enumerate(processes):
-            _, errors = process.communicate(timeout=SECONDS)
-            self.assertEqual(process.returncode, 0, f"rank {rank}: {errors}")
+        errors = [process.communicate(timeout=SECONDS)[1] for process in processes]
+        failed = [f"rank {rank} of code {process.returncode}: {errors[rank]}"
+                  for rank, process in enumerate(processes) if process.returncode]
+        self.assertFalse(failed, "\n".join(failed))
         self.assertEqual(results(f"{name}.jsonl", name), results("threads.jsonl", "threads"))
 
     def torchrun(self, machines, master):
