@@ -46,7 +46,8 @@ inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
     {"begin", "forward", "backward", "input", "weight", "gradients", "reduce", "update"});
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
-    {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples"});
+    {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds", "documentStarts",
+     "keyDocumentStarts"});
 // The alternatives of Instruction::body, in order.
 inline constexpr auto kInstructionNames =
     std::to_array<std::string_view>({"rowKernel", "gemm", "attention", "collective", "move"});

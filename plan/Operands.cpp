@@ -97,6 +97,8 @@ static Infos describe(const Mesh &, const Attention &attention) {
     add({elementsOf(type, "o", query), elementsOf(lseType, "lse", heads), elementsOf(type, "do", query)});
   add({elementsOf(indexType, "queryPos", checkedMultiply(s, b)),
        elementsOf(indexType, "keyPos", checkedMultiply(t, b))});
+  if (attention.documents)
+    add({elementsOf(indexType, "start", checkedMultiply(s, b))});
   if (attention.dropout > 0)
     add({elementsOf(indexType, "sample", b)});
   if (attention.backward)

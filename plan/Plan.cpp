@@ -9,6 +9,17 @@ namespace mgc::plan {
 
 int64_t sizeInBytes(DType type) { return type == DType::bf16 ? 2 : 4; }
 
+bool readsDocuments(Input::Kind kind) {
+  return kind == Input::Kind::positionIds || kind == Input::Kind::documentStarts ||
+         kind == Input::Kind::keyDocumentStarts;
+}
+
+bool readsDocuments(const Plan &plan) {
+  return std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
+    return std::ranges::any_of(stage.inputs, [](const Input &input) { return readsDocuments(input.kind); });
+  });
+}
+
 int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
 }

@@ -25,7 +25,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 8;
+inline constexpr int64_t kVersion = 9;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -182,10 +182,12 @@ struct Gemm {
   bool operator==(const Gemm &) const = default;
 };
 // Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
-// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w.
-// forward operands:  q k v queryPos keyPos [sample] -> o, lse[s,b,g,r], workspace
-// backward operands: q k v o lse do queryPos keyPos [sample] -> dq dk dv, workspace
-// sample[b] (i32) only with dropout. dk and dv sum over r. lse is f32, all others but positions and samples of `type`.
+// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w; with documents,
+// start_s <= pos_t too.
+// forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
+// start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
+// lse is f32, all others but those of integers of `type`.
 struct Attention {
   bool backward = false;
   int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
@@ -206,8 +208,9 @@ struct Attention {
   // rank's part of it along these axes. 0: they are data alone.
   int64_t zigzag = 0;
   Axes queryAxes = {};
+  bool documents = false; // a query sees only its own
   // For libraries that take no positions: key j is visible to query i when j <= i.
-  bool isCausal() const { return zigzag == 1 && queryAxes.empty(); }
+  bool isCausal() const { return zigzag == 1 && queryAxes.empty() && !documents; }
   bool operator==(const Attention &) const = default;
 };
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
@@ -310,9 +313,20 @@ struct ScheduleStep {
 };
 
 // Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
-// local.
+// local. positions are places in the sequence; positionIds count from the beginning of a document, which documentStarts
+// has the place of. Kinds of keys have the whole sequence where others may have a part of it.
 struct Input {
-  enum class Kind { tokens, labels, lossWeights, positions, keyPositions, samples } kind;
+  enum class Kind {
+    tokens,
+    labels,
+    lossWeights,
+    positions,
+    keyPositions,
+    samples,
+    positionIds,
+    documentStarts,
+    keyDocumentStarts
+  } kind;
   DType type = DType::i32;
   struct Dim { // names are s (or t: key positions), b
     std::string name;
@@ -366,6 +380,7 @@ struct Plan {
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
   int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
+  int64_t longestDocument = 0; // whose positionIds have a learned embedding; 0: any may be as long as a sequence
   int64_t zero = 0;
   std::string schedule;
   int64_t virtualStages = 1;
@@ -382,6 +397,10 @@ struct Plan {
   // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
+
+// Whether a sequence of it is cut in documents: some stage reads where they begin.
+bool readsDocuments(const Plan &plan);
+bool readsDocuments(Input::Kind kind);
 
 // The bytes of the smallest element that the plan has: what every address is a multiple of.
 int64_t leastElementBytes(const Plan &plan);

@@ -40,12 +40,18 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
              "--data", training.data,
              ".npy: integers, one stream of token ids or one per row; .bin: one stream of raw "
              "little-endian ids, of the type in the .idx beside it or --bin-type; .safetensors: "
-             "input_ids and labels (shifted, -100 ignored), integers [steps, global batch, sequence]; "
+             "input_ids and labels (shifted, -100 ignored), integers [steps, global batch, sequence], and "
+             "position_ids of packed documents; "
              "else UTF-8 text for a model of bytes, a token per byte. docs/data.md says more")
           ->check(CLI::ExistingFile);
   app.add_flag("--text-bytes", training.textBytes,
                "Read a text as bytes for a model that has a tokenizer too")
       ->needs(data);
+  app.add_option("--eod-token-id", training.documents.endToken,
+                 "Token that ends a document, for plans of packed documents and --eod-mask-loss")
+      ->check(wholeNumber(0));
+  app.add_flag("--eod-mask-loss", training.documents.masksEnds,
+               "At the end of a document, no loss for predicting the first token of the next");
   app.add_flag("--mock-data", arguments.mockData, "Made-up tokens a model can learn")->excludes(data);
   app.add_option("--bin-type", training.binType,
                  "Elements of a .bin file without .idx: u8 u16 i32 u32 i64; needed where several would do")

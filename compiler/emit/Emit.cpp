@@ -67,6 +67,7 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.mesh = meshOf(module);
   plan.sequenceLength = trainingInt(module, "sequence_length", 0);
   plan.zigzag = trainingInt(module, kZigzag, 1);
+  plan.longestDocument = trainingInt(module, kLongestDocument, 0);
   plan.microBatchSize = trainingInt(module, "micro_batch_size", 0);
   plan.globalBatchSize = trainingInt(module, "global_batch_size", 0);
   plan.microbatches = trainingInt(module, "microbatches", 0);

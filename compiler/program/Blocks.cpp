@@ -65,7 +65,10 @@ Result<const DataKind *> mgc::findDataKind(StringRef name) {
                                    {"loss_weights", Input::lossWeights, false},
                                    {"positions", Input::positions, true},
                                    {"key_positions", Input::keyPositions, true},
-                                   {"samples", Input::samples, false}};
+                                   {"samples", Input::samples, false},
+                                   {"position_ids", Input::positionIds, false},
+                                   {"document_starts", Input::documentStarts, false},
+                                   {"key_document_starts", Input::keyDocumentStarts, false}};
   std::string names;
   for (const DataKind &kind : kinds) {
     if (kind.name == name)

@@ -86,10 +86,21 @@ struct Binder {
 
 } // namespace
 
+// An optional operand has a term of its own; where the operand is not given, nothing is bound to the term.
+static SmallVector<Term> termsOfGiven(Operation *op, ArrayRef<Term> terms) {
+  auto segments = op->getAttrOfType<DenseI32ArrayAttr>(OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr());
+  if (!segments)
+    return SmallVector<Term>(terms);
+  SmallVector<Term> given;
+  for (auto [term, count] : llvm::zip(terms, segments.asArrayRef()))
+    given.append(count, term);
+  return given;
+}
+
 AxisRule mgc::bindRule(Operation *op, StringRef text) {
   AxisRule rule;
   auto [left, right] = text.split("->");
-  SmallVector<Term> operandTerms = parseTerms(left), resultTerms = parseTerms(right);
+  SmallVector<Term> operandTerms = termsOfGiven(op, parseTerms(left)), resultTerms = parseTerms(right);
   Binder binder{rule};
   auto bindAll = [&](auto values, ArrayRef<Term> terms, auto &lists, auto each) {
     for (auto [i, value] : llvm::enumerate(values)) {

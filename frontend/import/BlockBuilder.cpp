@@ -125,6 +125,10 @@ void BlockBuilder::finish() {
   function.setAllResultAttrs(resultAttributes);
 }
 
+StringRef positionsRead(const Layout &layout) {
+  return layout.resetPositionIds ? "position_ids" : "positions";
+}
+
 // --- Layers ------------------------------------------------------------------------------------------------
 
 Value BlockBuilder::norm(Value x, StringRef role, const Norm &norm) {
@@ -194,7 +198,7 @@ Value BlockBuilder::heads(Value x, StringRef role, const AttentionDescription &a
 
 Value BlockBuilder::angles(const Rope &rope) {
   SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
-  Value positions = data("positions");
+  Value positions = data(positionsRead(layout));
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
   RankedTensorType result =
       type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
@@ -222,13 +226,15 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
   Value q = heads(x, "attn.q", attention, cosSin);
   Value k = renamed(heads(x, "attn.k", attention, cosSin), "s", "t", contextType);
   Value v = renamed(linear(x, "attn.v"), "s", "t", contextType);
-  // A rank has the positions of all keys as data, but of its own queries alone.
-  const auto row = std::ranges::find(contextTypes(), contextType.str(), &ContextType::name);
-  const bool hasOthersQueries = row != contextTypes().end() && row->exchangesHeads;
+  // A rank has the data of all keys, but of its own queries alone.
+  const bool hasOthersQueries = exchangesHeads(contextType);
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
+  Value starts = !layout.resetAttentionMask ? Value()
+                 : hasOthersQueries         ? renamed(data("key_document_starts"), "t", "s")
+                                            : data("document_starts");
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, q.getType(), withoutLast(q), q, k, v, positions, data("key_positions"),
+      builder, q.getType(), withoutLast(q), q, k, v, positions, data("key_positions"), starts,
       dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),

@@ -13,6 +13,9 @@ using Names = llvm::ArrayRef<llvm::StringRef>;
 mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
 mlir::ArrayAttr namesAttr(mlir::Builder &builder, const std::vector<std::string> &names);
 
+// Which data the embedding of positions, learned or rotary, reads.
+llvm::StringRef positionsRead(const Layout &layout);
+
 class BlockBuilder {
 public:
   // Opens @name at the end of the module. `parameters` outlive the builder.

@@ -1,6 +1,7 @@
 #include "frontend/import/Import.h"
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/import/RuleTable.h"
+#include "frontend/layout/Context.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -35,6 +36,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
   if (layout.zigzag)
     training.push_back(number(kZigzag, layout.cp));
+  if (layout.resetPositionIds && model.learnedPositions)
+    training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);
 }
 
@@ -64,14 +67,17 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
   BlockBuilder block(module, "embed", model, layout);
   bool dropped = model.embeddingDropout > 0;
   block.addData("tokens", {"s", "b"}, /*integer=*/true);
-  if (model.learnedPositions || dropped)
+  const StringRef positions = positionsRead(layout);
+  if (model.learnedPositions)
+    block.addData(positions, {"s", "b"}, /*integer=*/true);
+  if (dropped && !(model.learnedPositions && positions == "positions"))
     block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (dropped)
     block.addData("samples", {"b"}, /*integer=*/true);
   block.addParameters(select(model, {"embed.tokens", "embed.positions"}));
   Value x = block.embed("tokens", "embed.tokens", model.paddingToken);
   if (model.learnedPositions)
-    x = block.add(x, block.embed("positions", "embed.positions"));
+    x = block.add(x, block.embed(positions, "embed.positions"));
   block.addResult(block.dropout(x, model.embeddingDropout, "embed"));
   block.finish();
 }
@@ -97,6 +103,12 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
   Value x = block.addActivation();
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   block.addData("key_positions", {"t", "b"}, /*integer=*/true);
+  if (layout.resetPositionIds && spec.attention.rope)
+    block.addData("position_ids", {"s", "b"}, /*integer=*/true);
+  if (layout.resetAttentionMask && exchangesHeads(contextType))
+    block.addData("key_document_starts", {"t", "b"}, /*integer=*/true);
+  else if (layout.resetAttentionMask)
+    block.addData("document_starts", {"s", "b"}, /*integer=*/true);
   if (spec.attention.dropout > 0 || spec.residualDropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
   block.addParameters(kind.parameters);

@@ -21,6 +21,8 @@ const ContextType &contextType(std::string_view name) {
   return *std::ranges::find(contextTypes(), name, &ContextType::name);
 }
 
+bool exchangesHeads(std::string_view name) { return !name.empty() && contextType(name).exchangesHeads; }
+
 bool uses(const Layout &layout, std::string_view type) {
   return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();
 }

@@ -16,6 +16,8 @@ struct ContextType {
 // The first is the default.
 const std::vector<ContextType> &contextTypes();
 const ContextType &contextType(std::string_view name);
+// Where the name is empty, cp is 1 and no rank does.
+bool exchangesHeads(std::string_view name);
 // Whether a layer's attention is of the type.
 bool uses(const Layout &layout, std::string_view type);
 

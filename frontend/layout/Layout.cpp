@@ -135,6 +135,9 @@ void LayoutResolver::resolveBatch() {
   int64_t sequence = std::min(model.maxPositions, kDefaultSequence);
   layout.sequenceLength =
       size("--seq", &LayoutOptions::seq, 1, 1 << 30, sequence, "smaller of the model's positions and 1024");
+  layout.resetPositionIds = given("--reset-position-ids", &LayoutOptions::resetPositionIds).value_or(false);
+  layout.resetAttentionMask =
+      given("--reset-attention-mask", &LayoutOptions::resetAttentionMask).value_or(false);
   layout.microBatchSize = size("--mbs", &LayoutOptions::mbs, 1, 1 << 20, 1, "least memory");
   layout.globalBatchSize = size("--gbs", &LayoutOptions::gbs, 1, int64_t(1) << 40,
                                 layout.microBatchSize * layout.dp * layout.pp, "mbs * dp * pp");
@@ -325,11 +328,13 @@ static std::string flagsOf(const LayoutOptions &layout) {
   if (layout.contextHierarchy)
     context +=
         fmt::format("--hierarchical-context-parallel-sizes {} ", fmt::join(*layout.contextHierarchy, " "));
+  std::string documents = layout.resetPositionIds.value_or(false) ? " --reset-position-ids" : "";
+  documents += layout.resetAttentionMask.value_or(false) ? " --reset-attention-mask" : "";
   return fmt::format(
-      "--tp {} {}--pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}",
+      "--tp {} {}--pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}{}",
       *layout.tp, context, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq,
       *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
-      layout.dtype ? " --dtype " + *layout.dtype : "");
+      layout.dtype ? " --dtype " + *layout.dtype : "", documents);
 }
 
 // What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said

@@ -14,7 +14,7 @@ namespace mgc::frontend {
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {};
-  std::optional<bool> sp = {}, overlapGradReduce = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
@@ -70,6 +70,8 @@ struct Layout {
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
   int64_t bucketElements =
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
+  // Of packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
+  bool resetPositionIds = false, resetAttentionMask = false;
   std::string schedule;
   TargetInfo target = {};
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients

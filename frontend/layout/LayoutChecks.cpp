@@ -90,11 +90,15 @@ static void checkSequence(const ModelDescription &model, Layout &layout, Problem
   std::string found = fmt::format("--seq {} exceeds {} = {}", layout.sequenceLength, model.names.positions,
                                   model.maxPositions);
   if (!model.learnedPositions) {
-    layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
+    if (!layout.resetPositionIds)
+      layout.warnings.push_back(found + "; rotary positions go on, but the model was not meant for them");
     return;
   }
+  if (layout.resetPositionIds) // then documents are held to it, when they are read
+    return;
   problems.add("{}: there are no learned positions beyond", found);
-  problems.hint("possible --seq: 1 to {}", model.maxPositions);
+  problems.hint("possible --seq: 1 to {}; any with --reset-position-ids, for documents of at most {} tokens",
+                model.maxPositions, model.maxPositions);
 }
 
 static int64_t mostMicrobatches(const Supported &supported, const Layout &layout) {
@@ -260,6 +264,8 @@ static LayoutOptions optionsOf(const Supported &supported, const Layout &near) {
           .gbs = near.globalBatchSize,
           .zero = near.zero,
           .sp = near.sequenceParallel,
+          .resetPositionIds = near.resetPositionIds,
+          .resetAttentionMask = near.resetAttentionMask,
           .schedule = near.schedule,
           .dtype = keptType(supported, near)};
 }
@@ -271,7 +277,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   near.schedule = scheduleFor(supported, near);
   const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
   near.globalBatchSize = unit * std::max<int64_t>(1, std::min(near.globalBatchSize / unit, most));
-  if (model.learnedPositions)
+  if (model.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);

@@ -146,6 +146,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("type", &Attention::type);
   v.optional("zigzag", &Attention::zigzag);
   v.optional("queryAxes", &Attention::queryAxes);
+  v.optional("documents", &Attention::documents);
 }
 
 template <typename V> void fields(V &v, Of<Collective>) {
@@ -261,6 +262,7 @@ template <typename V> void fields(V &v, Of<Plan>) {
   v.required("mesh", &Plan::mesh);
   v.required("sequenceLength", &Plan::sequenceLength);
   v.optional("zigzag", &Plan::zigzag);
+  v.optional("longestDocument", &Plan::longestDocument);
   v.required("microBatchSize", &Plan::microBatchSize);
   v.required("globalBatchSize", &Plan::globalBatchSize);
   v.required("microbatches", &Plan::microbatches);

@@ -32,6 +32,8 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
 Status cudnnTakes(const plan::Attention &a) {
   if (a.type != plan::DType::bf16)
     return errorf("values are f32; cuDNN's kernels take bf16");
+  if (a.documents)
+    return errorf("sequences are packed documents");
   if (!a.isCausal() || a.s != a.t)
     return errorf("positions are not 0, 1, .. on both sides");
   if (a.dropout > 0)

@@ -25,6 +25,8 @@ struct BatchShape {
   int64_t samples, length, vocabulary;
 };
 
+bool hasDocuments(const GlobalBatch &batch) { return !batch.starts.empty(); }
+
 Status verifyStep(int64_t step, const BatchShape &shape, const GlobalBatch &out) {
   assert(int64_t(out.tokens.size()) == shape.samples * shape.length &&
          out.labels.size() == out.tokens.size());
@@ -200,12 +202,58 @@ Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, 
   return StreamData::make(TokenReader(std::move(name), std::move(tokens), shape.vocabulary), 1, shape, seed);
 }
 
+// --- Documents in sequences -------------------------------------------------------------------------------------
+
+// Tokens of another source, whose documents end at a token.
+class PackedData : public DataSource {
+public:
+  PackedData(std::unique_ptr<DataSource> tokens, const BatchShape &shape, const DocumentOptions &documents)
+      : tokens_(std::move(tokens)), shape_(shape), documents_(documents) {}
+
+  Status batch(int64_t step, GlobalBatch &out) override {
+    MGC_TRY(tokens_->batch(step, out));
+    if (hasDocuments(out) && documents_.endToken)
+      findDocuments(out.tokens, shape_.length, *documents_.endToken, out.starts);
+    if (documents_.masksEnds)
+      maskEnds(out.tokens, shape_.length, documents_.endToken, out.starts, kIgnoredLabel, out.labels);
+    return Status::ok();
+  }
+  std::string describe() const override {
+    return tokens_->describe() +
+           (documents_.endToken ? fmt::format(", documents end at token {}", *documents_.endToken) : "");
+  }
+  std::optional<double> epochsOf(int64_t steps) const override { return tokens_->epochsOf(steps); }
+
+private:
+  std::unique_ptr<DataSource> tokens_;
+  BatchShape shape_;
+  DocumentOptions documents_;
+};
+
+Status verifyDocuments(const DocumentOptions &documents, const Plan &plan, bool saysWhereTheyBegin) {
+  if (documents.endToken && (*documents.endToken < 0 || *documents.endToken >= plan.vocabulary))
+    return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary", *documents.endToken,
+                  plan.vocabulary - 1);
+  const bool isKnown = documents.endToken || saysWhereTheyBegin;
+  if (documents.masksEnds && !isKnown)
+    return errorf("--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
+  if (plan::readsDocuments(plan) && !isKnown)
+    return errorf("the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
+                  "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+  return Status::ok();
+}
+
 // --- Whole batches, made elsewhere -------------------------------------------------------------------------
 
 class BatchData : public DataSource {
 public:
-  static Opened open(const std::string &path, const BatchShape &shape) {
+  static Opened open(const std::string &path, const Plan &plan, const BatchShape &shape,
+                     const DocumentOptions &documents) {
     MGC_ASSIGN(file, Safetensors::open(path));
+    const bool hasPositions = file.find(kPositionIds) != nullptr;
+    if (hasPositions && documents.endToken)
+      return errorf("{}: {} say where documents begin; expected no --eod-token-id", path, kPositionIds);
+    MGC_TRY(verifyDocuments(documents, plan, hasPositions));
     const TensorView *ids = file.find("input_ids"), *labels = file.find("labels");
     MGC_TRY(verify(ids, shape).at(path + ": input_ids"));
     MGC_TRY(verify(labels, shape).at(path + ": labels"));
@@ -219,15 +267,18 @@ public:
     MGC_TRY(idReader.scan());
     MGC_TRY(labelReader.scan());
     int64_t steps = ids->shape[0];
-    return std::unique_ptr<DataSource>(
+    std::unique_ptr<BatchData> data(
         new BatchData(path, std::move(idReader), std::move(labelReader), steps, shape));
+    MGC_TRY(data->openPositions(file, plan));
+    return std::unique_ptr<DataSource>(std::move(data));
   }
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(verifyStep(step, shape_, out));
     int64_t elements = shape_.samples * shape_.length, begin = step % steps_ * elements;
     MGC_TRY(ids_.read(begin, elements, out.tokens.data()));
-    return labels_.read(begin, elements, out.labels.data());
+    MGC_TRY(labels_.read(begin, elements, out.labels.data()));
+    return positions_ ? readStarts(step % steps_, out.starts) : Status::ok();
   }
 
   std::string describe() const override {
@@ -240,6 +291,44 @@ private:
   BatchData(std::string path, TokenReader ids, TokenReader labels, int64_t steps, const BatchShape &shape)
       : path_(std::move(path)), ids_(std::move(ids)), labels_(std::move(labels)), steps_(steps),
         shape_(shape) {}
+
+  static constexpr const char *kPositionIds = "position_ids";
+
+  // Documents that a plan is not made for are an error before training, as wrong tokens are.
+  Status openPositions(const Safetensors &file, const Plan &plan) {
+    const TensorView *tensor = file.find(kPositionIds);
+    if (!tensor)
+      return Status::ok();
+    const std::string name = fmt::format("{}: {}", path_, kPositionIds);
+    MGC_TRY(verify(tensor, shape_).at(name));
+    if (tensor->shape[0] != steps_)
+      return errorf("{} has {} steps, input_ids {}, expected equal", name, tensor->shape[0], steps_);
+    MGC_ASSIGN(opened, TensorFile::open(file.file(), *tensor));
+    positions_ = std::move(opened);
+    rule_ = {plan::readsDocuments(plan), plan.longestDocument};
+    constexpr int64_t kScanned = int64_t(1) << 28; // as of tokens
+    std::vector<int32_t> none;
+    for (int64_t step = 0; step < steps_ && step * shape_.samples * shape_.length < kScanned; ++step)
+      MGC_TRY(readStarts(step, none));
+    return Status::ok();
+  }
+
+  // Where `starts` is empty, the positions are only checked.
+  Status readStarts(int64_t step, std::vector<int32_t> &starts) const {
+    std::vector<int64_t> positions(static_cast<size_t>(shape_.length));
+    std::vector<int32_t> found(positions.size());
+    for (int64_t sample = 0; sample < shape_.samples; ++sample) {
+      const int64_t begin = (step * shape_.samples + sample) * shape_.length;
+      for (int64_t done = 0; done < shape_.length; done += TensorFile::kPiece)
+        MGC_TRY(positions_->read(begin + done, std::min(shape_.length - done, TensorFile::kPiece),
+                                 positions.data() + done));
+      MGC_TRY(startsOfPositions(positions, rule_, found)
+                  .at(fmt::format("{}: {}: step {}, sample {}", path_, kPositionIds, step, sample)));
+      if (!starts.empty())
+        std::ranges::copy(found, starts.begin() + sample * shape_.length);
+    }
+    return Status::ok();
+  }
 
   static Status verify(const TensorView *tensor, const BatchShape &shape) {
     std::string expected = fmt::format("integers [steps, {}, {}]", shape.samples, shape.length);
@@ -255,6 +344,8 @@ private:
 
   std::string path_;
   TokenReader ids_, labels_;
+  std::optional<TensorFile> positions_; // none: each sequence is one document
+  PositionRule rule_;
   int64_t steps_;
   BatchShape shape_;
 };
@@ -264,14 +355,17 @@ private:
 // A chain over at most 128 tokens: x -> 5x + 7, and with probability 1/8 any of them instead.
 class MockData : public DataSource {
 public:
-  MockData(const BatchShape &shape, uint64_t seed)
-      : shape_(shape), tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed) {}
+  MockData(const BatchShape &shape, int64_t longest, uint64_t seed)
+      : shape_(shape), longest_(longest > 0 ? longest : shape.length), tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed) {}
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(verifyStep(step, shape_, out));
     for (int64_t i = 0; i < shape_.samples; ++i)
       sample(uint64_t(step * shape_.samples + i), out.tokens.data() + i * shape_.length,
              out.labels.data() + i * shape_.length);
+    for (int64_t i = 0; i < static_cast<int64_t>(out.starts.size()); ++i)
+      out.starts[i] = start(uint64_t(step * shape_.samples + i / shape_.length), i % shape_.length,
+                            i % shape_.length ? out.starts[i - 1] : 0);
     return Status::ok();
   }
 
@@ -287,11 +381,19 @@ private:
       labels[t] = int32_t(token);
     }
   }
+  // A document begins at a quarter of the places of a short sequence, at four or so of those of a long one.
+  int32_t start(uint64_t number, int64_t position, int32_t before) const {
+    const auto span = uint32_t(std::clamp<int64_t>(shape_.length / 4, 2, longest_));
+    const bool begins = position == 0 || position - before == longest_ ||
+                        draw(number, uint32_t(position))[2] % span == 0;
+    return begins ? int32_t(position) : before;
+  }
   PhiloxWords draw(uint64_t number, uint32_t position) const {
     return philox({lowWord(number), highWord(number), position, lowWord(hashName("mock data"))},
                   philoxKey(seed_));
   }
   BatchShape shape_;
+  int64_t longest_; // document
   uint32_t tokens_;
   uint64_t seed_;
 };
@@ -303,11 +405,19 @@ Result<GlobalBatch> GlobalBatch::create(const Plan &plan) {
   try {
     batch.tokens.resize(plan.globalBatchSize * plan.sequenceLength);
     batch.labels.resize(batch.tokens.size());
+    batch.starts.resize(plan::readsDocuments(plan) ? batch.tokens.size() : 0);
   } catch (const std::bad_alloc &) {
     return errorf("a global batch of {} samples of {} tokens does not fit the memory; a smaller --gbs would",
                   plan.globalBatchSize, plan.sequenceLength);
   }
   return batch;
+}
+
+static std::unique_ptr<DataSource> packed(std::unique_ptr<DataSource> data, const BatchShape &shape,
+                                          const DocumentOptions &documents) {
+  if (!documents.endToken && !documents.masksEnds)
+    return data;
+  return std::make_unique<PackedData>(std::move(data), shape, documents);
 }
 
 static bool isText(const std::string &path) {
@@ -342,17 +452,20 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   if (options.textBytes && !isText(path))
     return errorf("{}: --text-bytes is for text, which this ending is not of", path);
   MGC_TRY(verifyFormat(path));
-  if (path.ends_with(".safetensors"))
-    return BatchData::open(path, shape);
-  if (path.ends_with(".npy"))
-    return openNpy(path, shape, seed);
-  if (path.ends_with(".bin"))
-    return openBin(path, shape, seed, options);
-  return openText(path, shape, seed, options);
+  const bool isBatches = path.ends_with(".safetensors");
+  if (!isBatches)
+    MGC_TRY(verifyDocuments(options.documents, plan, false));
+  MGC_ASSIGN(data, isBatches                ? BatchData::open(path, plan, shape, options.documents)
+                   : path.ends_with(".npy") ? openNpy(path, shape, seed)
+                   : path.ends_with(".bin") ? openBin(path, shape, seed, options)
+                                            : openText(path, shape, seed, options));
+  return packed(std::move(data), shape, options.documents);
 }
 
-std::unique_ptr<DataSource> makeMockData(const Plan &plan, uint64_t seed) {
-  return std::make_unique<MockData>(BatchShape(plan), seed);
+Opened makeMockData(const Plan &plan, uint64_t seed, const DocumentOptions &documents) {
+  MGC_TRY(verifyDocuments(documents, plan, true));
+  const BatchShape shape(plan);
+  return packed(std::make_unique<MockData>(shape, plan.longestDocument, seed), shape, documents);
 }
 
 } // namespace mgc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "runtime/data/Documents.h"
 #include "runtime/base/Status.h"
 
 #include <memory>
@@ -18,6 +19,7 @@ inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   std::vector<int32_t> tokens, labels;
+  std::vector<int32_t> starts; // of plans that read documents: where in its sequence each token's document begins
 };
 
 class DataSource {
@@ -34,13 +36,15 @@ struct DataOptions {
   std::string binType = {};   // of a .bin file, see TokenFiles.h
   bool textBytes = false;     // read a text as a token per byte, whatever the model's tokens are
   std::string tokenizer = {}; // the file of one that the model's weights came with; empty: none
+  DocumentOptions documents = {};
 };
 
 // 256 bytes and what models of bytes have besides: ends, paddings, ByT5's 125 sentinels.
 inline constexpr int64_t kLargestByteVocabulary = 384;
 
 // By the ending of `path`:
-//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted
+//   .safetensors  input_ids and labels, integers [steps, globalBatchSize, sequenceLength], labels shifted;
+//                 position_ids of packed documents, or not
 //   .npy          integers, 1-D: one stream of tokens; 2-D: one stream per row
 //   .bin          one stream of raw little-endian tokens, of the type that elementTypeOf (TokenFiles.h) finds
 //   .json .jsonl .idx   refused
@@ -51,6 +55,8 @@ Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan
                                              const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
-std::unique_ptr<DataSource> makeMockData(const plan::Plan &plan, uint64_t seed);
+// Of plans that read documents, those are of different lengths.
+Result<std::unique_ptr<DataSource>> makeMockData(const plan::Plan &plan, uint64_t seed,
+                                                 const DocumentOptions &documents = {});
 
 } // namespace mgc

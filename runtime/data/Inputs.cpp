@@ -36,6 +36,11 @@ int64_t valueAt(Kind kind, const GlobalBatch &batch, const plan::Plan &plan, int
   case Kind::positions:
   case Kind::keyPositions:
     return position;
+  case Kind::positionIds:
+    return position - batch.starts[index];
+  case Kind::documentStarts:
+  case Kind::keyDocumentStarts:
+    return batch.starts[index];
   case Kind::samples:
     return step * plan.globalBatchSize + sample;
   }
@@ -50,7 +55,10 @@ Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch) {
   for (int64_t i = 0; i < static_cast<int64_t>(batch.labels.size()); ++i)
     if (batch.labels[i] != kIgnoredLabel)
       MGC_TRY(checkValue(plan, "label", i, batch.labels[i]));
-  return Status::ok();
+  if (plan::readsDocuments(plan) && batch.starts.size() != batch.tokens.size())
+    return errorf("the batch has the documents of {} tokens, expected those of {}", batch.starts.size(),
+                  batch.tokens.size());
+  return verifyStarts(batch.starts, plan.sequenceLength, plan.longestDocument);
 }
 
 static InputRecord resolveInput(const plan::Plan &plan, int64_t rank, const plan::Input &input) {

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 2 };
+enum { MGC_DEVICE_API_VERSION = 3 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -65,7 +65,7 @@ typedef struct {
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
-  int32_t backward, causal; /* causal: positions are 0, 1, .. on both sides */
+  int32_t backward, causal, documents; /* causal: positions are 0, 1, .. on both sides, of one document */
   mgc_type type;
   int64_t s, t, b, g, r, d;
   double scale;
@@ -77,7 +77,7 @@ typedef struct {
 } mgc_attention_facts;
 
 typedef struct {
-  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, samples, dq, dk, dv,
+  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, samples, dq, dk, dv,
       workspace; /* 0: not given */
 } mgc_attention_operands;
 

@@ -63,7 +63,7 @@ void RankExecutor::execute(const GemmRecord &gemm) {
   mgc::gemm(*gemm.gemm, operands_[0], operands_[1], operands_[2], options_.threads);
 }
 
-// The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
+// The order of the operands is that of plan::Attention: starts and samples are there where its facts say so.
 void RankExecutor::execute(const AttentionRecord &record) {
   const plan::Attention &attention = *record.attention;
   int64_t next = 0;
@@ -78,6 +78,8 @@ void RankExecutor::execute(const AttentionRecord &record) {
   }
   to.queryPositions = operand<int32_t>(next++);
   to.keyPositions = operand<int32_t>(next++);
+  if (attention.documents)
+    to.starts = operand<int32_t>(next++);
   if (attention.dropout > 0)
     to.samples = operand<int32_t>(next++);
   if (attention.backward) {

@@ -172,7 +172,8 @@ template <typename T> void AttentionTask<T>::setQueries(const AttentionScalars &
   for (int64_t i = 0; i < rows_; ++i) {
     const int64_t row = firstRow_ + i, position = x_.queryPositions[row / a_.r * a_.b + b_];
     const bool windowed = a_.window > 0 && a_.window <= position - kLeast;
-    queries_.first[i] = static_cast<int32_t>(windowed ? position - a_.window + 1 : kLeast);
+    const int32_t inWindow = static_cast<int32_t>(windowed ? position - a_.window + 1 : kLeast);
+    queries_.first[i] = a_.documents ? std::max(inWindow, x_.starts[row / a_.r * a_.b + b_]) : inWindow;
     queries_.last[i] = static_cast<int32_t>(position);
     queries_.heads[i] = static_cast<uint32_t>(scalars.headOffset + g_ * a_.groupStride + row % a_.r);
     rowRange_.least = std::min(rowRange_.least, queries_.first[i]);

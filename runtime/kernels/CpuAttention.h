@@ -22,6 +22,7 @@ struct AttentionOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   const int32_t *queryPositions = nullptr; // [s,b]
   const int32_t *keyPositions = nullptr;   // [t,b]
+  const int32_t *starts = nullptr;         // [s,b], read with documents only
   const int32_t *samples = nullptr;        // [b], read with dropout only
   void *o = nullptr;                       // written forward, read backward
   float *lse = nullptr;                    // written forward, read backward

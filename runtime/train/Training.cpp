@@ -275,12 +275,13 @@ Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const Engi
 
 Status Training::loadData(const plan::Plan &plan) {
   if (!options_.data) {
-    data_ = makeMockData(plan, options_.seed);
+    MGC_ASSIGN(made, makeMockData(plan, options_.seed, options_.documents));
+    data_ = std::move(made);
     return Status::ok();
   }
   const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
   MGC_ASSIGN(
-      data, openData(*options_.data, plan, options_.seed, {options_.binType, options_.textBytes, tokenizer}));
+      data, openData(*options_.data, plan, options_.seed, {options_.binType, options_.textBytes, tokenizer, options_.documents}));
   data_ = std::move(data);
   return Status::ok();
 }

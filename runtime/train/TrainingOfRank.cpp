@@ -75,6 +75,8 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   const auto add = [&](const char *what, const auto &value) { settings.add(what, value); };
   add("--train-iters", options.trainIters);
   add("--seed", options.seed);
+  add("--eod-token-id", options.documents.endToken.value_or(-1));
+  add("--eod-mask-loss", options.documents.masksEnds);
   addOptimizer(options.optimizer, settings);
   add("--weights", options.weights ? "a checkpoint" : "none");
   settings.addPath("--save", options.save);

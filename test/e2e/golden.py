@@ -30,7 +30,7 @@ import layouts
 import prediction
 import safetensors
 
-MODELS = ("gpt2", "llama", "llama_long", "llama_tied_rope3", "qwen2", "qwen3")
+MODELS = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -182,6 +182,8 @@ def compile_plan(options, golden, layout, folder):
         return os.path.join(options.plans, golden.model, str(layout)), None
     plan = os.path.join(folder, "plan")
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
+    if golden.expect["kind"] == "packed":
+        shape += ["--reset-position-ids", "--reset-attention-mask"]
     command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
                "--dtype", options.dtype, "--grad-dtype", options.grad_dtype,
                "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]

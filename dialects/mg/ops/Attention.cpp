@@ -68,7 +68,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
     return success();
   auto grad = AttentionGradOp::create(
       g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
-      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getSamples(), getScaleAttr(),
+      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getSamples(), getScaleAttr(),
       getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
@@ -135,6 +135,7 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   setOrder(op, attention);
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
+  attention.documents = bool(op.getStarts());
   attention.dropout = op.getDropout().convertToDouble();
   if (attention.dropout > 0)
     attention.site = int64_t(hashName({op.getSite().data(), op.getSite().size()}));

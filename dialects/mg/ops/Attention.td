@@ -28,10 +28,13 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
   let hasVerifier = 1;
 }
 
-def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgLibrary]> {
+defvar MgAttention = [MgLibrary, AttrSizedOperandSegments];
+
+def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
     Key t is visible to query s when key_position <= position and, with a window w > 0, position - key_position < w.
+    Of packed sequences `starts` has the position where the query's document begins: start <= key_position too.
     o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
     Philox keyed by seed, site, instance, sample, head and positions.
 
@@ -39,24 +42,29 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient, MgLibrary]> {
     2. q, k, v and o have one element type (attention_c2)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
-                       Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
+                       DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t! b g d!, t! b g d!, s b, t! b, b -> s b g r d, s b g r";
+  let rule = "s b g r d!, t! b g d!, t! b g d!, s b, t! b, s b, b -> s b g r d, s b g r";
+  let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`samples` $samples^)? "
+                       "attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
-def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", [MgLibrary]> {
+def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
   let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
-  let description = "1. all operands and results but lse, positions and samples have one element type (attention_grad_c1)";
+  let description = "1. all operands and results but lse and integers have one element type (attention_grad_c1)";
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
-                       Mg_I32:$keyPositions, Optional<Mg_I32>:$samples, F64Attr:$scale,
+                       Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                        DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
                        OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
-  let rule = "s b g r d!, t! b g d!, t! b g d!, s b g r d!, s b g r, s b g r d!, s b, t! b, b -> s b g r d, t b g d, t b g d";
+  let rule = "s b g r d!, t! b g d!, t! b g d!, s b g r d!, s b g r, s b g r d!, s b, t! b, s b, b -> s b g r d, t b g d, t b g d";
+  let assemblyFormat = "$q `,` $k `,` $v `,` $o `,` $lse `,` $do_ `,` $positions `,` $keyPositions "
+                       "(`starts` $starts^)? (`samples` $samples^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }

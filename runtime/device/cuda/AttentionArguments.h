@@ -24,6 +24,7 @@ struct AttentionArguments {
   uint64_t lse;   // f32 [s,b,g,r]
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
   uint64_t queryPositions, keyPositions, samples;
+  uint64_t starts; // 0: without documents
   CudaAttentionDropout dropout;
   float scale;
   float scoreScale; // scale / ln(2): scores are in powers of 2

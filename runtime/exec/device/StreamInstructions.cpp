@@ -85,7 +85,7 @@ Status StreamExecutor::execute(const GemmRecord &record, const DeviceInstruction
                                     .workspace = roundUp(at(numbers.workspace), alignment)});
 }
 
-// The order of the operands is that of plan::Attention; a sample operand is there with dropout only.
+// The order of the operands is that of plan::Attention: starts and samples are there where its facts say so.
 Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstruction &made,
                                const ChunkRecord &) {
   const plan::Attention &attention = *record.attention;
@@ -101,6 +101,8 @@ Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstru
   }
   to.query_positions = *next++;
   to.key_positions = *next++;
+  if (attention.documents)
+    to.starts = *next++;
   if (attention.dropout > 0)
     to.samples = *next++;
   if (attention.backward) {

@@ -87,7 +87,9 @@ __device__ void setQuery(const AttentionArguments &a, Side &side, int i, int64_t
     return;
   const int position = reinterpret_cast<const int *>(a.queryPositions)[s * a.b + head / a.g];
   const bool windowed = a.window > 0 && a.window <= int64_t(position) - kLeast;
-  side.first[i] = windowed ? int(position - a.window + 1) : kLeast;
+  const int inWindow = windowed ? int(position - a.window + 1) : kLeast;
+  const int *starts = reinterpret_cast<const int *>(a.starts);
+  side.first[i] = starts ? max(inWindow, starts[s * a.b + head / a.g]) : inWindow;
   side.last[i] = position;
 }
 

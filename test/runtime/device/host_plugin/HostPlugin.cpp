@@ -312,7 +312,7 @@ plan::Attention planOf(const mgc_attention_facts &facts) {
   attention.backward = facts.backward != 0;
   attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
   attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;
-  attention.scale = facts.scale, attention.window = facts.window;
+  attention.scale = facts.scale, attention.window = facts.window, attention.documents = facts.documents;
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
   attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,
@@ -351,6 +351,7 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
     MGC_TRY(follow(stream, from.output_gradient, to.outputGradient));
     MGC_TRY(follow(stream, from.query_positions, to.queryPositions));
     MGC_TRY(follow(stream, from.key_positions, to.keyPositions));
+    MGC_TRY(follow(stream, from.starts, to.starts));
     MGC_TRY(follow(stream, from.samples, to.samples));
     MGC_TRY(follow(stream, from.dq, to.dq));
     MGC_TRY(follow(stream, from.dk, to.dk));
