@@ -380,7 +380,8 @@ struct Plan {
   Mesh mesh;
   int64_t sequenceLength = 0, microBatchSize = 0, globalBatchSize = 0, microbatches = 0, vocabulary = 0;
   int64_t zigzag = 1; // order of the positions of a sequence (SequenceOrder.h)
-  int64_t longestDocument = 0; // whose positionIds have a learned embedding; 0: any may be as long as a sequence
+  int64_t longestDocument =
+      0; // whose positionIds have a learned embedding; 0: any may be as long as a sequence
   int64_t zero = 0;
   std::string schedule;
   int64_t virtualStages = 1;

@@ -43,7 +43,8 @@ bool isGiven(const frontend::LayoutOptions &layout) {
   return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
          layout.gbs || layout.zero || layout.lossTile || layout.bucketSize || layout.overlapGradReduce ||
          layout.sp || layout.cp || layout.contextTypes || layout.contextOrder || layout.contextHierarchy ||
-         layout.resetPositionIds || layout.resetAttentionMask || layout.schedule || layout.dtype || layout.gradientType || layout.target;
+         layout.resetPositionIds || layout.resetAttentionMask || layout.schedule || layout.dtype ||
+         layout.gradientType || layout.target;
 }
 
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;

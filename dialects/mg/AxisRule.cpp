@@ -88,7 +88,8 @@ struct Binder {
 
 // An optional operand has a term of its own; where the operand is not given, nothing is bound to the term.
 static SmallVector<Term> termsOfGiven(Operation *op, ArrayRef<Term> terms) {
-  auto segments = op->getAttrOfType<DenseI32ArrayAttr>(OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr());
+  auto segments = op->getAttrOfType<DenseI32ArrayAttr>(
+      OpTrait::AttrSizedOperandSegments<void>::getOperandSegmentSizeAttr());
   if (!segments)
     return SmallVector<Term>(terms);
   SmallVector<Term> given;

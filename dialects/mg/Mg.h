@@ -82,7 +82,7 @@ inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // Of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order the
 // positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
-                                      kLongestDocument = "longest_document";
+                                     kLongestDocument = "longest_document";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Of arguments and results of begin, reduce and update, dictionary: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -57,6 +57,8 @@ void verifyNumbers(Checks &checks) {
   };
   positive("sequenceLength", plan.sequenceLength);
   positive("zigzag", plan.zigzag);
+  checks.violations.expect(plan.longestDocument >= 0, root.field("longestDocument"), "{} is negative",
+                           plan.longestDocument);
   positive("microBatchSize", plan.microBatchSize);
   positive("globalBatchSize", plan.globalBatchSize);
   positive("microbatches", plan.microbatches);

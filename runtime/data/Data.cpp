@@ -232,14 +232,15 @@ private:
 
 Status verifyDocuments(const DocumentOptions &documents, const Plan &plan, bool saysWhereTheyBegin) {
   if (documents.endToken && (*documents.endToken < 0 || *documents.endToken >= plan.vocabulary))
-    return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary", *documents.endToken,
-                  plan.vocabulary - 1);
+    return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary",
+                  *documents.endToken, plan.vocabulary - 1);
   const bool isKnown = documents.endToken || saysWhereTheyBegin;
   if (documents.masksEnds && !isKnown)
     return errorf("--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
   if (plan::readsDocuments(plan) && !isKnown)
-    return errorf("the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
-                  "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+    return errorf(
+        "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
+        "says where a document ends; expected --eod-token-id, or position_ids in a .safetensors file");
   return Status::ok();
 }
 
@@ -356,7 +357,8 @@ private:
 class MockData : public DataSource {
 public:
   MockData(const BatchShape &shape, int64_t longest, uint64_t seed)
-      : shape_(shape), longest_(longest > 0 ? longest : shape.length), tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed) {}
+      : shape_(shape), longest_(longest > 0 ? longest : shape.length),
+        tokens_(uint32_t(std::clamp<int64_t>(shape.vocabulary, 1, 128))), seed_(seed) {}
 
   Status batch(int64_t step, GlobalBatch &out) override {
     MGC_TRY(verifyStep(step, shape_, out));
@@ -384,8 +386,8 @@ private:
   // A document begins at a quarter of the places of a short sequence, at four or so of those of a long one.
   int32_t start(uint64_t number, int64_t position, int32_t before) const {
     const auto span = uint32_t(std::clamp<int64_t>(shape_.length / 4, 2, longest_));
-    const bool begins = position == 0 || position - before == longest_ ||
-                        draw(number, uint32_t(position))[2] % span == 0;
+    const bool begins =
+        position == 0 || position - before == longest_ || draw(number, uint32_t(position))[2] % span == 0;
     return begins ? int32_t(position) : before;
   }
   PhiloxWords draw(uint64_t number, uint32_t position) const {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "runtime/data/Documents.h"
 #include "runtime/base/Status.h"
+#include "runtime/data/Documents.h"
 
 #include <memory>
 #include <optional>
@@ -19,7 +19,8 @@ inline constexpr int32_t kIgnoredLabel = -100; // a position without a loss
 struct GlobalBatch {
   static Result<GlobalBatch> create(const plan::Plan &plan); // an error when there is not so much memory
   std::vector<int32_t> tokens, labels;
-  std::vector<int32_t> starts; // of plans that read documents: where in its sequence each token's document begins
+  std::vector<int32_t>
+      starts; // of plans that read documents: where in its sequence each token's document begins
 };
 
 class DataSource {

@@ -280,8 +280,8 @@ Status Training::loadData(const plan::Plan &plan) {
     return Status::ok();
   }
   const std::string tokenizer = options_.weights ? tokenizerIn(*options_.weights) : "";
-  MGC_ASSIGN(
-      data, openData(*options_.data, plan, options_.seed, {options_.binType, options_.textBytes, tokenizer, options_.documents}));
+  MGC_ASSIGN(data, openData(*options_.data, plan, options_.seed,
+                            {options_.binType, options_.textBytes, tokenizer, options_.documents}));
   data_ = std::move(data);
   return Status::ok();
 }

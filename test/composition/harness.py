@@ -101,9 +101,11 @@ class Session:
             self.runs[key] = self.train_new(config, layout, valid, steps, flags, weights, rules)
         return self.runs[key]
 
-    def train_new(self, config, layout, valid=models.VALID, steps=2, flags="", weights=None, rules=None):
-        plan, folder = self.compile(config, layout, len(valid), rules=rules), self.new_folder()
-        models.write_safetensors(folder / "data.safetensors", models.random_batch(config, valid))
+    def train_new(self, config, layout, valid=models.VALID, steps=2, flags="", weights=None, rules=None, batch=None):
+        """batch: what the data file has, [steps, samples, ..]; else random_batch."""
+        batch = batch or models.random_batch(config, valid)
+        plan, folder = self.compile(config, layout, batch["labels"].shape[1], rules=rules), self.new_folder()
+        models.write_safetensors(folder / "data.safetensors", batch)
         command = [plan, "--data", folder / "data.safetensors", "--train-iters", steps, "--poison", "--log",
                    folder / "log.jsonl", "--save", folder / "weights", "--timeout", 60]
         if weights != "seed":

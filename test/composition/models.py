@@ -86,6 +86,29 @@ def random_batch(config, valid=VALID, steps=3, seed=6):
     return {"input_ids": tokens, "labels": labels}
 
 
+def documents_of(lengths, steps=3):
+    """position_ids of samples whose documents have these lengths: one list a sample, each of SEQUENCE in sum."""
+    rows = [numpy.concatenate([numpy.arange(length) for length in sample]) for sample in lengths]
+    return numpy.broadcast_to(numpy.array(rows, dtype=numpy.int64), (steps, len(lengths), SEQUENCE)).copy()
+
+
+def packed_and_alone(config, lengths):
+    """One text as two batches: packed in samples, and each document in a sample of its own, which ends in ignored tokens."""
+    packed = random_batch(config, tuple(SEQUENCE - 3 for _ in lengths)) | {"position_ids": documents_of(lengths)}
+    steps = packed["labels"].shape[0]
+    alone = {"input_ids": numpy.zeros((steps, sum(map(len, lengths)), SEQUENCE), numpy.int64)}
+    alone["labels"] = numpy.full_like(alone["input_ids"], -100)
+    number = 0
+    for sample, parts in enumerate(lengths):
+        begin = 0
+        for length in parts:
+            packed["labels"][:, sample, begin + length - 1] = -100
+            for name, tensor in alone.items():
+                tensor[:, number, :length] = packed[name][:, sample, begin:begin + length]
+            number, begin = number + 1, begin + length
+    return packed, alone
+
+
 def write_safetensors(path, tensors):
     names = {"float32": "F32", "int64": "I64"}
     header, begin = {}, 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Group H of docs/composition-bugs.md: what attention is asked for holds under every type of context parallelism.
 import models
-from harness import assert_equal, assert_same_bits, main
+from harness import assert_equal, assert_same_bits, instructions, main
 from models import DROPOUT, GPT2, LLAMA, QWEN3
 
 MISTRAL = {key: value for key, value in LLAMA.items() if key not in ("attention_bias", "mlp_bias")} | {
@@ -51,6 +51,64 @@ def test_33_activations_fall_with_cp(session):
     for cp in (2, 4):
         for kind in ("all_gather", "a2a"):
             assert kept(f"--cp {cp} --cp-comm-type {kind}") == whole // cp, (cp, kind)
+
+
+RESET = "--reset-position-ids --reset-attention-mask"
+LENGTHS = ((1, 7, 8), (16,), (5, 1, 9, 1), (3, 13))  # an odd token last, an end between two chunks of cp, one document
+
+
+# Documents in packed sequences train as each would alone: they see nothing of each other, each counts its own positions.
+def test_31_documents_train_as_if_alone(session):
+    for config in (GPT2, LLAMA, MISTRAL, QWEN3):
+        packed, alone = models.packed_and_alone(config, LENGTHS)
+        one = session.train_new(config, "--tp 1", batch=alone)
+        assert one.log[0]["loss"] != session.train_new(config, "--tp 1", batch=packed | {
+            "position_ids": models.documents_of([(16,)] * 4)}).log[0]["loss"], "documents change nothing"
+        for layout in ("--tp 1", "--tp 2 --sp --pp 2", "--dp 2 --zero 1", "--cp 2 --tp 2 --pp 2 --schedule zb-h1", *TYPES):
+            found = session.train_new(config, f"{layout} {RESET}", batch=packed)
+            assert_equal(one, found, f"{config['model_type']} {layout}")
+
+
+# What one flag does the other does not.
+def test_31_positions_and_mask_apart(session):
+    packed, _ = models.packed_and_alone(LLAMA, LENGTHS)
+    both, *single = (session.train_new(LLAMA, f"--tp 1 {flags}", batch=packed).log[0]["loss"]
+                     for flags in (RESET, "--reset-position-ids", "--reset-attention-mask"))
+    assert len({both, *single}) == 3
+    for flag in RESET.split():
+        one = session.train_new(LLAMA, f"--tp 1 {flag}", batch=packed)
+        for layout in TYPES:
+            assert_equal(one, session.train_new(LLAMA, f"{layout} {flag}", batch=packed), f"{layout} {flag}")
+
+
+# A sequence of one document gives the bits of a plan that knows no documents, dropout included.
+def test_31_one_document_gives_the_bits_of_none(session):
+    for config in (GPT2 | DROPOUT, LLAMA):
+        whole = models.random_batch(config)
+        for layout in ("--tp 1", "--tp 2 --sp --pp 2 --dp 2 --zero 1", *TYPES):
+            one = session.train_new(config, f"{layout} {RESET}", batch=whole | {"position_ids": models.documents_of([(16,)] * 4)})
+            assert_same_bits(session.train(config, layout), one, layout)
+
+
+# The longest document decides whether learned positions suffice, not the sequence.
+def test_31_sequences_longer_than_learned_positions(session):
+    short = GPT2 | {"n_positions": 8}
+    fitting, long = models.documents_of([(8, 8)] * 4), models.documents_of([(9, 7)] * 4)
+    whole = models.random_batch(short)
+    session.train_new(short, f"--tp 2 --cp 2 {RESET}", batch=whole | {"position_ids": fitting})
+    try:
+        session.train_new(short, f"--tp 1 {RESET}", batch=whole | {"position_ids": long})
+    except AssertionError as error:
+        assert "position 8: the document has more than 8 tokens" in str(error), error
+    else:
+        raise AssertionError("a document of 9 tokens with 8 positions runs")
+
+
+# Documents are no facts of the plan before the data is there: no kernel that takes positions for granted may run.
+def test_31_no_attention_takes_documents_for_granted(session):
+    plan = session.plan(LLAMA, f"--cp 2 --target cuda:sm_90 --dtype bf16 {RESET}")
+    attentions = [i for i in instructions(plan) if i["op"] == "attention"]
+    assert attentions and all(i["documents"] for i in attentions)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ import safetensors
 from rounded_ops import Pass, nearest
 
 
-def gpt2(p, config, tokens):
+def gpt2(p, config, tokens, positions):
     epsilon, head = config["layer_norm_epsilon"], "transformer."
-    x = p.sum(p.embed(head + "wte.weight", tokens), p.embed(head + "wpe.weight", numpy.broadcast_to(numpy.arange(tokens.shape[1]), tokens.shape)))
+    x = p.sum(p.embed(head + "wte.weight", tokens), p.embed(head + "wpe.weight", positions))
     for i in range(config["n_layer"]):
         layer = f"{head}h.{i}."
         y = p.norm(x, layer + "ln_1", epsilon)
         qkv = p.bias(p.product(y, [layer + "attn.c_attn.weight"], "out", False)[0], layer + "attn.c_attn.bias")
         q, k, v = (p.heads(part, config["n_head"]) for part in p.split(qkv, [config["n_embd"], 2 * config["n_embd"]]))
-        y = p.product(p.attention(q, k, v), [layer + "attn.c_proj.weight"], "in", False)[0]
+        y = p.product(p.attention(q, k, v, positions), [layer + "attn.c_proj.weight"], "in", False)[0]
         x = p.sum(x, p.bias(y, layer + "attn.c_proj.bias"))
         y = p.norm(x, layer + "ln_2", epsilon)
         y = p.gelu(p.bias(p.product(y, [layer + "mlp.c_fc.weight"], "out", False)[0], layer + "mlp.c_fc.bias"))
@@ -36,10 +36,10 @@ def frequencies(config, d):
     return frequency
 
 
-def llama(p, config, tokens):
+def llama(p, config, tokens, positions):
     epsilon = config["rms_norm_eps"]
     d = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    angles = numpy.arange(tokens.shape[1])[:, None] * frequencies(config, d)
+    angles = positions[..., None] * frequencies(config, d)
     x = p.embed("model.embed_tokens.weight", tokens)
 
     def project(x, prefix, names):
@@ -58,7 +58,7 @@ def llama(p, config, tokens):
         q, k, v = project(p.norm(x, layer + "input_layernorm", epsilon), own, "qkv")
         q = p.rotate(head_of(q, own + "q_norm", config["num_attention_heads"]), angles)
         k = p.rotate(head_of(k, own + "k_norm", config["num_key_value_heads"]), angles)
-        o = p.attention(q, k, p.heads(v, config["num_key_value_heads"]))
+        o = p.attention(q, k, p.heads(v, config["num_key_value_heads"]), positions)
         x = p.sum(x, p.product(o, [own + "o_proj.weight"], "in", True)[0])
         y = p.norm(x, layer + "post_attention_layernorm", epsilon)
         gate, up = p.product(y, [f"{layer}mlp.{n}_proj.weight" for n in ("gate", "up")], "out", True)
@@ -118,6 +118,9 @@ class Training:
         """The mean loss of a step and its gradients."""
         values = {name: self.parameters_are(w) for name, w in self.weights.items()}
         tokens, labels = self.batch["input_ids"][step], self.batch["labels"][step]
+        positions = numpy.broadcast_to(numpy.arange(tokens.shape[1]), tokens.shape)
+        if "position_ids" in self.batch:
+            positions = self.batch["position_ids"][step]
         total = {name: numpy.zeros((self.data_ranks, *value.shape)) for name, value in values.items()}
 
         def add(name, gradients):
@@ -128,6 +131,6 @@ class Training:
         p = self.ops(values, self.rounded, self.parts, self.data_ranks * self.microbatches, add)
         model = gpt2 if self.config["model_type"] == "gpt2" else llama
         count = (labels >= 0).sum()
-        loss = p.loss(model(p, self.config, tokens), labels) / count
+        loss = p.loss(model(p, self.config, tokens, positions), labels) / count
         reduced = self.rounded_gradients if self.data_ranks > 1 else lambda sums: sums
         return loss, {name: reduced(ranks.sum(0)) / count for name, ranks in total.items()}

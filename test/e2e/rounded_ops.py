@@ -151,19 +151,21 @@ class Pass:
         return self.record(x.data.reshape(*x.data.shape[:2], count, -1), lambda dy: x.uses.append(dy.reshape(x.data.shape)))
 
     def rotate(self, x, angles):
-        cos, sin = numpy.cos(angles)[:, None], numpy.sin(angles)[:, None]
+        cos, sin = numpy.cos(angles)[..., None, :], numpy.sin(angles)[..., None, :]
         half = x.data.shape[-1] // 2
         turn = lambda v, sign: numpy.concatenate([v[..., :half] * cos - sign * v[..., half:] * sin,
                                                   v[..., half:] * cos + sign * v[..., :half] * sin], -1)
         return self.record(self.rounded(turn(x.data, 1)), lambda dy: self.use(x, turn(dy, -1)))
 
-    def attention(self, q, k, v):
-        """[b, s, heads, d], causal; sums are not rounded, dk and dv are summed over the ranks of a group. What a library may
+    def attention(self, q, k, v, positions):
+        """[b, s, heads, d], causal in the documents that begin at position 0; sums are not rounded, dk and dv are summed over the ranks of a group. What a library may
         round is: probabilities and their gradients before products, each head's dk and dv before their sum."""
         groups, s, d = k.data.shape[2], q.data.shape[1], q.data.shape[-1]
         grouped = q.data.reshape(*q.data.shape[:2], groups, -1, d)
         scores = numpy.einsum("bsgrd,btgd->bgrst", grouped, k.data) / math.sqrt(d)
-        scores = numpy.where(numpy.tril(numpy.ones((s, s), bool)), scores, -numpy.inf)
+        document = numpy.cumsum(positions == 0, axis=1)
+        visible = numpy.tril(numpy.ones((s, s), bool)) & (document[:, :, None] == document[:, None, :])
+        scores = numpy.where(visible[:, None, None], scores, -numpy.inf)
         weights = numpy.exp(scores - scores.max(-1, keepdims=True))
         weights /= weights.sum(-1, keepdims=True)
         stored = self.rounded(weights)

@@ -90,6 +90,7 @@ def random_sizes(r):
     layout["vpp"] = r.choice([2, 3]) if layout["schedule"] == "interleaved" else 1
     layout["sp"] = r.random() < 0.5
     layout["context"] = random_context(r, layout["cp"])
+    layout["documents"] = r.choice([[], [], ["--reset-attention-mask"], ["--reset-position-ids", "--reset-attention-mask"]])
     return layout
 
 
@@ -113,9 +114,10 @@ def random_layout(r, model):
     layout = random_sizes(r)
     while wanted and not likely(model, layout):
         layout = random_sizes(r)
-    flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context")]
+    flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context", "documents")]
     flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
+    flags += layout["documents"]
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
     return flags, layout
@@ -259,6 +261,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
+        single += [flag for flag in flags if flag.startswith("--reset-")]
         one, message = train(binaries, where, "one", single + (more if types else []))
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"

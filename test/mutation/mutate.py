@@ -47,8 +47,11 @@ MODELS = {  # name: config.json, layout
                    "--ddp-bucket-size 1"),
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "gpt2-exchange": (GPT2, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
+    "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
+                     "--cp-comm-type all_gather,a2a"),
 }
 STEPS, SECONDS = 2, 120
+DOCUMENTS = {"positionIds": "positions", "documentStarts": "positionIds", "keyDocumentStarts": "keyPositions"}
 WAIT = "8"  # seconds until ranks that wait for each other in vain give up
 
 
@@ -70,16 +73,20 @@ def write(document, plan):
 
 
 def write_batches(path, plan):
-    """As mgrun's --data: input_ids and labels, [steps, samples, positions], a fifth of the labels ignored."""
+    """As mgrun's --data: input_ids, labels and position_ids, [steps, samples, positions], a fifth of the labels ignored."""
     shape = (STEPS, plan["globalBatchSize"], plan["sequenceLength"])
     r = numpy.random.default_rng(1)
     tokens = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
     labels = r.integers(0, plan["vocabulary"], shape, dtype=numpy.int32)
     labels[r.random(shape) < 0.2] = -100
+    positions = numpy.broadcast_to(numpy.arange(shape[2], dtype=numpy.int32), shape).copy()
+    if any(given["kind"] in DOCUMENTS for stage in plan["stages"] for given in stage["inputs"]):
+        for i in range(1, shape[2]):
+            positions[..., i] = numpy.where(r.random(shape[:2]) < 0.3, 0, positions[..., i - 1] + 1)
     size = tokens.nbytes
     header = json.dumps({name: {"dtype": "I32", "shape": shape, "data_offsets": [begin, begin + size]}
-                         for name, begin in (("input_ids", 0), ("labels", size))}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + tokens.tobytes() + labels.tobytes())
+                         for name, begin in (("input_ids", 0), ("labels", size), ("position_ids", 2 * size))}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + tokens.tobytes() + labels.tobytes() + positions.tobytes())
 
 
 # A mutant: (what, the path to a list or object in the plan, a function that changes what lies there).
@@ -198,6 +205,8 @@ def attention_mutants(attention):
     if attention["workspaceBytes"]:
         yield "less workspace", lambda i: i.update(workspaceBytes=i["workspaceBytes"] - 64)
     yield "window of 2", lambda i: i.update(window=2)
+    if attention.get("documents"):
+        yield "one document", lambda i: i.pop("documents")
     # Of one row alone the stride is nobody's business.
     for name in ("qStride", "kStride", "vStride", "dqStride", "dkStride", "dvStride"):
         positions = attention["s" if "q" in name else "t"]
@@ -276,7 +285,8 @@ def bucket_mutants(bucket):
 
 
 def input_mutants(given):
-    other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens"}.get(given["kind"])
+    other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens",
+             **DOCUMENTS}.get(given["kind"])
     if other:
         yield f"are {other}", lambda i: i.update(kind=other)
     yield "elsewhere", lambda i: i.update(offset=i["offset"] + 64)

@@ -84,13 +84,15 @@ void addCompile(CLI::App &app, CompileFlags &flags) {
       ->disable_flag_override()
       ->excludes(sp);
   group->add_option("--seq,--seq-length", layout.seq, "Tokens per sequence")->check(wholeNumber());
-  group->add_flag_callback(
-           "--reset-position-ids", [&] { layout.resetPositionIds = true; },
-           "Of packed documents: positions count from the beginning of each")
+  group
+      ->add_flag_callback(
+          "--reset-position-ids", [&] { layout.resetPositionIds = true; },
+          "Of packed documents: positions count from the beginning of each")
       ->disable_flag_override();
-  group->add_flag_callback(
-           "--reset-attention-mask", [&] { layout.resetAttentionMask = true; },
-           "Of packed documents: attention sees nothing of the others")
+  group
+      ->add_flag_callback(
+          "--reset-attention-mask", [&] { layout.resetAttentionMask = true; },
+          "Of packed documents: attention sees nothing of the others")
       ->disable_flag_override();
   group->add_option("--mbs,--micro-batch-size", layout.mbs, "Sequences per microbatch and data rank")
       ->check(wholeNumber());

@@ -68,8 +68,9 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
     return success();
   auto grad = AttentionGradOp::create(
       g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
-      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getSamples(), getScaleAttr(),
-      getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr());
+      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getSamples(),
+      getScaleAttr(), getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(),
+      DictionaryAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());

@@ -80,7 +80,7 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());
-  EXPECT_EQ(text.find("{\n\"version\": 8,\n\"checksum\": \""), 0u);
+  EXPECT_EQ(text.find("{\n\"version\": 9,\n\"checksum\": \""), 0u);
   for (std::string_view line :
        {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",

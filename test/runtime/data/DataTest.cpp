@@ -44,7 +44,7 @@ std::unique_ptr<DataSource> openOk(const std::string &path, const Plan &plan, ui
                                    const DataOptions &options = {}) {
   Result<std::unique_ptr<DataSource>> source = openData(path, plan, seed, options);
   EXPECT_TRUE(isOk(source));
-  return source.isOk() ? source.take() : makeMockData(plan, 0);
+  return source.isOk() ? source.take() : makeMockData(plan, 0).take();
 }
 
 // First tokens of all samples of the given steps, in order; checks that samples are runs of counting numbers.
@@ -264,8 +264,9 @@ TEST(Data, wholeBatchesMustFitThePlan) {
 
 TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
   Plan plan = planFor(16, 128, 50257);
-  auto one = batches(*makeMockData(plan, 1), plan, 2), same = batches(*makeMockData(plan, 1), plan, 2),
-       other = batches(*makeMockData(plan, 2), plan, 2);
+  auto one = batches(*makeMockData(plan, 1).take(), plan, 2),
+       same = batches(*makeMockData(plan, 1).take(), plan, 2),
+       other = batches(*makeMockData(plan, 2).take(), plan, 2);
   EXPECT_EQ(one[1].tokens, same[1].tokens);
   EXPECT_NE(one[0].tokens, one[1].tokens);
   EXPECT_NE(one[0].tokens, other[0].tokens);
@@ -283,7 +284,7 @@ TEST(MockData, isDeterministicAndMostlyAFunctionOfTheTokenBefore) {
   EXPECT_NEAR(double(best) / total, 0.88, 0.04);
   EXPECT_EQ(followers.size(), 128u);
   Plan tiny = planFor(1, 4, 1);
-  EXPECT_EQ(batches(*makeMockData(tiny, 1), tiny, 1)[0].tokens, (std::vector<int32_t>{0, 0, 0, 0}));
+  EXPECT_EQ(batches(*makeMockData(tiny, 1).take(), tiny, 1)[0].tokens, (std::vector<int32_t>{0, 0, 0, 0}));
 }
 
 // Somebody empties the file while it is read: an error of the batch, not a signal of the process.

@@ -30,6 +30,8 @@ std::vector<T> inputOf(const plan::Plan &plan, int64_t rank, int64_t step = 0) {
     batch.tokens[i] = static_cast<int32_t>(10 * (i / 4) + i % 4); // 10 * sample + position
     batch.labels[i] = i % 4 == 3 ? kIgnoredLabel : batch.tokens[i] + 1;
   }
+  for (size_t i = 0; i < batch.starts.size(); ++i) // of sample n, the second document begins at n % 4
+    batch.starts[i] = static_cast<int32_t>(i % 4 >= i / 4 % 4 ? i / 4 % 4 : 0);
   std::vector<std::byte> arena(512, std::byte(0xEE));
   for (const InputRecord &record : resolveInputs(plan, rank))
     writeInput(record, plan, batch, step, arena.data());
@@ -73,6 +75,34 @@ TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {
             (std::vector<int32_t>{2, 2, 3, 3}));
   EXPECT_EQ(inputOf(makePlan(Kind::keyPositions, {{"t", 4, {}}, kSamples}, 0), 1),
             (std::vector<int32_t>{0, 0, 1, 1, 2, 2, 3, 3}));
+}
+
+TEST(Inputs, documentsAreTheirStartsAndThePositionsInThem) {
+  EXPECT_EQ(inputOf(makePlan(Kind::documentStarts, {kPositions, kSamples}, 16), 1),
+            (std::vector<int32_t>{0, 1, 0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(inputOf(makePlan(Kind::positionIds, {kPositions, kSamples}, 16), 1),
+            (std::vector<int32_t>{2, 1, 3, 2, 2, 1, 3, 2}));
+  EXPECT_EQ(inputOf(makePlan(Kind::keyDocumentStarts, {{"t", 4, {}}, kSamples}, 32), 2),
+            (std::vector<int32_t>{0, 0, 0, 0, 2, 0, 2, 3, 0, 0, 0, 0, 2, 0, 2, 3}));
+}
+
+TEST(Inputs, documentsThatNoSequenceHas) {
+  const plan::Plan plan = makePlan(Kind::documentStarts, {kPositions, kSamples}, 16);
+  plan::Plan vocabulary = plan;
+  vocabulary.vocabulary = 100;
+  GlobalBatch batch = GlobalBatch::create(vocabulary).take();
+  EXPECT_TRUE(checkBatch(vocabulary, batch).isOk());
+  batch.starts[6] = 1; // of sample 1, position 2
+  EXPECT_EQ(checkBatch(vocabulary, batch).message(),
+            "sample 1 of the batch, position 2: its document begins at 1");
+  batch.starts[6] = 0;
+  vocabulary.longestDocument = 3;
+  EXPECT_EQ(checkBatch(vocabulary, batch).message(),
+            "sample 0 of the batch: position 3: the document has more than 3 tokens, for which the model has "
+            "learned positions; expected shorter documents");
+  batch.starts.clear();
+  EXPECT_EQ(checkBatch(vocabulary, batch).message(),
+            "the batch has the documents of 0 tokens, expected those of 32");
 }
 
 TEST(Inputs, samplesAreNumberedOverTheWholeTraining) {

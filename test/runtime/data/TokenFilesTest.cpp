@@ -134,5 +134,5 @@ TEST(TokenFiles, countsEpochs) {
   ASSERT_TRUE(isOk(data));
   EXPECT_DOUBLE_EQ(*(*data)->epochsOf(5), 2);
   EXPECT_DOUBLE_EQ(*(*data)->epochsOf(1), 0.4);
-  EXPECT_FALSE(makeMockData(plan, 1)->epochsOf(1));
+  EXPECT_FALSE(makeMockData(plan, 1).take()->epochsOf(1));
 }

@@ -84,10 +84,20 @@ TEST(Allocation, noneInAttentionAndProducts) {
   std::vector<char> workspace(attentionWorkspaceBytes(backward) + plan::kAlignment);
   char *aligned = workspace.data();
   aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-  const AttentionOperands operands{
-      x.q.data(),       x.k.data(),  x.v.data(),   x.queryPositions.data(), x.keyPositions.data(),
-      x.samples.data(), x.o.data(),  x.lse.data(), x.outputGradient.data(), x.dq.data(),
-      x.dk.data(),      x.dv.data(), aligned};
+  const AttentionOperands operands{x.q.data(),
+                                   x.k.data(),
+                                   x.v.data(),
+                                   x.queryPositions.data(),
+                                   x.keyPositions.data(),
+                                   x.starts.data(),
+                                   x.samples.data(),
+                                   x.o.data(),
+                                   x.lse.data(),
+                                   x.outputGradient.data(),
+                                   x.dq.data(),
+                                   x.dk.data(),
+                                   x.dv.data(),
+                                   aligned};
   const auto product = [&](int threads) {
     gemm({.m = 50, .n = 16, .k = 30}, x.q.data(), x.k.data(), x.dq.data(), threads);
   };

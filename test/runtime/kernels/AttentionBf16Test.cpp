@@ -71,8 +71,8 @@ public:
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
                 {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(), dk.data(),
-                 dv.data(), aligned},
+                 x_.starts.data(), x_.samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(),
+                 dk.data(), dv.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
     return {o, gathered(dq, query_), gathered(dk, key_), gathered(dv, key_), lse};

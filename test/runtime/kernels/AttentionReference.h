@@ -21,7 +21,7 @@ struct AttentionProblem {
   std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
   std::vector<float> joined, joinedGradients; // after join()
   std::vector<float> workspace;               // what an earlier pass left is still there
-  std::vector<int32_t> queryPositions, keyPositions, samples;
+  std::vector<int32_t> queryPositions, keyPositions, starts, samples;
 
   explicit AttentionProblem(const plan::Attention &attention) : a(attention) {
     if (a.scale == 1)
@@ -37,6 +37,16 @@ struct AttentionProblem {
         queryPositions[s * a.b + b] = static_cast<int32_t>(s + std::max<int64_t>(a.t - a.s, 0));
       for (int64_t t = 0; t < a.t; ++t)
         keyPositions[t * a.b + b] = static_cast<int32_t>(t);
+    }
+  }
+
+  // From now on a document begins every `length` positions, of each sequence one position later.
+  void pack(int64_t length) {
+    a.documents = true;
+    starts.resize(queryPositions.size());
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const int64_t shift = static_cast<int64_t>(i) % a.b, position = queryPositions[i];
+      starts[i] = static_cast<int32_t>(std::max<int64_t>(position - (position + shift) % length, 0));
     }
   }
 
@@ -80,9 +90,9 @@ struct AttentionProblem {
     char *aligned = reinterpret_cast<char *>(workspace.data());
     aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
     AttentionOperands operands = {
-        q.data(),       k.data(),  v.data(),   queryPositions.data(), keyPositions.data(),
-        samples.data(), o.data(),  lse.data(), outputGradient.data(), dq.data(),
-        dk.data(),      dv.data(), aligned};
+        q.data(),       k.data(), v.data(),   queryPositions.data(), keyPositions.data(), starts.data(),
+        samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(),           dk.data(),
+        dv.data(),      aligned};
     if (!joined.empty()) {
       const int64_t key = a.r * a.d, value = key + a.d;
       operands.q = joined.data(), operands.dq = joinedGradients.data();
@@ -125,7 +135,8 @@ inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b
   for (int64_t t = 0; t < a.t; ++t) {
     const int64_t key = x.keyPositions[t * a.b + b];
     row.p[t] = -std::numeric_limits<double>::infinity();
-    if (key > query || (a.window > 0 && query - key >= a.window))
+    if (key > query || (a.window > 0 && query - key >= a.window) ||
+        (a.documents && key < x.starts[s * a.b + b]))
       continue;
     row.p[t] = 0;
     for (int64_t d = 0; d < a.d; ++d)

@@ -57,6 +57,27 @@ TEST(Attention, window) {
     check(AttentionProblem({.s = 300, .t = 300, .b = 1, .g = 1, .r = 2, .d = 8, .window = window}));
 }
 
+TEST(Attention, documents) {
+  for (int64_t length : {1, 3, 64, 129, 1000})
+    for (int64_t window : {0, 40}) {
+      AttentionProblem problem({.s = 300, .t = 300, .b = 2, .g = 1, .r = 2, .d = 8, .window = window});
+      problem.pack(length);
+      check(problem);
+    }
+}
+
+TEST(Attention, oneDocumentGivesTheBitsOfNone) {
+  AttentionProblem none({.s = 300, .t = 300, .b = 2, .g = 2, .r = 2, .d = 16}), one = none;
+  one.pack(1 << 20);
+  std::fill(one.starts.begin(), one.starts.end(), 0);
+  none.run(1), one.run(1);
+  EXPECT_EQ(none.o, one.o);
+  EXPECT_EQ(none.lse, one.lse);
+  EXPECT_EQ(none.dq, one.dq);
+  EXPECT_EQ(none.dk, one.dk);
+  EXPECT_EQ(none.dv, one.dv);
+}
+
 TEST(Attention, zigzagPositions) {
   for (int64_t window : {0, 40}) {
     AttentionProblem problem({.s = 150, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .window = window});
@@ -65,6 +86,8 @@ TEST(Attention, zigzagPositions) {
           static_cast<int32_t>(s < 75 ? s : s + 150);
     for (int64_t t = 0; t < 300; ++t)
       problem.keyPositions[t * 2 + 1] = static_cast<int32_t>(299 - t);
+    check(problem);
+    problem.pack(70);
     check(problem);
   }
 }

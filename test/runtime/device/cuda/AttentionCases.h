@@ -21,6 +21,15 @@ TEST(DeviceAttention, windows) {
     checkCase({{.s = 140, .t = 140, .b = 1, .g = 1, .r = 2, .d = 8, .window = window}}, run);
 }
 
+TEST(DeviceAttention, documents) {
+  for (const mgc_type type : {MGC_F32, MGC_BF16})
+    for (const int64_t length : {1, 50, 64, 1000}) {
+      AttentionProblem problem({.s = 140, .t = 140, .b = 2, .g = 1, .r = 2, .d = 8, .window = 60});
+      problem.pack(length);
+      AttentionCheck(problem, type, run).check();
+    }
+}
+
 TEST(DeviceAttention, inOneBuffer) {
   for (const mgc_type type : {MGC_F32, MGC_BF16})
     for (const int64_t padding : {0, 5})

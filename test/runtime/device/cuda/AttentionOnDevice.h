@@ -109,6 +109,7 @@ private:
     kOutputGradient,
     kQueryPositions,
     kKeyPositions,
+    kStarts,
     kSamples,
     kDq,
     kDk,
@@ -129,7 +130,7 @@ private:
   void makeFacts() {
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
-    f.causal = a.isCausal(), f.type = type_;
+    f.causal = a.isCausal(), f.documents = a.documents, f.type = type_;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
@@ -147,7 +148,7 @@ private:
     write(kQ, isJoined ? problem.joined : problem.q);
     write(kK, problem.k), write(kV, problem.v), write(kOutputGradient, problem.outputGradient);
     writeRaw(kQueryPositions, problem.queryPositions), writeRaw(kKeyPositions, problem.keyPositions);
-    writeRaw(kSamples, problem.samples);
+    writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples);
     device.facts.workspace_bytes = workspaceBytes;
     // What is to be written begins as NaN.
     unset(kO, problem.q.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
@@ -165,6 +166,8 @@ private:
         place(&Operands::dv, isJoined ? kDq : kDv, isJoined ? value : 0);
     place(&Operands::o, kO), place(&Operands::lse, kLse), place(&Operands::output_gradient, kOutputGradient);
     place(&Operands::query_positions, kQueryPositions), place(&Operands::key_positions, kKeyPositions);
+    if (a.documents)
+      place(&Operands::starts, kStarts);
     place(&Operands::samples, kSamples), place(&Operands::workspace, kWorkspace);
   }
 

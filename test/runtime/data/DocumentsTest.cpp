@@ -1,0 +1,159 @@
+// Documents in sequences, from tokens and from position ids.
+#include "runtime/data/Data.h"
+
+#include "runtime/io/Safetensors.h"
+#include "test/runtime/TempDir.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::test;
+
+namespace {
+
+using Numbers = std::vector<int32_t>;
+
+// Two samples of 6 tokens; it reads documents.
+plan::Plan packedPlan(int64_t longest = 0) {
+  plan::Plan plan;
+  plan.globalBatchSize = 2, plan.sequenceLength = 6, plan.vocabulary = 10, plan.longestDocument = longest;
+  plan.stages.resize(1);
+  plan.stages[0].inputs.push_back({.kind = plan::Input::Kind::documentStarts});
+  return plan;
+}
+
+Status startsOf(const std::vector<int64_t> &positions, const PositionRule &rule, Numbers &starts) {
+  starts.resize(positions.size());
+  return startsOfPositions(positions, rule, starts);
+}
+
+std::string errorOf(const std::vector<int64_t> &positions, const PositionRule &rule = {}) {
+  Numbers starts;
+  return startsOf(positions, rule, starts).message();
+}
+
+// input_ids count up from 0 modulo 10, labels from 1.
+std::string writeBatch(const TempDir &folder, const std::vector<int64_t> &positions,
+                       std::vector<int64_t> shape) {
+  const std::string path = folder.path("batch.safetensors");
+  std::vector<int64_t> ids(12), labels(12);
+  for (size_t i = 0; i < ids.size(); ++i)
+    ids[i] = int64_t(i % 10), labels[i] = int64_t((i + 1) % 10);
+  const std::vector<TensorSpec> specs = {{"input_ids", ElementType::I64, {1, 2, 6}},
+                                         {"labels", ElementType::I64, {1, 2, 6}},
+                                         {"position_ids", ElementType::I64, std::move(shape)}};
+  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
+  EXPECT_TRUE(isOk(writer));
+  for (const auto &values : {ids, labels, positions})
+    EXPECT_TRUE(isOk(writer->write(std::as_bytes(std::span(values)))));
+  EXPECT_TRUE(isOk(writer->commit()));
+  return path;
+}
+
+std::string errorOfOpening(const std::string &path, const plan::Plan &plan,
+                           const DocumentOptions &documents = {}) {
+  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = documents});
+  return data.isOk() ? "" : data.status().message();
+}
+
+} // namespace
+
+TEST(Documents, endWithTheirToken) {
+  const Numbers tokens = {5, 8, 0, 7, 0, 3, /**/ 0, 0, 4, 4, 4, 0};
+  Numbers starts(tokens.size());
+  findDocuments(tokens, 6, 0, starts);
+  EXPECT_EQ(starts, Numbers({0, 0, 0, 3, 3, 5, /**/ 0, 1, 2, 2, 2, 2}));
+  Numbers labels = {8, 0, 7, 0, 3, 1, /**/ 0, 4, 4, 4, 0, 9}, byStarts = labels;
+  maskEnds(tokens, 6, 0, {}, -100, labels);
+  EXPECT_EQ(labels, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, -100}));
+  maskEnds(tokens, 6, std::nullopt, starts, -100, byStarts); // what follows a sequence is not known
+  EXPECT_EQ(byStarts, Numbers({8, 0, -100, 0, -100, 1, /**/ -100, -100, 4, 4, 0, 9}));
+}
+
+TEST(Documents, positionsSayWhereTheyBegin) {
+  Numbers starts;
+  ASSERT_TRUE(isOk(startsOf({0, 1, 2, 0, 0, 1}, {}, starts)));
+  EXPECT_EQ(starts, Numbers({0, 0, 0, 3, 4, 4}));
+  ASSERT_TRUE(isOk(startsOf({0, 1, 2, 3}, {.mayRestart = false, .longest = 4}, starts)));
+  EXPECT_EQ(starts, Numbers({0, 0, 0, 0}));
+}
+
+TEST(Documents, positionsThatAreNone) {
+  EXPECT_EQ(errorOf({1, 2}), "position 0: found 1, expected 0: a document begins");
+  EXPECT_EQ(errorOf({0, 1, 3}), "position 2: found 3, expected 2, or 0 where a document begins");
+  EXPECT_EQ(errorOf({0, 1, -1}), "position 2: found -1, expected 2, or 0 where a document begins");
+  EXPECT_EQ(
+      errorOf({0, 1, 2}, {.longest = 2}),
+      "position 2: the document has more than 2 tokens, for which the model has learned positions; expected "
+      "shorter documents");
+  EXPECT_EQ(errorOf({0, 0}, {.mayRestart = false}), "position 1: a document begins, but the plan reads a "
+                                                    "sequence as one document; expected a plan compiled "
+                                                    "with --reset-position-ids --reset-attention-mask");
+}
+
+TEST(Documents, ofAFileOfBatches) {
+  const TempDir folder;
+  const std::string path = writeBatch(folder, {0, 1, 2, 3, 0, 1, 0, 0, 1, 2, 3, 4}, {1, 2, 6});
+  const plan::Plan plan = packedPlan();
+  Result<std::unique_ptr<DataSource>> data = openData(path, plan, 1, {.documents = {.masksEnds = true}});
+  ASSERT_TRUE(isOk(data));
+  GlobalBatch batch = GlobalBatch::create(plan).take();
+  ASSERT_TRUE(isOk((*data)->batch(3, batch)));
+  EXPECT_EQ(batch.starts, Numbers({0, 0, 0, 0, 4, 4, /**/ 0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(batch.labels, Numbers({1, 2, 3, -100, 5, 6, /**/ -100, 8, 9, 0, 1, 2}));
+  plan::Plan plain = plan;
+  plain.stages.clear();
+  EXPECT_EQ(
+      errorOfOpening(path, plain),
+      path + ": position_ids: step 0, sample 0: position 4: a document begins, but the plan reads a sequence "
+             "as one document; expected a plan compiled with --reset-position-ids --reset-attention-mask");
+  EXPECT_EQ(errorOfOpening(path, plan, {.endToken = 3}),
+            path + ": position_ids say where documents begin; expected no --eod-token-id");
+  EXPECT_EQ(
+      errorOfOpening(path, packedPlan(3)),
+      path +
+          ": position_ids: step 0, sample 0: position 3: the document has more than 3 tokens, for which the "
+          "model has learned positions; expected shorter documents");
+}
+
+TEST(Documents, positionsOfAnotherShape) {
+  const TempDir folder;
+  const std::string path = writeBatch(folder, std::vector<int64_t>(12), {2, 1, 6});
+  EXPECT_EQ(errorOfOpening(path, packedPlan()),
+            path +
+                ": position_ids: found I64 [2, 1, 6], expected integers [steps, 2, 6]: global batch size and "
+                "sequence length of the plan");
+  const std::string longer = writeBatch(folder, std::vector<int64_t>(24), {2, 2, 6});
+  EXPECT_EQ(errorOfOpening(longer, packedPlan()),
+            longer + ": position_ids has 2 steps, input_ids 1, expected equal");
+}
+
+TEST(Documents, nothingSaysWhereTheyEnd) {
+  const TempDir folder;
+  const std::string path = folder.write("text.txt", "\1\2\3\4\5\6\7\1\2\3");
+  EXPECT_EQ(errorOfOpening(path, packedPlan()),
+            "the plan is of packed documents (--reset-position-ids, --reset-attention-mask), but nothing "
+            "says where a "
+            "document ends; expected --eod-token-id, or position_ids in a .safetensors file");
+  plan::Plan plain = packedPlan();
+  plain.stages.clear();
+  EXPECT_EQ(errorOfOpening(path, plain, {.masksEnds = true}),
+            "--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
+  EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 10}),
+            "--eod-token-id 10: expected 0 to 9, a token of the model's vocabulary");
+  EXPECT_EQ(errorOfOpening(path, packedPlan(), {.endToken = 3}), "");
+}
+
+TEST(Documents, ofMadeUpDataAreSoundAndDiffer) {
+  for (int64_t longest : {0, 4}) {
+    plan::Plan plan = packedPlan(longest);
+    plan.sequenceLength = 64;
+    const auto data = makeMockData(plan, 5, {}).take();
+    GlobalBatch batch = GlobalBatch::create(plan).take();
+    ASSERT_TRUE(isOk(data->batch(0, batch)));
+    EXPECT_TRUE(isOk(verifyStarts(batch.starts, 64, longest)));
+    EXPECT_NE(Numbers(batch.starts.begin(), batch.starts.begin() + 64),
+              Numbers(batch.starts.begin() + 64, batch.starts.end()));
+    EXPECT_GT(batch.starts[63], 0);
+  }
+}
