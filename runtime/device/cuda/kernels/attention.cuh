@@ -419,13 +419,18 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
 
 } // namespace
 
-#define MGC_ATTENTION_KERNELS(columns)                                                                                        \
-  extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_forward(const AttentionArguments a) {             \
-    forward<columns / kAttentionSlice>(a);                                                                                    \
-  }                                                                                                                           \
-  extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_dq(const AttentionArguments a) {                  \
-    queryGradients<columns / kAttentionSlice>(a);                                                                             \
-  }                                                                                                                           \
-  extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_dkdv(const AttentionArguments a) {                \
-    keyGradients<columns / kAttentionSlice>(a);                                                                               \
+// Least blocks of a multiprocessor at once; 0: ptxas chooses. Two have registers enough for the results of 64 columns, of which
+// ptxas 13.0 spills some for the sake of a third.
+constexpr int attentionBlocks(int columns) { return columns <= 64 ? 2 : 0; }
+
+#define MGC_ATTENTION_BOUNDS(columns) __launch_bounds__(kAttentionThreads, attentionBlocks(columns))
+#define MGC_ATTENTION_KERNELS(columns)                                                                                 \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_forward(const AttentionArguments a) {             \
+    forward<columns / kAttentionSlice>(a);                                                                             \
+  }                                                                                                                    \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dq(const AttentionArguments a) {                  \
+    queryGradients<columns / kAttentionSlice>(a);                                                                      \
+  }                                                                                                                    \
+  extern "C" __global__ void MGC_ATTENTION_BOUNDS(columns) attention_dkdv(const AttentionArguments a) {                \
+    keyGradients<columns / kAttentionSlice>(a);                                                                        \
   }
