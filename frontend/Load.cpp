@@ -1,4 +1,5 @@
 #include "frontend/Load.h"
+#include "frontend/layout/Options.h"
 #include "frontend/model/families/Family.h"
 #include <filesystem>
 #include <fstream>
@@ -46,16 +47,20 @@ static Result<json> parseJson(const std::string &text) {
   }
 }
 
-static void readSize(Config &mgc, std::string_view key, std::optional<int64_t> &option) {
-  if (mgc.isSet(key))
-    option = mgc.countOr(key, 0, int64_t(1) << 40);
-  mgc.ignore(std::initializer_list<std::string_view>{key});
+static void readOption(Config &mgc, const std::string &key, std::optional<int64_t> &option) {
+  option = mgc.countOr(key, 0, int64_t(1) << 40);
 }
-
-static void readWord(Config &mgc, std::string_view key, std::optional<std::string> &option) {
-  if (mgc.isSet(key))
-    option = mgc.word(key, "");
-  mgc.ignore(std::initializer_list<std::string_view>{key});
+static void readOption(Config &mgc, const std::string &key, std::optional<bool> &option) {
+  option = mgc.flag(key, false);
+}
+static void readOption(Config &mgc, const std::string &key, std::optional<std::string> &option) {
+  option = mgc.word(key, "");
+}
+static void readOption(Config &mgc, const std::string &key, std::optional<std::vector<std::string>> &option) {
+  option = mgc.words(key);
+}
+static void readOption(Config &mgc, const std::string &key, std::optional<std::vector<int64_t>> &option) {
+  option = mgc.counts(key, int64_t(1) << 40);
 }
 
 static LayoutOptions readDefaults(Config &config) {
@@ -63,35 +68,14 @@ static LayoutOptions readDefaults(Config &config) {
   std::optional<Config> mgc = config.child("mgc");
   if (!mgc)
     return options;
-  readSize(*mgc, "tp", options.tp);
-  readSize(*mgc, "pp", options.pp);
-  readSize(*mgc, "dp", options.dp);
-  readSize(*mgc, "cp", options.cp);
-  readSize(*mgc, "vpp", options.vpp);
-  readSize(*mgc, "world", options.world);
-  readSize(*mgc, "seq", options.seq);
-  readSize(*mgc, "mbs", options.mbs);
-  readSize(*mgc, "gbs", options.gbs);
-  readSize(*mgc, "zero", options.zero);
-  readSize(*mgc, "loss_tile", options.lossTile);
-  readSize(*mgc, "ddp_bucket_size", options.bucketSize);
-  if (mgc->isSet("sp"))
-    options.sp = mgc->flag("sp", false);
-  if (mgc->isSet("overlap_grad_reduce"))
-    options.overlapGradReduce = mgc->flag("overlap_grad_reduce", false);
-  mgc->ignore(std::initializer_list<std::string_view>{"sp", "overlap_grad_reduce"});
-  readWord(*mgc, "schedule", options.schedule);
-  readWord(*mgc, "dtype", options.dtype);
-  readWord(*mgc, "grad_dtype", options.gradientType);
-  readWord(*mgc, "target", options.target);
-  readWord(*mgc, "cp_order", options.contextOrder);
-  if (mgc->isSet("cp_comm_type"))
-    options.contextTypes = mgc->words("cp_comm_type");
-  mgc->ignore(std::initializer_list<std::string_view>{"cp_comm_type"});
-  mgc->finish("the defaults of mgc compile",
-              "possible: tp, pp, dp, cp, cp_comm_type, cp_order, vpp, world, seq, mbs, gbs, zero, "
-              "loss_tile, ddp_bucket_size, overlap_grad_reduce, sp, "
-              "schedule, dtype, grad_dtype, target");
+  std::vector<std::string> keys;
+  for (const LayoutOption &option : layoutOptions()) {
+    const std::string &key = keys.emplace_back(option.key());
+    if (mgc->isSet(key))
+      std::visit([&](auto field) { readOption(*mgc, key, options.*field); }, option.field);
+    mgc->ignore(std::initializer_list<std::string_view>{key});
+  }
+  mgc->finish("the defaults of mgc compile", "possible: " + listOf(keys));
   return options;
 }
 

@@ -9,12 +9,14 @@
 #include "frontend/import/Import.h"
 #include "frontend/import/Origin.h"
 #include "frontend/import/RuleTable.h"
+#include "frontend/layout/Options.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "tools/explain/Explain.h"
 #include "tools/flags/Flags.h"
+#include "tools/flags/OptionsPage.h"
 #include "tools/process/CompilerProcess.h"
 #include "tools/version/Version.h"
 
@@ -37,14 +39,6 @@ frontend::Supported supportedByCompiler() {
     supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});
   }
   return supported;
-}
-
-bool isGiven(const frontend::LayoutOptions &layout) {
-  return layout.tp || layout.pp || layout.dp || layout.world || layout.vpp || layout.seq || layout.mbs ||
-         layout.gbs || layout.zero || layout.lossTile || layout.bucketSize || layout.overlapGradReduce ||
-         layout.sp || layout.cp || layout.contextTypes || layout.contextOrder || layout.contextHierarchy ||
-         layout.resetPositionIds || layout.resetAttentionMask || layout.schedule || layout.dtype ||
-         layout.gradientType || layout.target;
 }
 
 constexpr int64_t kMaxProgramBytes = int64_t(1) << 31;
@@ -91,12 +85,14 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> parseProgram(mlir::MLIRContext &contex
 // The logical module of a model description or of a .mlir file, and the choices that were made, printed.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, const CompileFlags &flags) {
   if (llvm::StringRef(flags.model).ends_with(".mlir")) {
-    if (isGiven(flags.layout))
-      return errorf("{}: a program has its layout in it; flags of the layout are for model descriptions",
-                    flags.model);
+    if (frontend::isGiven(flags.layout) || !flags.facts.empty())
+      return errorf(
+          "{}: a program has its layout in it, and its model; flags of the layout are for model descriptions",
+          flags.model);
     return parseProgram(context, flags);
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
+  MGC_TRY(frontend::verifyModelFlags(file.model, flags.facts));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
   say(stderr, "{}", frontend::describe(layout));
   for (const std::string &warning : layout.warnings)
@@ -201,17 +197,25 @@ Status compile(const CompileFlags &flags) {
   return Status::ok();
 }
 
+Status printOptions(bool asSchema) {
+  const frontend::Supported supported = supportedByCompiler();
+  say(stdout, "{}", asSchema ? optionsSchema(supported) : optionsPage(supported));
+  return checkOutput();
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   prepareCompiler("mgc");
   Parsed parsed = parseFlags(argc, argv,
                              versionText("mgc", {"LLVM and MLIR " LLVM_VERSION_STRING, gemmLibrary(),
-                                                 jsonLibrary(), commandLineLibrary()}));
+                                                 jsonLibrary(), commandLineLibrary()}),
+                             supportedByCompiler());
   if (parsed.exitCode >= 0)
     return parsed.exitCode;
-  bool isCompile = parsed.flags.command == Flags::Command::compile;
-  Status status = isCompile ? compile(parsed.flags.compile) : explain(parsed.flags.explain);
+  Status status = parsed.flags.command == Flags::Command::compile   ? compile(parsed.flags.compile)
+                  : parsed.flags.command == Flags::Command::explain ? explain(parsed.flags.explain)
+                                                                    : printOptions(parsed.flags.schema);
   if (status.isOk())
     return 0;
   say(stderr, "mgc: {}\n", status.message());

@@ -9,6 +9,7 @@
 #include "tools/ProfileTable.h"
 #include "tools/RunScreen.h"
 #include "tools/flags/FlagChecks.h"
+#include "tools/flags/ForeignFlags.h"
 #include "tools/process/Process.h"
 #include "tools/version/Version.h"
 
@@ -28,6 +29,7 @@ struct Arguments {
   int64_t logInterval = 100;
   double timeoutSeconds = 600;
   std::string lrList;
+  std::optional<double> warmupFraction;
   std::string launch = "auto";
   LaunchFlags launchFlags;
 };
@@ -75,7 +77,7 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
          "weights")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->needs(save);
-  app.add_option("--save-interval", training.saveInterval,
+  app.add_option("--save-interval,--persistent-save-interval", training.saveInterval,
                  "Save after every so many steps too; 0: at the end only")
       ->check(wholeNumber(0))
       ->needs(save);
@@ -181,6 +183,11 @@ void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
       ->check(wholeNumber());
   app.add_option("--lr-warmup-iters", optimizer.lrWarmupIters, "Steps from --lr-warmup-init to --lr")
       ->check(wholeNumber());
+  app.add_option("--lr-warmup-fraction", arguments.warmupFraction,
+                 "Instead of --lr-warmup-iters: what part of the steps to --min-lr, rounded to a whole "
+                 "number of them")
+      ->check(finiteNumber(0, 1))
+      ->excludes("--lr-warmup-iters");
   app.add_option("--lr-warmup-init", optimizer.lrWarmupInit, "Rate of the first step of the warmup")
       ->check(finiteNumber());
   app.add_option("--lr-wsd-decay-style", optimizer.lrWsdDecayStyle,
@@ -214,6 +221,11 @@ Result<std::vector<double>> readRates(const std::string &path) {
     rates.push_back(rate.get<double>());
   }
   return rates;
+}
+
+int64_t warmupOf(const TrainingOptions &training, double fraction) {
+  const int64_t decay = training.optimizer.lrDecayIters;
+  return std::llround(fraction * static_cast<double>(decay > 0 ? decay : training.trainIters));
 }
 
 // A request may come as several signals: timeout(1) sends its child one and then the whole process group.
@@ -332,7 +344,13 @@ int main(int argc, char **argv) {
   addDeviceFlags(app, arguments);
   addOptimizerFlags(app, arguments);
   try {
-    app.parse(argc, argv);
+    Result<SortedFlags> sorted = sortFlags(app, {argv + 1, argv + argc}, Tool::mgrun);
+    if (!sorted.isOk())
+      return failUsage(sorted.status());
+    for (const std::string &note : sorted->notes)
+      say(stderr, "mgrun: {}\n", note);
+    std::ranges::reverse(sorted->words); // as the parser wants them
+    app.parse(std::move(sorted->words));
     if (!arguments.training.data && !arguments.mockData)
       throw CLI::RequiredError("--data FILE or --mock-data");
   } catch (const CLI::ParseError &error) {
@@ -351,6 +369,8 @@ int main(int argc, char **argv) {
     arguments.training.optimizer.lrList = rates.take();
     arguments.training.inputs.push_back({"--lr-list", arguments.lrList});
   }
+  if (arguments.warmupFraction)
+    arguments.training.optimizer.lrWarmupIters = warmupOf(arguments.training, *arguments.warmupFraction);
   const Result<Launch> launch = launchOf(arguments.launchFlags);
   if (!launch.isOk())
     return fail(launch.status());

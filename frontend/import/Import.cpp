@@ -2,6 +2,7 @@
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/import/RuleTable.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/Options.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -10,25 +11,29 @@ namespace mgc::frontend {
 
 // --- Module attributes -------------------------------------------------------------------------------------
 
+static Attribute attributeOf(Builder &builder, const Layout &layout, const ResolvedField &resolved) {
+  if (const auto *number = std::get_if<int64_t Layout::*>(&resolved))
+    return builder.getI64IntegerAttr(layout.**number);
+  if (const auto *isOn = std::get_if<bool Layout::*>(&resolved))
+    return builder.getBoolAttr(layout.**isOn);
+  return builder.getStringAttr(layout.*std::get<std::string Layout::*>(resolved));
+}
+
 static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &model, const Layout &layout) {
   auto number = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
-  };
-  auto flag = [&](StringRef name, bool value) {
-    return builder.getNamedAttr(name, builder.getBoolAttr(value));
   };
   auto element = [&](StringRef name, const std::string &type) {
     return builder.getNamedAttr(name, TypeAttr::get(elementType(builder, type)));
   };
   SmallVector<NamedAttribute> training(
-      {number("sequence_length", layout.sequenceLength), number("micro_batch_size", layout.microBatchSize),
-       number("global_batch_size", layout.globalBatchSize), number("microbatches", layout.microbatches),
-       number("vocabulary", model.vocabulary),
-       builder.getNamedAttr("schedule", builder.getStringAttr(layout.schedule)),
-       number("virtual_stages", layout.vpp), number("zero", layout.zero),
-       number("loss_tile", layout.lossTile), flag("sequence_parallel", layout.sequenceParallel),
-       flag("split_backward", layout.splitBackward), element(kValueType, layout.dtype),
-       element(kGradientType, layout.gradientType)});
+      {number("microbatches", layout.microbatches), number("vocabulary", model.vocabulary),
+       builder.getNamedAttr("split_backward", builder.getBoolAttr(layout.splitBackward)),
+       element(kValueType, layout.dtype), element(kGradientType, layout.gradientType)});
+  for (const LayoutOption &option : layoutOptions())
+    if (!option.training.empty())
+      training.push_back(
+          builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));
   if (layout.cp > 1)

@@ -1,6 +1,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/LayoutChecks.h"
+#include "frontend/layout/Options.h"
 #include "runtime/base/Rounding.h"
 #include <algorithm>
 #include <bit>
@@ -29,17 +30,14 @@ public:
   }
 
 private:
-  using Sizes = std::optional<int64_t> LayoutOptions::*;
-
   void record(std::string_view flag, std::string value, std::string reason) {
     layout.choices.push_back({std::string(flag), std::move(value), std::move(reason)});
   }
 
-  template <typename T>
-  std::optional<T> given(std::string_view flag, std::optional<T> LayoutOptions::*field) {
+  template <typename T> std::optional<T> given(OptionField<T> field) {
     const std::optional<T> &value = flags.*field ? flags.*field : defaults.*field;
     if (value)
-      record(flag, textOf(*value), flags.*field ? "given" : "given in " + model.source);
+      record(optionOf(field).flag, textOf(*value), flags.*field ? "given" : "given in " + model.source);
     return value;
   }
 
@@ -48,29 +46,31 @@ private:
     return fmt::format("{}", fmt::join(values, " "));
   }
 
-  int64_t size(std::string_view flag, Sizes field, int64_t least, int64_t limit, int64_t chosen,
-               std::string reason) {
-    std::optional<int64_t> value = given(flag, field);
+  // Where nothing is given, `chosen`, because of `reason` or else that of the option's row.
+  int64_t size(OptionField<int64_t> field, int64_t chosen, std::string reason = "") {
+    const LayoutOption &option = optionOf(field);
+    const std::optional<int64_t> value = given(field);
     if (!value) {
-      record(flag, std::to_string(chosen), std::move(reason));
+      record(option.flag, std::to_string(chosen), reason.empty() ? option.reason : std::move(reason));
       return chosen;
     }
-    if (*value >= least && *value <= limit)
+    if (*value >= option.least && *value <= option.most)
       return *value;
-    problems.add("{} {} is not from {} to {}", flag, *value, least, limit);
-    return least;
+    problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
+    return option.least;
   }
 
-  std::string word(std::string_view flag, std::optional<std::string> LayoutOptions::*field,
-                   const std::vector<std::string> &allowed, const std::string &chosen, std::string reason) {
-    std::optional<std::string> value = given(flag, field);
+  std::string word(OptionField<std::string> field, const std::string &chosen, std::string reason = "") {
+    const LayoutOption &option = optionOf(field);
+    const std::optional<std::string> value = given(field);
     if (!value) {
-      record(flag, chosen, std::move(reason));
+      record(option.flag, chosen, reason.empty() ? option.reason : std::move(reason));
       return chosen;
     }
-    if (std::find(allowed.begin(), allowed.end(), *value) == allowed.end()) {
-      problems.add("{} {} is not known", flag, *value);
-      problems.hint("possible {}: {}", flag, listOf(allowed));
+    const std::vector<std::string> allowed = option.words(supported);
+    if (std::ranges::find(allowed, *value) == allowed.end()) {
+      problems.add("{} {} is not known", option.flag, *value);
+      problems.hint("possible {}: {}", option.flag, listOf(allowed));
     }
     return *value;
   }
@@ -82,6 +82,7 @@ private:
   void resolveHierarchy();
   void refuseWithoutContext();
   void resolveSchedule();
+  std::optional<int64_t> chunksByLayers(); // vpp, where it is given as layers of a chunk
   void resolveTarget();
   void resolveLossTile();
   void resolveOverlap();
@@ -95,18 +96,18 @@ private:
 };
 
 void LayoutResolver::resolveMesh() {
-  constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24;
-  std::optional<int64_t> world = given("--world", &LayoutOptions::world);
-  if (world && (*world < 1 || *world > kMaxWorld)) {
-    problems.add("--world {} is not from 1 to {}", *world, kMaxWorld);
+  const int64_t mostRanks = optionOf(&LayoutOptions::world).most;
+  std::optional<int64_t> world = given(&LayoutOptions::world);
+  if (world && (*world < 1 || *world > mostRanks)) {
+    problems.add("--world {} is not from 1 to {}", *world, mostRanks);
     world.reset();
   }
-  layout.tp = size("--tp", &LayoutOptions::tp, 1, kMaxAxis, 1, "no tensor parallelism unless asked for");
-  layout.pp = size("--pp", &LayoutOptions::pp, 1, kMaxAxis, 1, "no pipeline unless asked for");
-  layout.cp = size("--cp", &LayoutOptions::cp, 1, kMaxAxis, 1, "no context parallelism unless asked for");
+  layout.tp = size(&LayoutOptions::tp, 1);
+  layout.pp = size(&LayoutOptions::pp, 1);
+  layout.cp = size(&LayoutOptions::cp, 1);
   int64_t rest = layout.tp * layout.cp * layout.pp;
   bool fits = world && *world >= rest && *world % rest == 0;
-  layout.dp = size("--dp", &LayoutOptions::dp, 1, kMaxAxis, fits ? *world / rest : 1,
+  layout.dp = size(&LayoutOptions::dp, fits ? *world / rest : 1,
                    fits ? "world / (tp * cp * pp)" : "one replica unless asked for");
   if (world && (!fits || *world != layout.world())) {
     if (fits) {
@@ -117,14 +118,15 @@ void LayoutResolver::resolveMesh() {
     } else {
       problems.add("--world {} does not divide over tp * cp * pp = {} * {} * {}", *world, layout.tp,
                    layout.cp, layout.pp);
-      problems.hint("possible --world with these: {}, {}, {}, ... (a multiple of {})", rest, 2 * rest,
-                    3 * rest, rest);
-      problems.hint("possible tp * cp * pp for this world: {}", listOf(divisorsOf(*world, kMaxAxis)));
+      const int64_t fewer = std::max<int64_t>(1, *world / rest) * rest;
+      problems.hint("possible --world with these: {}, {}, ... (a multiple of {})", fewer, fewer + rest, rest);
+      problems.hint("possible tp * cp * pp for this world: {}",
+                    listOf(divisorsOf(*world, optionOf(&LayoutOptions::tp).most)));
     }
   }
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
     std::tie(layout.tpGroups, layout.tpQueries) = *split;
-  std::optional<bool> sp = given("--sp", &LayoutOptions::sp);
+  std::optional<bool> sp = given(&LayoutOptions::sp);
   layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
   if (!sp)
     record("--sp", layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
@@ -133,43 +135,38 @@ void LayoutResolver::resolveMesh() {
 void LayoutResolver::resolveBatch() {
   constexpr int64_t kDefaultSequence = 1024;
   int64_t sequence = std::min(model.maxPositions, kDefaultSequence);
-  layout.sequenceLength =
-      size("--seq", &LayoutOptions::seq, 1, 1 << 30, sequence, "smaller of the model's positions and 1024");
-  layout.resetPositionIds = given("--reset-position-ids", &LayoutOptions::resetPositionIds).value_or(false);
-  layout.resetAttentionMask =
-      given("--reset-attention-mask", &LayoutOptions::resetAttentionMask).value_or(false);
-  layout.microBatchSize = size("--mbs", &LayoutOptions::mbs, 1, 1 << 20, 1, "least memory");
-  layout.globalBatchSize = size("--gbs", &LayoutOptions::gbs, 1, int64_t(1) << 40,
-                                layout.microBatchSize * layout.dp * layout.pp, "mbs * dp * pp");
+  layout.sequenceLength = size(&LayoutOptions::seq, sequence);
+  layout.resetPositionIds = given(&LayoutOptions::resetPositionIds).value_or(false);
+  layout.resetAttentionMask = given(&LayoutOptions::resetAttentionMask).value_or(false);
+  layout.microBatchSize = size(&LayoutOptions::mbs, 1);
+  layout.globalBatchSize = size(&LayoutOptions::gbs, layout.microBatchSize * layout.dp * layout.pp);
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
-  layout.zero =
-      size("--zero", &LayoutOptions::zero, 0, 1, 0, "optimizer state on every replica unless asked for");
+  layout.zero = size(&LayoutOptions::zero, 0);
 }
 
 // What says how to be context parallel is refused where the layout is not.
 void LayoutResolver::refuseWithoutContext() {
-  const auto refuse = [&](bool isGiven, std::string_view flag) {
-    if (!isGiven)
+  const auto refuse = [&](auto field) {
+    if (!(flags.*field))
       return;
+    const std::string &flag = optionOf(field).flag;
     problems.add("{} with cp = 1: each rank has the whole sequence", flag);
     problems.hint("possible: {} with --cp 2 or more, or without {}", flag, flag);
   };
-  refuse(flags.contextTypes.has_value(), "--cp-comm-type");
-  refuse(flags.contextOrder.has_value(), "--cp-order");
-  refuse(flags.contextHierarchy.has_value(), "--hierarchical-context-parallel-sizes");
+  refuse(&LayoutOptions::contextTypes);
+  refuse(&LayoutOptions::contextOrder);
+  refuse(&LayoutOptions::contextHierarchy);
 }
 
 void LayoutResolver::resolveContextTypes() {
-  const std::string_view flag = "--cp-comm-type";
-  std::vector<std::string> possible;
-  for (const ContextType &type : contextTypes())
-    if (type.refusal.empty())
-      possible.push_back(type.name);
+  const LayoutOption &option = optionOf(&LayoutOptions::contextTypes);
+  const std::string &flag = option.flag;
+  const std::vector<std::string> possible = option.words(supported);
   std::vector<std::string> types =
-      given(flag, &LayoutOptions::contextTypes).value_or(std::vector{possible.front()});
+      given(&LayoutOptions::contextTypes).value_or(std::vector{possible.front()});
   if (!flags.contextTypes && !defaults.contextTypes)
-    record(flag, possible.front(), "takes any number of heads");
+    record(flag, possible.front(), option.reason);
   for (const std::string &name : types) {
     const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
     if (row != contextTypes().end() && row->refusal.empty())
@@ -186,9 +183,9 @@ void LayoutResolver::resolveContextTypes() {
 }
 
 void LayoutResolver::resolveHierarchy() {
-  const std::string_view flag = "--hierarchical-context-parallel-sizes";
+  const std::string &flag = optionOf(&LayoutOptions::contextHierarchy).flag;
   const bool isHierarchical = uses(layout, "a2a+p2p");
-  const std::optional<std::vector<int64_t>> sizes = given(flag, &LayoutOptions::contextHierarchy);
+  const std::optional<std::vector<int64_t>> sizes = given(&LayoutOptions::contextHierarchy);
   if (isHierarchical && !sizes)
     problems.add("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them", flag);
   else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
@@ -214,8 +211,7 @@ void LayoutResolver::resolveContext() {
     return;
   const bool gathersKeys = std::ranges::any_of(
       layout.contextTypes, [](const std::string &type) { return contextType(type).gathersKeys; });
-  layout.zigzag = word("--cp-order", &LayoutOptions::contextOrder, {"zigzag", "contiguous"},
-                       gathersKeys ? "zigzag" : "contiguous",
+  layout.zigzag = word(&LayoutOptions::contextOrder, gathersKeys ? "zigzag" : "contiguous",
                        gathersKeys ? "a rank with an early chunk has a late one too, so causal work is equal"
                                    : "each rank has whole sequences in attention") == "zigzag";
   const AttentionDescription &attention = model.kinds.front().block.attention;
@@ -223,6 +219,21 @@ void LayoutResolver::resolveContext() {
     layout.cpGroups = split->first;
   if (auto split = splitHeads(attention, layout, layout.cpInner))
     layout.cpInnerGroups = split->first;
+}
+
+std::optional<int64_t> LayoutResolver::chunksByLayers() {
+  const std::optional<int64_t> layers = given(&LayoutOptions::layersPerChunk);
+  if (!layers)
+    return std::nullopt;
+  const int64_t perStage = model.layerCount() / layout.pp;
+  if (*layers >= 1 && model.layerCount() % layout.pp == 0 && perStage % *layers == 0)
+    return perStage / *layers;
+  problems.add("--num-layers-per-virtual-pipeline-stage {}: {} = {} are not so many layers for each chunk of "
+               "pp = {} stages",
+               *layers, model.names.layers, model.layerCount(), layout.pp);
+  if (model.layerCount() % layout.pp == 0)
+    problems.hint("possible with this pp: {}", listOf(divisorsOf(perStage, perStage)));
+  return std::nullopt;
 }
 
 void LayoutResolver::resolveSchedule() {
@@ -236,16 +247,20 @@ void LayoutResolver::resolveSchedule() {
                               : defaults.schedule ? rowOf(*defaults.schedule)
                                                   : nullptr;
   int64_t needed = asked ? asked->minVirtualStages : 1;
-  layout.vpp = size("--vpp", &LayoutOptions::vpp, 1, 1 << 12, needed,
-                    needed > 1 ? "the least this schedule takes" : "one chunk of layers per stage");
-  std::vector<std::string> names;
-  for (const ScheduleInfo &row : supported.schedules)
-    names.push_back(row.name);
+  const std::optional<int64_t> chunks = chunksByLayers();
+  layout.vpp = size(&LayoutOptions::vpp, chunks.value_or(needed),
+                    chunks       ? "layers / (pp * layers of a chunk)"
+                    : needed > 1 ? "the least this schedule takes"
+                                 : "one chunk of layers per stage");
+  if (chunks && layout.vpp != *chunks)
+    problems.add("--vpp {} is not the {} that {} gives", layout.vpp, *chunks,
+                 optionOf(&LayoutOptions::layersPerChunk).flag);
   auto chosen = std::ranges::find_if(
       supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
-  layout.schedule = word("--schedule", &LayoutOptions::schedule, names,
-                         chosen == supported.schedules.end() ? names.front() : chosen->name,
-                         fmt::format("the default for --vpp {}", layout.vpp));
+  layout.schedule =
+      word(&LayoutOptions::schedule,
+           chosen == supported.schedules.end() ? supported.schedules.front().name : chosen->name,
+           fmt::format("the default for --vpp {}", layout.vpp));
   if (const ScheduleInfo *row = rowOf(layout.schedule))
     layout.splitBackward = row->splitBackward;
 }
@@ -256,19 +271,13 @@ void LayoutResolver::resolveLossTile() {
   constexpr double kShare = 0.02; // to twice that, by rounding down
   const double tokens = static_cast<double>(layout.target.balance) * 8 / 6 / kShare;
   const int64_t tile = std::bit_floor(static_cast<uint64_t>(tokens));
-  layout.lossTile = size("--loss-tile", &LayoutOptions::lossTile, 0, 1 << 30, tile,
-                         "memory for 2 to 4 % of the head's time");
+  layout.lossTile = size(&LayoutOptions::lossTile, tile);
 }
 
 void LayoutResolver::resolveTarget() {
-  layout.dtype = word("--dtype", &LayoutOptions::dtype, supported.dtypes, supported.dtypes.front(),
-                      "the first supported");
+  layout.dtype = word(&LayoutOptions::dtype, supported.dtypes.front());
   resolveGradientType();
-  std::vector<std::string> names;
-  for (const TargetInfo &target : supported.targets)
-    names.push_back(target.name);
-  const std::string name =
-      word("--target", &LayoutOptions::target, names, names.front(), "the first supported");
+  const std::string name = word(&LayoutOptions::target, supported.targets.front().name);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
   layout.target =
       row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
@@ -276,8 +285,7 @@ void LayoutResolver::resolveTarget() {
 
 void LayoutResolver::resolveGradientType() {
   const std::string &widest = supported.dtypes.front();
-  layout.gradientType = word("--grad-dtype", &LayoutOptions::gradientType, supported.dtypes, widest,
-                             "sums over microbatches and ranks");
+  layout.gradientType = word(&LayoutOptions::gradientType, widest);
   if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
     problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
                  layout.gradientType, layout.dtype);
@@ -290,15 +298,14 @@ void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   const bool pays = layout.target.collectivesRunBeside;
-  std::optional<bool> overlap = given("--overlap-grad-reduce", &LayoutOptions::overlapGradReduce);
+  std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
     record("--overlap-grad-reduce", pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the backward"
                 : "ranks compute with all their cores");
   if (overlap.value_or(pays))
-    layout.bucketElements = size("--ddp-bucket-size", &LayoutOptions::bucketSize, 1, int64_t(1) << 40,
-                                 kBucketElements, "as Megatron-LM: elements reduced together");
-  else if (given("--ddp-bucket-size", &LayoutOptions::bucketSize))
+    layout.bucketElements = size(&LayoutOptions::bucketSize, kBucketElements);
+  else if (given(&LayoutOptions::bucketSize))
     problems.add(
         "--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
 }
@@ -319,22 +326,6 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
   if (problems.empty()) // values out of range would only raise more
     checkLayout(model, supported, layout, problems);
   return layout;
-}
-
-static std::string flagsOf(const LayoutOptions &layout) {
-  std::string context;
-  if (layout.cp)
-    context = fmt::format("--cp {} --cp-comm-type {} ", *layout.cp, fmt::join(*layout.contextTypes, ","));
-  if (layout.contextHierarchy)
-    context +=
-        fmt::format("--hierarchical-context-parallel-sizes {} ", fmt::join(*layout.contextHierarchy, " "));
-  std::string documents = layout.resetPositionIds.value_or(false) ? " --reset-position-ids" : "";
-  documents += layout.resetAttentionMask.value_or(false) ? " --reset-attention-mask" : "";
-  return fmt::format(
-      "--tp {} {}--pp {} --dp {} --vpp {} {} --seq {} --mbs {} --gbs {} --zero {} --schedule {}{}{}",
-      *layout.tp, context, *layout.pp, *layout.dp, *layout.vpp, *layout.sp ? "--sp" : "--no-sp", *layout.seq,
-      *layout.mbs, *layout.gbs, *layout.zero, *layout.schedule,
-      layout.dtype ? " --dtype " + *layout.dtype : "", documents);
 }
 
 // What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
@@ -360,16 +351,6 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   return idle;
 }
 
-static LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
-  const auto fill = [&](auto LayoutOptions::*field) {
-    if (!(flags.*field))
-      flags.*field = defaults.*field;
-  };
-  fill(&LayoutOptions::sp), fill(&LayoutOptions::zero), fill(&LayoutOptions::overlapGradReduce);
-  fill(&LayoutOptions::lossTile), fill(&LayoutOptions::schedule), fill(&LayoutOptions::contextHierarchy);
-  return flags;
-}
-
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
                              const LayoutOptions &defaults, const Supported &supported) {
   Problems problems(model.source), none(model.source);
@@ -378,7 +359,7 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
     std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));
     return layout;
   }
-  const LayoutOptions near = nearestLayout(model, supported, layout);
+  const LayoutOptions near = nearestLayout(model, supported, layout, either(flags, defaults));
   resolveAndCheck(model, near, {}, supported, none);
   if (none.empty())
     problems.hint("a layout that works: {}", flagsOf(near));

@@ -13,7 +13,7 @@ namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
-                         zero = {}, lossTile = {}, bucketSize = {}, cp = {};
+                         zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer

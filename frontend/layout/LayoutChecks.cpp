@@ -1,5 +1,6 @@
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/Options.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>
 #include <functional>
@@ -264,19 +265,25 @@ static LayoutOptions optionsOf(const Supported &supported, const Layout &near) {
           .gbs = near.globalBatchSize,
           .zero = near.zero,
           .sp = near.sequenceParallel,
-          .resetPositionIds = near.resetPositionIds,
-          .resetAttentionMask = near.resetAttentionMask,
+          .resetPositionIds = near.resetPositionIds ? std::optional(true) : std::nullopt,
+          .resetAttentionMask = near.resetAttentionMask ? std::optional(true) : std::nullopt,
           .schedule = near.schedule,
           .dtype = keptType(supported, near)};
 }
 
-LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout) {
+// The number of replicas with which the ranks are nearest to those that were asked for.
+static int64_t nearestReplicas(int64_t world, int64_t ranksOfOne) {
+  const int64_t fewer = world / ranksOfOne;
+  const bool isNearer = fewer > 0 && world - fewer * ranksOfOne <= (fewer + 1) * ranksOfOne - world;
+  return isNearer ? fewer : fewer + 1;
+}
+
+LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout,
+                            const LayoutOptions &asked) {
   Layout near = layout;
   near.pp = std::min(near.pp, model.layerCount());
   near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
   near.schedule = scheduleFor(supported, near);
-  const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
-  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(near.globalBatchSize / unit, most));
   if (model.learnedPositions && !near.resetPositionIds)
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
@@ -286,9 +293,15 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
     std::tie(near.tpGroups, near.tpQueries) = *split;
   near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0;
-  LayoutOptions options = optionsOf(supported, near);
-  setNearestContext(model, near, options);
-  return options;
+  LayoutOptions context;
+  setNearestContext(model, near, context);
+  const int64_t world = asked.world.value_or(0);
+  if (world >= 1 && world <= optionOf(&LayoutOptions::world).most && !asked.dp)
+    near.dp = nearestReplicas(world, near.tp * context.cp.value_or(1) * near.pp);
+  const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
+  const int64_t batch = asked.gbs.value_or(unit * near.pp);
+  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(batch / unit, most));
+  return either(optionsOf(supported, near), context);
 }
 
 } // namespace mgc::frontend

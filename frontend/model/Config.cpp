@@ -132,6 +132,23 @@ std::vector<std::string> Config::words(std::string_view key) {
   return result;
 }
 
+std::vector<int64_t> Config::counts(std::string_view key, int64_t limit) {
+  std::vector<int64_t> result;
+  const json *value = find(key);
+  if (!value)
+    return result;
+  const auto isCount = [&](const json &item) {
+    return item.is_number_unsigned() && item.get<uint64_t>() <= static_cast<uint64_t>(limit);
+  };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), isCount)) {
+    refuse(key, "is not a list of whole numbers", fmt::format("expected numbers from 0 to {}", limit));
+    return result;
+  }
+  for (const json &item : *value)
+    result.push_back(item.get<int64_t>());
+  return result;
+}
+
 std::optional<Config> Config::child(std::string_view key) {
   const json *value = find(key);
   if (!value)

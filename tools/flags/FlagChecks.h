@@ -1,7 +1,5 @@
-// Checks of flag values: what was found, what is expected. All refuse the empty text. And what a parser's end is.
+// Checks of flag values: what was found, what is expected. All refuse the empty text.
 #pragma once
-
-#include "tools/process/Process.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -48,17 +46,6 @@ inline CLI::Validator finiteNumber(double least = std::numeric_limits<double>::l
                        most < std::numeric_limits<double>::max() ? fmt::format(", at most {}", most) : "");
   };
   return CLI::Validator(check, "");
-}
-
-// Prints the help that was asked for, or what is wrong with the flags; the exit code: 0, 1 where nothing can be printed, 2.
-inline int leaveWith(const CLI::App &app, const CLI::ParseError &end) {
-  if (app.exit(end) != 0)
-    return 2;
-  const Status printed = checkOutput();
-  if (printed.isOk())
-    return 0;
-  say(stderr, "{}: {}\n", app.get_name(), printed.message());
-  return 1;
 }
 
 } // namespace mgc::tools

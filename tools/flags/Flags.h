@@ -1,6 +1,7 @@
 // The command line of mgc, parsed into plain structs.
 #pragma once
 
+#include "frontend/ModelFlags.h"
 #include "frontend/layout/Layout.h"
 
 namespace mgc::tools {
@@ -9,10 +10,11 @@ struct CompileFlags {
   std::string model;  // config.json, model.json, a folder with one, or .mlir
   std::string output; // PLAN/
   frontend::LayoutOptions layout;
-  std::string rules;          // --rules F: a placement table
-  std::string cpu;            // --target-cpu; empty: kernels for every level
-  bool force = false;         // --force: replace a plan.json that is none of ours
-  bool fusion = true;         // --no-fusion
+  std::vector<frontend::GivenModelFlag> facts; // of the model, as Megatron-LM's flags say them
+  std::string rules;                           // --rules F: a placement table
+  std::string cpu;                             // --target-cpu; empty: kernels for every level
+  bool force = false;                          // --force: replace a plan.json that is none of ours
+  bool fusion = true;                          // --no-fusion
   std::string tuneThreads;    // --tune-products; empty: no tuning, 0: as many as a rank has here
   std::string tuneCache;      // --tune-cache; empty: the default one
   std::string from, to, dump; // --compile-from, --compile-to, --dump-phases
@@ -25,9 +27,10 @@ struct ExplainFlags {
 };
 
 struct Flags {
-  enum class Command { compile, explain } command = Command::compile;
+  enum class Command { compile, explain, options } command = Command::compile;
   CompileFlags compile;
   ExplainFlags explain;
+  bool schema = false; // of options
 };
 
 // Parses; on --help or a usage error prints it and gives the exit code (0 or 2) instead.
@@ -36,6 +39,6 @@ struct Parsed {
   int exitCode = -1; // >= 0: leave with it
 };
 // `version`: what --version prints.
-Parsed parseFlags(int argc, char **argv, const std::string &version);
+Parsed parseFlags(int argc, char **argv, const std::string &version, const frontend::Supported &supported);
 
 } // namespace mgc::tools

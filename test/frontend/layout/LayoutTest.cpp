@@ -95,13 +95,13 @@ TEST(LayoutDefaults, FileThenFlags) {
 }
 
 TEST(LayoutDefaults, WrongFieldsOfTheFile) {
-  EXPECT_EQ(frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
-            "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
-            "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
-            "  possible: tp, pp, dp, cp, cp_comm_type, cp_order, vpp, world, seq, mbs, gbs, zero, loss_tile, "
-            "ddp_bucket_size, "
-            "overlap_grad_reduce, sp, "
-            "schedule, dtype, grad_dtype, target");
+  EXPECT_EQ(
+      frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
+      "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
+      "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
+      "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, pp, dp, world, vpp, "
+      "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, dtype, grad_dtype, "
+      "reset_position_ids, reset_attention_mask, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
 
 TEST(LayoutMesh, TensorAxisSplitsIntoGroupsAndQueries) {
@@ -184,7 +184,7 @@ TEST(LayoutViolation, SequenceNeedNotDivideWithoutSequenceParallelism) {
 TEST(LayoutViolation, PositionsAreAnErrorOnlyWhenLearned) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 65}),
             "config.json: --seq 65 exceeds n_positions = 64: there are no learned positions beyond\n"
-            "  possible --seq: 1 to 64");
+            "  possible --seq: 1 to 64; any with --reset-position-ids, for documents of at most 64 tokens");
   Layout llama = layout(tinyDecoder("llama"), {.seq = 128});
   ASSERT_EQ(llama.warnings.size(), 1u); // printed by mgc compile
   EXPECT_NE(llama.warnings[0].find("--seq 128 exceeds max_position_embeddings = 64"), std::string::npos);
@@ -367,8 +367,31 @@ TEST(LayoutViolation, World) {
             "  possible --dp: 2");
   EXPECT_EQ(errorOf(tinyGpt2(), {.tp = 4, .world = 6}),
             "config.json: --world 6 does not divide over tp * cp * pp = 4 * 1 * 1\n"
-            "  possible --world with these: 4, 8, 12, ... (a multiple of 4)\n"
+            "  possible --world with these: 4, 8, ... (a multiple of 4)\n"
             "  possible tp * cp * pp for this world: 1, 2, 3, 6");
+}
+
+// Sizes that work stay; replicas make up for those that do not.
+TEST(LayoutViolation, ALayoutNearTheWorld) {
+  const auto ranks = [](const LayoutOptions &asked) {
+    return suggestion(with(tinyGpt2(), {{"n_layer", 96}, {"n_head", 8}, {"n_embd", 64}}), asked);
+  };
+  EXPECT_EQ(ranks({.tp = 8, .pp = 35, .world = 2048}).find("--tp 8 --pp 35 --dp 7 "), 0u);  // 1960
+  EXPECT_EQ(ranks({.tp = 8, .pp = 35, .world = 2200}).find("--tp 8 --pp 35 --dp 8 "), 0u);  // 2240
+  EXPECT_EQ(ranks({.tp = 7, .pp = 4, .world = 2048}).find("--tp 4 --pp 4 --dp 128 "), 0u);  // 2048
+  EXPECT_EQ(ranks({.tp = 8, .pp = 100, .world = 1600}).find("--tp 8 --pp 96 --dp 2 "), 0u); // 1536
+  EXPECT_EQ(ranks({.tp = 8, .pp = 35, .world = 100}).find("--tp 8 --pp 35 --dp 1 "), 0u);
+  EXPECT_EQ(ranks({.tp = 2, .pp = 3, .dp = 5, .world = 64}).find("--tp 2 --pp 3 --dp 5 "), 0u);
+}
+
+TEST(LayoutViolation, LayersOfAChunk) {
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}).vpp, 2);
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .layersPerChunk = 3}),
+            "config.json: --num-layers-per-virtual-pipeline-stage 3: n_layer = 4 are not so many layers for "
+            "each chunk "
+            "of pp = 2 stages\n  possible with this pp: 1, 2");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 1, .gbs = 4, .layersPerChunk = 1}),
+            "config.json: --vpp 1 is not the 2 that --num-layers-per-virtual-pipeline-stage gives");
 }
 
 TEST(LayoutViolation, HugeWorld) {

@@ -1,0 +1,28 @@
+// Facts of a model that Megatron-LM takes as flags and mgc from config.json. A command line of Megatron-LM may keep them: what
+// they say is compared with the file.
+#pragma once
+
+#include "frontend/model/Description.h"
+
+#include <functional>
+
+namespace mgc::frontend {
+
+struct ModelFlag {
+  std::string flag; // "--num-layers"
+  std::string key;  // of config.json, as the Llama family spells it
+  std::function<std::string(const ModelDescription &)>
+      valueOf;           // as Megatron-LM spells it; of a switch "true"
+  bool isSwitch = false; // a flag without a value
+};
+const std::vector<ModelFlag> &modelFlags();
+const ModelFlag *findModelFlag(std::string_view flag);
+
+// A flag as it was given; of a switch "true".
+struct GivenModelFlag {
+  std::string flag, value;
+};
+// An error names every fact in which the model is another, with both values.
+Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenModelFlag> &given);
+
+} // namespace mgc::frontend

@@ -1,0 +1,278 @@
+// See Options.h.
+#include "frontend/layout/Options.h"
+#include "frontend/layout/Context.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+
+namespace mgc::frontend {
+
+namespace {
+
+constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30,
+                  kMaxElements = int64_t(1) << 40;
+
+std::vector<std::string> possibleTypes(const Supported &) {
+  std::vector<std::string> names;
+  for (const ContextType &type : contextTypes())
+    if (type.refusal.empty())
+      names.push_back(type.name);
+  return names;
+}
+std::vector<std::string> orders(const Supported &) { return {"zigzag", "contiguous"}; }
+std::vector<std::string> scheduleNames(const Supported &supported) {
+  std::vector<std::string> names;
+  for (const ScheduleInfo &row : supported.schedules)
+    names.push_back(row.name);
+  return names;
+}
+std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
+std::vector<std::string> targetNames(const Supported &supported) {
+  std::vector<std::string> names;
+  for (const TargetInfo &target : supported.targets)
+    names.push_back(target.name);
+  return names;
+}
+
+std::vector<LayoutOption> makeOptions() {
+  using Options = LayoutOptions;
+  return {
+      {.flag = "--tp",
+       .field = &Options::tp,
+       .aliases = {"--tensor-model-parallel-size"},
+       .most = kMaxAxis,
+       .help = "Tensor parallel ranks",
+       .standard = "1",
+       .reason = "no tensor parallelism unless asked for"},
+      {.flag = "--cp",
+       .field = &Options::cp,
+       .aliases = {"--context-parallel-size"},
+       .most = kMaxAxis,
+       .help = "Context parallel ranks: each has a part of the sequence",
+       .standard = "1",
+       .reason = "no context parallelism unless asked for"},
+      {.flag = "--cp-comm-type",
+       .field = &Options::contextTypes,
+       .words = possibleTypes,
+       .help = "How attention sees the whole sequence; one for all layers or one per layer",
+       .standard = "all_gather",
+       .reason = "takes any number of heads"},
+      {.flag = "--hierarchical-context-parallel-sizes",
+       .field = &Options::contextHierarchy,
+       .help = "A B with A * B = cp: a2a+p2p exchanges heads in A ranks and gathers keys over B of them"},
+      {.flag = "--cp-order",
+       .field = &Options::contextOrder,
+       .words = orders,
+       .help = "Order of the positions over cp",
+       .standard = "zigzag",
+       .reason = "where keys are gathered: equal work of ranks; contiguous where heads alone are exchanged"},
+      {.flag = "--pp",
+       .field = &Options::pp,
+       .aliases = {"--pipeline-model-parallel-size"},
+       .most = kMaxAxis,
+       .help = "Pipeline stages",
+       .standard = "1",
+       .reason = "no pipeline unless asked for"},
+      {.flag = "--dp",
+       .field = &Options::dp,
+       .aliases = {"--data-parallel-size"},
+       .most = kMaxAxis,
+       .help = "Data parallel ranks",
+       .standard = "world / (tp * cp * pp)",
+       .reason = "with --world; else 1: one replica unless asked for"},
+      {.flag = "--world",
+       .field = &Options::world,
+       .aliases = {"--world-size"},
+       .most = kMaxWorld,
+       .help = "All ranks; dp follows"},
+      {.flag = "--vpp",
+       .field = &Options::vpp,
+       .aliases = {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank"},
+       .most = 1 << 12,
+       .help = "Chunks of layers per stage (interleaved schedule)",
+       .standard = "the least the schedule takes",
+       .reason = "one chunk of layers per stage where it takes one",
+       .training = "virtual_stages",
+       .resolved = &Layout::vpp},
+      {.flag = "--num-layers-per-virtual-pipeline-stage",
+       .field = &Options::layersPerChunk,
+       .most = 1 << 20,
+       .help = "Megatron-LM's way to give --vpp: layers of a chunk; vpp = layers / (pp * N)"},
+      {.flag = "--sp",
+       .field = &Options::sp,
+       .aliases = {"--sequence-parallel"},
+       .help = "Sequence parallelism",
+       .standard = "on",
+       .reason = "when tp > 1",
+       .hasNegation = true,
+       .training = "sequence_parallel",
+       .resolved = &Layout::sequenceParallel},
+      {.flag = "--seq",
+       .field = &Options::seq,
+       .aliases = {"--seq-length"},
+       .most = kMaxTokens,
+       .help = "Tokens per sequence",
+       .standard = "1024",
+       .reason = "smaller of the model's positions and 1024",
+       .training = "sequence_length",
+       .resolved = &Layout::sequenceLength},
+      {.flag = "--mbs",
+       .field = &Options::mbs,
+       .aliases = {"--micro-batch-size"},
+       .most = 1 << 20,
+       .help = "Sequences per microbatch and data rank",
+       .standard = "1",
+       .reason = "least memory",
+       .training = "micro_batch_size",
+       .resolved = &Layout::microBatchSize},
+      {.flag = "--gbs",
+       .field = &Options::gbs,
+       .aliases = {"--global-batch-size"},
+       .most = kMaxElements,
+       .help = "Sequences per training step: mbs * accumulation * dp",
+       .standard = "mbs * dp * pp",
+       .reason = "mbs * dp * pp",
+       .training = "global_batch_size",
+       .resolved = &Layout::globalBatchSize},
+      {.flag = "--zero",
+       .field = &Options::zero,
+       .least = 0,
+       .most = 1,
+       .help = "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)",
+       .standard = "0",
+       .reason = "optimizer state on every replica unless asked for",
+       .training = "zero",
+       .resolved = &Layout::zero},
+      {.flag = "--schedule",
+       .field = &Options::schedule,
+       .aliases = {"--pipeline-schedule"},
+       .words = scheduleNames,
+       .help = "Order of a stage's forwards and backwards",
+       .standard = "the default for --vpp",
+       .reason = "",
+       .training = "schedule",
+       .resolved = &Layout::schedule},
+      {.flag = "--dtype",
+       .field = &Options::dtype,
+       .words = dtypes,
+       .help = "Of parameters and activations; bf16 has f32 masters",
+       .standard = "f32",
+       .reason = "the first supported"},
+      {.flag = "--grad-dtype",
+       .field = &Options::gradientType,
+       .words = dtypes,
+       .help = "Of parameters' gradients; bf16 with --dtype bf16 alone",
+       .standard = "f32",
+       .reason = "sums over microbatches and ranks"},
+      {.flag = "--reset-position-ids",
+       .field = &Options::resetPositionIds,
+       .help = "Of packed documents: positions count from the beginning of each",
+       .standard = "off",
+       .reason = "a sequence is one document"},
+      {.flag = "--reset-attention-mask",
+       .field = &Options::resetAttentionMask,
+       .help = "Of packed documents: attention sees nothing of the others",
+       .standard = "off",
+       .reason = "a sequence is one document"},
+      {.flag = "--loss-tile",
+       .field = &Options::lossTile,
+       .least = 0,
+       .most = kMaxTokens,
+       .help = "Tokens whose logits exist at once; 0: all of a microbatch",
+       .standard = "by target",
+       .reason = "memory for 2 to 4 % of the head's time",
+       .training = "loss_tile",
+       .resolved = &Layout::lossTile},
+      {.flag = "--overlap-grad-reduce",
+       .field = &Options::overlapGradReduce,
+       .help = "Reduce gradients over data ranks while the backward goes on",
+       .standard = "on for GPUs",
+       .reason = "their transfers leave cores to the backward",
+       .hasNegation = true},
+      {.flag = "--ddp-bucket-size",
+       .field = &Options::bucketSize,
+       .most = kMaxElements,
+       .help = "With --overlap-grad-reduce: elements of gradients that are reduced together, at least",
+       .standard = "40000000",
+       .reason = "as Megatron-LM: elements reduced together"},
+      {.flag = "--target",
+       .field = &Options::target,
+       .words = targetNames,
+       .help = "What the plan is for",
+       .standard = "cpu",
+       .reason = "the first supported"},
+  };
+}
+
+} // namespace
+
+std::string LayoutOption::key() const {
+  std::string key = flag.substr(2);
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+std::string LayoutOption::negation() const { return hasNegation ? "--no-" + flag.substr(2) : ""; }
+
+const std::vector<LayoutOption> &layoutOptions() {
+  static const std::vector<LayoutOption> options = makeOptions();
+  return options;
+}
+
+const LayoutOption &optionOf(const AnyOptionField &field) {
+  return *std::ranges::find(layoutOptions(), field, &LayoutOption::field);
+}
+
+const std::vector<OptionShorthand> &optionShorthands() {
+  static const std::vector<OptionShorthand> shorthands = {
+      {"--bf16", "--dtype", "bf16"},
+      {"--use-distributed-optimizer", "--zero", "1"},
+      {"--accumulate-allreduce-grads-in-fp32", "--grad-dtype", "f32"},
+      {"--grad-reduce-in-bf16", "--grad-dtype", "bf16"}};
+  return shorthands;
+}
+
+bool isGiven(const LayoutOptions &options) {
+  return std::ranges::any_of(layoutOptions(), [&](const LayoutOption &option) {
+    return std::visit([&](auto field) { return (options.*field).has_value(); }, option.field);
+  });
+}
+
+LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults) {
+  for (const LayoutOption &option : layoutOptions())
+    std::visit(
+        [&](auto field) {
+          if (!(flags.*field))
+            flags.*field = defaults.*field;
+        },
+        option.field);
+  return flags;
+}
+
+static std::string spelled(const LayoutOption &option, bool value) {
+  return value ? option.flag : option.negation();
+}
+static std::string spelled(const LayoutOption &option, const std::vector<int64_t> &values) {
+  return fmt::format("{} {}", option.flag, fmt::join(values, " "));
+}
+static std::string spelled(const LayoutOption &option, const std::vector<std::string> &values) {
+  return fmt::format("{} {}", option.flag, fmt::join(values, ","));
+}
+template <typename T> static std::string spelled(const LayoutOption &option, const T &value) {
+  return fmt::format("{} {}", option.flag, value);
+}
+
+std::string flagsOf(const LayoutOptions &options) {
+  std::vector<std::string> texts;
+  for (const LayoutOption &option : layoutOptions())
+    std::visit(
+        [&](auto field) {
+          if (const auto &value = options.*field)
+            texts.push_back(spelled(option, *value));
+        },
+        option.field);
+  std::erase(texts, ""); // a switch that is off, and is so anyway
+  return fmt::format("{}", fmt::join(texts, " "));
+}
+
+} // namespace mgc::frontend

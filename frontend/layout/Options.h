@@ -1,0 +1,55 @@
+// The options of a layout: what `mgc compile` takes as flags, model.json as the keys of "mgc", and what is written of them
+// into the program. A row is all that is said of an option besides its use; the command line, its help, docs/options.md and
+// docs/model.schema.json are made of the rows.
+#pragma once
+
+#include "frontend/layout/Layout.h"
+
+#include <limits>
+#include <variant>
+
+namespace mgc::frontend {
+
+template <typename T> using OptionField = std::optional<T> LayoutOptions::*;
+
+// A whole number, a switch, a word, words or whole numbers.
+using AnyOptionField = std::variant<OptionField<int64_t>, OptionField<bool>, OptionField<std::string>,
+                                    OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>>;
+// What is written of a resolved layout.
+using ResolvedField = std::variant<std::monostate, int64_t Layout::*, bool Layout::*, std::string Layout::*>;
+
+struct LayoutOption {
+  std::string flag; // "--tp"
+  AnyOptionField field;
+  std::vector<std::string> aliases = {};                          // Megatron-LM's, where they are others
+  int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
+  std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible
+  std::string help = {};
+  std::string standard = {},
+              reason = {};     // what is taken where nothing is given, and why, where the row knows
+  bool hasNegation = false;    // of a switch: --no-.. is a flag too
+  std::string training = {};   // field of mg.training (docs/ir.md); empty: none
+  ResolvedField resolved = {}; // what it holds
+
+  std::string key() const;      // "cp_comm_type", of model.json
+  std::string negation() const; // "--no-sp"
+};
+
+// In the order in which people read them.
+const std::vector<LayoutOption> &layoutOptions();
+const LayoutOption &optionOf(const AnyOptionField &field);
+
+// A flag that stands for an option with a value.
+struct OptionShorthand {
+  std::string flag;
+  std::string of, value; // "--dtype", "bf16"
+};
+const std::vector<OptionShorthand> &optionShorthands();
+
+bool isGiven(const LayoutOptions &options);
+// `flags`, and where they are silent `defaults`.
+LayoutOptions either(LayoutOptions flags, const LayoutOptions &defaults);
+// "--tp 2 --sp": all that is given.
+std::string flagsOf(const LayoutOptions &options);
+
+} // namespace mgc::frontend

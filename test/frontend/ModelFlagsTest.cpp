@@ -1,0 +1,31 @@
+// What Megatron-LM's flags say of a model, against its config.json.
+#include "frontend/ModelFlags.h"
+#include "frontend/Load.h"
+#include "test/frontend/Configs.h"
+
+#include <gtest/gtest.h>
+
+using namespace mgc;
+using namespace mgc::frontend;
+
+TEST(ModelFlags, ThoseOfTheModelPass) {
+  const ModelDescription llama = model(tinyDecoder("llama"));
+  std::vector<GivenModelFlag> all;
+  for (const ModelFlag &flag : modelFlags())
+    all.push_back({flag.flag, flag.valueOf(llama)});
+  EXPECT_TRUE(verifyModelFlags(llama, all).isOk());
+  EXPECT_TRUE(
+      verifyModelFlags(llama, {{"--norm-epsilon", "0.000001"}, {"--normalization", "RMSNorm"}}).isOk());
+}
+
+TEST(ModelFlags, OthersAreNamedWithBothValues) {
+  const ModelDescription gpt2 = model(tinyGpt2());
+  EXPECT_EQ(
+      verifyModelFlags(gpt2, {{"--hidden-size", "64"}, {"--swiglu", "true"}, {"--num-layers", "4"}})
+          .message(),
+      "config.json: --hidden-size 64: the model has 32 (hidden_size)\n"
+      "  expected the same; the model comes from this file, so leave --hidden-size out or change the file\n"
+      "config.json: --swiglu true: the model has false (hidden_act)\n"
+      "  expected the same; the model comes from this file, so leave --swiglu out or change the file");
+  EXPECT_FALSE(verifyModelFlags(gpt2, {{"--hidden-size", ""}}).isOk());
+}

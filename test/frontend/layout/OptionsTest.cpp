@@ -1,0 +1,50 @@
+// The table of options, and what reads it.
+#include "frontend/layout/Options.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+using namespace mgc::frontend;
+
+TEST(Options, EachNameIsOfOne) {
+  std::set<std::string> names, keys, training;
+  for (const LayoutOption &option : layoutOptions()) {
+    EXPECT_TRUE(names.insert(option.flag).second) << option.flag;
+    EXPECT_TRUE(keys.insert(option.key()).second) << option.key();
+    for (const std::string &alias : option.aliases)
+      EXPECT_TRUE(names.insert(alias).second) << alias;
+    if (option.hasNegation)
+      EXPECT_TRUE(names.insert(option.negation()).second) << option.negation();
+    EXPECT_TRUE(option.training.empty() || training.insert(option.training).second) << option.training;
+    EXPECT_EQ(option.training.empty(), std::holds_alternative<std::monostate>(option.resolved))
+        << option.flag;
+    EXPECT_FALSE(option.help.empty() || option.help.ends_with('.')) << option.flag;
+    EXPECT_EQ(&optionOf(option.field), &option);
+  }
+  for (const OptionShorthand &shorthand : optionShorthands())
+    EXPECT_TRUE(names.insert(shorthand.flag).second && names.contains(shorthand.of)) << shorthand.flag;
+}
+
+TEST(Options, FlagsOfWhatIsGiven) {
+  EXPECT_EQ(flagsOf({}), "");
+  EXPECT_FALSE(isGiven({}));
+  const LayoutOptions given{.tp = 2,
+                            .zero = 1,
+                            .sp = false,
+                            .resetPositionIds = false,
+                            .resetAttentionMask = true,
+                            .schedule = "gpipe",
+                            .contextTypes = {{"a2a", "all_gather"}},
+                            .contextHierarchy = {{2, 4}}};
+  EXPECT_TRUE(isGiven(given));
+  EXPECT_EQ(flagsOf(given),
+            "--tp 2 --cp-comm-type a2a,all_gather --hierarchical-context-parallel-sizes 2 4 --no-sp "
+            "--zero 1 --schedule gpipe --reset-attention-mask");
+}
+
+TEST(Options, FlagsGoBeforeDefaults) {
+  const LayoutOptions found = either({.tp = 2, .sp = false}, {.tp = 4, .pp = 3, .sp = true});
+  EXPECT_EQ(found.tp, 2);
+  EXPECT_EQ(found.pp, 3);
+  EXPECT_EQ(found.sp, false);
+}

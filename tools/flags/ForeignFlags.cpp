@@ -1,0 +1,183 @@
+// See ForeignFlags.h.
+#include "tools/flags/ForeignFlags.h"
+
+#include "frontend/layout/Options.h"
+#include "runtime/base/Problems.h"
+#include "tools/flags/MegatronAnswers.h"
+#include "tools/process/Process.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/ranges.h>
+#include <numeric>
+
+namespace mgc::tools {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// "-1" and "-" are values.
+bool isFlag(const std::string &word) {
+  return word.size() > 1 && word[0] == '-' && word[1] != '.' &&
+         !std::isdigit(static_cast<unsigned char>(word[1]));
+}
+
+bool has(const CLI::App &app, const std::string &name) {
+  if (name.starts_with("--"))
+    return app.get_option_no_throw(name) != nullptr;
+  return app.get_option_no_throw(name.substr(0, 2)) != nullptr; // -oPLAN
+}
+
+Words namesOf(const CLI::App &app) {
+  Words names;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+  for (const CLI::App *group :
+       app.get_subcommands([](const CLI::App *one) { return one->get_name().empty(); }))
+    for (std::string &name : namesOf(*group))
+      names.push_back(std::move(name));
+  return names;
+}
+
+bool isOfLayout(const std::string &flag) {
+  for (const frontend::LayoutOption &option : frontend::layoutOptions())
+    if (option.flag == flag || option.negation() == flag ||
+        std::ranges::find(option.aliases, flag) != option.aliases.end())
+      return true;
+  return std::ranges::find(frontend::optionShorthands(), flag, &frontend::OptionShorthand::flag) !=
+         frontend::optionShorthands().end();
+}
+
+int64_t editDistance(std::string_view a, std::string_view b) {
+  std::vector<int64_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = static_cast<int64_t>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int64_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+class Sorter {
+public:
+  Sorter(const CLI::App &app, const Words &words, Tool tool) : app_(app), words_(words), tool_(tool) {}
+
+  Result<SortedFlags> run() {
+    while (next_ < words_.size() && words_[next_] != "--")
+      take(words_[next_]);
+    sorted_.words.insert(sorted_.words.end(), words_.begin() + static_cast<ptrdiff_t>(next_), words_.end());
+    if (!problems_.empty())
+      return problems_.status();
+    return std::move(sorted_);
+  }
+
+private:
+  const CLI::App &app_;
+  const Words &words_;
+  Tool tool_;
+  size_t next_ = 0; // word
+  SortedFlags sorted_;
+  Problems problems_;
+
+  void take(const std::string &word) {
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    ++next_;
+    if (!isFlag(word) || has(app_, name)) {
+      sorted_.words.push_back(word);
+      return;
+    }
+    const bool isJoined = equals != word.npos, isFollowed = next_ < words_.size() && !isFlag(words_[next_]);
+    const std::string value = isJoined ? word.substr(equals + 1) : isFollowed ? words_[next_] : "";
+    const size_t values = answer(name, value);
+    for (size_t i = isJoined ? 1 : 0; i < values && next_ < words_.size() && !isFlag(words_[next_]); ++i)
+      ++next_;
+  }
+
+  // How many values are the flag's, at most.
+  size_t answer(const std::string &name, const std::string &value) {
+    if (const frontend::ModelFlag *fact = frontend::findModelFlag(name)) {
+      if (tool_ == Tool::mgc)
+        sorted_.facts.push_back({name, fact->isSwitch ? "true" : value});
+      else
+        problems_.add("{}: comes from config.json ({}), when mgc compiles the plan", name, fact->key);
+      return fact->isSwitch ? 0 : 1;
+    }
+    if (const auto known = answerOf(name, value)) {
+      if (!known->goesOn) {
+        problems_.add("{}: {}", name, known->text);
+        return kAll;
+      }
+      sorted_.notes.push_back(fmt::format("{}: {}", name, known->text));
+      return known->values;
+    }
+    refuse(name);
+    return kAll;
+  }
+
+  // Of a line that is refused it does not matter which words are values.
+  static constexpr size_t kAll = std::numeric_limits<size_t>::max();
+
+  void refuse(const std::string &name) {
+    if (tool_ == Tool::mgrun && isOfLayout(name))
+      return problems_.add("{}: belongs to mgc compile: the layout is a fact of the plan", name);
+    Words known = namesOf(app_);
+    for (const MegatronRow &row : megatronRows())
+      for (const std::string &entry : row.flags)
+        known.emplace_back(nameIn(entry));
+    for (const frontend::ModelFlag &flag : frontend::modelFlags())
+      known.push_back(flag.flag);
+    const Words near = nearestNames(name, known);
+    problems_.add("{}: there is no such flag{}", name,
+                  near.empty() ? "; --help lists all" : fmt::format("; near: {}", fmt::join(near, ", ")));
+    for (const std::string &other : near)
+      if (const auto its = has(app_, other) ? std::nullopt : answerOf(other, ""))
+        problems_.hint("{}: {}", other, its->text);
+  }
+};
+
+} // namespace
+
+std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &known) {
+  std::vector<std::string> nearest;
+  int64_t least = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
+  for (const std::string &one : known) {
+    const int64_t distance = editDistance(name, one);
+    if (distance > least)
+      continue;
+    if (distance < least)
+      nearest.clear();
+    least = distance;
+    if (std::ranges::find(nearest, one) == nearest.end())
+      nearest.push_back(one);
+  }
+  return nearest;
+}
+
+Result<SortedFlags> sortFlags(const CLI::App &app, const std::vector<std::string> &words, Tool tool) {
+  return Sorter(app, words, tool).run();
+}
+
+int leaveWith(const CLI::App &app, const CLI::ParseError &end) {
+  if (dynamic_cast<const CLI::ExtrasError *>(&end)) {
+    say(stderr, "{}: not expected: {}\nRun with --help for what is.\n", app.get_name(),
+        fmt::join(app.remaining(true), " "));
+    return 2;
+  }
+  if (app.exit(end) != 0)
+    return 2;
+  const Status printed = checkOutput();
+  if (printed.isOk())
+    return 0;
+  say(stderr, "{}: {}\n", app.get_name(), printed.message());
+  return 1;
+}
+
+} // namespace mgc::tools

@@ -1,0 +1,101 @@
+// See LayoutFlags.h.
+#include "tools/flags/LayoutFlags.h"
+
+#include "tools/flags/FlagChecks.h"
+
+#include <fmt/ranges.h>
+#include <map>
+
+namespace mgc::tools {
+
+namespace {
+
+using frontend::LayoutOption;
+using frontend::LayoutOptions;
+
+// What CLI11 knows of each row.
+class LayoutFlags {
+public:
+  LayoutFlags(CLI::App &group, LayoutOptions &layout, const frontend::Supported &supported)
+      : group_(group), layout_(layout), supported_(supported) {}
+
+  void add(const LayoutOption &option) {
+    std::string names = option.flag;
+    for (const std::string &alias : option.aliases)
+      names += "," + alias;
+    made_[option.flag] =
+        std::visit([&](auto field) { return add(option, names, layout_.*field); }, option.field);
+  }
+
+  void add(const frontend::OptionShorthand &shorthand) {
+    const auto option = std::ranges::find(frontend::layoutOptions(), shorthand.of, &LayoutOption::flag);
+    const std::string text = shorthand.value;
+    group_
+        .add_flag_callback(
+            shorthand.flag,
+            [&layout = layout_, option, text] {
+              std::visit([&](auto field) { set(layout.*field, text); }, option->field);
+            },
+            fmt::format("Megatron-LM's name of {} {}", shorthand.of, text))
+        ->disable_flag_override()
+        ->excludes(made_.at(shorthand.of));
+  }
+
+private:
+  CLI::App &group_;
+  LayoutOptions &layout_;
+  const frontend::Supported &supported_;
+  std::map<std::string, CLI::Option *> made_;
+
+  template <typename T> static void set(std::optional<T> &value, const std::string &text) {
+    if constexpr (std::is_same_v<T, int64_t>)
+      value = std::stoll(text);
+    else if constexpr (std::is_same_v<T, std::string>)
+      value = text;
+  }
+
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<std::string> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(notEmpty());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names,
+                   std::optional<std::vector<std::string>> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->delimiter(',')->check(notEmpty());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names,
+                   std::optional<std::vector<int64_t>> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->delimiter(',')->check(wholeNumber());
+  }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<bool> &value) {
+    CLI::Option *on = group_.add_flag_callback(names, [&] { value = true; }, helpOf(option, supported_));
+    on->disable_flag_override();
+    if (option.hasNegation)
+      group_
+          .add_flag_callback(
+              option.negation(), [&] { value = false; }, fmt::format("Without {}", option.flag))
+          ->disable_flag_override()
+          ->excludes(on);
+    return on;
+  }
+};
+
+} // namespace
+
+std::string helpOf(const LayoutOption &option, const frontend::Supported &supported) {
+  std::string help = option.help;
+  if (option.words)
+    help += fmt::format(": {}", fmt::join(option.words(supported), ", "));
+  return option.standard.empty() ? help : fmt::format("{} (default: {})", help, option.standard);
+}
+
+void addLayoutFlags(CLI::App &app, LayoutOptions &layout, const frontend::Supported &supported) {
+  LayoutFlags flags(*app.add_option_group("Layout"), layout, supported);
+  for (const LayoutOption &option : frontend::layoutOptions())
+    flags.add(option);
+  for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
+    flags.add(shorthand);
+}
+
+} // namespace mgc::tools

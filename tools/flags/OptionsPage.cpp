@@ -1,0 +1,141 @@
+// See OptionsPage.h.
+#include "tools/flags/OptionsPage.h"
+
+#include "frontend/ModelFlags.h"
+#include "tools/flags/MegatronAnswers.h"
+
+#include <algorithm>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace mgc::tools {
+
+namespace {
+
+using frontend::LayoutOption;
+using frontend::OptionField;
+using Json = nlohmann::ordered_json;
+
+std::string valuesOf(const LayoutOption &option, const frontend::Supported &supported) {
+  if (option.words)
+    return fmt::format("{}", fmt::join(option.words(supported), ", "));
+  if (std::holds_alternative<OptionField<bool>>(option.field))
+    return option.hasNegation ? "switch; `" + option.negation() + "`" : "switch";
+  if (option.most == std::numeric_limits<int64_t>::max())
+    return "whole numbers";
+  return fmt::format("{} to {}", option.least, option.most);
+}
+
+std::string standardOf(const LayoutOption &option) {
+  if (option.standard.empty())
+    return "";
+  return option.reason.empty() || option.reason == option.standard
+             ? option.standard
+             : fmt::format("{}: {}", option.standard, option.reason);
+}
+
+std::string namesOf(const LayoutOption &option) {
+  std::string names = "`" + option.flag + "`";
+  for (const std::string &alias : option.aliases)
+    names += ", `" + alias + "`";
+  for (const frontend::OptionShorthand &shorthand : frontend::optionShorthands())
+    if (shorthand.of == option.flag)
+      names += fmt::format("; `{}`: {}", shorthand.flag, shorthand.value);
+  return names;
+}
+
+Json schemaOf(const LayoutOption &option, const frontend::Supported &supported) {
+  Json schema{{"description", option.help}};
+  const auto of = [&](auto tag) {
+    if constexpr (std::is_same_v<decltype(tag), int64_t>)
+      return Json{{"type", "integer"}, {"minimum", option.least}, {"maximum", option.most}};
+    else if constexpr (std::is_same_v<decltype(tag), bool>)
+      return Json{{"type", "boolean"}};
+    else
+      return Json{{"type", "string"}, {"enum", option.words(supported)}};
+  };
+  std::visit(
+      [&]<typename T>(OptionField<T>) {
+        if constexpr (requires {
+                        typename T::value_type;
+                        requires !std::is_same_v<T, std::string>;
+                      })
+          schema.update(Json{{"type", "array"}, {"items", of(typename T::value_type())}});
+        else
+          schema.update(of(T()));
+      },
+      option.field);
+  return schema;
+}
+
+// In lines of 120 columns, those after the first indented.
+std::string wrapped(std::string_view paragraph) {
+  constexpr size_t kColumns = 120;
+  std::string text, line;
+  while (!paragraph.empty()) {
+    const std::string_view word = paragraph.substr(0, paragraph.find(' '));
+    paragraph.remove_prefix(std::min(paragraph.size(), word.size() + 1));
+    if (line.size() + 1 + word.size() > kColumns)
+      text += line + "\n", line = " ";
+    line += line.empty() ? std::string(word) : " " + std::string(word);
+  }
+  return text + line + "\n";
+}
+
+// Answers, each with the flags that have it.
+std::string answersPage(bool thatGoOn) {
+  std::string text;
+  for (const MegatronRow &row : megatronRows()) {
+    if (row.goesOn != thatGoOn)
+      continue;
+    std::vector<std::string> names;
+    for (const std::string &entry : row.flags)
+      names.push_back(fmt::format("`{}{}`", nameIn(entry), row.onlyValue.empty() ? "" : " " + row.onlyValue));
+    for (const std::string &prefix : row.prefixes)
+      names.push_back(fmt::format("`{}*`", prefix));
+    std::string answer = row.answer;
+    if (const size_t at = answer.find("{flag}"); at != answer.npos)
+      answer.replace(at, std::string_view("{flag}").size(), "FLAG");
+    text += wrapped(fmt::format("- {}: {}", answer, fmt::join(names, ", ")));
+  }
+  return text;
+}
+
+} // namespace
+
+std::string optionsPage(const frontend::Supported &supported) {
+  std::string text =
+      "<!-- Made by `mgc options`; do not edit. -->\n\n# Options of a layout\n\n"
+      "Flags of `mgc compile`, and keys of `\"mgc\"` in a model.json or config.json, which hold where the "
+      "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's. "
+      "frontend/layout/Options.cpp has a row for each.\n\n";
+  for (const LayoutOption &option : frontend::layoutOptions()) {
+    text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag,
+                        option.help, namesOf(option), option.key(), valuesOf(option, supported));
+    if (const std::string standard = standardOf(option); !standard.empty())
+      text += fmt::format("- default: {}\n", standard);
+    if (!option.training.empty())
+      text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
+    text += "\n";
+  }
+  text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command line of\n"
+          "`mgc compile`; they are compared with config.json:\n\n";
+  for (const frontend::ModelFlag &flag : frontend::modelFlags())
+    text += fmt::format("- `{}`: {}\n", flag.flag, flag.key);
+  return text + "\nThese may stay, and change nothing:\n\n" + answersPage(true) +
+         "\nThese are refused with an answer:\n\n" + answersPage(false);
+}
+
+std::string optionsSchema(const frontend::Supported &supported) {
+  Json properties = Json::object();
+  for (const LayoutOption &option : frontend::layoutOptions())
+    properties[option.key()] = schemaOf(option, supported);
+  const Json mgc{{"type", "object"}, {"additionalProperties", false}, {"properties", properties}};
+  const Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                    {"title", "A model description with defaults of mgc compile"},
+                    {"type", "object"},
+                    {"properties", {{"mgc", mgc}}}};
+  return schema.dump(2) + "\n";
+}
+
+} // namespace mgc::tools
