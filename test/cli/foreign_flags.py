@@ -94,7 +94,7 @@ class ForeignFlags(unittest.TestCase):
     def test_what_mgc_takes_has_no_answer(self):
         rows = json.loads((SOURCE / "tools/flags/megatron-flags.json").read_text())
         answered = {flag.split()[0] for row in rows for flag in row.get("flags", [])}
-        self.assertGreater(len(answered), 400)
+        self.assertGreater(len(answered), 300)
         taken = set(re.findall(r"--[a-z0-9][-a-z0-9_]*", run(BIN / "mgc", "compile", "--help").stdout))
         self.assertGreater(len(taken), 20)
         self.assertEqual(answered & taken, set())
