@@ -65,6 +65,10 @@ class Row:
         return "met" if missed <= 0 else f"missed by {missed:.1%}"
 
 
+def quotient(a, b):
+    return a / b if b else float("nan")
+
+
 def ratio(name, goal, above, below, field="seconds", at_most=False):
     """A row: `above` over `below` in a field of their runs."""
     def measure(_):
@@ -73,7 +77,7 @@ def ratio(name, goal, above, below, field="seconds", at_most=False):
         if field == "seconds":  # what a busy machine disturbs least: the best steps, and the processor time
             best = [min(second for run in one.runs for second in run.seconds) for one in (above, below)]
             detail = (f"{above.median(field):.3f} / {below.median(field):.3f} s; best steps x {best[0] / best[1]:.2f}, "
-                      f"processor time x {above.median('cpu') / below.median('cpu'):.2f}")
+                      f"processor time x {quotient(above.median('cpu'), below.median('cpu')):.2f}")
         return [Fact(f"{above.name} / {below.name}, {above.work.name}", value, detail)]
     return Row(name, goal, measure, (above, below), at_most)
 

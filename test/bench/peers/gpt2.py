@@ -1,5 +1,5 @@
 """GPT-2 in PyTorch, as lean as it gets: functions over a dictionary of weights with Hugging Face's names and layouts
-(matrices are [in, out]). `split` says how a block's matrices lie over ranks: splits.py.
+(matrices are [in, out]). `split` says how a block's matrices, or the positions, lie over ranks: splits.py.
 """
 import torch.nn.functional as F
 
@@ -12,20 +12,20 @@ def norm(x, weights, name, config):
 def embed(weights, config, split, tokens):
     """tokens [batch, sequence] -> [batch * sequence, width]"""
     x = split.embedding(tokens, weights["transformer.wte.weight"])
-    return (x + weights["transformer.wpe.weight"][:tokens.shape[1]]).view(-1, config["n_embd"])
+    return (x + split.positions(weights["transformer.wpe.weight"], tokens.shape[1])).view(-1, config["n_embd"])
 
 
-def attention(qkv, batch, heads):
+def attention(split, qkv, batch, heads):
     """qkv [batch * sequence, 3 * heads * d] -> [batch * sequence, heads * d]"""
     rows = qkv.shape[0]
     q, k, v = qkv.view(batch, rows // batch, 3, heads, -1).permute(2, 0, 3, 1, 4)
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(rows, -1)
+    return split.attention(q, k, v).transpose(1, 2).reshape(rows, -1)
 
 
 def block(weights, config, split, x, batch, layer):
     prefix = f"transformer.h.{layer}."
     qkv = split.columns(norm(x, weights, prefix + "ln_1", config), weights, prefix + "attn.c_attn")
-    mixed = attention(qkv, batch, config["n_head"] // split.ranks)
+    mixed = attention(split, qkv, batch, config["n_head"] // split.ranks)
     x = x + split.rows(mixed, weights, prefix + "attn.c_proj")
     inner = split.columns(norm(x, weights, prefix + "ln_2", config), weights, prefix + "mlp.c_fc")
     return x + split.rows(F.gelu(inner, approximate="tanh"), weights, prefix + "mlp.c_proj")

@@ -1,9 +1,11 @@
 """How the matrices of gpt2.py lie over ranks: whole, or as Megatron-LM splits them (columns, then rows, one all-reduce
-at the end of each half block in either direction; the vocabulary over ranks in the embedding and in the loss)."""
+at the end of each half block in either direction; the vocabulary over ranks in the embedding and in the loss). Or
+whole, each rank with a part of the positions: PyTorch's ring attention."""
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 import torch.nn.functional as F
+from torch.distributed.tensor.experimental._context_parallel import _attention as ring
 
 
 class Whole:
@@ -22,6 +24,13 @@ class Whole:
         return torch.addmm(weights[name + ".bias"], x, weights[name + ".weight"])
 
     rows = columns
+
+    def positions(self, table, count):
+        return table[:count]
+
+    def attention(self, q, k, v):
+        """[batch, heads, positions, d] each"""
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     def loss(self, x, table, labels):
         return F.cross_entropy(x @ table.T, labels)
@@ -78,6 +87,42 @@ class SplitCrossEntropy(torch.autograd.Function):
         return logits.scatter_add_(1, local[:, None], (-scale * mine)[:, None]), None, None
 
 
+class RingAttention(torch.autograd.Function):
+    """PyTorch's own ring (K and V in one all-gather, causal blocks balanced, no masked work) over its attention for CPUs:
+    context_parallel of torch.distributed.tensor.experimental 2.15 calls the ring for the operators of GPUs alone."""
+
+    @staticmethod
+    def forward(ctx, q, k, v):
+        operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        out, lse = ring._templated_ring_attention(dist.group.WORLD, 2, operator, q, k, v, is_causal=True)
+        ctx.save_for_backward(q, k, v, out, lse)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        def operator(grad_out, query, key, value, out, logsumexp, is_causal):
+            return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                grad_out, query, key, value, out, logsumexp, 0.0, is_causal)
+        q, k, v, out, lse = ctx.saved_tensors
+        return ring._templated_ring_attention_backward(dist.group.WORLD, 2, operator, gradient, "grad_out", q, k, v, out, lse,
+                                                       is_causal=True)
+
+
+class Context(Whole):
+    """Chunks i and 2 n - 1 - i of the positions for rank i of n."""
+
+    def mine(self, tensor, dimension):
+        chunks = tensor.chunk(2 * dist.get_world_size(), dimension)
+        rank = dist.get_rank()
+        return torch.cat((chunks[rank], chunks[-1 - rank]), dimension)
+
+    def positions(self, table, count):
+        return self.mine(table[:count * dist.get_world_size()], 0)
+
+    def attention(self, q, k, v):
+        return RingAttention.apply(q, k, v)
+
+
 class Tensor:
     """Over all ranks of the process group. Vocabularies need not divide."""
 
@@ -85,6 +130,8 @@ class Tensor:
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         part = -(-vocabulary // self.ranks)
         self.first, self.end = self.rank * part, min((self.rank + 1) * part, vocabulary)
+
+    positions, attention = Whole.positions, Whole.attention
 
     def is_split(self, name):
         return any(part in name for part in (".wte.", ".c_attn.", ".c_fc.", ".c_proj.weight"))

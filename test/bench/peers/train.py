@@ -157,6 +157,16 @@ class DataParallel(Parallel):
     norm = Model.norm  # all ranks hold all gradients
 
 
+class ContextParallel(DataParallel):
+    """Whole weights, whose gradients DistributedDataParallel averages; each rank has half of all positions."""
+
+    def make_split(self):
+        return splits.Context()
+
+    def part(self, batch):
+        return self.split.mine(batch, 1).contiguous()
+
+
 class TensorParallel(Parallel):
     def make_split(self):
         return splits.Tensor(self.config["vocab_size"])
@@ -258,7 +268,7 @@ def train(model, options):
             print(json.dumps({"step": step, "loss": value.item(), "seconds": time.perf_counter() - begin}), flush=True)
 
 
-MODELS = {"lean": Model, "transformers": Transformers, "dp": DataParallel, "tp": TensorParallel, "pp": Pipeline}
+MODELS = {"lean": Model, "transformers": Transformers, "dp": DataParallel, "cp": ContextParallel, "tp": TensorParallel, "pp": Pipeline}
 
 
 def main():
