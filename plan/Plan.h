@@ -278,6 +278,8 @@ enum class Task { begin, forward, backward, input, weight, gradients, reduce, up
 constexpr bool isPerMicrobatch(Task task) {
   return task != Task::begin && task != Task::gradients && task != Task::reduce && task != Task::update;
 }
+// One function of each block; the other tasks are a stage's.
+inline constexpr std::array kBlockTasks{Task::forward, Task::backward, Task::input, Task::weight};
 constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || task == Task::gradients; }
 
 struct Chunk {

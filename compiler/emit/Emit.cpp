@@ -60,8 +60,8 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
     if (auto type = model.getAs<StringAttr>("type"))
       plan.modelType = type.str();
-    if (auto config = model.getAs<StringAttr>("config"))
-      plan.modelConfig = config.str();
+    if (auto config = model.getAs<TextAttr>("config"))
+      plan.modelConfig = config.getText().str();
     plan.ignoredTensors = textsIn(model, "ignored_tensors");
   }
   plan.mesh = meshOf(module);
@@ -150,11 +150,11 @@ private:
 
   Status addPrograms(const Blocks &blocks) {
     for (auto function : module_.getOps<func::FuncOp>()) {
-      auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
-      if (!pass)
+      const std::optional<plan::Task> task = taskOf(function);
+      if (!task)
         continue;
       auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
-      const BlockFunction *block = name ? blocks.at(name).functionOf(pass) : nullptr;
+      const BlockFunction *block = name ? blocks.at(name).functionOf(*task) : nullptr;
       if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
         continue;
       programOf_[function.getName().str()] = int64_t(programs_.size());

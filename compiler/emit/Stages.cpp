@@ -31,14 +31,14 @@ public:
     addBuckets();
     MGC_TRY(addInputs());
     addRegions();
-    addStepChunk("begin", stage_.getBegin());
+    addStepChunk(plan::Task::begin, stage_.getBegin());
     for (size_t k = 0; k < layouts_.size(); ++k) {
-      for (const std::string &pass : passesOf(context_.module))
-        addChunk(pass, k);
+      for (plan::Task task : passesOf(context_.module))
+        addChunk(task, k);
       addGradients(int64_t(k));
     }
-    addStepChunk("reduce", stage_.getReduce());
-    addStepChunk("update", stage_.getUpdate());
+    addStepChunk(plan::Task::reduce, stage_.getReduce());
+    addStepChunk(plan::Task::update, stage_.getUpdate());
     addSchedule();
     return std::move(out_);
   }
@@ -135,11 +135,11 @@ private:
     return call;
   }
 
-  void addStepChunk(StringRef name, StringRef functionName) {
+  void addStepChunk(plan::Task task, StringRef functionName) {
     plan::Chunk chunk;
-    chunk.task = *plan::taskNamed(name);
+    chunk.task = task;
     chunk.calls.push_back(stepCall(functionName));
-    addChunk(name, -1, std::move(chunk), {});
+    addChunk(-1, std::move(chunk), {});
   }
 
   // A call for each part of chunk k, if it has any.
@@ -151,7 +151,7 @@ private:
       if (int64_t(reduction.getChunk()) == k)
         chunk.calls.push_back(stepCall(reduction.getFunction()));
     if (!chunk.calls.empty())
-      addChunk(plan::nameOf(chunk.task), k, std::move(chunk), {});
+      addChunk(k, std::move(chunk), {});
   }
 
   // --- Chunks
@@ -162,29 +162,29 @@ private:
     bool operator==(const Slot &) const = default;
   };
 
-  void addChunk(StringRef pass, int64_t k, plan::Chunk chunk, std::vector<Slot> slots) {
-    chunkOf_[{pass.str(), k}] = out_.chunks.size();
+  void addChunk(int64_t k, plan::Chunk chunk, std::vector<Slot> slots) {
+    chunkOf_[{chunk.task, k}] = out_.chunks.size();
     out_.chunks.push_back(std::move(chunk));
     slots_.push_back(std::move(slots));
   }
 
-  void addChunk(const std::string &pass, size_t k) {
+  void addChunk(plan::Task task, size_t k) {
     const ChunkLayout &layout = layouts_[k];
     plan::Chunk chunk;
-    chunk.task = *plan::taskNamed(pass);
+    chunk.task = task;
     chunk.virtualStage = int64_t(k);
     std::vector<Slot> slots;
     size_t count = layout.instances().size();
-    std::vector<int64_t> &begins = callsBefore_[{pass, int64_t(k)}];
+    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k)}];
     for (size_t n = 0; n < count; ++n) {
       begins.push_back(int64_t(chunk.calls.size()));
-      size_t i = pass == "forward" ? n : count - 1 - n;
-      const BlockFunction *function = layout.instances()[i].block->functionOf(pass);
+      size_t i = task == plan::Task::forward ? n : count - 1 - n;
+      const BlockFunction *function = layout.instances()[i].block->functionOf(task);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
         chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
     }
     begins.push_back(int64_t(chunk.calls.size()));
-    addChunk(pass, int64_t(k), std::move(chunk), std::move(slots));
+    addChunk(int64_t(k), std::move(chunk), std::move(slots));
   }
 
   int64_t slotOf(Slot slot, int64_t bytes, plan::Chunk &chunk, std::vector<Slot> &slots) {
@@ -281,7 +281,7 @@ private:
     for (Operation &op : stage_.all<ScheduleOp>().front().getBody().front()) {
       plan::ScheduleStep step;
       if (auto run = dyn_cast<RunOp>(op)) {
-        step.chunk = chunkOf_.at({run.getPass().str(), int64_t(run.getChunk())});
+        step.chunk = chunkOf_.at({*plan::taskNamed(run.getPass()), int64_t(run.getChunk())});
         step.microbatch = run.getMicrobatch();
         step.waits.assign(run.getWaits().begin(), run.getWaits().end());
         setCalls(run, step);
@@ -308,7 +308,7 @@ private:
     const int64_t part = *run.getPart();
     step.firstCall = part;
     step.callCount = 1;
-    auto calls = callsBefore_.find({run.getPass().str(), int64_t(run.getChunk())});
+    auto calls = callsBefore_.find({*plan::taskNamed(run.getPass()), int64_t(run.getChunk())});
     if (calls == callsBefore_.end())
       return;
     int64_t begin = 0, end = 0, number = 0; // instances
@@ -339,10 +339,10 @@ private:
   SmallVector<BucketOp> buckets_;
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
   std::vector<ChunkLayout> layouts_;
-  std::vector<std::vector<Slot>> slots_;                       // by chunk of the plan
-  std::map<std::pair<std::string, int64_t>, int64_t> chunkOf_; // by pass and chunk of the stage
+  std::vector<std::vector<Slot>> slots_;                      // by chunk of the plan
+  std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_; // by task and chunk of the stage
   // Of what runs per microbatch: the calls before each instance, in the order of the pass, and all of them.
-  std::map<std::pair<std::string, int64_t>, std::vector<int64_t>> callsBefore_;
+  std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;
   int64_t factorOffset_ = 0;
   plan::StagePlan out_;
 };

@@ -211,13 +211,13 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
     if (failed(blocks))
       return signalPassFailure();
     for (auto function : module.getOps<func::FuncOp>()) {
-      auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
-      if (!pass)
+      const std::optional<plan::Task> task = taskOf(function);
+      if (!task)
         continue;
       Block &body = function.getBody().front();
       eraseDead(body);
       if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr))
-        ownResults(*blocks->at(block).functionOf(pass));
+        ownResults(*blocks->at(block).functionOf(*task));
       copyViews(body); // of which a tile's ops may be dense uses
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);

@@ -136,7 +136,7 @@ public:
 
 // A function to be cut out of the block: its ops, and results with their attributes.
 struct Cut {
-  std::string pass; // "backward", "input", "weight"
+  plan::Task task; // backward, input or weight
   llvm::SetVector<Operation *> ops;
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> resultAttrs;
@@ -293,11 +293,12 @@ private:
         roots.push_back(value);
         attrs.push_back(original_.getResultAttrDict(i));
       }
-    return {split ? "input" : "backward", sliceOf(roots), roots, attrs};
+    return {split ? plan::Task::input : plan::Task::backward, sliceOf(roots), roots, attrs};
   }
 
   SmallVector<Cut> splitHalves() {
-    Cut input{"input", sliceOf(dins_), dins_, {}}, weight{"weight", {}, grads_, gradAttrs_};
+    Cut input{plan::Task::input, sliceOf(dins_), dins_, {}},
+        weight{plan::Task::weight, {}, grads_, gradAttrs_};
     for (Operation *op : sliceOf(grads_))
       if (!input.ops.contains(op))
         weight.ops.insert(op);
@@ -371,7 +372,7 @@ private:
     auto need = [&](Value value) {
       if ((value.getDefiningOp() && cut.ops.contains(value.getDefiningOp())) || !seen.insert(value).second)
         return;
-      auto [order, attrs] = argumentFor(value, cut.pass == "weight");
+      auto [order, attrs] = argumentFor(value, cut.task == plan::Task::weight);
       arguments.push_back({order, value, attrs});
     };
     for (Operation *op : cut.ops)
@@ -387,10 +388,10 @@ private:
     OpBuilder builder(forward_->getContext());
     builder.setInsertionPoint(forward_);
     auto function =
-        func::FuncOp::create(builder, forward_.getLoc(), (original_.getName() + "." + cut.pass).str(),
+        func::FuncOp::create(builder, forward_.getLoc(), functionName(original_.getName(), cut.task),
                              builder.getFunctionType(inputs, outputs));
     function->setAttr(kBlockAttr, builder.getStringAttr(original_.getName()));
-    function->setAttr(kPassAttr, builder.getStringAttr(cut.pass));
+    function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(cut.task)));
     IRMapping mapping;
     Block *body = function.addEntryBlock();
     for (auto [i, argument] : llvm::enumerate(arguments)) {
@@ -457,9 +458,9 @@ struct GradPass : mgc::impl::GradBase<GradPass> {
     for (func::FuncOp block : blocks) {
       OpBuilder builder(block);
       auto forward = cast<func::FuncOp>(builder.clone(*block));
-      forward.setName((block.getName() + ".forward").str());
+      forward.setName(functionName(block.getName(), plan::Task::forward));
       forward->setAttr(kBlockAttr, builder.getStringAttr(block.getName()));
-      forward->setAttr(kPassAttr, builder.getStringAttr("forward"));
+      forward->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(plan::Task::forward)));
       if (failed(BlockCutter(block, forward).run(split && split.getValue())))
         return signalPassFailure();
       block.erase();

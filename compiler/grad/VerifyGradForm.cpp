@@ -66,18 +66,18 @@ LogicalResult mgc::verifyGradForm(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks) || failed(verifyPrecision(module)) || failed(verifyTrainingNumbers(module)))
     return failure();
-  std::vector<std::string> passes = passesOf(module);
+  const std::vector<plan::Task> tasks = passesOf(module);
   for (const auto &[name, block] : *blocks) {
     for (const BlockFunction *function : block.functions())
       if (failed(verifyElements(*function)))
         return failure();
     SmallVector<const BlockFunction *> backward;
-    for (const std::string &pass : passes) {
-      const BlockFunction *function = block.functionOf(pass);
-      if (!function && pass == "weight")
+    for (plan::Task task : tasks) {
+      const BlockFunction *function = block.functionOf(task);
+      if (!function && task == plan::Task::weight)
         continue; // its input half returns all gradients, as is proved below
       if (!function)
-        return module.emitError() << "block " << name << " has no " << pass
+        return module.emitError() << "block " << name << " has no " << plan::nameOf(task)
                                   << " function, which the schedule runs";
       if (function != &block.forward)
         backward.push_back(function);

@@ -50,32 +50,17 @@ RankedTensorType ModelBlock::gradientType(int64_t argument) const {
 
 bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
-const BlockFunction *ModelBlock::functionOf(StringRef pass) const {
-  const BlockFunction &function = pass == "forward"    ? forward
-                                  : pass == "backward" ? backward
-                                  : pass == "input"    ? input
-                                                       : weight;
-  return function ? &function : nullptr;
+// Of one of plan::kBlockTasks.
+static BlockFunction ModelBlock::*memberOf(plan::Task task) {
+  return task == plan::Task::forward    ? &ModelBlock::forward
+         : task == plan::Task::backward ? &ModelBlock::backward
+         : task == plan::Task::input    ? &ModelBlock::input
+                                        : &ModelBlock::weight;
 }
 
-Result<const DataKind *> mgc::findDataKind(StringRef name) {
-  using Input = plan::Input::Kind;
-  static const DataKind kinds[] = {{"tokens", Input::tokens, false},
-                                   {"labels", Input::labels, false},
-                                   {"loss_weights", Input::lossWeights, false},
-                                   {"positions", Input::positions, true},
-                                   {"key_positions", Input::keyPositions, true},
-                                   {"samples", Input::samples, false},
-                                   {"position_ids", Input::positionIds, false},
-                                   {"document_starts", Input::documentStarts, false},
-                                   {"key_document_starts", Input::keyDocumentStarts, false}};
-  std::string names;
-  for (const DataKind &kind : kinds) {
-    if (kind.name == name)
-      return &kind;
-    names += (names.empty() ? "" : ", ") + kind.name.str();
-  }
-  return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
+const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
+  const BlockFunction &function = this->*memberOf(task);
+  return function ? &function : nullptr;
 }
 
 Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
@@ -209,23 +194,19 @@ LogicalResult verifyInstances(ModuleOp module, const Blocks &blocks) {
 } // namespace
 
 LogicalResult Blocks::add(func::FuncOp function) {
-  auto name = function->getAttrOfType<StringAttr>(kBlockAttr),
-       pass = function->getAttrOfType<StringAttr>(kPassAttr);
-  if (!name || !pass)
+  auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
+  const std::optional<plan::Task> task = taskOf(function); // the dialect verifies that it is a block's
+  if (!name || !task)
     return success();
-  if (function.getName() != (name.getValue() + "." + pass.getValue()).str())
-    return errorIn(function) << "is the " << pass.getValue() << " function of " << name.getValue()
-                             << "; expected the name " << name.getValue() << "." << pass.getValue();
+  if (const std::string expected = functionName(name.getValue(), *task); function.getName() != expected)
+    return errorIn(function) << "is the " << plan::nameOf(*task) << " function of " << name.getValue()
+                             << "; expected the name " << expected;
   ModelBlock &block = blocks_[name.str()];
   block.name = name.str();
   auto read = readArguments(function);
   if (failed(read))
     return failure();
-  BlockFunction &place = pass == "forward"    ? block.forward
-                         : pass == "backward" ? block.backward
-                         : pass == "input"    ? block.input
-                                              : block.weight; // the dialect verifies that it is one of them
-  place = std::move(*read);
+  block.*memberOf(*task) = std::move(*read);
   return success();
 }
 
@@ -242,10 +223,11 @@ FailureOr<Blocks> Blocks::read(ModuleOp module) {
   return blocks;
 }
 
-std::vector<std::string> mgc::passesOf(ModuleOp module) {
+std::vector<plan::Task> mgc::passesOf(ModuleOp module) {
+  using plan::Task;
   if (trainingFlag(module, "split_backward"))
-    return {"forward", "input", "weight"};
-  return {"forward", "backward"};
+    return {Task::forward, Task::input, Task::weight};
+  return {Task::forward, Task::backward};
 }
 
 bool OwnMemory::claim(Value value) {

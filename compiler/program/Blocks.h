@@ -2,6 +2,7 @@
 // phases.
 #pragma once
 
+#include "dialects/mg/DataKind.h"
 #include "dialects/mg/View.h"
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
@@ -14,15 +15,6 @@ namespace mgc {
 inline mlir::InFlightDiagnostic errorIn(mlir::func::FuncOp function) {
   return function.emitError() << "function " << function.getName() << ": ";
 }
-
-// What mg.data may name.
-struct DataKind {
-  llvm::StringLiteral name;
-  plan::Input::Kind kind;
-  bool isPosition; // the same for all microbatches
-};
-// Error: the name is none of them.
-Result<const DataKind *> findDataKind(llvm::StringRef name);
 
 // That mg.data of an argument names a known kind of data, and mg.param a tensor.
 Status verifyArgument(mlir::func::FuncOp function, unsigned argument);
@@ -65,7 +57,7 @@ struct ModelBlock {
   // The sharded type of the gradient of forward's argument; null: none, or before local.
   mlir::RankedTensorType gradientType(int64_t argument) const;
   bool isLayer() const; // takes and gives activations: what pipeline stages divide
-  const BlockFunction *functionOf(llvm::StringRef pass) const;
+  const BlockFunction *functionOf(plan::Task task) const; // null: it has none
 };
 
 struct Instance {
@@ -90,7 +82,7 @@ private:
 };
 
 // The passes of a chunk that run per microbatch: forward, and backward or input and weight.
-std::vector<std::string> passesOf(mlir::ModuleOp module);
+std::vector<plan::Task> passesOf(mlir::ModuleOp module);
 
 plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
 

@@ -453,12 +453,10 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
       return signalPassFailure();
     Handed handed;
     // Program order: forward, then backward or input, then weight; each takes what the ones before give.
-    for (StringRef pass : {"forward", "backward", "input", "weight"})
-      for (auto function : module.getOps<func::FuncOp>()) {
-        auto name = function->getAttrOfType<StringAttr>(kPassAttr);
-        if (name && name == pass && failed(FunctionSharder(function, *placement, handed).run()))
+    for (plan::Task task : plan::kBlockTasks)
+      for (auto function : module.getOps<func::FuncOp>())
+        if (taskOf(function) == task && failed(FunctionSharder(function, *placement, handed).run()))
           return signalPassFailure();
-      }
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kPassAttr))
         coalesceReshards(function);

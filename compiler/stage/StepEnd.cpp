@@ -54,12 +54,12 @@ BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
 // Collects arguments and results of one function while its body is built.
 class FunctionBuilder {
 public:
-  FunctionBuilder(ModuleOp module, StringRef pass, const Twine &number)
+  FunctionBuilder(ModuleOp module, plan::Task task, const Twine &number)
       : builder(module.getContext()), loc(module.getLoc()), precision(precisionOf(module)) {
     builder.setInsertionPointToEnd(module.getBody());
-    function =
-        func::FuncOp::create(builder, loc, (pass + "." + number).str(), builder.getFunctionType({}, {}));
-    function->setAttr(kPassAttr, builder.getStringAttr(pass));
+    function = func::FuncOp::create(builder, loc, (Twine(StringRef(plan::nameOf(task))) + "." + number).str(),
+                                    builder.getFunctionType({}, {}));
+    function->setAttr(kPassAttr, builder.getStringAttr(plan::nameOf(task)));
     builder.setInsertionPointToStart(function.addEntryBlock());
   }
 
@@ -143,7 +143,7 @@ plan::Axes concat(const plan::Axes &a, const plan::Axes &b) {
 }
 
 func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "begin", Twine(stage));
+  FunctionBuilder f(module, plan::Task::begin, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
     f.result(ZeroOp::create(f.builder, f.loc, f.gradient(wholeParts(mesh, bucket))), "gradient", i);
@@ -172,7 +172,7 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
 
 // Of the buckets of one part of the stage.
 func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "gradients", Twine(stage) + "." + Twine(part));
+  FunctionBuilder f(module, plan::Task::gradients, Twine(stage) + "." + Twine(part));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
     if (bucket.key.part != part)
@@ -205,7 +205,7 @@ Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, cons
 }
 
 func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
-  FunctionBuilder f(module, "reduce", Twine(stage));
+  FunctionBuilder f(module, plan::Task::reduce, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
@@ -279,7 +279,7 @@ void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucke
 }
 
 func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buckets) {
-  FunctionBuilder f(module, "update", Twine(stage));
+  FunctionBuilder f(module, plan::Task::update, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");

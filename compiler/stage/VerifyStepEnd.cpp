@@ -70,12 +70,11 @@ public:
       : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh),
         buffers_(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>()))) {}
 
-  LogicalResult verify(StringRef symbol, StringRef pass) {
+  LogicalResult verify(StringRef symbol, plan::Task task) {
     func::FuncOp function = lookup(symbol);
-    auto name = function->getAttrOfType<StringAttr>(kPassAttr);
-    if (!name || name.getValue() != pass)
-      return stage_.emitOpError() << "runs " << symbol << " as its " << pass << "; its " << kPassAttr
-                                  << " is " << function->getAttr(kPassAttr);
+    if (taskOf(function) != task)
+      return stage_.emitOpError() << "runs " << symbol << " as its " << plan::nameOf(task) << "; its "
+                                  << kPassAttr << " is " << function->getAttr(kPassAttr);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
       if (!binds(function.getArgAttr(i, kBufferAttr), function.getArgumentTypes()[i]))
         return errorIn(function) << fault("argument", i);
@@ -225,13 +224,13 @@ LogicalResult mgc::verifyStepEnd(StageOp stage, MeshAttr mesh) {
   StepFunctions functions(stage, mesh);
   SmallVector<StringRef> reducing = {stage.getReduce()};
   for (ReductionOp reduction : stage.all<ReductionOp>()) {
-    if (failed(functions.verify(reduction.getFunction(), "gradients")))
+    if (failed(functions.verify(reduction.getFunction(), plan::Task::gradients)))
       return failure();
     reducing.push_back(reduction.getFunction());
   }
-  return success(succeeded(functions.verify(stage.getBegin(), "begin")) &&
+  return success(succeeded(functions.verify(stage.getBegin(), plan::Task::begin)) &&
                  succeeded(functions.verifyBegin()) &&
-                 succeeded(functions.verify(stage.getReduce(), "reduce")) &&
+                 succeeded(functions.verify(stage.getReduce(), plan::Task::reduce)) &&
                  succeeded(functions.verifyReductions(reducing)) &&
-                 succeeded(functions.verify(stage.getUpdate(), "update")));
+                 succeeded(functions.verify(stage.getUpdate(), plan::Task::update)));
 }

@@ -3,6 +3,8 @@
 
 #include "mlir/IR/DialectImplementation.h"
 
+#include <fmt/ranges.h>
+
 using namespace mlir;
 using namespace mgc;
 
@@ -11,6 +13,7 @@ using namespace mgc;
 
 void MgDialect::initialize() {
   registerAttributes();
+  addInterfaces<Assembly>();
   addOperations<
 #define GET_OP_LIST
 #include "MgOps.cpp.inc"
@@ -43,25 +46,36 @@ static LogicalResult verifyBody(func::FuncOp function, StringRef attribute) {
 }
 
 // What is wrong with the two attributes together; nothing when they fit.
-static StringRef faultOf(Attribute block, Attribute pass) {
+static std::string faultOf(Attribute block, Attribute pass) {
   auto name = dyn_cast_or_null<StringAttr>(pass);
   if (pass && !name)
     return "mg.pass must be a name";
   if (!pass)
     return isa<UnitAttr>(block) ? ""
                                 : "a logical block has mg.block as a unit, a function of one mg.pass too";
-  if (llvm::is_contained({"begin", "gradients", "reduce", "update"}, name.getValue()))
-    return block ? "begin, gradients, reduce and update belong to no block: mg.block must be absent" : "";
-  if (llvm::is_contained({"forward", "backward", "input", "weight"}, name.getValue()))
-    return isa_and_nonnull<StringAttr>(block) ? "" : "a function with mg.pass names its block in mg.block";
-  return "mg.pass must be forward, backward, input, weight, begin, gradients, reduce or update";
+  const std::optional<plan::Task> task = plan::taskNamed(name.getValue());
+  if (!task)
+    return fmt::format("mg.pass is {}; expected one of {}", name.getValue().str(),
+                       fmt::join(plan::enumNames<plan::Task>, ", "));
+  if (!llvm::is_contained(plan::kBlockTasks, *task))
+    return block ? fmt::format("{} belongs to no block: mg.block must be absent", plan::nameOf(*task)) : "";
+  return isa_and_nonnull<StringAttr>(block) ? "" : "a function with mg.pass names its block in mg.block";
 }
 
 static LogicalResult verifyFunctionAttributes(func::FuncOp function) {
   Attribute block = function->getAttr(kBlockAttr), pass = function->getAttr(kPassAttr);
-  if (StringRef fault = faultOf(block, pass); !fault.empty())
+  if (std::string fault = faultOf(block, pass); !fault.empty())
     return function.emitOpError() << fault;
   return verifyBody(function, pass ? kPassAttr : kBlockAttr);
+}
+
+std::optional<plan::Task> mgc::taskOf(func::FuncOp function) {
+  auto pass = function->getAttrOfType<StringAttr>(kPassAttr);
+  return pass ? plan::taskNamed(pass.getValue()) : std::nullopt;
+}
+
+std::string mgc::functionName(StringRef block, plan::Task task) {
+  return fmt::format("{}.{}", block.str(), plan::nameOf(task));
 }
 
 LogicalResult MgDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {

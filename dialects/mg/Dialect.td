@@ -5,6 +5,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/TensorEncoding.td"
 
 def Mg_Dialect : Dialect {
@@ -28,6 +29,21 @@ def Mg_Dialect : Dialect {
 
 class Mg_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<Mg_Dialect, name, traits> {
   let mnemonic = attrMnemonic;
+}
+
+def Mg_TextAttr : Mg_Attr<"Text", "text"> {
+  let summary = "A text, printed behind the program";
+  let description = [{
+    A text of any length by its name, under which the section of resources at the end of a file has it:
+
+        module attributes {mg.model = {config = #mg.text<config>}} { ... }
+        {-# dialect_resources: { mg: { config: "..." } } #-}
+  }];
+  let parameters = (ins ResourceHandleParameter<"::mgc::TextHandle">:$handle);
+  let assemblyFormat = "`<` $handle `>`";
+  let extraClassDeclaration = [{
+    ::llvm::StringRef getText() const { return getHandle().getResource()->text; }
+  }];
 }
 
 def Mg_LayoutAttr : Mg_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {

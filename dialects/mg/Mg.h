@@ -1,6 +1,7 @@
 // The mg dialect: attributes, interfaces and ops. Include this, not the generated files.
 #pragma once
 
+#include "dialects/mg/Assembly.h"
 #include "dialects/mg/AxisRule.h"
 #include "dialects/mg/ElementType.h"
 #include "dialects/mg/LibraryCall.h"
@@ -58,16 +59,21 @@ inline int64_t workspaceBytes(mlir::Operation *op) {
   return library ? library.getWorkspaceBytes() : 0;
 }
 
+// What a function does in a step; nothing for a block that is not differentiated.
+std::optional<plan::Task> taskOf(mlir::func::FuncOp function);
+// Of the block's function for one of plan::kBlockTasks.
+std::string functionName(llvm::StringRef block, plan::Task task);
+
 // Module attributes.
 inline constexpr llvm::StringLiteral kMeshAttr = "mg.mesh";           // #mg.mesh
 inline constexpr llvm::StringLiteral kPlacementAttr = "mg.placement"; // the rule table: docs/sharding.md
 inline constexpr llvm::StringLiteral kModelAttr =
-    "mg.model"; // {type, config: config.json verbatim, ignored_tensors}
+    "mg.model"; // {type, config: #mg.text of config.json verbatim, ignored_tensors}
 inline constexpr llvm::StringLiteral kTrainingAttr = "mg.training"; // dictionary: see docs/ir.md
 inline constexpr llvm::StringLiteral kPhaseAttr = "mg.phase";       // name of the last phase
 // Function attributes. A logical block has kBlockAttr alone, as a unit; a function of a block has both.
 inline constexpr llvm::StringLiteral kBlockAttr = "mg.block"; // name of the block
-inline constexpr llvm::StringLiteral kPassAttr = "mg.pass"; // "forward" | ... | "begin" | "reduce" | "update"
+inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // nameOf a plan::Task
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/ir.md

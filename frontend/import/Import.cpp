@@ -50,11 +50,14 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
   Builder builder(module.getContext());
   module->setAttr(kMeshAttr, MeshAttr::get(builder.getContext(), layout.mesh()));
   module->setAttr(kTrainingAttr, trainingAttr(builder, model, layout));
-  module->setAttr(kModelAttr,
-                  builder.getDictionaryAttr(
-                      {builder.getNamedAttr("type", builder.getStringAttr(model.family)),
-                       builder.getNamedAttr("config", builder.getStringAttr(model.text)),
-                       builder.getNamedAttr("ignored_tensors", namesAttr(builder, model.ignoredTensors))}));
+  module->setAttr(
+      kModelAttr,
+      builder.getDictionaryAttr(
+          {builder.getNamedAttr("type", builder.getStringAttr(model.family)),
+           builder.getNamedAttr(
+               "config", TextAttr::get(builder.getContext(),
+                                       Assembly::makeText(builder.getContext(), "config", model.text))),
+           builder.getNamedAttr("ignored_tensors", namesAttr(builder, model.ignoredTensors))}));
   module->setAttr(kPhaseAttr, builder.getStringAttr("import"));
 }
 

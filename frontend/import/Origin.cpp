@@ -44,8 +44,8 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
 
 std::string configOf(ModuleOp module) {
   auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr);
-  auto config = model ? model.getAs<StringAttr>("config") : StringAttr();
-  return config ? config.str() : "";
+  auto config = model ? model.getAs<TextAttr>("config") : TextAttr();
+  return config ? config.getText().str() : "";
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // Rotary positions and attention: verifiers, gradients, costs, lowering.
+#include "dialects/mg/DataKind.h"
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/Target.h"
@@ -105,7 +106,8 @@ static std::optional<plan::Axes> partOfSequence(Value positions) {
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   auto kind =
       function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
-  if (!kind || (kind.getValue() != "positions" && kind.getValue() != "key_positions"))
+  const Result<const DataKind *> data = findDataKind(kind ? kind.getValue() : "");
+  if (!data.isOk() || !(*data)->isPosition)
     return std::nullopt;
   auto sharded = function.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kTypeAttr); // from local on
   ArrayAttr split = layoutOf(sharded ? sharded.getValue() : positions.getType()).getAxes().front();

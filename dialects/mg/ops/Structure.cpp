@@ -49,11 +49,13 @@ static bool returns(func::FuncOp function, StringRef what) {
 
 // The block itself, or once it is differentiated one of its functions.
 static bool returnsLoss(InstanceOp instance, SymbolTableCollection &symbols) {
-  return llvm::any_of(llvm::ArrayRef<StringRef>{"", ".forward", ".backward", ".input"}, [&](StringRef pass) {
-    auto name = StringAttr::get(instance.getContext(), instance.getBlock() + pass);
-    auto function = symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, name);
+  auto returnsLoss = [&](const std::string &name) {
+    auto function =
+        symbols.lookupNearestSymbolFrom<func::FuncOp>(instance, StringAttr::get(instance.getContext(), name));
     return function && returns(function, "loss_sum") && returns(function, "tokens");
-  });
+  };
+  auto isOf = [&](plan::Task task) { return returnsLoss(functionName(instance.getBlock(), task)); };
+  return returnsLoss(instance.getBlock().str()) || llvm::any_of(plan::kBlockTasks, isOf);
 }
 
 LogicalResult ChainOp::verifyRegions() {

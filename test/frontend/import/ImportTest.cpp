@@ -190,7 +190,7 @@ TEST(Import, ModuleAttributes) {
   EXPECT_EQ(training.getAs<IntegerAttr>("microbatches").getInt(), 2);
   EXPECT_EQ(training.getAs<StringAttr>("schedule"), "zb-h1");
   EXPECT_TRUE(training.getAs<BoolAttr>("split_backward").getValue());
-  EXPECT_EQ(module->getAttrOfType<DictionaryAttr>("mg.model").getAs<StringAttr>("config"),
+  EXPECT_EQ(module->getAttrOfType<DictionaryAttr>("mg.model").getAs<TextAttr>("config").getText(),
             imported->model.text);
   auto whole = import(decoder("llama"), {.tp = 2, .seq = 16, .sp = false});
   EXPECT_EQ(generalRows(*whole->module, "s"),

@@ -9,10 +9,17 @@ mgc, phases, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.a
 folder.mkdir()
 
 
+def with_parameters(text):
+    """The dictionaries of parameters where they are used, so that one use can be edited."""
+    while found := re.search(r"^#(\w+) = (\{.*\})\n", text, flags=re.MULTILINE):
+        text = re.sub(rf"#{found[1]}\b", lambda _: found[2], text[:found.start()] + text[found.end():])
+    return text
+
+
 def edit(name, phase, pattern, replacement, most=1):
     """Replaces the first matches of the pattern, all for most = 0."""
     (dump,) = phases.glob(f"??-{phase}.mlir")
-    text, count = re.subn(pattern, replacement, dump.read_text(), count=most, flags=re.DOTALL)
+    text, count = re.subn(pattern, replacement, with_parameters(dump.read_text()), count=most, flags=re.DOTALL)
     assert count >= 1, f"{name}: {pattern} is not in {dump}"
     path = folder / f"{name}.mlir"
     path.write_text(text)

@@ -31,14 +31,14 @@ func.func @passless(%x: !x) -> !x attributes {mg.block = "b"} { return %x : !x }
 
 !x = tensor<4xf32, #mg.layout<h>>
 
-// expected-error@+1 {{mg.pass must be forward, backward, input, weight, begin, gradients, reduce or update}}
+// expected-error@+1 {{; expected one of begin, forward, backward, input, weight, gradients, reduce, update}}
 func.func @sideways(%x: !x) -> !x attributes {mg.block = "b", mg.pass = "sideways"} { return %x : !x }
 
 // -----
 
 !x = tensor<4xf32, #mg.layout<h>>
 
-// expected-error@+1 {{begin, gradients, reduce and update belong to no block}}
+// expected-error@+1 {{belongs to no block: mg.block must be absent}}
 func.func @begin(%x: !x) -> !x attributes {mg.block = "b", mg.pass = "begin"} { return %x : !x }
 
 // -----
