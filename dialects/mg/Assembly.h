@@ -1,6 +1,7 @@
 // How programs are printed: what is long stands before or behind the functions, not in their first lines.
 //
-//     #layers_mlp_gate_proj_weight = {tensor = "layers.{}.mlp.gate_proj.weight", ...}    dictionaries of parameters
+//     #layers_mlp_gate_proj_weight = {tensor = "layers.{}.mlp.gate_proj.weight", ...}    dictionaries of parameters that a
+//                                                                                      function returns gradients of
 //     module attributes {mg.model = {config = #mg.text<config>}} { ... }
 //     {-# dialect_resources: { mg: { config: "..." } } #-}                               texts
 #pragma once
