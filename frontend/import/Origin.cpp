@@ -19,6 +19,15 @@ std::string textOf(ModuleOp module) {
   return text;
 }
 
+// Whether some function reads data of this kind.
+bool reads(ModuleOp module, StringRef data) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto kind = function.getArgAttrOfType<StringAttr>(i, kDataAttr); kind && kind == data)
+        return true;
+  return false;
+}
+
 // What importModel reads of a layout besides the attributes, which the module brings.
 Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   Layout layout;
@@ -39,6 +48,8 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
     for (auto type : types.getAsRange<StringAttr>())
       layout.contextTypes.push_back(type.str());
   layout.contextTypes.resize(model.layers.size()); // of an edited module
+  layout.resetPositionIds = reads(module, "position_ids");
+  layout.resetAttentionMask = reads(module, "document_starts") || reads(module, "key_document_starts");
   return layout;
 }
 

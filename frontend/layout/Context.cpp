@@ -21,7 +21,10 @@ const ContextType &contextType(std::string_view name) {
   return *std::ranges::find(contextTypes(), name, &ContextType::name);
 }
 
-bool exchangesHeads(std::string_view name) { return !name.empty() && contextType(name).exchangesHeads; }
+bool exchangesHeads(std::string_view name) {
+  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
+  return row != contextTypes().end() && row->exchangesHeads; // of an edited program any name may come
+}
 
 bool uses(const Layout &layout, std::string_view type) {
   return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();

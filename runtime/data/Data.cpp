@@ -235,6 +235,11 @@ Status verifyDocuments(const DocumentOptions &documents, const Plan &plan, bool 
     return errorf("--eod-token-id {}: expected 0 to {}, a token of the model's vocabulary",
                   *documents.endToken, plan.vocabulary - 1);
   const bool isKnown = documents.endToken || saysWhereTheyBegin;
+  if (documents.endToken && !documents.masksEnds && !plan::readsDocuments(plan))
+    return errorf(
+        "--eod-token-id {} changes nothing: the plan's sequences are one document each; expected "
+        "--eod-mask-loss beside it, or a plan of mgc compile --reset-position-ids --reset-attention-mask",
+        *documents.endToken);
   if (documents.masksEnds && !isKnown)
     return errorf("--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
   if (plan::readsDocuments(plan) && !isKnown)
@@ -383,9 +388,9 @@ private:
       labels[t] = int32_t(token);
     }
   }
-  // A document begins at a quarter of the places of a short sequence, at four or so of those of a long one.
+  // A document begins at half of the places of a short sequence, at four or so of those of a long one.
   int32_t start(uint64_t number, int64_t position, int32_t before) const {
-    const auto span = uint32_t(std::clamp<int64_t>(shape_.length / 4, 2, longest_));
+    const auto span = uint32_t(std::max<int64_t>(2, std::min(shape_.length / 4, longest_)));
     const bool begins =
         position == 0 || position - before == longest_ || draw(number, uint32_t(position))[2] % span == 0;
     return begins ? int32_t(position) : before;

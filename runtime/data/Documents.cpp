@@ -54,11 +54,11 @@ Status verifyStarts(std::span<const int32_t> starts, int64_t length, int64_t lon
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto place = static_cast<int64_t>(i % static_cast<size_t>(length));
     const bool continues = place > 0 && starts[i] == starts[i - 1];
-    const std::string where = fmt::format("sample {} of the batch", i / static_cast<size_t>(length));
+    const auto where = [&] { return fmt::format("sample {} of the batch", i / static_cast<size_t>(length)); };
     if (starts[i] != place && !continues)
-      return errorf("{}, position {}: its document begins at {}", where, place, starts[i]);
+      return errorf("{}, position {}: its document begins at {}", where(), place, starts[i]);
     if (longest > 0 && place - starts[i] >= longest)
-      return isTooLong(place, longest).at(where);
+      return isTooLong(place, longest).at(where());
   }
   return Status::ok();
 }

@@ -141,6 +141,11 @@ TEST(Documents, nothingSaysWhereTheyEnd) {
             "--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
   EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 10}),
             "--eod-token-id 10: expected 0 to 9, a token of the model's vocabulary");
+  EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 3}),
+            "--eod-token-id 3 changes nothing: the plan's sequences are one document each; expected "
+            "--eod-mask-loss "
+            "beside it, or a plan of mgc compile --reset-position-ids --reset-attention-mask");
+  EXPECT_EQ(errorOfOpening(path, plain, {.endToken = 3, .masksEnds = true}), "");
   EXPECT_EQ(errorOfOpening(path, packedPlan(), {.endToken = 3}), "");
 }
 
