@@ -50,7 +50,7 @@ RankedTensorType ModelBlock::gradientType(int64_t argument) const {
 
 bool ModelBlock::isLayer() const { return !activations.empty() && !forward.resultsOf(Res::out).empty(); }
 
-// Of one of plan::kBlockTasks.
+// memberOf: where a ModelBlock has its function for one of plan::kBlockTasks.
 static BlockFunction ModelBlock::*memberOf(plan::Task task) {
   return task == plan::Task::forward    ? &ModelBlock::forward
          : task == plan::Task::backward ? &ModelBlock::backward

@@ -1,4 +1,4 @@
-// What mg.data may name.
+// DataKind: a value of mg.data, the kind of data that a function reads.
 #pragma once
 
 #include "plan/Plan.h"

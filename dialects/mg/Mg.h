@@ -59,9 +59,9 @@ inline int64_t workspaceBytes(mlir::Operation *op) {
   return library ? library.getWorkspaceBytes() : 0;
 }
 
-// What a function does in a step; nothing for a block that is not differentiated.
+// taskOf: mg.pass of a function, what it does in a step; nothing for a block that is not differentiated.
 std::optional<plan::Task> taskOf(mlir::func::FuncOp function);
-// Of the block's function for one of plan::kBlockTasks.
+// functionName: the symbol of a block's function for one of plan::kBlockTasks, "layer.forward".
 std::string functionName(llvm::StringRef block, plan::Task task);
 
 // Module attributes.

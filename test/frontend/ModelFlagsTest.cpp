@@ -1,4 +1,4 @@
-// What Megatron-LM's flags say of a model, against its config.json.
+// Megatron-LM's flags of a model are compared with its config.json.
 #include "frontend/ModelFlags.h"
 #include "frontend/Load.h"
 #include "test/frontend/Configs.h"

@@ -122,7 +122,7 @@ private:
     return kAll;
   }
 
-  // Of a line that is refused it does not matter which words are values.
+  // kAll: every word up to the next flag; on a line that is refused it does not matter which are values.
   static constexpr size_t kAll = std::numeric_limits<size_t>::max();
 
   void refuse(const std::string &name) {

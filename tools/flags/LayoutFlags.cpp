@@ -13,7 +13,7 @@ namespace {
 using frontend::LayoutOption;
 using frontend::LayoutOptions;
 
-// What CLI11 knows of each row.
+// LayoutFlags: declares each row of the table to CLI11, and what excludes what.
 class LayoutFlags {
 public:
   LayoutFlags(CLI::App &group, LayoutOptions &layout, const frontend::Supported &supported)
