@@ -91,6 +91,16 @@ class ForeignFlags(unittest.TestCase):
         for text in ("--tp: belongs to mgc compile", "--no-sp: belongs to mgc compile", "--hidden-size: comes from config.json"):
             self.assertIn(text, done.stderr)
 
+    def test_names_of_one_option_that_contradict_each_other(self):
+        done = compile_llama("--bf16", "--accumulate-allreduce-grads-in-fp32", "--grad-reduce-in-bf16")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("excludes", done.stderr)
+
+    def test_other_commands_take_no_flag_of_a_model(self):
+        done = run(BIN / "mgc", "options", "--hidden-size", 32)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not expected: --hidden-size 32", done.stderr)
+
     def test_what_mgc_takes_has_no_answer(self):
         rows = json.loads((SOURCE / "tools/flags/megatron-flags.json").read_text())
         answered = {flag.split()[0] for row in rows for flag in row.get("flags", [])}

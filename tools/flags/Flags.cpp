@@ -87,13 +87,12 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's defaults instead");
   std::vector<std::string> words(argv + 1, argv + argc);
-  for (const CLI::App *command : {compile, explain, options})
-    if (!words.empty() && words.front() == command->get_name())
-      if (const Status taken = takeForeign(*command, words, parsed.flags.compile); !taken.isOk()) {
-        say(stderr, "mgc {}: {}\n", command->get_name(), taken.message());
-        parsed.exitCode = 2;
-        return parsed;
-      }
+  if (!words.empty() && words.front() == compile->get_name())
+    if (const Status taken = takeForeign(*compile, words, parsed.flags.compile); !taken.isOk()) {
+      say(stderr, "mgc compile: {}\n", taken.message());
+      parsed.exitCode = 2;
+      return parsed;
+    }
   try {
     std::ranges::reverse(words); // as the parser wants them
     app.parse(std::move(words));

@@ -30,15 +30,17 @@ public:
   void add(const frontend::OptionShorthand &shorthand) {
     const auto option = std::ranges::find(frontend::layoutOptions(), shorthand.of, &LayoutOption::flag);
     const std::string text = shorthand.value;
-    group_
-        .add_flag_callback(
-            shorthand.flag,
-            [&layout = layout_, option, text] {
-              std::visit([&](auto field) { set(layout.*field, text); }, option->field);
-            },
-            fmt::format("Megatron-LM's name of {} {}", shorthand.of, text))
-        ->disable_flag_override()
-        ->excludes(made_.at(shorthand.of));
+    CLI::Option *made = group_.add_flag_callback(
+        shorthand.flag,
+        [&layout = layout_, option, text] {
+          std::visit([&](auto field) { set(layout.*field, text); }, option->field);
+        },
+        fmt::format("Megatron-LM's name of {} {}", shorthand.of, text));
+    made->disable_flag_override()->excludes(made_.at(shorthand.of));
+    for (const frontend::OptionShorthand &other : frontend::optionShorthands())
+      if (other.of == shorthand.of && made_.contains(other.flag))
+        made->excludes(made_.at(other.flag));
+    made_[shorthand.flag] = made;
   }
 
 private:
