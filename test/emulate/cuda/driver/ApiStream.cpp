@@ -45,7 +45,7 @@ CUresult cuStreamQuery(CUstream stream) {
     return result;
   if (CUresult result = refuseWhileCapturing(resolve(stream)); result != CUDA_SUCCESS)
     return result;
-  return isIdle(resolve(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return isIdle(resolve(stream)) ? state() : CUDA_ERROR_NOT_READY; // it may have failed just now
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
@@ -98,7 +98,7 @@ CUresult cuEventQuery(CUevent event) {
   std::lock_guard lock(event->mutex);
   if (event->capture)
     return CUDA_ERROR_CAPTURED_EVENT;
-  return !event->last || event->last->isSet() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return !event->last || event->last->isSet() ? state() : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
