@@ -59,19 +59,23 @@ def remove_machines():
         ip("netns", "delete", name)
 
 
-def hosts_of(folder, number):
+def hosts_of(number):
+    return pathlib.Path.cwd() / f"hosts{number}"
+
+
+def write_hosts():
     """/etc/hosts as Debian installs it: a machine's own name is a loopback address, the others' are real."""
-    path = folder / f"hosts{number}"
-    lines = ["127.0.0.1 localhost"] + [f"{'127.0.1.1' if other == number else address(other)} node{other}"
-                                       for other in range(MACHINES)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
+    for number in range(MACHINES):
+        lines = ["127.0.0.1 localhost"] + [f"{'127.0.1.1' if other == number else address(other)} node{other}"
+                                           for other in range(MACHINES)]
+        hosts_of(number).write_text("\n".join(lines) + "\n")
 
 
 def setUpModule():
     folder = tempfile.TemporaryDirectory()
     unittest.addModuleCleanup(folder.cleanup)
     os.chdir(folder.name)
+    write_hosts()
     unittest.addModuleCleanup(remove_machines)
     subprocess.run([BIN / "mgc", "compile", SOURCE / "examples/tiny-gpt", "-o", "plan", "--target-cpu", "native", *"--tp 2 --pp 2 --dp 2 "
                     "--seq 64 --mbs 2 --gbs 8".split()], check=True, capture_output=True)
@@ -89,7 +93,7 @@ class Machines(unittest.TestCase):
         """mgrun on a machine that has its own /etc/hosts."""
         inside = 'mount --bind "$0" /etc/hosts && exec "$@"'
         command = [*inside_of(number), "unshare", "-m", "sh", "-c", inside,
-                   hosts_of(pathlib.Path.cwd(), number), BIN / "mgrun", "plan", *RANKS, *arguments]
+                   hosts_of(number), BIN / "mgrun", "plan", *RANKS, *arguments]
         process = subprocess.Popen(list(map(str, command)), env=CLEAN | variables, stdin=subprocess.DEVNULL, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.wait)
