@@ -47,20 +47,20 @@ static Result<json> parseJson(const std::string &text) {
   }
 }
 
-static void readOption(Config &mgc, const std::string &key, std::optional<int64_t> &option) {
-  option = mgc.countOr(key, 0, int64_t(1) << 40);
+static void read(Config &mgc, const LayoutOption &row, std::optional<int64_t> &option) {
+  option = mgc.integer(row.key(), row.least, row.most);
 }
-static void readOption(Config &mgc, const std::string &key, std::optional<bool> &option) {
-  option = mgc.flag(key, false);
+static void read(Config &mgc, const LayoutOption &row, std::optional<bool> &option) {
+  option = mgc.flag(row.key(), false);
 }
-static void readOption(Config &mgc, const std::string &key, std::optional<std::string> &option) {
-  option = mgc.word(key, "");
+static void read(Config &mgc, const LayoutOption &row, std::optional<std::string> &option) {
+  option = mgc.word(row.key(), "");
 }
-static void readOption(Config &mgc, const std::string &key, std::optional<std::vector<std::string>> &option) {
-  option = mgc.words(key);
+static void read(Config &mgc, const LayoutOption &row, std::optional<std::vector<std::string>> &option) {
+  option = mgc.words(row.key());
 }
-static void readOption(Config &mgc, const std::string &key, std::optional<std::vector<int64_t>> &option) {
-  option = mgc.counts(key, int64_t(1) << 40);
+static void read(Config &mgc, const LayoutOption &row, std::optional<std::vector<int64_t>> &option) {
+  option = mgc.counts(row.key(), row.most);
 }
 
 static LayoutOptions readDefaults(Config &config) {
@@ -72,7 +72,7 @@ static LayoutOptions readDefaults(Config &config) {
   for (const LayoutOption &option : layoutOptions()) {
     const std::string &key = keys.emplace_back(option.key());
     if (mgc->isSet(key))
-      std::visit([&](auto field) { readOption(*mgc, key, options.*field); }, option.field);
+      std::visit([&](auto field) { read(*mgc, option, options.*field); }, option.field);
     mgc->ignore(std::initializer_list<std::string_view>{key});
   }
   mgc->finish("the defaults of mgc compile", "possible: " + listOf(keys));

@@ -18,21 +18,21 @@ template <typename T> std::string text(const T &value) { return fmt::format("{}"
 std::vector<ModelFlag> makeFlags() {
   using Model = ModelDescription;
   const auto rope = [](const Model &m) { return attentionOf(m).rope; };
+  const auto hiddenDropout = [](const Model &m) { // one number in Megatron-LM
+    const double ofBranches = blockOf(m).residualDropout, ofEmbeddings = m.embeddingDropout;
+    return ofBranches == ofEmbeddings ? text(ofBranches) : fmt::format("{} and {}", ofBranches, ofEmbeddings);
+  };
   return {
-      {"--num-layers", "num_hidden_layers", [](const Model &m) { return text(m.layerCount()); }},
-      {"--hidden-size", "hidden_size", [](const Model &m) { return text(m.hidden); }},
-      {"--num-attention-heads", "num_attention_heads",
-       [](const Model &m) { return text(attentionOf(m).heads); }},
-      {"--num-query-groups", "num_key_value_heads",
-       [](const Model &m) { return text(attentionOf(m).groups); }},
-      {"--group-query-attention", "num_key_value_heads",
-       [](const Model &m) { return text(attentionOf(m).groups != attentionOf(m).heads); }, true},
+      {"--num-layers", &KeyNames::layers, [](const Model &m) { return text(m.layerCount()); }},
+      {"--hidden-size", &KeyNames::hidden, [](const Model &m) { return text(m.hidden); }},
+      {"--num-attention-heads", &KeyNames::heads, [](const Model &m) { return text(attentionOf(m).heads); }},
+      {"--num-query-groups", &KeyNames::groups, [](const Model &m) { return text(attentionOf(m).groups); }},
       {"--kv-channels", "head_dim", [](const Model &m) { return text(attentionOf(m).headDim); }},
-      {"--ffn-hidden-size", "intermediate_size", [](const Model &m) { return text(blockOf(m).mlp.ffn); }},
-      {"--max-position-embeddings", "max_position_embeddings",
+      {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return text(blockOf(m).mlp.ffn); }},
+      {"--max-position-embeddings", &KeyNames::positions,
        [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
-      {"--norm-epsilon", "rms_norm_eps", [](const Model &m) { return text(m.finalNorm.epsilon); }},
+      {"--norm-epsilon", &KeyNames::normEpsilon, [](const Model &m) { return text(m.finalNorm.epsilon); }},
       {"--normalization", "model_type",
        [](const Model &m) {
          return std::string(m.finalNorm.kind == NormKind::rms ? "RMSNorm" : "LayerNorm");
@@ -47,20 +47,20 @@ std::vector<ModelFlag> makeFlags() {
        [=](const Model &m) { return std::string(rope(m) ? "1" : "none"); }},
       {"--untie-embeddings-and-output-weights", "tie_word_embeddings",
        [](const Model &m) { return text(!m.tiedHead); }, true},
-      {"--swiglu", "hidden_act",
+      {"--swiglu", &KeyNames::activation,
        [](const Model &m) {
          return text(blockOf(m).mlp.gated && blockOf(m).mlp.activation == Activation::silu);
        },
        true},
-      {"--openai-gelu", "activation_function",
+      {"--openai-gelu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::geluTanh); }, true},
       {"--add-qkv-bias", "attention_bias", [](const Model &m) { return text(attentionOf(m).qkvBias); }, true},
       {"--disable-bias-linear", "mlp_bias",
        [](const Model &m) { return text(!blockOf(m).mlp.bias && !attentionOf(m).outBias); }, true},
       {"--qk-layernorm", "model_type", [](const Model &m) { return text(attentionOf(m).qkNorm.has_value()); },
        true},
-      {"--hidden-dropout", "resid_pdrop", [](const Model &m) { return text(blockOf(m).residualDropout); }},
-      {"--attention-dropout", "attention_dropout",
+      {"--hidden-dropout", &KeyNames::hiddenDropout, hiddenDropout},
+      {"--attention-dropout", &KeyNames::attentionDropout,
        [](const Model &m) { return text(attentionOf(m).dropout); }},
       {"--init-method-std", "initializer_range", [](const Model &m) { return text(m.initializerRange); }},
   };
@@ -83,6 +83,11 @@ const std::vector<ModelFlag> &modelFlags() {
   return flags;
 }
 
+std::string ModelFlag::key(const KeyNames &names) const {
+  const auto *const field = std::get_if<std::string KeyNames::*>(&where);
+  return field ? names.**field : std::get<const char *>(where);
+}
+
 const ModelFlag *findModelFlag(std::string_view flag) {
   const auto found = std::ranges::find(modelFlags(), flag, &ModelFlag::flag);
   return found == modelFlags().end() ? nullptr : &*found;
@@ -95,7 +100,7 @@ Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenMo
     const std::string found = fact.valueOf(model);
     if (areEqual(one.value, found))
       continue;
-    problems.add("{} {}: the model has {} ({})", one.flag, one.value, found, fact.key);
+    problems.add("{} {}: the model has {} ({})", one.flag, one.value, found, fact.key(model.names));
     problems.hint("expected the same; the model comes from this file, so leave {} out or change the file",
                   one.flag);
   }

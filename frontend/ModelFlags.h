@@ -5,15 +5,17 @@
 #include "frontend/model/Description.h"
 
 #include <functional>
+#include <variant>
 
 namespace mgc::frontend {
 
 struct ModelFlag {
-  std::string flag; // "--num-layers"
-  std::string key;  // of config.json, as the Llama family spells it
+  std::string flag;                                          // "--num-layers"
+  std::variant<const char *, std::string KeyNames::*> where; // its key in config.json
   std::function<std::string(const ModelDescription &)>
       valueOf;           // as Megatron-LM spells it; of a switch "true"
   bool isSwitch = false; // a flag without a value
+  std::string key(const KeyNames &names = {}) const;
 };
 const std::vector<ModelFlag> &modelFlags();
 const ModelFlag *findModelFlag(std::string_view flag);

@@ -119,11 +119,16 @@ void setNearestContext(const ModelDescription &model, const Layout &layout, Layo
     if (fits())
       break;
   }
-  if (tried.cp == 1)
+  near.cp = tried.cp;
+  if (tried.cp == 1) {
+    near.contextTypes.reset(), near.contextHierarchy.reset(), near.contextOrder.reset();
     return;
-  near.cp = tried.cp, near.contextTypes = tried.contextTypes;
+  }
+  near.contextTypes = tried.contextTypes;
   if (uses(tried, "a2a+p2p"))
     near.contextHierarchy = {tried.cpInner, tried.cp / tried.cpInner};
+  else
+    near.contextHierarchy.reset();
 }
 
 void checkContext(const ModelDescription &model, const Layout &layout, Problems &problems) {

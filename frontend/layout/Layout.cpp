@@ -46,7 +46,10 @@ private:
     return fmt::format("{}", fmt::join(values, " "));
   }
 
+  static const std::string &flagOf(const AnyOptionField &field) { return optionOf(field).flag; }
+
   // Where nothing is given, `chosen`, because of `reason` or else that of the option's row.
+  int64_t size(OptionField<int64_t> field) { return size(field, *optionOf(field).chosen); }
   int64_t size(OptionField<int64_t> field, int64_t chosen, std::string reason = "") {
     const LayoutOption &option = optionOf(field);
     const std::optional<int64_t> value = given(field);
@@ -60,6 +63,9 @@ private:
     return option.least;
   }
 
+  std::string word(OptionField<std::string> field) { // else the first possible
+    return word(field, optionOf(field).words(supported).front());
+  }
   std::string word(OptionField<std::string> field, const std::string &chosen, std::string reason = "") {
     const LayoutOption &option = optionOf(field);
     const std::optional<std::string> value = given(field);
@@ -102,9 +108,9 @@ void LayoutResolver::resolveMesh() {
     problems.add("--world {} is not from 1 to {}", *world, mostRanks);
     world.reset();
   }
-  layout.tp = size(&LayoutOptions::tp, 1);
-  layout.pp = size(&LayoutOptions::pp, 1);
-  layout.cp = size(&LayoutOptions::cp, 1);
+  layout.tp = size(&LayoutOptions::tp);
+  layout.pp = size(&LayoutOptions::pp);
+  layout.cp = size(&LayoutOptions::cp);
   int64_t rest = layout.tp * layout.cp * layout.pp;
   bool fits = world && *world >= rest && *world % rest == 0;
   layout.dp = size(&LayoutOptions::dp, fits ? *world / rest : 1,
@@ -129,20 +135,19 @@ void LayoutResolver::resolveMesh() {
   std::optional<bool> sp = given(&LayoutOptions::sp);
   layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
   if (!sp)
-    record("--sp", layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
+    record(flagOf(&LayoutOptions::sp), layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
 }
 
 void LayoutResolver::resolveBatch() {
-  constexpr int64_t kDefaultSequence = 1024;
-  int64_t sequence = std::min(model.maxPositions, kDefaultSequence);
-  layout.sequenceLength = size(&LayoutOptions::seq, sequence);
+  layout.sequenceLength =
+      size(&LayoutOptions::seq, std::min(model.maxPositions, *optionOf(&LayoutOptions::seq).chosen));
   layout.resetPositionIds = given(&LayoutOptions::resetPositionIds).value_or(false);
   layout.resetAttentionMask = given(&LayoutOptions::resetAttentionMask).value_or(false);
-  layout.microBatchSize = size(&LayoutOptions::mbs, 1);
+  layout.microBatchSize = size(&LayoutOptions::mbs);
   layout.globalBatchSize = size(&LayoutOptions::gbs, layout.microBatchSize * layout.dp * layout.pp);
   int64_t perMicrobatch = layout.microBatchSize * layout.dp;
   layout.microbatches = std::max<int64_t>(1, layout.globalBatchSize / perMicrobatch);
-  layout.zero = size(&LayoutOptions::zero, 0);
+  layout.zero = size(&LayoutOptions::zero);
 }
 
 // What says how to be context parallel is refused where the layout is not.
@@ -150,7 +155,7 @@ void LayoutResolver::refuseWithoutContext() {
   const auto refuse = [&](auto field) {
     if (!(flags.*field))
       return;
-    const std::string &flag = optionOf(field).flag;
+    const std::string &flag = flagOf(field);
     problems.add("{} with cp = 1: each rank has the whole sequence", flag);
     problems.hint("possible: {} with --cp 2 or more, or without {}", flag, flag);
   };
@@ -228,9 +233,9 @@ std::optional<int64_t> LayoutResolver::chunksByLayers() {
   const int64_t perStage = model.layerCount() / layout.pp;
   if (*layers >= 1 && model.layerCount() % layout.pp == 0 && perStage % *layers == 0)
     return perStage / *layers;
-  problems.add("--num-layers-per-virtual-pipeline-stage {}: {} = {} are not so many layers for each chunk of "
-               "pp = {} stages",
-               *layers, model.names.layers, model.layerCount(), layout.pp);
+  problems.add("{} {}: {} = {} are not so many layers for each chunk of pp = {} stages",
+               flagOf(&LayoutOptions::layersPerChunk), *layers, model.names.layers, model.layerCount(),
+               layout.pp);
   if (model.layerCount() % layout.pp == 0)
     problems.hint("possible with this pp: {}", listOf(divisorsOf(perStage, perStage)));
   return std::nullopt;
@@ -252,9 +257,11 @@ void LayoutResolver::resolveSchedule() {
                     chunks       ? "layers / (pp * layers of a chunk)"
                     : needed > 1 ? "the least this schedule takes"
                                  : "one chunk of layers per stage");
-  if (chunks && layout.vpp != *chunks)
-    problems.add("--vpp {} is not the {} that {} gives", layout.vpp, *chunks,
-                 optionOf(&LayoutOptions::layersPerChunk).flag);
+  if (chunks && problems.empty() && layout.vpp != *chunks) {
+    const std::string &flag = flagOf(&LayoutOptions::vpp), &layers = flagOf(&LayoutOptions::layersPerChunk);
+    problems.add("{} {} is not the {} that {} gives", flag, layout.vpp, *chunks, layers);
+    problems.hint("possible: {} {} with it, or one of the two alone", flag, *chunks);
+  }
   auto chosen = std::ranges::find_if(
       supported.schedules, [&](const ScheduleInfo &row) { return row.byDefault && row.takes(layout.vpp); });
   layout.schedule =
@@ -275,9 +282,9 @@ void LayoutResolver::resolveLossTile() {
 }
 
 void LayoutResolver::resolveTarget() {
-  layout.dtype = word(&LayoutOptions::dtype, supported.dtypes.front());
+  layout.dtype = word(&LayoutOptions::dtype);
   resolveGradientType();
-  const std::string name = word(&LayoutOptions::target, supported.targets.front().name);
+  const std::string name = word(&LayoutOptions::target);
   const auto row = std::ranges::find(supported.targets, name, &TargetInfo::name);
   layout.target =
       row == supported.targets.end() ? supported.targets.front() : *row; // an unknown one has been refused
@@ -285,7 +292,7 @@ void LayoutResolver::resolveTarget() {
 
 void LayoutResolver::resolveGradientType() {
   const std::string &widest = supported.dtypes.front();
-  layout.gradientType = word(&LayoutOptions::gradientType, widest);
+  layout.gradientType = word(&LayoutOptions::gradientType);
   if (layout.dtype == widest && layout.gradientType != widest && problems.empty()) {
     problems.add("--grad-dtype {} with --dtype {}: gradients would be coarser than parameters",
                  layout.gradientType, layout.dtype);
@@ -294,20 +301,19 @@ void LayoutResolver::resolveGradientType() {
 }
 
 void LayoutResolver::resolveOverlap() {
-  constexpr int64_t kBucketElements = 40'000'000; // as Megatron-LM
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
   const bool pays = layout.target.collectivesRunBeside;
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
-    record("--overlap-grad-reduce", pays ? "true" : "false",
+    record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
            pays ? "transfers leave the device's cores to the backward"
                 : "ranks compute with all their cores");
   if (overlap.value_or(pays))
-    layout.bucketElements = size(&LayoutOptions::bucketSize, kBucketElements);
+    layout.bucketElements = size(&LayoutOptions::bucketSize);
   else if (given(&LayoutOptions::bucketSize))
-    problems.add(
-        "--ddp-bucket-size without --overlap-grad-reduce: all gradients are reduced together, at the end");
+    problems.add("{} without {}: all gradients are reduced together, at the end",
+                 flagOf(&LayoutOptions::bucketSize), flagOf(&LayoutOptions::overlapGradReduce));
 }
 
 } // namespace
@@ -332,35 +338,46 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
 // and not refused.
 static std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &layout) {
   std::vector<std::string> idle;
-  const auto add = [&](bool isIdle, const char *flag, const std::string &why) {
+  const auto add = [&](bool isIdle, const AnyOptionField &field, const std::string &why) {
     if (isIdle)
-      idle.push_back(fmt::format("{} does nothing here: {}", flag, why));
+      idle.push_back(fmt::format("{} does nothing here: {}", optionOf(field).flag, why));
   };
   const bool oneReplica = layout.replicas() == 1;
-  add(asked.sp.value_or(false) && layout.tp == 1, "--sp", "tp is 1, so no rank has a part of the sequence");
-  add(asked.zero.value_or(0) > 0 && oneReplica, "--zero 1",
+  add(asked.sp.value_or(false) && layout.tp == 1, &LayoutOptions::sp,
+      "tp is 1, so no rank has a part of the sequence");
+  add(asked.zero.value_or(0) > 0 && oneReplica, &LayoutOptions::zero,
       "dp * cp is 1, so there are no replicas to share the optimizer's state");
-  add(asked.overlapGradReduce.value_or(false) && oneReplica, "--overlap-grad-reduce",
+  add(asked.overlapGradReduce.value_or(false) && oneReplica, &LayoutOptions::overlapGradReduce,
       "dp * cp is 1, so no gradient is reduced over replicas");
-  add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, "--loss-tile",
+  add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
-  add(asked.contextHierarchy && !uses(layout, "a2a+p2p"), "--hierarchical-context-parallel-sizes",
+  add(asked.contextHierarchy && !uses(layout, "a2a+p2p"), &LayoutOptions::contextHierarchy,
       "no layer has --cp-comm-type a2a+p2p");
-  add(asked.schedule && layout.pp == 1, "--schedule",
+  add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
   return idle;
 }
 
+// Without what a flag says by another name: the file's layers of a chunk, where the flag is chunks, and the other way round.
+static LayoutOptions withoutRenamed(LayoutOptions defaults, const LayoutOptions &flags) {
+  if (flags.vpp)
+    defaults.layersPerChunk.reset();
+  if (flags.layersPerChunk)
+    defaults.vpp.reset();
+  return defaults;
+}
+
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
-                             const LayoutOptions &defaults, const Supported &supported) {
+                             const LayoutOptions &ofFile, const Supported &supported) {
+  const LayoutOptions defaults = withoutRenamed(ofFile, flags);
   Problems problems(model.source), none(model.source);
   Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
   if (problems.empty()) {
     std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));
     return layout;
   }
-  const LayoutOptions near = nearestLayout(model, supported, layout, either(flags, defaults));
-  resolveAndCheck(model, near, {}, supported, none);
+  const LayoutOptions near = nearestLayout(model, supported, layout, flags, defaults);
+  resolveAndCheck(model, near, withoutRenamed(defaults, near), supported, none);
   if (none.empty())
     problems.hint("a layout that works: {}", flagsOf(near));
   return problems.status();

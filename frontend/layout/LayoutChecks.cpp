@@ -248,27 +248,32 @@ static std::string scheduleFor(const Supported &supported, const Layout &layout)
   return chosen ? chosen->name : layout.schedule;
 }
 
-// Nothing where it is what is taken anyway.
-static std::optional<std::string> keptType(const Supported &supported, const Layout &layout) {
-  bool isOther = std::ranges::find(supported.dtypes.begin() + 1, supported.dtypes.end(), layout.dtype) !=
-                 supported.dtypes.end();
-  return isOther ? std::optional(layout.dtype) : std::nullopt;
+// Without numbers out of range and words that are not known.
+static LayoutOptions possibleOf(LayoutOptions options, const Supported &supported) {
+  for (const LayoutOption &row : layoutOptions()) {
+    if (const auto *number = std::get_if<OptionField<int64_t>>(&row.field)) {
+      std::optional<int64_t> &value = options.**number;
+      if (value && (*value < row.least || *value > row.most))
+        value.reset();
+    } else if (const auto *word = std::get_if<OptionField<std::string>>(&row.field)) {
+      std::optional<std::string> &value = options.**word;
+      if (value && std::ranges::count(row.words(supported), *value) == 0)
+        value.reset();
+    }
+  }
+  return options;
 }
 
-static LayoutOptions optionsOf(const Supported &supported, const Layout &near) {
-  return {.tp = near.tp,
-          .pp = near.pp,
-          .dp = near.dp,
-          .vpp = near.vpp,
-          .seq = near.sequenceLength,
-          .mbs = near.microBatchSize,
-          .gbs = near.globalBatchSize,
-          .zero = near.zero,
-          .sp = near.sequenceParallel,
-          .resetPositionIds = near.resetPositionIds ? std::optional(true) : std::nullopt,
-          .resetAttentionMask = near.resetAttentionMask ? std::optional(true) : std::nullopt,
-          .schedule = near.schedule,
-          .dtype = keptType(supported, near)};
+// What contradicts something else, of `near` or of the file.
+static void reconcile(const Supported &supported, const Layout &layout, const LayoutOptions &defaults,
+                      LayoutOptions &near) {
+  const LayoutOptions asked = either(near, defaults);
+  const std::string &widest = supported.dtypes.front();
+  if (asked.dtype.value_or(widest) == widest && asked.gradientType)
+    near.gradientType = widest;
+  if (asked.bucketSize && !asked.overlapGradReduce.value_or(layout.target.collectivesRunBeside))
+    near.overlapGradReduce = true;
+  near.layersPerChunk.reset(); // vpp says it
 }
 
 // The number of replicas with which the ranks are nearest to those that were asked for.
@@ -279,7 +284,8 @@ static int64_t nearestReplicas(int64_t world, int64_t ranksOfOne) {
 }
 
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                            const LayoutOptions &asked) {
+                            const LayoutOptions &flags, const LayoutOptions &defaults) {
+  const LayoutOptions asked = either(flags, defaults);
   Layout near = layout;
   near.pp = std::min(near.pp, model.layerCount());
   near.vpp = near.pp == 1 ? 1 : std::min(near.vpp, model.layerCount() / near.pp);
@@ -293,15 +299,23 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
     std::tie(near.tpGroups, near.tpQueries) = *split;
   near.sequenceParallel = near.sequenceParallel && near.tp > 1 && near.sequenceLength % near.tp == 0;
-  LayoutOptions context;
-  setNearestContext(model, near, context);
+  LayoutOptions options = possibleOf(flags, supported);
+  setNearestContext(model, near, options);
   const int64_t world = asked.world.value_or(0);
   if (world >= 1 && world <= optionOf(&LayoutOptions::world).most && !asked.dp)
-    near.dp = nearestReplicas(world, near.tp * context.cp.value_or(1) * near.pp);
+    near.dp = nearestReplicas(world, near.tp * *options.cp * near.pp);
   const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
   const int64_t batch = asked.gbs.value_or(unit * near.pp);
   near.globalBatchSize = unit * std::max<int64_t>(1, std::min(batch / unit, most));
-  return either(optionsOf(supported, near), context);
+  options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
+  options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
+  options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;
+  if (asked.world)
+    options.world = near.tp * *options.cp * near.pp * near.dp;
+  if (*options.cp == 1 && !asked.cp)
+    options.cp.reset();
+  reconcile(supported, layout, defaults, options);
+  return options;
 }
 
 } // namespace mgc::frontend

@@ -10,7 +10,7 @@ namespace mgc::frontend {
 namespace {
 
 constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30,
-                  kMaxElements = int64_t(1) << 40;
+                  kMaxElements = int64_t(1) << 40, kStandardSequence = 1024;
 
 std::vector<std::string> possibleTypes(const Supported &) {
   std::vector<std::string> names;
@@ -42,52 +42,47 @@ std::vector<LayoutOption> makeOptions() {
        .aliases = {"--tensor-model-parallel-size"},
        .most = kMaxAxis,
        .help = "Tensor parallel ranks",
-       .standard = "1",
+       .chosen = 1,
        .reason = "no tensor parallelism unless asked for"},
       {.flag = "--cp",
        .field = &Options::cp,
        .aliases = {"--context-parallel-size"},
        .most = kMaxAxis,
        .help = "Context parallel ranks: each has a part of the sequence",
-       .standard = "1",
+       .chosen = 1,
        .reason = "no context parallelism unless asked for"},
       {.flag = "--cp-comm-type",
        .field = &Options::contextTypes,
        .words = possibleTypes,
        .help = "How attention sees the whole sequence; one for all layers or one per layer",
-       .standard = "all_gather",
        .reason = "takes any number of heads"},
       {.flag = "--hierarchical-context-parallel-sizes",
        .field = &Options::contextHierarchy,
+       .most = kMaxAxis,
+       .mostValues = 2,
        .help = "A B with A * B = cp: a2a+p2p exchanges heads in A ranks and gathers keys over B of them"},
       {.flag = "--cp-order",
        .field = &Options::contextOrder,
        .words = orders,
        .help = "Order of the positions over cp",
-       .standard = "zigzag",
        .reason = "where keys are gathered: equal work of ranks; contiguous where heads alone are exchanged"},
       {.flag = "--pp",
        .field = &Options::pp,
        .aliases = {"--pipeline-model-parallel-size"},
        .most = kMaxAxis,
        .help = "Pipeline stages",
-       .standard = "1",
+       .chosen = 1,
        .reason = "no pipeline unless asked for"},
       {.flag = "--dp",
        .field = &Options::dp,
-       .aliases = {"--data-parallel-size"},
        .most = kMaxAxis,
        .help = "Data parallel ranks",
        .standard = "world / (tp * cp * pp)",
        .reason = "with --world; else 1: one replica unless asked for"},
-      {.flag = "--world",
-       .field = &Options::world,
-       .aliases = {"--world-size"},
-       .most = kMaxWorld,
-       .help = "All ranks; dp follows"},
+      {.flag = "--world", .field = &Options::world, .most = kMaxWorld, .help = "All ranks; dp follows"},
       {.flag = "--vpp",
        .field = &Options::vpp,
-       .aliases = {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank"},
+       .aliases = {"--num-virtual-stages-per-pipeline-rank"},
        .most = 1 << 12,
        .help = "Chunks of layers per stage (interleaved schedule)",
        .standard = "the least the schedule takes",
@@ -112,8 +107,8 @@ std::vector<LayoutOption> makeOptions() {
        .aliases = {"--seq-length"},
        .most = kMaxTokens,
        .help = "Tokens per sequence",
-       .standard = "1024",
-       .reason = "smaller of the model's positions and 1024",
+       .chosen = kStandardSequence,
+       .reason = fmt::format("smaller of the model's positions and {}", kStandardSequence),
        .training = "sequence_length",
        .resolved = &Layout::sequenceLength},
       {.flag = "--mbs",
@@ -121,7 +116,7 @@ std::vector<LayoutOption> makeOptions() {
        .aliases = {"--micro-batch-size"},
        .most = 1 << 20,
        .help = "Sequences per microbatch and data rank",
-       .standard = "1",
+       .chosen = 1,
        .reason = "least memory",
        .training = "micro_batch_size",
        .resolved = &Layout::microBatchSize},
@@ -139,13 +134,12 @@ std::vector<LayoutOption> makeOptions() {
        .least = 0,
        .most = 1,
        .help = "0: replicated optimizer; 1: distributed optimizer (ZeRO-1)",
-       .standard = "0",
+       .chosen = 0,
        .reason = "optimizer state on every replica unless asked for",
        .training = "zero",
        .resolved = &Layout::zero},
       {.flag = "--schedule",
        .field = &Options::schedule,
-       .aliases = {"--pipeline-schedule"},
        .words = scheduleNames,
        .help = "Order of a stage's forwards and backwards",
        .standard = "the default for --vpp",
@@ -156,13 +150,11 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::dtype,
        .words = dtypes,
        .help = "Of parameters and activations; bf16 has f32 masters",
-       .standard = "f32",
        .reason = "the first supported"},
       {.flag = "--grad-dtype",
        .field = &Options::gradientType,
        .words = dtypes,
        .help = "Of parameters' gradients; bf16 with --dtype bf16 alone",
-       .standard = "f32",
        .reason = "sums over microbatches and ranks"},
       {.flag = "--reset-position-ids",
        .field = &Options::resetPositionIds,
@@ -193,13 +185,12 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::bucketSize,
        .most = kMaxElements,
        .help = "With --overlap-grad-reduce: elements of gradients that are reduced together, at least",
-       .standard = "40000000",
+       .chosen = 40'000'000,
        .reason = "as Megatron-LM: elements reduced together"},
       {.flag = "--target",
        .field = &Options::target,
        .words = targetNames,
        .help = "What the plan is for",
-       .standard = "cpu",
        .reason = "the first supported"},
   };
 }
@@ -213,6 +204,14 @@ std::string LayoutOption::key() const {
 }
 
 std::string LayoutOption::negation() const { return hasNegation ? "--no-" + flag.substr(2) : ""; }
+
+std::string LayoutOption::standardOf(const Supported &supported) const {
+  if (!standard.empty())
+    return standard;
+  if (chosen)
+    return std::to_string(*chosen);
+  return words ? words(supported).front() : "";
+}
 
 const std::vector<LayoutOption> &layoutOptions() {
   static const std::vector<LayoutOption> options = makeOptions();

@@ -21,18 +21,21 @@ using ResolvedField = std::variant<std::monostate, int64_t Layout::*, bool Layou
 struct LayoutOption {
   std::string flag; // "--tp"
   AnyOptionField field;
-  std::vector<std::string> aliases = {};                          // Megatron-LM's, where they are others
+  std::vector<std::string> aliases = {};                          // Megatron-LM's, where it has others
   int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
+  int mostValues = std::numeric_limits<int>::max();               // of a list
   std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible
   std::string help = {};
-  std::string standard = {},
-              reason = {};     // what is taken where nothing is given, and why, where the row knows
-  bool hasNegation = false;    // of a switch: --no-.. is a flag too
-  std::string training = {};   // field of mg.training (docs/ir.md); empty: none
-  ResolvedField resolved = {}; // what it holds
+  std::optional<int64_t> chosen = {}; // a number that is taken where nothing is given; of words the first
+  std::string standard = {};          // what is taken otherwise, for people
+  std::string reason = {};            // why it is taken, where the row knows
+  bool hasNegation = false;           // of a switch: --no-.. is a flag too
+  std::string training = {};          // field of mg.training (docs/ir.md); empty: none
+  ResolvedField resolved = {};        // what it holds
 
   std::string key() const;      // "cp_comm_type", of model.json
   std::string negation() const; // "--no-sp"
+  std::string standardOf(const Supported &supported) const;
 };
 
 // In the order in which people read them.

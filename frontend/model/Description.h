@@ -65,17 +65,19 @@ struct BlockKind {
   std::vector<ModelParameter> parameters;
 };
 
-// What the file calls the sizes, for messages about layouts.
-struct SizeNames {
+// What the file calls its facts, for messages.
+struct KeyNames {
   std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
-              layers = "num_hidden_layers", positions = "max_position_embeddings";
+              layers = "num_hidden_layers", positions = "max_position_embeddings", hidden = "hidden_size",
+              normEpsilon = "rms_norm_eps", activation = "hidden_act", attentionDropout = "attention_dropout",
+              hiddenDropout = "resid_pdrop";
 };
 
 struct ModelDescription {
   std::string source; // file name, for messages
   std::string text;   // the file, verbatim
   std::string family; // model_type
-  SizeNames names;
+  KeyNames names;
 
   int64_t vocabulary = 0, hidden = 0, maxPositions = 0;
   bool learnedPositions = false;

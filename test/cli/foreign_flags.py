@@ -80,6 +80,26 @@ class ForeignFlags(unittest.TestCase):
         done = compile_llama("--complete-nonsense-of-somebody")
         self.assertIn("there is no such flag; --help lists all", done.stderr)
 
+    def test_nearest_of_short_names(self):
+        self.assertIn("--xp: there is no such flag; near: --tp, --cp, --pp, --dp, --sp\n", compile_llama("--xp", 2).stderr)
+        self.assertIn("--qqq: there is no such flag; --help lists all\n", compile_llama("--qqq", 2).stderr)
+
+    def test_a_list_ends_at_a_flag_that_is_left_out(self):
+        for line in (("--cp", 2, "--cp-comm-type", "a2a", "--use-flash-attn", LLAMA),
+                     (LLAMA, "--cp", 2, "--cp-comm-type", "a2a", "all_gather", "a2a", "a2a"),
+                     ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", "2,2", "--bf16", "--use-flash-attn", LLAMA),
+                     (LLAMA, "--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2)):
+            done = run(BIN / "mgc", "compile", *line, "--seq", 32, "--compile-to", "import")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_values_of_facts(self):
+        for line, message in ((["--swiglu=false"], "--swiglu=false: takes no value"), (["--num-layers"], "--num-layers: its value is missing"),
+                              (["--num-layers", "--bf16"], "--num-layers: its value is missing")):
+            done = compile_llama(*line)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(message, done.stderr)
+        self.assertEqual(compile_llama("--group-query-attention").returncode, 0)
+
     def test_words_that_nobody_expects_keep_their_order(self):
         done = compile_llama("one", "two", "three")
         self.assertEqual(done.returncode, 2)

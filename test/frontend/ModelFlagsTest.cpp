@@ -23,9 +23,17 @@ TEST(ModelFlags, OthersAreNamedWithBothValues) {
   EXPECT_EQ(
       verifyModelFlags(gpt2, {{"--hidden-size", "64"}, {"--swiglu", "true"}, {"--num-layers", "4"}})
           .message(),
-      "config.json: --hidden-size 64: the model has 32 (hidden_size)\n"
+      "config.json: --hidden-size 64: the model has 32 (n_embd)\n"
       "  expected the same; the model comes from this file, so leave --hidden-size out or change the file\n"
-      "config.json: --swiglu true: the model has false (hidden_act)\n"
+      "config.json: --swiglu true: the model has false (activation_function)\n"
       "  expected the same; the model comes from this file, so leave --swiglu out or change the file");
-  EXPECT_FALSE(verifyModelFlags(gpt2, {{"--hidden-size", ""}}).isOk());
+}
+
+TEST(ModelFlags, DropoutIsOneNumberForBoth) {
+  json config = tinyGpt2();
+  config["embd_pdrop"] = 0.1;
+  EXPECT_EQ(verifyModelFlags(model(config), {{"--hidden-dropout", "0"}}).message(),
+            "config.json: --hidden-dropout 0: the model has 0 and 0.1 (resid_pdrop and embd_pdrop)\n"
+            "  expected the same; the model comes from this file, so leave --hidden-dropout out or change "
+            "the file");
 }

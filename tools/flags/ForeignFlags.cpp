@@ -73,6 +73,7 @@ public:
     while (next_ < words_.size() && words_[next_] != "--")
       take(words_[next_]);
     sorted_.words.insert(sorted_.words.end(), words_.begin() + static_cast<ptrdiff_t>(next_), words_.end());
+    sorted_.words.insert(sorted_.words.begin(), positional_.begin(), positional_.end());
     if (!problems_.empty())
       return problems_.status();
     return std::move(sorted_);
@@ -82,7 +83,8 @@ private:
   const CLI::App &app_;
   const Words &words_;
   Tool tool_;
-  size_t next_ = 0; // word
+  size_t next_ = 0;  // word
+  Words positional_; // after a flag that is left out: no value of the one before it
   SortedFlags sorted_;
   Problems problems_;
 
@@ -96,18 +98,24 @@ private:
     }
     const bool isJoined = equals != word.npos, isFollowed = next_ < words_.size() && !isFlag(words_[next_]);
     const std::string value = isJoined ? word.substr(equals + 1) : isFollowed ? words_[next_] : "";
-    const size_t values = answer(name, value);
+    const size_t values = answer(name, value, isJoined);
     for (size_t i = isJoined ? 1 : 0; i < values && next_ < words_.size() && !isFlag(words_[next_]); ++i)
       ++next_;
+    while (next_ < words_.size() && !isFlag(words_[next_]))
+      positional_.push_back(words_[next_++]);
   }
 
   // How many values are the flag's, at most.
-  size_t answer(const std::string &name, const std::string &value) {
+  size_t answer(const std::string &name, const std::string &value, bool isJoined) {
     if (const frontend::ModelFlag *fact = frontend::findModelFlag(name)) {
-      if (tool_ == Tool::mgc)
-        sorted_.facts.push_back({name, fact->isSwitch ? "true" : value});
+      if (tool_ != Tool::mgc)
+        problems_.add("{}: comes from config.json ({}), when mgc compiles the plan", name, fact->key());
+      else if (fact->isSwitch && isJoined)
+        problems_.add("{}={}: takes no value; leave the flag out where it is not so", name, value);
+      else if (!fact->isSwitch && value.empty())
+        problems_.add("{}: its value is missing", name);
       else
-        problems_.add("{}: comes from config.json ({}), when mgc compiles the plan", name, fact->key);
+        sorted_.facts.push_back({name, fact->isSwitch ? "true" : value});
       return fact->isSwitch ? 0 : 1;
     }
     if (const auto known = answerOf(name, value)) {
@@ -146,10 +154,13 @@ private:
 } // namespace
 
 std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &known) {
+  const auto bare = [](std::string_view flag) {
+    return flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  };
   std::vector<std::string> nearest;
-  int64_t least = std::max<int64_t>(2, static_cast<int64_t>(name.size()) / 3);
+  int64_t least = std::max<int64_t>(1, std::ssize(bare(name)) / 3);
   for (const std::string &one : known) {
-    const int64_t distance = editDistance(name, one);
+    const int64_t distance = editDistance(bare(name), bare(one));
     if (distance > least)
       continue;
     if (distance < least)

@@ -64,11 +64,19 @@ private:
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names,
                    std::optional<std::vector<std::string>> &value) {
-    return group_.add_option(names, value, helpOf(option, supported_))->delimiter(',')->check(notEmpty());
+    return addList(option, names, value)->check(notEmpty());
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names,
                    std::optional<std::vector<int64_t>> &value) {
-    return group_.add_option(names, value, helpOf(option, supported_))->delimiter(',')->check(wholeNumber());
+    return addList(option, names, value)->check(wholeNumber());
+  }
+  // "a b" and "a,b".
+  template <typename T>
+  CLI::Option *addList(const LayoutOption &option, const std::string &names, std::optional<T> &value) {
+    CLI::Option *made = group_.add_option(names, value, helpOf(option, supported_))->delimiter(',');
+    return option.mostValues < std::numeric_limits<int>::max()
+               ? made->type_size(1)->expected(1, option.mostValues)
+               : made;
   }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<bool> &value) {
     CLI::Option *on = group_.add_flag_callback(names, [&] { value = true; }, helpOf(option, supported_));
@@ -89,7 +97,8 @@ std::string helpOf(const LayoutOption &option, const frontend::Supported &suppor
   std::string help = option.help;
   if (option.words)
     help += fmt::format(": {}", fmt::join(option.words(supported), ", "));
-  return option.standard.empty() ? help : fmt::format("{} (default: {})", help, option.standard);
+  const std::string standard = option.standardOf(supported);
+  return standard.empty() ? help : fmt::format("{} (default: {})", help, standard);
 }
 
 void addLayoutFlags(CLI::App &app, LayoutOptions &layout, const frontend::Supported &supported) {

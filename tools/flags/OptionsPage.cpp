@@ -26,12 +26,11 @@ std::string valuesOf(const LayoutOption &option, const frontend::Supported &supp
   return fmt::format("{} to {}", option.least, option.most);
 }
 
-std::string standardOf(const LayoutOption &option) {
-  if (option.standard.empty())
-    return "";
-  return option.reason.empty() || option.reason == option.standard
-             ? option.standard
-             : fmt::format("{}: {}", option.standard, option.reason);
+std::string standardOf(const LayoutOption &option, const frontend::Supported &supported) {
+  const std::string standard = option.standardOf(supported);
+  return standard.empty() || option.reason.empty() || option.reason == standard
+             ? standard
+             : fmt::format("{}: {}", standard, option.reason);
 }
 
 std::string namesOf(const LayoutOption &option) {
@@ -112,7 +111,7 @@ std::string optionsPage(const frontend::Supported &supported) {
   for (const LayoutOption &option : frontend::layoutOptions()) {
     text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag,
                         option.help, namesOf(option), option.key(), valuesOf(option, supported));
-    if (const std::string standard = standardOf(option); !standard.empty())
+    if (const std::string standard = standardOf(option, supported); !standard.empty())
       text += fmt::format("- default: {}\n", standard);
     if (!option.training.empty())
       text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
@@ -122,7 +121,7 @@ std::string optionsPage(const frontend::Supported &supported) {
           "line of\n"
           "`mgc compile`; they are compared with config.json:\n\n";
   for (const frontend::ModelFlag &flag : frontend::modelFlags())
-    text += fmt::format("- `{}`: {}\n", flag.flag, flag.key);
+    text += fmt::format("- `{}`: {}\n", flag.flag, flag.key());
   return text + "\nThese may stay, and change nothing:\n\n" + answersPage(true) +
          "\nThese are refused with an answer:\n\n" + answersPage(false);
 }

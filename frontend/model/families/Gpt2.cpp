@@ -47,7 +47,16 @@ static constexpr std::string_view kIgnored[] = {"summary_activation",
 static constexpr NeutralField kNeutral[] = {{"scale_attn_by_inverse_layer_idx", "false"}};
 
 static void readSizes(Config &config, ModelDescription &model, BlockDescription &block) {
-  model.names = {"n_head", "n_head", "n_inner", "n_layer", "n_positions"};
+  model.names = {.heads = "n_head",
+                 .groups = "n_head",
+                 .ffn = "n_inner",
+                 .layers = "n_layer",
+                 .positions = "n_positions",
+                 .hidden = "n_embd",
+                 .normEpsilon = "layer_norm_epsilon",
+                 .activation = "activation_function",
+                 .attentionDropout = "attn_pdrop",
+                 .hiddenDropout = "resid_pdrop and embd_pdrop"};
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size("n_embd", kMaxHidden);
   model.maxPositions = config.size("n_positions", kMaxPositions);

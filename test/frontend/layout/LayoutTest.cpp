@@ -1,4 +1,5 @@
 // Layouts: what is filled in, every violation with the values that would work, all at once.
+#include "frontend/layout/Options.h"
 #include "test/frontend/Configs.h"
 
 using namespace mgc;
@@ -97,7 +98,7 @@ TEST(LayoutDefaults, FileThenFlags) {
 TEST(LayoutDefaults, WrongFieldsOfTheFile) {
   EXPECT_EQ(
       frontend::errorOf(with(tinyGpt2(), {{"mgc", {{"tp", "two"}, {"fast", true}}}})),
-      "config.json: mgc.tp = \"two\" is not a whole number from 0 to 1099511627776\n"
+      "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, pp, dp, world, vpp, "
       "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, dtype, grad_dtype, "
@@ -391,7 +392,68 @@ TEST(LayoutViolation, LayersOfAChunk) {
             "each chunk "
             "of pp = 2 stages\n  possible with this pp: 1, 2");
   EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 1, .gbs = 4, .layersPerChunk = 1}),
-            "config.json: --vpp 1 is not the 2 that --num-layers-per-virtual-pipeline-stage gives");
+            "config.json: --vpp 1 is not the 2 that --num-layers-per-virtual-pipeline-stage gives\n"
+            "  possible: --vpp 2 with it, or one of the two alone");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.pp = 2, .vpp = 0, .gbs = 4, .layersPerChunk = 1}),
+            "config.json: --vpp 0 is not from 1 to 4096");
+}
+
+TEST(Layout, AFlagSilencesTheFilesOtherNameOfIt) {
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .vpp = 1}, {.layersPerChunk = 1}).vpp, 1);
+  EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).vpp, 2);
+}
+
+// What was asked for and is not in the way stays, beside what the file says.
+TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
+  const LayoutOptions asked{.tp = 3,
+                            .dp = 2,
+                            .lossTile = 16,
+                            .bucketSize = 1000,
+                            .overlapGradReduce = true,
+                            .resetPositionIds = true,
+                            .dtype = "bf16",
+                            .gradientType = "bf16",
+                            .target = "gpu"};
+  EXPECT_EQ(
+      suggestion(tinyGpt2(), asked),
+      "--tp 2 --pp 1 --dp 2 --vpp 1 --sp --seq 64 --mbs 1 --gbs 2 --zero 0 --schedule 1f1b --dtype bf16 "
+      "--grad-dtype bf16 --reset-position-ids --loss-tile 16 --overlap-grad-reduce --ddp-bucket-size 1000 "
+      "--target gpu");
+  EXPECT_EQ(
+      suggestion(tinyGpt2(), {.tp = 3, .cp = 2, .contextOrder = "contiguous"}),
+      "--tp 2 --cp 2 --cp-comm-type all_gather --cp-order contiguous --pp 1 --dp 1 --vpp 1 --sp --seq 64 "
+      "--mbs 1 --gbs 1 --zero 0 --schedule 1f1b");
+}
+
+TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
+  const std::string plain =
+      "--tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 --schedule 1f1b";
+  for (const LayoutOptions &asked : {LayoutOptions{.dtype = "fp4"},
+                                     {.target = "tpu"},
+                                     {.lossTile = -1},
+                                     {.contextOrder = "zigzag"},
+                                     {.contextTypes = {{"a2a"}}},
+                                     {.contextHierarchy = {{2, 2}}},
+                                     {.layersPerChunk = 3}})
+    EXPECT_EQ(suggestion(tinyGpt2(), asked), plain) << flagsOf(asked);
+  EXPECT_EQ(suggestion(tinyGpt2(), {.gradientType = "bf16"}), plain + " --grad-dtype f32");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}),
+            plain + " --overlap-grad-reduce --ddp-bucket-size 100");
+}
+
+TEST(LayoutViolation, TheNearLayoutWorksBesideTheFile) {
+  const auto near = [&](const LayoutOptions &flags, const LayoutOptions &defaults) {
+    const std::string message = resolve(tinyGpt2(), flags, defaults).status().message();
+    const size_t last = message.rfind("works: ");
+    return last == message.npos ? message : message.substr(last + 7);
+  };
+  EXPECT_EQ(near({.tp = 3}, {.world = 8, .cp = 2})
+                .find("--tp 2 --cp 2 --cp-comm-type all_gather --pp 1 --dp 2 --world 8 "),
+            0u)
+      << near({.tp = 3}, {.world = 8, .cp = 2});
+  EXPECT_EQ(near({.tp = 3}, {.cp = 7}).find("--tp 2 --cp 1 --pp 1 "), std::string::npos);
+  EXPECT_EQ(near({}, {.dtype = "f32", .gradientType = "bf16"}).substr(0, 7), "--tp 1 ");
+  EXPECT_EQ(near({.tp = 3}, {.layersPerChunk = 5}).substr(0, 7), "--tp 2 ");
 }
 
 TEST(LayoutViolation, HugeWorld) {
@@ -451,7 +513,7 @@ TEST(Layout, whatDoesNothingIsSaid) {
   };
   EXPECT_EQ(warnings({}), "");
   EXPECT_EQ(warnings({.sp = true}), "--sp does nothing here\n");
-  EXPECT_EQ(warnings({.zero = 1}), "--zero 1 does nothing here\n");
+  EXPECT_EQ(warnings({.zero = 1}), "--zero does nothing here\n");
   EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
   EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
   EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
