@@ -12,6 +12,7 @@
 #include <cassert>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 
 namespace mgc {
 
@@ -71,7 +72,10 @@ public:
   int64_t size() const { return tensor_.elements; }
   const std::string &name() const { return name_; }
 
-  Status read(int64_t begin, int64_t count, int32_t *out) const {
+  // What is done with each token of a scan, besides that it is allowed.
+  using Visit = std::function<Status(int64_t position, int64_t token)>;
+
+  Status read(int64_t begin, int64_t count, int32_t *out, const Visit &visit = nullptr) const {
     std::array<int64_t, TensorFile::kPiece> piece;
     for (int64_t done = 0; done < count; done += int64_t(piece.size())) {
       int64_t part = std::min(count - done, int64_t(piece.size()));
@@ -79,6 +83,8 @@ public:
       for (int64_t i = 0; i < part; ++i) {
         if (!isAllowed(piece[i]))
           return outside(begin + done + i, piece[i]);
+        if (visit)
+          MGC_TRY(visit(begin + done + i, piece[i]));
         if (out)
           out[done + i] = int32_t(piece[i]);
       }
@@ -88,7 +94,9 @@ public:
 
   // A token that does not fit should show before training, not in step 5000. Of large files the beginning is
   // read; batches check the rest as they come.
-  Status scan() const { return read(0, std::min<int64_t>(size(), int64_t(1) << 28), nullptr); }
+  Status scan(const Visit &visit = nullptr) const {
+    return read(0, std::min<int64_t>(size(), int64_t(1) << 28), nullptr, visit);
+  }
 
 private:
   bool isAllowed(int64_t value) const {
@@ -106,17 +114,24 @@ private:
 
 // --- One or several streams of tokens, cut into samples ----------------------------------------------------
 
+// Of samples that are packed documents.
+struct DocumentRule {
+  std::optional<int64_t> endToken;
+  int64_t longest = 0; // document; 0: any length
+};
+
 class StreamData : public DataSource {
 public:
   // `tokens` are `rows` streams of equal length.
   static Result<std::unique_ptr<DataSource>> make(TokenReader tokens, int64_t rows, const BatchShape &shape,
-                                                  uint64_t seed) {
+                                                  uint64_t seed, const DocumentRule &rule) {
     int64_t rowLength = rows > 0 ? tokens.size() / rows : 0;
     if (rowLength < shape.length + 1)
       return errorf("{}: has {} tokens{}, expected at least {}: sequence length {} and one more to predict",
                     tokens.name(), rowLength, rows > 1 ? " in a row" : "", shape.length + 1, shape.length);
-    MGC_TRY(tokens.scan());
-    return std::unique_ptr<DataSource>(new StreamData(std::move(tokens), rows, shape, seed));
+    std::unique_ptr<StreamData> data(new StreamData(std::move(tokens), rows, shape, seed));
+    MGC_TRY(data->scan(rule));
+    return std::unique_ptr<DataSource>(std::move(data));
   }
 
   Status batch(int64_t step, GlobalBatch &out) override {
@@ -144,6 +159,24 @@ private:
       : tokens_(std::move(tokens)), shape_(shape), seed_(seed), rowLength_(tokens_.size() / rows),
         perRow_((rowLength_ - 1) / shape.length), samples_(rows * perRow_),
         scratch_(size_t(shape.length) + 1) {}
+
+  // Neither a wrong token nor a document that is too long should show in step 5000.
+  Status scan(const DocumentRule &rule) const {
+    if (!rule.endToken || rule.longest == 0)
+      return tokens_.scan();
+    int64_t length = 0; // so far, of the document in its sample
+    return tokens_.scan([&](int64_t position, int64_t token) {
+      const int64_t place = position % rowLength_;
+      length = place % shape_.length == 0 ? 1 : length + 1;
+      if (length > rule.longest && place / shape_.length < perRow_)
+        return errorf("{}: token {}: the document has more than {} tokens, for which the model has learned "
+                      "positions; expected shorter documents, each with token {} at its end",
+                      tokens_.name(), position, rule.longest, *rule.endToken);
+      length = token == *rule.endToken ? 0 : length;
+      return Status::ok();
+    });
+  }
+
   TokenReader tokens_;
   BatchShape shape_;
   uint64_t seed_;
@@ -170,7 +203,8 @@ Status verifyBytesAreTokens(const std::string &path, const BatchShape &shape, co
   return Status::ok();
 }
 
-Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
+Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options,
+                const DocumentRule &rule) {
   MGC_TRY(verifyBytesAreTokens(path, shape, options));
   MGC_ASSIGN(file, MappedFile::open(path));
   if (std::optional<size_t> at = firstInvalidUtf8(file.text()))
@@ -179,18 +213,19 @@ Opened openText(const std::string &path, const BatchShape &shape, uint64_t seed,
         "else is read as text (compressed files and tables must be unpacked first)",
         path, static_cast<unsigned char>(file.text()[*at]), *at);
   MGC_ASSIGN(tokens, TensorFile::open(file, {ElementType::U8, {int64_t(file.bytes().size())}, file.bytes()}));
-  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), 1, shape, seed);
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), 1, shape, seed, rule);
 }
 
-Opened openNpy(const std::string &path, const BatchShape &shape, uint64_t seed) {
+Opened openNpy(const std::string &path, const BatchShape &shape, uint64_t seed, const DocumentRule &rule) {
   MGC_ASSIGN(npy, Npy::open(path));
   const TensorView &tensor = npy.tensor();
   int64_t rows = tensor.shape.size() == 2 ? tensor.shape[0] : 1;
   MGC_ASSIGN(tokens, TensorFile::open(npy.file(), tensor));
-  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), rows, shape, seed);
+  return StreamData::make(TokenReader(path, std::move(tokens), shape.vocabulary), rows, shape, seed, rule);
 }
 
-Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options) {
+Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, const DataOptions &options,
+               const DocumentRule &rule) {
   MGC_ASSIGN(type, elementTypeOf({path, options.binType, shape.vocabulary}));
   MGC_ASSIGN(file, MappedFile::open(path));
   int64_t size = int64_t(file.bytes().size()), each = sizeInBytes(type);
@@ -199,7 +234,8 @@ Opened openBin(const std::string &path, const BatchShape &shape, uint64_t seed, 
                   toString(type));
   MGC_ASSIGN(tokens, TensorFile::open(file, {type, {size / each}, file.bytes()}));
   std::string name = fmt::format("{} ({})", path, toString(type)); // a wrong type may read well
-  return StreamData::make(TokenReader(std::move(name), std::move(tokens), shape.vocabulary), 1, shape, seed);
+  return StreamData::make(TokenReader(std::move(name), std::move(tokens), shape.vocabulary), 1, shape, seed,
+                          rule);
 }
 
 // --- Documents in sequences -------------------------------------------------------------------------------------
@@ -462,16 +498,22 @@ Opened openData(const std::string &path, const Plan &plan, uint64_t seed, const 
   const bool isBatches = path.ends_with(".safetensors");
   if (!isBatches)
     MGC_TRY(verifyDocuments(options.documents, plan, false));
+  const DocumentRule rule{options.documents.endToken, plan::readsDocuments(plan) ? plan.longestDocument : 0};
   MGC_ASSIGN(data, isBatches                ? BatchData::open(path, plan, shape, options.documents)
-                   : path.ends_with(".npy") ? openNpy(path, shape, seed)
-                   : path.ends_with(".bin") ? openBin(path, shape, seed, options)
-                                            : openText(path, shape, seed, options));
+                   : path.ends_with(".npy") ? openNpy(path, shape, seed, rule)
+                   : path.ends_with(".bin") ? openBin(path, shape, seed, options, rule)
+                                            : openText(path, shape, seed, options, rule));
   return packed(std::move(data), shape, options.documents);
 }
 
 Opened makeMockData(const Plan &plan, uint64_t seed, const DocumentOptions &documents) {
-  MGC_TRY(verifyDocuments(documents, plan, true));
+  MGC_TRY(verifyDocuments(documents, plan, plan::readsDocuments(plan)));
   const BatchShape shape(plan);
+  if (documents.endToken && plan.longestDocument > 0 && plan.longestDocument < shape.length)
+    return errorf(
+        "--eod-token-id {}: made-up documents that end at a token may be longer than the {} tokens for "
+        "which the model has learned positions; expected none, so that their lengths are drawn",
+        *documents.endToken, plan.longestDocument);
   return packed(std::make_unique<MockData>(shape, plan.longestDocument, seed), shape, documents);
 }
 

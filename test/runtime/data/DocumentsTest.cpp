@@ -149,6 +149,35 @@ TEST(Documents, nothingSaysWhereTheyEnd) {
   EXPECT_EQ(errorOfOpening(path, packedPlan(), {.endToken = 3}), "");
 }
 
+// 13 tokens are samples of 0 to 5 and 6 to 11.
+TEST(Documents, tooLongOnesShowBeforeTraining) {
+  const TempDir folder;
+  const auto errorOfText = [&](const char *text) {
+    const std::string error = errorOfOpening(folder.write("text.txt", text), packedPlan(4), {.endToken = 3});
+    return error.empty() ? error : error.substr(error.find(": token ") + 2);
+  };
+  const std::string rest =
+      ": the document has more than 4 tokens, for which the model has learned positions; "
+      "expected shorter documents, each with token 3 at its end";
+  EXPECT_EQ(errorOfText("\1\1\1\1\1\3\1\1\1\3\1\1\1"), "token 4" + rest);
+  EXPECT_EQ(errorOfText("\1\1\1\3\1\1\1\1\3\1\1\1\1"), ""); // the boundary of samples cuts one of 5
+  EXPECT_EQ(errorOfText("\1\1\1\3\1\1\1\1\1\1\3\1\1"), "token 10" + rest);
+  EXPECT_EQ(errorOfText("\1\1\1\3\1\3\1\1\1\3\1\1\1\1\1\1\1"), ""); // in no sample
+  EXPECT_EQ(
+      makeMockData(packedPlan(4), 1, {.endToken = 3}).status().message(),
+      "--eod-token-id 3: made-up documents that end at a token may be longer than the 4 tokens for which the "
+      "model has learned positions; expected none, so that their lengths are drawn");
+}
+
+TEST(Documents, thatNobodyReadsEndWhereATokenSays) {
+  plan::Plan plain = packedPlan();
+  plain.stages.clear();
+  EXPECT_EQ(makeMockData(plain, 1, {.masksEnds = true}).status().message(),
+            "--eod-mask-loss: nothing says where a document ends; expected --eod-token-id");
+  EXPECT_TRUE(isOk(makeMockData(plain, 1, {.endToken = 3, .masksEnds = true})));
+  EXPECT_TRUE(isOk(makeMockData(packedPlan(), 1, {.masksEnds = true})));
+}
+
 TEST(Documents, ofMadeUpDataAreSoundAndDiffer) {
   for (int64_t longest : {0, 4}) {
     plan::Plan plan = packedPlan(longest);
