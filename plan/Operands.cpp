@@ -129,7 +129,10 @@ static Infos describe(const Mesh &mesh, const Collective &collective) {
     break;
   }
   whole = checkedMultiply(whole, collective.middle);
-  return fromTo(whole, whole);
+  Infos infos = fromTo(whole, whole);
+  if (collective.workspaceBytes > 0)
+    infos.push_back({"workspace", collective.workspaceBytes, Use::written});
+  return infos;
 }
 
 static Infos describe(const Mesh &mesh, const Move &move) {

@@ -9,6 +9,10 @@ namespace mgc::plan {
 
 int64_t sizeInBytes(DType type) { return type == DType::bf16 ? 2 : 4; }
 
+bool isPosition(Input::Kind kind) {
+  return kind == Input::Kind::positions || kind == Input::Kind::keyPositions;
+}
+
 bool readsDocuments(Input::Kind kind) {
   return kind == Input::Kind::positionIds || kind == Input::Kind::documentStarts ||
          kind == Input::Kind::keyDocumentStarts;

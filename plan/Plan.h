@@ -209,8 +209,6 @@ struct Attention {
   int64_t zigzag = 0;
   Axes queryAxes = {};
   bool documents = false; // a query sees only its own
-  // For libraries that take no positions: key j is visible to query i when j <= i.
-  bool isCausal() const { return zigzag == 1 && queryAxes.empty() && !documents; }
   bool operator==(const Attention &) const = default;
 };
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
@@ -229,8 +227,12 @@ struct Collective {
   int64_t middle = 1;
   bool splitsInner =
       false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
+  int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
   bool operator==(const Collective &) const = default;
 };
+// Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
+// communicators send lies together.
+constexpr bool packsRows(Target target) { return target == Target::cuda; }
 // Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
 // axes.
 struct Move {
@@ -400,6 +402,9 @@ struct Plan {
   // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
+
+// Whether it holds the same in every microbatch: where the elements of a sequence stand, whatever the data.
+bool isPosition(Input::Kind kind);
 
 // Whether a sequence of it is cut in documents: some stage reads where they begin.
 bool readsDocuments(const Plan &plan);

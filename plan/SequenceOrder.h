@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace mgc::plan {
 
@@ -22,5 +23,8 @@ struct OrderRun {
   int64_t position = 0, count = 0;
 };
 OrderRun runAt(int64_t index, int64_t size, int64_t zigzag);
+
+// The positions of one of `parts` equal parts of the order, ascending: neighbours are one run, wherever they lie.
+std::vector<OrderRun> positionsOfPart(int64_t part, int64_t parts, int64_t size, int64_t zigzag);
 
 } // namespace mgc::plan

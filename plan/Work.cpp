@@ -2,10 +2,6 @@
 
 #include "plan/SequenceOrder.h"
 
-#include <algorithm>
-
-#include <algorithm>
-
 namespace mgc::plan {
 
 // The keys that a query sees, on average over queries spread evenly over all positions.
@@ -28,12 +24,8 @@ static double visiblePairs(const Attention &attention, int64_t begin, int64_t en
 
 double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
   double pairs = 0;
-  for (int64_t place = part * attention.s, end = place + attention.s; place < end;) {
-    const OrderRun run = runAt(place, attention.t, attention.zigzag);
-    const int64_t count = std::min(run.count, end - place);
-    pairs += visiblePairs(attention, run.position, run.position + count);
-    place += count;
-  }
+  for (const OrderRun &run : positionsOfPart(part, parts, attention.t, attention.zigzag))
+    pairs += visiblePairs(attention, run.position, run.position + run.count);
   return pairs * double(parts) / visiblePairs(attention, 0, attention.t);
 }
 

@@ -166,7 +166,7 @@ private:
     if (auto *gemm = std::get_if<plan::Gemm>(&call.body))
       gemm->accumulate = accumulated_.contains(op->getResult(0));
     std::vector<Place> operands = placesOf(call.operands);
-    if (op.getWorkspaceBytes() > 0)
+    if (workspaceBytes(op) > 0)
       operands.push_back(workspaceOf(op));
     std::visit([&](const auto &body) { add(body, operands); }, call.body);
     return Status::ok();
@@ -274,7 +274,10 @@ private:
     if (auto reduction = op->getAttrOfType<StringAttr>("reduction"))
       collective.reduce = reduction == "max" ? plan::ReduceKind::max : plan::ReduceKind::sum;
     MGC_TRY(shapeCollective(op, collective));
-    add(collective, placesOf({value, result}));
+    std::vector<Place> operands = placesOf({value, result});
+    if ((collective.workspaceBytes = workspaceBytes(op)) > 0)
+      operands.push_back(workspaceOf(op));
+    add(collective, operands);
     return Status::ok();
   }
 

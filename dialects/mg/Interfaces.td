@@ -68,13 +68,19 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
   ];
 }
 
+def Mg_WorkspaceOpInterface : OpInterface<"WorkspaceOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = "An op that may need scratch memory while it runs. Local types only.";
+  let methods = [
+    InterfaceMethod<"Bytes of it besides operands and results; 0 for none.", "int64_t", "getWorkspaceBytes">
+  ];
+}
+
 def Mg_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   let cppNamespace = "::mgc";
   let description = "An op that the runtime's library does as a whole: a matrix product, attention. Local types only.";
   let methods = [
     InterfaceMethod<"The call.", "::mgc::LibraryCall", "getCall", (ins)>,
-    InterfaceMethod<"Bytes of scratch memory besides operands and results; 0 for none.", "int64_t",
-      "getWorkspaceBytes", (ins), "", [{ return 0; }]>,
     InterfaceMethod<"Whether it can add its result to what is there.", "bool", "canAccumulate", (ins), "",
       [{ return false; }]>,
     InterfaceMethod<"After how many dimensions the rows of an operand may lie apart (View.h); 0: it must be dense.",

@@ -55,8 +55,8 @@ mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const plan::Axes &axes);
 
 // Bytes of scratch memory that the op needs besides its operands and results; 0 for none.
 inline int64_t workspaceBytes(mlir::Operation *op) {
-  auto library = mlir::dyn_cast<LibraryOpInterface>(op);
-  return library ? library.getWorkspaceBytes() : 0;
+  auto with = mlir::dyn_cast<WorkspaceOpInterface>(op);
+  return with ? with.getWorkspaceBytes() : 0;
 }
 
 // taskOf: mg.pass of a function, what it does in a step; nothing for a block that is not differentiated.

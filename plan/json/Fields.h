@@ -159,6 +159,7 @@ template <typename V> void fields(V &v, Of<Collective>) {
   v.required("chunk", &Collective::chunk);
   v.optional("middle", &Collective::middle);
   v.optional("splitsInner", &Collective::splitsInner);
+  v.optional("workspaceBytes", &Collective::workspaceBytes);
 }
 
 template <typename V> void fields(V &v, Of<Move>) {

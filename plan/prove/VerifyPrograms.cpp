@@ -70,6 +70,7 @@ private:
   void verifyEpilogue(const Gemm &gemm);
   bool verifyStrides(const Attention &attention);
   void verifyOrder(const Attention &attention);
+  void verifyWorkspace(const Collective &collective);
   void notNegative(std::string_view name, double value) {
     violations_.expect(std::isfinite(value) && value >= 0, place_, "{} = {} must be finite and not negative",
                        name, value);
@@ -158,6 +159,21 @@ void BodyChecks::operator()(const Collective &collective) {
                      "a collective goes along axes or over stages, not both");
   sound_ =
       verifyAxesAt(checks_, place_, collective.axes) && verifyStageList(checks_, place_, collective.stages);
+  if (sound_)
+    verifyWorkspace(collective);
+}
+
+void BodyChecks::verifyWorkspace(const Collective &collective) {
+  const Checked rows = checkedMultiply(collective.outer, collective.middle);
+  const bool packs =
+      collective.kind == Collective::Kind::allToAll && packsRows(checks_.plan.target) && (!rows || *rows > 1);
+  const Checked row = checkedMultiply(collective.chunk, groupSize(checks_.plan.mesh, collective)),
+                needed =
+                    packs ? checkedMultiply(checkedMultiply(rows, row), sizeInBytes(collective.type)) : 0;
+  violations_.expect(needed && collective.workspaceBytes == *needed, place_,
+                     "workspaceBytes = {}, expected {}{}", collective.workspaceBytes,
+                     needed ? fmt::to_string(*needed) : "more than 2^63",
+                     packs ? ": the rows of all_to_all" : ": nothing is packed");
 }
 
 void BodyChecks::operator()(const Move &move) {

@@ -103,7 +103,7 @@ static Checked verifyInput(Checks &checks, const StagePlan &stage, const Input &
   if (!bytes)
     return std::nullopt;
   int64_t stride = input.microbatchStride, microbatches = checks.plan.microbatches;
-  bool positions = input.kind == Input::Kind::positions || input.kind == Input::Kind::keyPositions;
+  const bool positions = isPosition(input.kind);
   checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
                            "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
                            *bytes);

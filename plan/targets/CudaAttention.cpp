@@ -1,8 +1,10 @@
 // See CudaAttention.h.
 #include "plan/targets/CudaAttention.h"
+#include "plan/SequenceOrder.h"
 #include "runtime/base/Rounding.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace mgc {
@@ -17,14 +19,55 @@ int64_t clamped(__int128 value) {
   return static_cast<int64_t>(std::min<__int128>(value, std::numeric_limits<int64_t>::max()));
 }
 
+int64_t padded(__int128 bytes) { return clamped(roundUp<__int128>(bytes, kUnit)); }
+
 __int128 heads(const plan::Attention &a) { return static_cast<__int128>(a.b) * a.g * a.r; }
+
+int64_t rowsBytes(const plan::Attention &a) { return padded(4 * heads(a) * a.s); }
+
+// The first key that a query at this position sees.
+int64_t firstKeyOf(const plan::Attention &a, int64_t position) {
+  return a.window > 0 ? std::max<int64_t>(0, position - a.window + 1) : 0;
+}
+
+// A run of that many queries whose last is at most the `end`-th position: the most keys it sees.
+__int128 mostKeys(const plan::Attention &a, __int128 queries, __int128 end) {
+  return a.window > 0 ? std::min<__int128>(end, queries + a.window - 1) : end;
+}
+
+// A part of a zigzag order is two runs of s / 2 queries, of which the second ends as far before the sequence's end as the first
+// begins after its begin; in the last part they meet in the middle.
+bool hasTwoRuns(const plan::Attention &a) { return a.zigzag > 1 && a.s < a.t; }
+
+// The sizes that a run of any part can have.
+struct RunSize {
+  __int128 queries, keys;
+};
+std::array<RunSize, 2> runSizes(const plan::Attention &a) {
+  const __int128 s = a.s, t = a.t;
+  if (!hasTwoRuns(a))
+    return {RunSize{s, mostKeys(a, s, t)}, {}};
+  return {RunSize{s / 2, mostKeys(a, s / 2, t)}, RunSize{s, mostKeys(a, s, (t + s) / 2)}};
+}
+
+// The most keys that the runs of a part have together: p (s / 2) and t - (p - 1) (s / 2) without a window.
+__int128 keysOfAllRuns(const plan::Attention &a) {
+  const __int128 half = a.s / 2;
+  if (!hasTwoRuns(a))
+    return runSizes(a)[0].keys;
+  const __int128 together = a.t + half;
+  return a.window > 0 ? std::min(together, 2 * (half + a.window - 1)) : together;
+}
 
 // What cuDNN keeps between its kernels of backward.
 __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   constexpr int64_t tile = 128;
-  const __int128 scores =
-      deterministic ? 2 * heads(a) * roundUp<__int128>(a.s, tile) * roundUp<__int128>(a.t, tile) : 0;
-  return scores + 2 * heads(a) * a.t * a.d * (deterministic ? 2 : 4);
+  __int128 most = 0;
+  for (const RunSize &run : runSizes(a)) {
+    const __int128 scores = roundUp<__int128>(run.queries, tile) * roundUp<__int128>(run.keys, tile);
+    most = std::max(most, 2 * (deterministic ? scores : 0) + 2 * run.keys * a.d * (deterministic ? 2 : 4));
+  }
+  return heads(a) * most;
 }
 
 } // namespace
@@ -34,8 +77,13 @@ Status cudnnTakes(const plan::Attention &a) {
     return errorf("values are f32; cuDNN's kernels take bf16");
   if (a.documents)
     return errorf("sequences are packed documents");
-  if (!a.isCausal() || a.s != a.t)
-    return errorf("positions are not 0, 1, .. on both sides");
+  if (a.zigzag == 0)
+    return errorf("no order of the positions is stated");
+  if (a.s == 0 || heads(a) == 0)
+    return errorf("there are no elements");
+  const int64_t parts = a.t / a.s;
+  if (a.t % a.s != 0 || !plan::isOrder(a.t, a.zigzag) || (a.zigzag > 1 && a.zigzag % parts != 0))
+    return errorf("{} queries are no part of {} keys in the order of {} ranks", a.s, a.t, a.zigzag);
   if (a.dropout > 0)
     return errorf("dropout is {}: cuDNN would draw another mask", a.dropout);
   if (a.d % kColumnsUnit != 0 || a.d > kMostColumns)
@@ -43,23 +91,41 @@ Status cudnnTakes(const plan::Attention &a) {
   for (const int64_t stride : {a.qStride, a.kStride, a.vStride, a.dqStride, a.dkStride, a.dvStride})
     if (stride % kColumnsUnit != 0)
       return errorf("groups are {} elements apart; cuDNN takes multiples of {}", stride, kColumnsUnit);
-  if (a.s == 0 || heads(a) == 0)
-    return errorf("there are no elements");
   return Status::ok();
 }
 
-CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic) {
-  const __int128 count = heads(a) * a.s;
-  rows = clamped(roundUp<__int128>(count * 4, kUnit));
+std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_t part) {
+  std::vector<CudaAttentionRun> runs;
+  int64_t query = 0;
+  for (const plan::OrderRun &run : plan::positionsOfPart(part, a.t / a.s, a.t, a.zigzag)) {
+    const int64_t firstKey = firstKeyOf(a, run.position);
+    runs.push_back({query, run.count, run.position, firstKey, run.position + run.count - firstKey});
+    query += run.count;
+  }
+  return runs;
+}
+
+CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic)
+    : rows(rowsBytes(a)) {
+  const __int128 queryElements = heads(a) * a.s * a.d, keyBytes = static_cast<__int128>(2) * a.b * a.g * a.d;
+  const bool isWhole = a.s == a.t;
   delta = a.backward ? rows : 0;
-  dqSum = a.backward && !deterministic ? clamped(roundUp<__int128>(count * a.d * 4, kUnit)) : 0;
+  dqSum = a.backward && !deterministic ? padded(4 * queryElements) : 0;
+  keys = a.zigzag > 1 ? padded(a.t * keyBytes) : 0;
+  queries = a.zigzag > a.t / a.s ? padded(2 * queryElements) : 0;
+  queryGradients = a.backward ? queries : 0;
+  keyGradients = a.backward && (a.zigzag > 1 || !isWhole) ? padded(keysOfAllRuns(a) * keyBytes) : 0;
+}
+
+int64_t CudaAttentionWorkspace::bytes() const {
+  const __int128 pairs = static_cast<__int128>(keys) + queries + queryGradients + keyGradients;
+  return clamped(static_cast<__int128>(rows) + delta + dqSum + 2 * pairs);
 }
 
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &a, bool deterministic) {
-  const CudaAttentionWorkspace parts(a, deterministic);
   if (!cudnnTakes(a).isOk())
-    return parts.delta; // the own kernels' only need
-  const __int128 own = static_cast<__int128>(parts.rows) + parts.delta + parts.dqSum;
+    return a.backward ? rowsBytes(a) : 0; // for delta: the own kernels' only need
+  const __int128 own = CudaAttentionWorkspace(a, deterministic).bytes();
   return clamped(own + (a.backward ? libraryBackwardBytes(a, deterministic) : 0) + kLibraryBytes);
 }
 

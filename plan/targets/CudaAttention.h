@@ -1,8 +1,14 @@
 // Attention on NVIDIA GPUs: what the compiler must know of it, and the plugin too.
+//
+// cuDNN's causal kernels take queries and keys whose positions follow each other. In an order of the sequence (plan/SequenceOrder.h)
+// the queries of a part are one or two such runs; each sees keys from some position up to its own last one, which is the mask that
+// cuDNN calls causal from the bottom right. The plugin copies what lies in another order, runs each, and puts the results back.
 #pragma once
 
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
+
+#include <vector>
 
 namespace mgc {
 
@@ -10,19 +16,36 @@ namespace mgc {
 // the plugin's own kernels, which take everything and use no tensor cores, step in where it has none.
 Status cudnnTakes(const plan::Attention &attention);
 
-// Parts of a workspace, in bytes, each a multiple of 256: the plugin's use of it.
+// Queries whose positions follow each other, and the keys they see: one call of cuDNN. Query i sees keys up to i + offset().
+struct CudaAttentionRun {
+  int64_t query, queries; // the first, counted along the part's positions; how many
+  int64_t position;       // of the first
+  int64_t firstKey, keys; // positions
+  int64_t offset() const { return position - firstKey; }
+};
+
+// Those of the queries that are part `part` of t / s, by ascending positions. `attention` is one that cuDNN takes.
+std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &attention, int64_t part);
+
+// Parts of a workspace, in bytes, each a multiple of 256: the plugin's use of it. Enough for every part of the order.
 struct CudaAttentionWorkspace {
-  int64_t rows = 0;  // f32 [b,g,r,s]: lse in cuDNN's order
-  int64_t delta = 0; // f32 [b,g,r,s]; backward
-  int64_t dqSum = 0; // f32 [b,g,r,s,d]; backward, where equal bits are not asked for
+  int64_t rows = 0;    // f32 [b,g,r,s]: lse in cuDNN's order
+  int64_t delta = 0;   // f32 [b,g,r,s]; backward
+  int64_t dqSum = 0;   // f32 [b,g,r,s,d]; backward, where equal bits are not asked for
+  int64_t keys = 0;    // bf16 [t,b,g,d] by positions, of k and v each; where they lie in another order
+  int64_t queries = 0; // bf16 [s,b,g,r,d] by positions, of q and o each; where they lie in another order
+  int64_t queryGradients = 0; // likewise of dq and o's gradient each; backward
+  int64_t keyGradients =
+      0; // bf16 [all runs' keys,b,g,d], of dk and dv each; backward, where no run is all keys in order
   explicit CudaAttentionWorkspace(const plan::Attention &attention, bool deterministic);
+  int64_t bytes() const; // of all
 };
 
 // Bytes that are enough for cuDNN, where it is asked, and for the plugin's own kernels. A function of the sizes alone:
-//   forward:   the rows above and 64 KiB
-//   backward:  the parts above and 64 KiB; 2 b g r s t, s and t rounded up to 128, for the gradients of scores in bf16, of which
-//              equal bits are made; b g r t d of bf16 for dk and dv each, before they are summed over r (f32 where equal bits are
-//              not asked for)
+//   forward:   the parts above and 64 KiB
+//   backward:  the parts above and 64 KiB; for the run with the most 2 b g r q k, q queries and k keys rounded up to 128, for the
+//              gradients of scores in bf16, of which equal bits are made; b g r k d of bf16 for dk and dv each, before they are
+//              summed over r (f32 where equal bits are not asked for)
 // cuDNN 9.19 asks for exactly these tensors and 128 to 512 bytes (test/runtime/device/cuda/CudnnAttentionTest.cpp).
 // Sizes beyond 64 bits give the largest int64_t.
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &attention, bool deterministic = true);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 3 };
+enum { MGC_DEVICE_API_VERSION = 4 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -65,8 +65,10 @@ typedef struct {
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
-  int32_t backward, causal, documents; /* causal: positions are 0, 1, .. on both sides, of one document */
+  int32_t backward, documents;
   mgc_type type;
+  int64_t zigzag,
+      part; /* of keys: plan/SequenceOrder.h, 0: data alone knows it. Queries are this one of t / s parts of it. */
   int64_t s, t, b, g, r, d;
   double scale;
   int64_t window;

@@ -30,6 +30,7 @@ struct GemmRecord {
 struct AttentionRecord {
   const plan::Attention *attention = nullptr;
   AttentionScalars scalars;
+  int64_t part = 0; // the coordinate along attention->queryAxes
 };
 struct CollectiveRecord {
   const plan::Collective *collective = nullptr;

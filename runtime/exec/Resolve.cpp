@@ -165,7 +165,7 @@ Result<AttentionRecord> PlanResolver::makeRecord(const plan::Attention &attentio
   scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
   scalars.instance = evaluate(attention.instance, call);
   scalars.headOffset = evaluate(attention.headOffset, call);
-  return AttentionRecord{&attention, scalars};
+  return AttentionRecord{&attention, scalars, plan::coordinate(plan_.mesh, rank_, attention.queryAxes)};
 }
 
 Result<CollectiveRecord> PlanResolver::makeRecord(const plan::Collective &collective, const plan::Call &,

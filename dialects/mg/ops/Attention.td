@@ -28,7 +28,9 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
   let hasVerifier = 1;
 }
 
-defvar MgAttention = [MgLibrary, AttrSizedOperandSegments];
+defvar MgAttention = [
+  DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgWorkspace,
+  AttrSizedOperandSegments];
 
 def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";

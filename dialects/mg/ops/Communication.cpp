@@ -1,5 +1,6 @@
 // Reshard and collectives: verifiers.
 #include "dialects/mg/Mg.h"
+#include "dialects/mg/Target.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -78,6 +79,19 @@ LogicalResult AllReduceOp::verify() {
 LogicalResult AllGatherOp::verify() { return verifyCollective(*this, {}, getDim()); }
 LogicalResult ReduceScatterOp::verify() {
   return failed(verifyReduction(*this)) ? failure() : verifyCollective(*this, getDim());
+}
+int64_t AllToAllOp::getWorkspaceBytes() {
+  if (!plan::packsRows(targetOf(*this)))
+    return 0;
+  const TensorType value = tensorOf(getValue()), result = tensorOf(getResult());
+  const int64_t inner = std::max(getSplit(), getConcat());
+  const TensorType chunks = inner == int64_t(getSplit()) ? result : value; // of which one is a row
+  int64_t row = 1;
+  for (int64_t extent : chunks.getShape().drop_front(inner))
+    row *= extent;
+  const int64_t ranks = value.getDimSize(getSplit()) / result.getDimSize(getSplit());
+  const int64_t elements = value.getNumElements();
+  return row * ranks == elements ? 0 : elements * plan::sizeInBytes(dtypeOf(value.getElementType()));
 }
 LogicalResult AllToAllOp::verify() { return verifyCollective(*this, getSplit(), getConcat()); }
 LogicalResult SliceOp::verify() { return verifyCollective(*this, getDim()); }

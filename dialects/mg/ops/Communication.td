@@ -16,8 +16,9 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
 
 // Local programs: types are local, `axes` are primitive axes, first = major.
 // `moved`: the dimensions that it cuts or concatenates, as C++ expressions.
-class Mg_CollectiveOp<string mnemonic, string moved = "">
-    : Mg_Op<mnemonic, [Pure, Mg_MovesData, DeclareOpInterfaceMethods<Mg_CollectiveOpInterface, ["getMovedDims"]>]> {
+class Mg_CollectiveOp<string mnemonic, string moved = "", list<Trait> traits = []>
+    : Mg_Op<mnemonic, [Pure, Mg_MovesData, DeclareOpInterfaceMethods<Mg_CollectiveOpInterface, ["getMovedDims"]>]
+            # traits> {
   let description = [{
     1. the axes are axes of the module's mg.mesh, each once (mesh_c4)
     2. dim, split and concat are dimensions of the value, split and concat different ones (collective_c1)
@@ -44,7 +45,7 @@ def Mg_ReduceScatterOp : Mg_CollectiveOp<"reduce_scatter", "int64_t(getDim())"> 
   let summary = "Reduction, of which each rank keeps its block along dimension dim";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim, DefaultValuedAttr<StrAttr, "\"sum\"">:$reduction);
 }
-def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all", "int64_t(getSplit()), int64_t(getConcat())"> {
+def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all", "int64_t(getSplit()), int64_t(getConcat())", [MgWorkspace]> {
   let summary = "Dimension `split` is split further, dimension `concat` is concatenated";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
 }

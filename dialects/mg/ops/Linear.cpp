@@ -145,7 +145,7 @@ static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(LibraryOpInterface o
   gemm.m = shape.m, gemm.n = shape.n, gemm.k = shape.k;
   gemm.inputType = dtypeOf(elementOf(a)), gemm.outputType = dtypeOf(elementOf(result));
   gemm.transposeA = shape.transposeLhs, gemm.transposeB = shape.transposeRhs;
-  gemm.workspaceBytes = op.getWorkspaceBytes();
+  gemm.workspaceBytes = workspaceBytes(op);
   if (shape.swapOperands)
     std::swap(a, b);
   return {gemm, {a, b}};

@@ -40,8 +40,7 @@ defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace",
 defvar MgGatheringRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
-defvar MgLibrary = DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getWorkspaceBytes", "getPitchedOperandDims",
-                                                                                   "getPitchedResultDims"]>;
+defvar MgWorkspace = DeclareOpInterfaceMethods<Mg_WorkspaceOpInterface>;
 
 // Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.
 class Mg_IndexedOp<string mnemonic, list<Trait> traits = []>

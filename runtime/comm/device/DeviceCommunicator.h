@@ -32,9 +32,10 @@ public:
   virtual void
   setProgress(Progress *progress) = 0; // called while the host waits for another rank; null: none
 
-  // When the stream has done it, this rank's result is there and its source may change again.
+  // When the stream has done it, this rank's result is there and its source may change again. `workspace`: of
+  // what.workspaceBytes.
   virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
-                            mgc_address source, mgc_address destination) = 0;
+                            mgc_address source, mgc_address destination, mgc_address workspace) = 0;
   // `mine` is this end's own event, which nothing else uses until the transfer is finished and waited for.
   virtual Result<Ticket> send(const plugin::Stream &stream, const DeviceTransfer &transfer,
                               const plugin::Event &mine) = 0;

@@ -60,7 +60,7 @@ public:
   Status connect() override { return Status::ok(); }
   void setProgress(Progress *progress) override { seat_.setProgress(progress); }
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
-                    mgc_address destination) override;
+                    mgc_address destination, mgc_address workspace) override;
   Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override;
@@ -133,7 +133,7 @@ Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) con
 }
 
 Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
-                                mgc_address source, mgc_address destination) {
+                                mgc_address source, mgc_address destination, mgc_address) {
   const ThreadSeat::Membership my = seat_.membership(group);
   Place &place = places_[group];
   MGC_TRY(stream.record(place.ready));

@@ -38,7 +38,7 @@ public:
   Status connect() override;
   void setProgress(Progress *) override {} // no host waits for another while it enqueues
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
-                    mgc_address destination) override;
+                    mgc_address destination, mgc_address workspace) override;
   Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
@@ -58,7 +58,7 @@ private:
     const Stream &stream;
     const Group &group;
     const plan::Collective &what;
-    mgc_address source, destination;
+    mgc_address source, destination, workspace;
     int64_t bytes; // of a chunk
     mgc_address at(mgc_address base, int64_t chunks) const {
       return base + static_cast<uint64_t>(chunks * bytes);
@@ -72,6 +72,7 @@ private:
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
+  Status pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
 
   const plugin::PluginDevice &device_;
@@ -186,19 +187,32 @@ Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group)
 }
 
 Status NcclRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
-                            mgc_address source, mgc_address destination) {
-  const Job job{stream, groups_[group], what, source, destination, what.chunk * plan::sizeInBytes(what.type)};
+                            mgc_address source, mgc_address destination, mgc_address workspace) {
+  Job job{stream,
+          groups_[group],
+          what,
+          source,
+          destination,
+          workspace,
+          what.chunk * plan::sizeInBytes(what.type)};
   if (job.bytes == 0)
     return Status::ok();
+  const bool packs = what.kind == Kind::allToAll && what.outer * what.middle > 1;
+  if (packs && what.splitsInner)
+    MGC_TRY(pack(job, workspace, source, false));
+  (what.splitsInner ? job.source : job.destination) = packs              ? workspace
+                                                      : what.splitsInner ? source
+                                                                         : destination;
   MGC_TRY(device_.beginGroup());
   const Status enqueued = enqueue(job);
   MGC_TRY(rootOf(device_.endGroup()));
-  return enqueued;
+  MGC_TRY(Status(enqueued));
+  return packs && !what.splitsInner ? pack(job, destination, workspace, true) : Status::ok();
 }
 
 // A call per row of `outer`: NCCL knows no strides.
 Status NcclRank::enqueue(const Job &job) const {
-  const auto &[stream, group, what, source, destination, bytes] = job;
+  const auto &[stream, group, what, source, destination, workspace, bytes] = job;
   const mgc_type type = deviceType(what.type);
   const mgc_reduce kind = deviceReduce(what.reduce);
   if (what.kind == Kind::allReduce)
@@ -214,18 +228,30 @@ Status NcclRank::enqueue(const Job &job) const {
   return Status::ok();
 }
 
+// [rows, n, chunk] -> [n, rows, chunk], or back.
+Status NcclRank::pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const {
+  const int64_t n = job.group.size, rows = job.what.outer * job.what.middle;
+  for (int64_t peer = 0; peer < n; ++peer) {
+    const mgc_address apart = job.at(isBack ? to : from, peer),
+                      packed = job.at(isBack ? from : to, peer * rows);
+    MGC_TRY(isBack ? job.stream.copyRows(apart, n * job.bytes, packed, job.bytes, job.bytes, rows)
+                   : job.stream.copyRows(packed, job.bytes, apart, n * job.bytes, job.bytes, rows));
+  }
+  return Status::ok();
+}
+
+// [outer, n, middle, chunk] on one side, [n, outer, middle, chunk], packed, on the other.
 Status NcclRank::exchange(const Job &job) const {
-  const int64_t n = job.group.size, middle = job.what.middle;
-  for (int64_t row = 0; row < job.what.outer; ++row)
-    for (int64_t m = 0; m < middle; ++m)
-      for (int64_t peer = 0; peer < n; ++peer) {
-        const int64_t outer = (row * n + peer) * middle + m, inner = (row * middle + m) * n + peer;
-        const bool splitsInner = job.what.splitsInner;
-        MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, splitsInner ? inner : outer), job.bytes,
-                                peer));
-        MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, splitsInner ? outer : inner),
-                                   job.bytes, peer));
-      }
+  const int64_t n = job.group.size, outer = job.what.outer, middle = job.what.middle;
+  for (int64_t row = 0; row < outer; ++row)
+    for (int64_t peer = 0; peer < n; ++peer) {
+      const int64_t apart = (row * n + peer) * middle, packed = (peer * outer + row) * middle;
+      const bool splitsInner = job.what.splitsInner;
+      MGC_TRY(job.stream.send(job.group.comm, job.at(job.source, splitsInner ? packed : apart),
+                              middle * job.bytes, peer));
+      MGC_TRY(job.stream.receive(job.group.comm, job.at(job.destination, splitsInner ? apart : packed),
+                                 middle * job.bytes, peer));
+    }
   return Status::ok();
 }
 

@@ -1,4 +1,4 @@
-// What the kernels of kernels/attention.cu are given: the same struct on the host and on the device.
+// What the kernels of kernels/attention*.cu are given: the same struct on the host and on the device.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,28 @@ struct AttentionArguments {
   float scoreScale; // scale / ln(2): scores are in powers of 2
   int32_t isBf16;
 };
+
+// --- Between the order in which positions lie and the ascending one that cuDNN takes (plan/SequenceOrder.h).
+
+// The positions of `ranks` ranks that follow each other, two chunks of `chunk` positions on each; 1: they ascend already.
+struct AttentionOrder {
+  int64_t ranks, chunk;
+};
+
+// bf16 [positions, groups, width], by order or ascending; `stride` elements from one group to the next. Addresses, strides and
+// widths are multiples of kAttentionVector elements.
+struct AttentionRows {
+  AttentionTensor tensor;
+  int64_t positions, groups, width;
+};
+
+// Dense rows of ascending positions from `first` on.
+struct AttentionRange {
+  uint64_t address;
+  int64_t first, positions;
+};
+
+inline constexpr int kAttentionVector = 8; // elements that a thread moves at once
 
 inline constexpr int kAttentionTile = 64;      // rows of a block, and of what it meets at once
 inline constexpr int kAttentionSlice = 32;     // columns that are in shared memory at once

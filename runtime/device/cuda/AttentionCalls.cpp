@@ -16,7 +16,7 @@ void note(mgc_device &device, const std::string &choice) {
 
 plan::Attention planOf(const mgc_attention_facts &facts) {
   plan::Attention a;
-  a.backward = facts.backward, a.zigzag = facts.causal, a.documents = facts.documents;
+  a.backward = facts.backward, a.zigzag = facts.zigzag, a.documents = facts.documents;
   a.type = facts.type == MGC_BF16 ? plan::DType::bf16 : plan::DType::f32;
   a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
   a.scale = facts.scale, a.window = facts.window, a.dropout = facts.dropout, a.site = facts.site;

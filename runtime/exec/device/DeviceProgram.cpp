@@ -139,8 +139,9 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
   const plan::Attention &attention = *record.attention;
   mgc_attention_facts facts;
   std::memset(&facts, 0, sizeof facts);
-  facts.backward = attention.backward, facts.causal = attention.isCausal(),
-  facts.documents = attention.documents, facts.type = deviceType(attention.type);
+  facts.backward = attention.backward, facts.documents = attention.documents;
+  facts.type = deviceType(attention.type);
+  facts.zigzag = attention.zigzag, facts.part = record.part;
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
   facts.scale = attention.scale, facts.window = attention.window;

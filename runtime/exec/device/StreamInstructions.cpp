@@ -123,7 +123,9 @@ Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstr
   const Side &side = sides_.at(made.side);
   MGC_TRY(stream_->record(side.begin));
   MGC_TRY(side.stream.wait(side.begin));
-  return communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1]);
+  const mgc_address workspace = record.collective->workspaceBytes > 0 ? operands_[2] : 0;
+  return communicator_.collective(side.stream, record.group, *record.collective, operands_[0], operands_[1],
+                                  workspace);
 }
 
 Status StreamExecutor::copy(mgc_address to, mgc_address from, int64_t bytes) const {

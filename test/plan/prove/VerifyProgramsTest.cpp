@@ -112,6 +112,10 @@ const Broken kCollectives[] = {
      "programs[0].instructions[4]: outer = 2, but all_reduce has outer = 1"},
     {"Middle", [](Plan &plan) { body<Collective>(plan, kAllGather).middle = 2; },
      "programs[0].instructions[5]: middle = 2, but only all_to_all has a middle"},
+    {"WorkspaceOfNothing", [](Plan &plan) { body<Collective>(plan, kAllToAll).workspaceBytes = 256; },
+     "programs[0].instructions[7]: workspaceBytes = 256, expected 0: nothing is packed"},
+    {"WorkspaceOfRows", [](Plan &plan) { plan.target = Target::cuda; },
+     "programs[0].instructions[7]: workspaceBytes = 0, expected 256: the rows of all_to_all"},
     {"Axes", [](Plan &plan) { body<Collective>(plan, kAllGather).axes = {"xp"}; },
      "programs[0].instructions[5]: axis 'xp' is not in the mesh"},
     {"AxesAndStages", [](Plan &plan) { body<Collective>(plan, kAllGather).stages = {0, 1}; },
@@ -144,7 +148,7 @@ const Broken kCollectives[] = {
      "programs[0].instructions[11]: axis 'tpg' comes twice"},
 };
 
-// With GELU in its product.
+// With GELU in its product, and the rows of all_to_all packed.
 Plan makeGpuPlan() {
   Plan plan = makeSmallPlan();
   plan.target = Target::cuda;
@@ -152,6 +156,8 @@ Plan makeGpuPlan() {
   Instruction &product = plan.programs[0].instructions[kGemm];
   std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
   product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
+  body<Collective>(plan, kAllToAll).workspaceBytes = 256;
+  plan.programs[0].instructions[kAllToAll].operands.push_back({0, 512});
   return plan;
 }
 

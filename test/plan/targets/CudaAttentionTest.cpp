@@ -1,10 +1,19 @@
 // What the compiler must know of attention on NVIDIA GPUs.
 #include "plan/targets/CudaAttention.h"
 
+#include "plan/SequenceOrder.h"
+
+#include <algorithm>
+#include <array>
 #include <gtest/gtest.h>
 #include <limits>
+#include <set>
+#include <utility>
 
 using namespace mgc;
+
+constexpr std::pair<int64_t, int64_t> kOrders[] = {{1, 1}, {3, 1}, {1, 4}, {2, 2},
+                                                   {4, 4}, {2, 8}, {4, 8}}; // parts, zigzag
 
 TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   const plan::Attention good = {
@@ -17,8 +26,15 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
     return status.isOk() ? "" : status.message();
   };
   EXPECT_EQ(reason([](auto &a) { a.type = plan::DType::f32; }), "values are f32; cuDNN's kernels take bf16");
-  EXPECT_EQ(reason([](auto &a) { a.zigzag = 0; }), "positions are not 0, 1, .. on both sides");
-  EXPECT_EQ(reason([](auto &a) { a.t = 128; }), "positions are not 0, 1, .. on both sides");
+  EXPECT_EQ(reason([](auto &a) { a.t = 128; }), "");
+  EXPECT_EQ(reason([](auto &a) { a.zigzag = 4; }), "");
+  EXPECT_EQ(reason([](auto &a) { a.zigzag = 0; }), "no order of the positions is stated");
+  EXPECT_EQ(reason([](auto &a) { a.t = 100; }), "64 queries are no part of 100 keys in the order of 1 ranks");
+  EXPECT_EQ(reason([](auto &a) { a.t = 256, a.zigzag = 2; }),
+            "64 queries are no part of 256 keys in the order of 2 ranks");
+  EXPECT_EQ(reason([](auto &a) { a.zigzag = 5; }),
+            "64 queries are no part of 64 keys in the order of 5 ranks");
+  EXPECT_EQ(reason([](auto &a) { a.s = a.t = 0; }), "there are no elements");
   EXPECT_EQ(reason([](auto &a) { a.dropout = 0.1; }), "dropout is 0.1: cuDNN would draw another mask");
   EXPECT_EQ(reason([](auto &a) { a.d = 60; }), "d = 60; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.d = 264; }), "d = 264; cuDNN takes multiples of 8 up to 256");
@@ -31,6 +47,72 @@ TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
   EXPECT_EQ(cudaAttentionWorkspaceBytes(a), 0);
   a.backward = true;
   EXPECT_EQ(cudaAttentionWorkspaceBytes(a), (100 * 2 * 2 * 3 * 4 + 255) / 256 * 256);
+}
+
+// Each query of a part is in one run, and the run has the keys that the query's own position lets it see, and no more.
+TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) {
+  for (const int64_t window : {0, 1, 5, 40})
+    for (const auto &[parts, zigzag] : kOrders) {
+      const plan::Attention a = {.s = 96 / parts, .t = 96, .window = window, .zigzag = zigzag};
+      for (int64_t part = 0; part < parts; ++part) {
+        std::set<int64_t> expected, found;
+        for (int64_t i = 0; i < a.s; ++i)
+          expected.insert(plan::positionAt(part * a.s + i, a.t, zigzag));
+        int64_t queries = 0;
+        for (const CudaAttentionRun &run : cudaAttentionRuns(a, part)) {
+          EXPECT_EQ(run.query, queries);
+          queries += run.queries;
+          for (int64_t i = 0; i < run.queries; ++i)
+            found.insert(run.position + i);
+          EXPECT_EQ(run.firstKey + run.keys, run.position + run.queries);
+          EXPECT_EQ(run.firstKey, window ? std::max<int64_t>(0, run.position - window + 1) : 0);
+        }
+        EXPECT_EQ(queries, a.s);
+        EXPECT_EQ(found, expected);
+      }
+    }
+}
+
+// What is said for all parts at once is enough for each and, without windows, what one of them needs.
+TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPart) {
+  const auto padded = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
+  for (const int64_t window : {0, 1, 5, 40, 500})
+    for (const auto &[parts, zigzag] : kOrders) {
+      plan::Attention a = {.backward = true, .s = 768 / parts, .t = 768, .b = 1, .g = 2, .r = 3, .d = 8};
+      a.type = plan::DType::bf16, a.window = window, a.zigzag = zigzag;
+      int64_t mostKeys = 0, mostLibrary = 0;
+      for (int64_t part = 0; part < parts; ++part) {
+        int64_t keys = 0;
+        for (const CudaAttentionRun &run : cudaAttentionRuns(a, part)) {
+          const int64_t scores = (run.queries + 127) / 128 * ((run.keys + 127) / 128) * 128 * 128;
+          keys += run.keys, mostLibrary = std::max(mostLibrary, 6 * (2 * scores + 4 * run.keys * a.d));
+        }
+        mostKeys = std::max(mostKeys, keys);
+      }
+      const CudaAttentionWorkspace workspace(a, true);
+      const int64_t gradients = parts == 1 && zigzag == 1 ? 0 : padded(mostKeys * 2 * 8 * 2);
+      const int64_t library = cudaAttentionWorkspaceBytes(a) - workspace.bytes() - (64 << 10);
+      SCOPED_TRACE(testing::Message() << parts << " parts, zigzag " << zigzag << ", window " << window);
+      EXPECT_GE(workspace.keyGradients, gradients);
+      EXPECT_GE(library, mostLibrary);
+      if (window == 0) {
+        EXPECT_EQ(workspace.keyGradients, gradients);
+        EXPECT_EQ(library, mostLibrary);
+      }
+    }
+}
+
+TEST(CudaAttentionWorkspaceBytes, copiesAreOfWhatLiesInAnotherOrder) {
+  const auto of = [](int64_t parts, int64_t zigzag) {
+    plan::Attention a = {.backward = true, .s = 96 / parts, .t = 96, .b = 2, .g = 2, .r = 3, .d = 8};
+    a.zigzag = zigzag;
+    const CudaAttentionWorkspace w(a, true);
+    return std::array{w.keys > 0, w.queries > 0, w.queryGradients > 0, w.keyGradients > 0};
+  };
+  EXPECT_EQ(of(1, 1), (std::array{false, false, false, false}));
+  EXPECT_EQ(of(3, 1), (std::array{false, false, false, true}));
+  EXPECT_EQ(of(4, 4), (std::array{true, false, false, true}));
+  EXPECT_EQ(of(2, 4), (std::array{true, true, true, true}));
 }
 
 TEST(CudaAttentionWorkspaceBytes, hugeSizesAreClamped) {

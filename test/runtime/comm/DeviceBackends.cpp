@@ -127,7 +127,11 @@ Status HostedRank::collective(GroupId group, const plan::Collective &what, const
     MGC_TRY(stream_.copyIn(from.device.address(), from.pinned.data(), in));
   }
   const mgc_address target = inPlace ? from.device.address() : to.device.address();
-  Status status = inner_.collective(stream_, group, what, from.device.address(), target);
+  plan::Collective packed = what;
+  packed.workspaceBytes = what.kind == plan::Collective::Kind::allToAll ? in : 0;
+  MGC_ASSIGN(workspace, allocate(packed.workspaceBytes));
+  Status status =
+      inner_.collective(stream_, group, packed, from.device.address(), target, workspace.device.address());
   if (status.isOk() && out > 0)
     status = stream_.copyOut(to.pinned.data(), target, out);
   const Status finished = finish(stream_); // what was enqueued uses the buffers

@@ -2,6 +2,7 @@
 // against.
 #pragma once
 
+#include "plan/SequenceOrder.h"
 #include "runtime/kernels/AttentionPanels.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/random/Philox.h"
@@ -17,6 +18,7 @@ namespace mgc::test {
 struct AttentionProblem {
   plan::Attention a;
   AttentionScalars scalars;
+  int64_t part = 0; // of t / s, that the queries are; after order()
   const AttentionKernels *kernels = attentionKernels().front();
   std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
   std::vector<float> joined, joinedGradients; // after join()
@@ -38,6 +40,15 @@ struct AttentionProblem {
       for (int64_t t = 0; t < a.t; ++t)
         keyPositions[t * a.b + b] = static_cast<int32_t>(t);
     }
+  }
+
+  // From now on positions lie in the order of `zigzag` ranks, and the queries are this part of it.
+  void order(int64_t zigzag, int64_t ofParts = 0) {
+    a.zigzag = zigzag, part = ofParts;
+    for (int64_t i = 0; i < a.s * a.b; ++i)
+      queryPositions[i] = static_cast<int32_t>(plan::positionAt(part * a.s + i / a.b, a.t, zigzag));
+    for (int64_t i = 0; i < a.t * a.b; ++i)
+      keyPositions[i] = static_cast<int32_t>(plan::positionAt(i / a.b, a.t, zigzag));
   }
 
   // From now on a document begins every `length` positions, of each sequence one position later.

@@ -23,24 +23,3 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_delta(
     sum += partial[i][j];
   reinterpret_cast<float *>(a.delta)[row] = sum;
 }
-
-// cuDNN's statistics [b, g, r, s] and lse [s, b, g, r] are the other way round. A thread an element of lse.
-__device__ bool findStatistic(int64_t s, int64_t heads, int64_t rows, int64_t &lse, int64_t &statistic) {
-  lse = int64_t(blockIdx.x) * kAttentionThreads + threadIdx.x;
-  statistic = lse % heads * s + lse / heads;
-  return lse < rows;
-}
-
-extern "C" __global__ void __launch_bounds__(kAttentionThreads)
-    attention_statistics_from_lse(float *statistics, const float *lse, int64_t s, int64_t heads) {
-  int64_t from, to;
-  if (findStatistic(s, heads, s * heads, from, to))
-    statistics[to] = lse[from];
-}
-
-extern "C" __global__ void __launch_bounds__(kAttentionThreads)
-    attention_lse_from_statistics(float *lse, const float *statistics, int64_t s, int64_t heads) {
-  int64_t from, to;
-  if (findStatistic(s, heads, s * heads, to, from))
-    lse[to] = statistics[from];
-}

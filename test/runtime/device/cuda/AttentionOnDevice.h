@@ -122,15 +122,15 @@ private:
 
   std::string describe() const {
     const plan::Attention &a = problem.a;
-    return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={} {}{}", a.s, a.t, a.b, a.g, a.r,
-                       a.d, a.window, a.dropout, type_ == MGC_BF16 ? "bf16" : "f32",
-                       problem.joined.empty() ? "" : " joined");
+    return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={} zigzag={} part={} {}{}", a.s, a.t,
+                       a.b, a.g, a.r, a.d, a.window, a.dropout, a.zigzag, problem.part,
+                       type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined");
   }
 
   void makeFacts() {
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
-    f.causal = a.isCausal(), f.documents = a.documents, f.type = type_;
+    f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.type = type_;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;

@@ -2,6 +2,8 @@
 #include "CudaTest.h"
 #include "test/runtime/device/cuda/AttentionOnDevice.h"
 
+#include <regex>
+
 using namespace mgc;
 using namespace mgc::test;
 
@@ -30,7 +32,7 @@ private:
 
 void run(DeviceAttention &attention) { Upload().run(attention); }
 
-// The library's, with causal facts: q k^T, probabilities and score gradients are rounded to bf16 on the way, each by 2^-8 at most and
+// The library's: q k^T, probabilities and score gradients are rounded to bf16 on the way, each by 2^-8 at most and
 // independently, so that what they add up to is off by about that in the norm; 2^-7 of it is let pass.
 void expectNearInNorm(const std::vector<float> &found, const std::vector<double> &expected,
                       const char *what) {
@@ -46,14 +48,23 @@ bool hasNoCudnn() {
   return versions.find("no cuDNN") != versions.npos || versions.find("built without cuDNN") != versions.npos;
 }
 
+// Of this process, as the device's description says: "; N attentions by cuDNN".
+int64_t callsOfCudnn() {
+  const std::string versions = must(device().describe()).versions;
+  std::smatch found;
+  return std::regex_search(versions, found, std::regex("(\\d+) attentions by cuDNN")) ? std::stoll(found[1])
+                                                                                      : 0;
+}
+
 void checkLibrary(AttentionProblem problem) {
   if (hasNoCudnn())
     GTEST_SKIP() << "there is no cuDNN";
-  problem.a.zigzag = 1;
+  if (problem.a.zigzag == 0)
+    problem.order(1);
   AttentionCheck check(std::move(problem), MGC_BF16, run);
+  const int64_t before = callsOfCudnn();
   check.forward(), check.backward();
-  const std::string choice = must(device().describe()).versions;
-  ASSERT_NE(choice.find("attentions by cuDNN"), choice.npos) << choice;
+  EXPECT_EQ(callsOfCudnn(), before + 2);
   const AttentionExpected expected = reference(check.problem);
   expectNearInNorm(check.o, expected.o, "o");
   expectNearInNorm(check.lse, expected.lse, "lse");
@@ -82,9 +93,27 @@ TEST(LibraryAttention, inOneBuffer) {
   checkLibrary(std::move(problem));
 }
 
+// Every part of an order, and with windows of less than a run, more, and all.
+void checkParts(int64_t parts, int64_t zigzag, bool isJoined = false) {
+  for (const int64_t window : {0, 7, 30, 1000})
+    for (int64_t part = 0; part < parts; ++part) {
+      AttentionProblem problem({.s = 96 / parts, .t = 96, .b = 2, .g = 2, .r = 3, .d = 16, .window = window});
+      problem.order(zigzag, part);
+      if (isJoined)
+        problem.join(8);
+      checkLibrary(std::move(problem));
+    }
+}
+
+TEST(LibraryAttention, partsOfContiguousPositions) { checkParts(3, 1); }
+TEST(LibraryAttention, partsOfZigzag) { checkParts(4, 4); }
+TEST(LibraryAttention, partsOfTwoLevels) { checkParts(2, 8); }
+TEST(LibraryAttention, theWholeOfZigzag) { checkParts(1, 4, true); }
+TEST(LibraryAttention, partsOfZigzagInOneBuffer) { checkParts(2, 4, true); }
+
 TEST(LibraryAttention, sameBitsTwice) {
-  AttentionProblem problem({.s = 130, .t = 130, .b = 1, .g = 2, .r = 2, .d = 64});
-  problem.a.zigzag = 1;
+  AttentionProblem problem({.s = 64, .t = 128, .b = 1, .g = 2, .r = 2, .d = 64});
+  problem.order(4, 1);
   AttentionCheck one(problem, MGC_BF16, run), two(problem, MGC_BF16, run);
   for (AttentionCheck *check : {&one, &two})
     check->forward(), check->backward();

@@ -1,8 +1,6 @@
 // Attention's graphs, given to the real cuDNN for GPUs that are only described to it: whether it has kernels, and what workspace
 // they ask for.
-#include "runtime/device/cuda/CudnnAttention.h"
-#include "plan/targets/CudaAttention.h"
-#include "runtime/device/cuda/AttentionCalls.h"
+#include "runtime/device/cuda/CudnnAttentionGraph.h"
 
 #include <gtest/gtest.h>
 
@@ -45,17 +43,20 @@ protected:
   }
   mgc_attention_facts factsOf(int64_t s, int64_t r, int64_t d) {
     mgc_attention_facts facts = {};
-    facts.causal = 1, facts.type = MGC_BF16, facts.scale = 0.125;
+    facts.zigzag = 1, facts.type = MGC_BF16, facts.scale = 0.125;
     facts.s = facts.t = s, facts.b = 2, facts.g = 2, facts.r = r, facts.d = d;
     return facts;
   }
-  // The compiler's bytes are enough.
+  // The compiler's bytes are enough, for each run.
   void expectPlan(mgc_attention_facts facts, bool backward, bool deterministic) {
     facts.backward = backward;
     facts.workspace_bytes = cudaAttentionWorkspaceBytes(planOf(facts), deterministic);
-    const auto graph = makeCudnnGraph(cudnn, facts, deterministic);
-    EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={}: {}", backward, deterministic,
-                                             graph.status().message());
+    for (const CudaAttentionRun &run : cudaAttentionRuns(planOf(facts), facts.part)) {
+      const auto graph = makeCudnnGraph(cudnn, facts, run, deterministic);
+      EXPECT_TRUE(graph.isOk()) << fmt::format("backward={} deterministic={} queries={} keys={}: {}",
+                                               backward, deterministic, run.queries, run.keys,
+                                               graph.status().message());
+    }
   }
   void expectPlans(const mgc_attention_facts &facts) {
     expectPlan(facts, false, true);
@@ -78,6 +79,15 @@ TEST_P(CudnnAttention, windowsAndPartsOfOneBuffer) {
   expectPlans(facts);
 }
 
+// The last part of a zigzag order is one run, the others two.
+TEST_P(CudnnAttention, partsOfAnOrder) {
+  mgc_attention_facts facts = factsOf(1024, 2, 64);
+  facts.t = 4096, facts.zigzag = 4;
+  for (const int64_t window : {0, 200})
+    for (facts.part = 0, facts.window = window; facts.part < 4; ++facts.part)
+      expectPlans(facts);
+}
+
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
 
 TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), false, true); }
@@ -85,7 +95,7 @@ TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), fal
 TEST_P(CudnnAttention, aSmallWorkspaceIsSaid) {
   mgc_attention_facts facts = factsOf(500, 2, 64);
   facts.backward = 1, facts.workspace_bytes = 1 << 20;
-  const auto graph = makeCudnnGraph(cudnn, facts, true);
+  const auto graph = makeCudnnGraph(cudnn, facts, cudaAttentionRuns(planOf(facts), 0)[0], true);
   ASSERT_FALSE(graph.isOk());
   EXPECT_NE(graph.status().message().find("a kernel needs"), std::string::npos) << graph.status().message();
 }

@@ -1,0 +1,189 @@
+// Tensors are [batch, head, position, d]. Here (b, g) is the batch, r the head of queries, and keys have one head that all r share,
+// so that every operand that is part of a larger buffer has strides: a group's begin is (position * b g + (b, g)) * stride.
+//
+//   forward:   s = q k^T scale, hidden ones -inf;  m = max s;  e = exp(s - m);  l = sum e
+//              statistics = m + log l;  o = (e / l) v
+//   backward:  delta = sum(o do);  p = exp(s - statistics);  dv = sum over heads of p^T do
+//              ds = (do v^T - delta) p scale;  dk = sum over heads of ds^T q;  dq = ds k
+//
+// The operations and their order are those that cuDNN's documentation names; it has kernels for these and no others.
+#include "runtime/device/cuda/CudnnAttentionGraph.h"
+
+#include <limits>
+
+namespace mgc::cuda {
+
+CudnnAttentionLayout::CudnnAttentionLayout(const mgc_attention_facts &facts, bool deterministic)
+    : strides(facts), parts(planOf(facts), deterministic) {
+  if (parts.keys)
+    strides.k = strides.v = facts.d;
+  if (parts.keyGradients)
+    strides.dk = strides.dv = facts.d;
+  if (parts.queries)
+    strides.q = strides.dq = facts.r * facts.d;
+}
+
+namespace {
+
+using Tensor = CudnnGraph::Tensor;
+
+class AttentionGraphBuilder {
+public:
+  AttentionGraphBuilder(CudnnGraph &graph, const mgc_attention_facts &facts, const CudaAttentionRun &run,
+                        const AttentionStrides &strides)
+      : graph_(graph), a_(facts), run_(run), strides_(strides) {}
+  void forward();
+  void backward(bool sumsUp);
+
+private:
+  CudnnGraph &graph_;
+  const mgc_attention_facts &a_;
+  const CudaAttentionRun run_;
+  const AttentionStrides strides_;
+  const int64_t batch_ = a_.b * a_.g;
+
+  CudnnShape rows() const { return {batch_, a_.r, run_.queries, 1}; }
+  CudnnShape scores() const { return {batch_, a_.r, run_.queries, run_.keys}; }
+  Tensor queries(CudnnOperand operand, int64_t stride) {
+    return graph_.memory(
+        idOf(operand),
+        {{batch_, a_.r, run_.queries, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+  }
+  Tensor keys(CudnnOperand operand, int64_t stride) {
+    return graph_.memory(
+        idOf(operand),
+        {{batch_, 1, run_.keys, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+  }
+  // The same memory with rows for columns.
+  Tensor keysAcross(CudnnOperand operand, int64_t stride) {
+    return graph_.memory(
+        idOf(operand),
+        {{batch_, 1, a_.d, run_.keys}, {stride, a_.d, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
+  }
+  Tensor statistics(CudnnOperand operand) {
+    return graph_.memory(idOf(operand), {rows(), denseStrides(rows())});
+  }
+
+  Tensor product(const Tensor &a, const Tensor &b) {
+    const Tensor to = graph_.between(scores());
+    graph_.multiply(a, b, to);
+    return to;
+  }
+  Tensor scale(const Tensor &x) {
+    return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(a_.scale)));
+  }
+  Tensor shifted(const Tensor &index, int64_t by) {
+    return by == 0 ? index
+                   : graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
+  }
+  Tensor hide(const Tensor &scores);
+  Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
+                      const Tensor &right);
+  Tensor across(const Tensor &weights);
+  void sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to);
+};
+
+Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare,
+                                           const Tensor &left, const Tensor &right) {
+  const Tensor visible = graph_.between(scores.layout.shape, CUDNN_DATA_BOOLEAN),
+               to = graph_.between(scores.layout.shape);
+  graph_.apply(compare, left, &right, visible, nullptr, CUDNN_DATA_BOOLEAN);
+  const Tensor hidden = graph_.constant(-std::numeric_limits<float>::infinity());
+  graph_.apply(CUDNN_POINTWISE_BINARY_SELECT, scores, &hidden, to, &visible);
+  return to;
+}
+
+// Visible are keys up to the query's own position, query + offset, and, with a window, keys + window > query + offset. The library
+// knows each of these with one sum alone, on this side.
+Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
+  const Tensor query = shifted(graph_.indexAlong(2, scores), run_.offset()),
+               key = graph_.indexAlong(3, scores);
+  const Tensor causal = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, query, key);
+  if (a_.window <= 0 || a_.window >= run_.keys)
+    return causal;
+  const Tensor again = graph_.indexAlong(2, causal);
+  const Tensor past = shifted(graph_.indexAlong(3, causal), a_.window - run_.offset());
+  return hideWhereNot(causal, CUDNN_POINTWISE_CMP_GT, past, again);
+}
+
+void AttentionGraphBuilder::forward() {
+  const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
+  const Tensor v = keys(CudnnOperand::v, strides_.v), o = queries(CudnnOperand::o, a_.r * a_.d);
+  const Tensor visible = hide(scale(product(q, k)));
+  const Tensor maximum = graph_.between(rows()), sum = graph_.between(rows());
+  graph_.reduce(CUDNN_REDUCE_TENSOR_MAX, visible, maximum);
+  const Tensor power = graph_.apply(CUDNN_POINTWISE_EXP, graph_.apply(CUDNN_POINTWISE_SUB, visible, maximum));
+  graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, power, sum);
+  const Tensor logarithm = graph_.apply(CUDNN_POINTWISE_LOG, sum);
+  graph_.apply(CUDNN_POINTWISE_ADD, maximum, &logarithm, statistics(CudnnOperand::statistics));
+  const Tensor probability = graph_.between(scores(), CUDNN_DATA_BFLOAT16);
+  graph_.apply(CUDNN_POINTWISE_DIV, power, &sum, probability);
+  graph_.multiply(probability, v, o);
+}
+
+// [.., t, s] of [.., s, t], rounded to bf16.
+Tensor AttentionGraphBuilder::across(const Tensor &weights) {
+  const int64_t matrix = run_.queries * run_.keys;
+  const Tensor to = graph_.between(
+      {{batch_, a_.r, run_.keys, run_.queries}, {a_.r * matrix, matrix, 1, run_.keys}, CUDNN_DATA_BFLOAT16});
+  graph_.reshape(weights, to);
+  return to;
+}
+
+void AttentionGraphBuilder::sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to) {
+  if (a_.r == 1)
+    return graph_.multiply(across(weights), rows, to);
+  const Tensor ofEach = graph_.between({batch_, a_.r, run_.keys, a_.d}, CUDNN_DATA_BFLOAT16);
+  graph_.multiply(across(weights), rows, ofEach);
+  graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, ofEach, to);
+}
+
+void AttentionGraphBuilder::backward(bool sumsUp) {
+  const int64_t dense = a_.r * a_.d;
+  const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
+  const Tensor v = keysAcross(CudnnOperand::v, strides_.v), lse = statistics(CudnnOperand::statistics);
+  const Tensor o = queries(CudnnOperand::o, dense),
+               outputGradient = queries(CudnnOperand::outputGradient, dense);
+  const Tensor dq = queries(CudnnOperand::dq, strides_.dq);
+
+  const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta),
+               one = graph_.constant(1);
+  graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, graph_.apply(CUDNN_POINTWISE_MUL, outputGradient, o), sum);
+  graph_.apply(CUDNN_POINTWISE_MUL, sum, &one, delta);
+
+  const Tensor exponent = graph_.apply(CUDNN_POINTWISE_SUB, scale(product(q, k)), lse);
+  const Tensor probability = graph_.apply(CUDNN_POINTWISE_EXP, hide(exponent));
+  sumOverHeads(probability, outputGradient, keys(CudnnOperand::dv, strides_.dv));
+
+  const Tensor difference = graph_.apply(CUDNN_POINTWISE_SUB, product(outputGradient, v), delta);
+  const Tensor gradient = scale(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability));
+  sumOverHeads(gradient, q, keys(CudnnOperand::dk, strides_.dk));
+
+  const Tensor kRows =
+      graph_.between({{batch_, 1, run_.keys, a_.d}, {strides_.k, a_.d, batch_ * strides_.k, 1}});
+  graph_.reshape(k, kRows);
+  if (!sumsUp)
+    return graph_.multiply(gradient, kRows, dq);
+  const CudnnShape shape = {batch_, a_.r, run_.queries, a_.d};
+  const Tensor dqSum = graph_.memory(idOf(CudnnOperand::dqSum), {shape, denseStrides(shape)});
+  graph_.multiply(gradient, kRows, dqSum);
+  graph_.apply(CUDNN_POINTWISE_IDENTITY, dqSum, nullptr, dq);
+}
+
+} // namespace
+
+Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts,
+                                  const CudaAttentionRun &run, bool deterministic) {
+  MGC_TRY(cudnnTakes(planOf(facts)));
+  CudnnGraph graph(std::move(cudnn));
+  const CudnnAttentionLayout layout(facts, deterministic);
+  AttentionGraphBuilder builder(graph, facts, run, layout.strides);
+  if (facts.backward)
+    builder.backward(!deterministic);
+  else
+    builder.forward();
+  MGC_TRY(graph.choose(facts.workspace_bytes - layout.parts.bytes()));
+  return graph;
+}
+
+} // namespace mgc::cuda
