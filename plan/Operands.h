@@ -1,4 +1,4 @@
-// What each operand of an instruction is: the one place that says how many there are, how long and which are
+// The operands of an instruction: the one place that says how many there are, how long they are and which are
 // written. In: a mesh that passed verifyMesh and an instruction body whose axes are in it and whose strides are not
 // below its rows. Out: a row per operand, in order.
 #pragma once

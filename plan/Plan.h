@@ -29,10 +29,10 @@ inline constexpr int64_t kVersion = 9;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
-// What runs a plan.
+// The kind of device that runs a plan.
 enum class Target { cpu, cuda };
 
-// What a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
+// The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
 struct KernelLevelFacts {
@@ -162,8 +162,8 @@ struct RowKernel {
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
 // same result, to rounding.
 enum class GemmPath { rule, whole, rows, columns };
-// What becomes of a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of that, in the tanh
-// form, and what it is of, the preactivation, is written beside it.
+// An epilogue is applied to a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of X + bias, in
+// the tanh form, and X + bias, the preactivation, is written too.
 enum class Epilogue { none, bias, gelu };
 // Whether products of plans for the target may have one: if its library makes it.
 constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
@@ -272,7 +272,7 @@ struct Call {
   std::vector<Binding> segments;
   bool operator==(const Call &) const = default;
 };
-// What a chunk does for the training step. begin zeroes the gradients; forward, backward and its halves input
+// The task of a chunk in the training step. begin zeroes the gradients; forward, backward and its halves input
 // and weight run once per microbatch and virtual stage; gradients completes those of some layers of a virtual stage,
 // a call for each part of its last backward, while what is before them is still computed; reduce completes the others;
 // update ends the step.
@@ -309,7 +309,7 @@ struct ScheduleStep {
   int64_t value = -1;         // send, recv: identity of what travels; both ends must agree, microbatch too
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps of this list
-  // Of a chunk with so many calls: the end of those that the step runs.
+  // One past the last call that the step runs of a chunk with so many calls.
   int64_t endCall(size_t calls) const {
     return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount;
   }

@@ -15,7 +15,7 @@ namespace mgc::plan {
 // Whether a sequence of this size can have the order of zigzag >= 1.
 bool isOrder(int64_t size, int64_t zigzag);
 
-// What stands at place `index` of the order. In: 0 <= index < size, isOrder.
+// The position at place `index` of the order. In: 0 <= index < size, isOrder.
 int64_t positionAt(int64_t index, int64_t size, int64_t zigzag);
 
 // A run of positions one after the other that lie one after the other too: from place `index` on, and how many.

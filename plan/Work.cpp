@@ -13,7 +13,7 @@ static double visibleKeys(const Attention &attention) {
   return window - window * window / (2 * keys);
 }
 
-// Of the queries at positions [begin, end), as a whole: continuous, as above.
+// Pairs of all queries at positions [begin, end) together: continuous, as above.
 static double visiblePairs(const Attention &attention, int64_t begin, int64_t end) {
   const double window = attention.window > 0 ? double(attention.window) : double(attention.t);
   const auto below = [&](double position) {

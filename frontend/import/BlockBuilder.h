@@ -53,7 +53,7 @@ private:
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
-  // Of the layout's dtype, unless said otherwise.
+  // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
                                  mlir::Value weight);    // like, h replaced by the weight's other names

@@ -28,7 +28,7 @@ bool reads(ModuleOp module, StringRef data) {
   return false;
 }
 
-// What importModel reads of a layout besides the attributes, which the module brings.
+// The fields of a layout that importModel reads besides the attributes, which the module has.
 Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   Layout layout;
   auto training = module->getAttrOfType<DictionaryAttr>(kTrainingAttr);

@@ -150,7 +150,7 @@ void LayoutResolver::resolveBatch() {
   layout.zero = size(&LayoutOptions::zero);
 }
 
-// What says how to be context parallel is refused where the layout is not.
+// Flags of context parallelism are refused where the layout has none.
 void LayoutResolver::refuseWithoutContext() {
   const auto refuse = [&](auto field) {
     if (!(flags.*field))
@@ -334,7 +334,7 @@ static Layout resolveAndCheck(const ModelDescription &model, const LayoutOptions
   return layout;
 }
 
-// What was asked for and changes nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
+// Options that were given and change nothing in this layout. Scripts that try many layouts ask for it everywhere, so it is said
 // and not refused.
 static std::vector<std::string> idleOptions(const LayoutOptions &asked, const Layout &layout) {
   std::vector<std::string> idle;

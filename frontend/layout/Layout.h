@@ -58,7 +58,7 @@ struct Layout {
   // How attention of each layer sees the sequence (frontend/layout/Context.h); empty: cp is 1.
   std::vector<std::string> contextTypes;
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions under a2a+p2p: cp = cpo x cpi
-  // Of the ranks that exchange heads, how many share out groups of keys; the others share the queries of a group.
+  // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
   bool zigzag =
       false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
@@ -70,7 +70,7 @@ struct Layout {
   int64_t lossTile = 0; // tokens whose logits exist at once; 0: all of a microbatch
   int64_t bucketElements =
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
-  // Of packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
+  // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
   std::string schedule;
   TargetInfo target = {};

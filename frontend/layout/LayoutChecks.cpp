@@ -264,7 +264,7 @@ static LayoutOptions possibleOf(LayoutOptions options, const Supported &supporte
   return options;
 }
 
-// What contradicts something else, of `near` or of the file.
+// Changes options of `near` that contradict another option, of `near` or of the file.
 static void reconcile(const Supported &supported, const Layout &layout, const LayoutOptions &defaults,
                       LayoutOptions &near) {
   const LayoutOptions asked = either(near, defaults);

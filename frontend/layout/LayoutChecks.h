@@ -1,4 +1,4 @@
-// What a layout must satisfy for a model, and the nearest one that does; used by resolveLayout.
+// The rules that a layout must satisfy for a model, and the nearest layout that does; used by resolveLayout.
 #pragma once
 
 #include "frontend/layout/Layout.h"

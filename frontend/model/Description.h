@@ -65,7 +65,7 @@ struct BlockKind {
   std::vector<ModelParameter> parameters;
 };
 
-// What the file calls its facts, for messages.
+// The file's keys of facts, for messages.
 struct KeyNames {
   std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
               layers = "num_hidden_layers", positions = "max_position_embeddings", hidden = "hidden_size",

@@ -26,8 +26,8 @@ struct TensorRow {
 
 // The names in the checkpoints of a family.
 struct TensorNames {
-  // Of all tensors but the head's. Checkpoints of the model without its head lack it: "model.norm.weight" is "norm.weight"
-  // there.
+  // Every tensor but the head's begins with it. Checkpoints of the model without its head lack it: "model.norm.weight" is
+  // "norm.weight" there.
   std::string_view prefix;
   std::span<const TensorRow> rows;
   std::span<const std::string_view>

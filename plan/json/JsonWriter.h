@@ -18,8 +18,8 @@ public:
   explicit JsonWriter(std::string &out) : out_(out) {}
   bool ok() const { return finite_; }
 
-  // What follows on further lines stands at `indent` spaces or deeper; 0: all on this line (but for the plan
-  // itself).
+  // Further lines of the value are indented by `indent` spaces or more; 0: the whole value is on this line (but for
+  // the plan itself).
   void write(bool value, int) { out_ += value ? "true" : "false"; }
   void write(int64_t value, int) { fmt::format_to(std::back_inserter(out_), "{}", value); }
   void write(const std::string &value, int) { out_ += nlohmann::json(value).dump(); }

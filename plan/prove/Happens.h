@@ -1,7 +1,7 @@
-// What is known to be finished when a step of one stage starts, from that stage's list alone.
-// In: the steps in list order. Known: runs of one stream follow each other; a step follows its waits; a send or recv starts
+// The steps that have finished when a step of one stage starts, derived from that stage's list alone.
+// In: the steps in list order. Rules: runs of one stream follow each other; a step follows its waits; a send or recv starts
 // after the one before it of the same direction and peer has started. Messages from other stages order
-// nothing here: what is proved needs no assumption on them.
+// nothing here: no proof assumes anything about them.
 #pragma once
 
 #include <cstddef>

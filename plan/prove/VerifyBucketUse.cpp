@@ -21,7 +21,7 @@ namespace {
 
 using Places = std::set<std::pair<int64_t, int64_t>>; // offset, bytes
 
-// What the calls of each task bind in the allocation itself.
+// The places in the allocation itself that the calls of each task bind.
 std::map<plan::Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
   std::map<plan::Task, Places> bound;
   for (const plan::ScheduleStep &step : stage.schedule) {

@@ -14,7 +14,7 @@ namespace {
 
 using BucketKey = std::pair<int64_t, int64_t>; // stage, bucket
 
-// What lies in a bucket, in elements.
+// The contents of a bucket, in elements.
 struct Contents {
   // Parameters that are parts of one matrix: `rows` and `extent` as the first of them says.
   struct Matrix {
@@ -105,7 +105,7 @@ void ParameterChecks::verifyFileView() {
   }
 }
 
-// What a rank holds of each dimension; nothing after a violation.
+// The extent of each dimension on one rank; nothing after a violation.
 std::optional<std::vector<int64_t>> ParameterChecks::localSizes() {
   std::vector<int64_t> sizes;
   Axes all;
@@ -288,7 +288,7 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   }
 }
 
-// What lies in a bucket lies apart: parameters by themselves and matrices, and in a matrix its parts, which fill it.
+// No two contents of a bucket overlap: single parameters and matrices are apart, and the parts of a matrix fill it.
 void verifyContents(Checks &checks, const Place &place, Contents contents) {
   for (auto &[begin, matrix] : contents.joined) {
     std::string names;

@@ -4,7 +4,7 @@
 
 namespace mgc::plan {
 
-// What all other checks rely upon.
+// The facts that all other checks rely upon.
 static bool verifyGround(Checks &checks) {
   const Plan &plan = checks.plan;
   Place root, mesh = root.field("mesh"), stages = root.field("stages");

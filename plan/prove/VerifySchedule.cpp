@@ -1,6 +1,6 @@
-// See VerifySchedule.h. What a run touches is the memory of its slots and of its calls' segments in the
-// allocation; whether it reads or writes is not told, so any touch of memory in flight needs an order. In flight is
-// what travels between stages, and what the runs of task gradients touch.
+// See VerifySchedule.h. A run touches the memory of its slots and of its calls' segments in the
+// allocation; reads and writes are not told apart, so any touch of memory in flight needs an order. In flight are
+// values that travel between stages, and the memory that runs of task gradients touch.
 #include "plan/prove/VerifySchedule.h"
 
 #include "plan/prove/Happens.h"

@@ -71,7 +71,7 @@ private:
     }
   }
 
-  // Of the chunk's calls those that come next for the microbatch.
+  // The step runs the calls of the chunk that come next for the microbatch.
   void verifyCalls(const ScheduleStep &step, const Chunk &chunk, const Place &place) {
     const auto calls = static_cast<int64_t>(chunk.calls.size());
     auto [next, isFirst] = runs_.try_emplace({step.chunk, step.microbatch}, 0);

@@ -9,8 +9,8 @@ namespace mgc {
 
 namespace {
 
-// Of the queries of a block: 64 KB, so that all that belongs to the block stays in the second-level cache.
-// The more queries, the less often keys and values come from farther away.
+// Elements of the queries of a block: 64 KB, so that the data of the block stays in the second-level cache.
+// More queries in a block read keys and values from farther away less often.
 constexpr int64_t kBlockElements = 16384, kFewestRows = 64;
 
 // Sums up the parts of a workspace, or hands them out when there is a base.

@@ -59,7 +59,7 @@ __int128 keysOfAllRuns(const plan::Attention &a) {
   return a.window > 0 ? std::min(together, 2 * (half + a.window - 1)) : together;
 }
 
-// What cuDNN keeps between its kernels of backward.
+// Bytes that cuDNN keeps between its kernels of backward.
 __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   constexpr int64_t tile = 128;
   __int128 most = 0;

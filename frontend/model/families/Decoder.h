@@ -1,5 +1,5 @@
-// What Llama and the families that follow it share: the names of fields and tensors, and how they are read. A
-// family then sets what is its own.
+// Llama and the families that follow it share the names of fields and tensors, and how they are read. A
+// family then sets its own facts.
 #pragma once
 
 #include "frontend/model/families/Family.h"
