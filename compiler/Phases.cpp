@@ -111,7 +111,7 @@ static Status dump(ModuleOp module, size_t index, const std::filesystem::path &d
   return writeModule(module, (directory / name).string());
 }
 
-// What came from a file, and is not about the whole module, says where in it.
+// A diagnostic as text: with its line, if it came from a file and is not about the whole module.
 static std::string textOf(Diagnostic &diagnostic, Location module) {
   auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
   return place && diagnostic.getLocation() != module

@@ -14,7 +14,7 @@ using IsGiven = std::function<bool(const char *flag)>;
 // Refuses all such flags at once, each with the reason.
 Status verifyEffect(const TrainingOptions &options, const IsGiven &isGiven);
 
-// What has an effect, but hardly the one that was meant: for people.
+// Flags that have an effect, but hardly the one that was meant: a text for people about each.
 std::vector<std::string> doubtsAbout(const TrainingOptions &options);
 
 } // namespace mgc::tools

@@ -1,4 +1,4 @@
-// What mgrun shows while it trains: a progress bar when standard error is a terminal, else a line now and
+// The screen of mgrun while it trains: a progress bar when standard error is a terminal, else a line now and
 // then; and the summary at the end.
 #pragma once
 

@@ -105,7 +105,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   return module;
 }
 
-// What is for CPUs alone.
+// Refuses flags that are for CPUs alone where the plan is for another target.
 Status verifyTarget(mlir::ModuleOp module, const CompileFlags &flags) {
   auto target = module->getAttrOfType<mlir::StringAttr>(kTargetAttr);
   if (!target || target == targets().front())

@@ -33,7 +33,7 @@ struct CompiledKernel {
   KernelInfo info;
 };
 
-// Of a GPU's target: writes one text, with all kernels.
+// Writes one PTX text with all kernels, for a GPU target.
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
                                                    const PtxFile &output, const CompileOptions &options = {});
 // Writes the shared objects, each with all kernels. One result per graph, in order. Errors: a graph that does

@@ -72,7 +72,7 @@ struct Work {
   }
 };
 
-// Of each rank of one group along the axes of sequences.
+// FLOPs of the attention on each rank of one group along the axes of sequences.
 std::vector<double> attentionWork(const Mesh &mesh, const Attention &attention) {
   std::vector<double> work;
   const int64_t parts = groupSize(mesh, attention.queryAxes);

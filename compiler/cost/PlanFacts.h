@@ -1,4 +1,4 @@
-// What a plan says, in numbers. In: a plan that passed verifyPlan and verifySchedule. Out: per stage its
+// The facts of a plan, in numbers. In: a plan that passed verifyPlan and verifySchedule. Out: per stage its
 // memory, parameters, work and traffic, and the timing of one training step. `mgc explain` prints it.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace mgc::cost {
 
-// What one rank sends in one training step for equal operations over equal axes. Bytes are those of ring
+// Data that one rank sends in one training step for equal operations over equal axes. Bytes are those of ring
 // algorithms: all_reduce of B bytes over n ranks 2 B (n - 1) / n, all_gather and reduce_scatter between B and
 // B / n, and all_to_all of B bytes, B (n - 1) / n; send: what it says.
 struct Traffic {
@@ -25,7 +25,7 @@ struct StageFacts {
   std::vector<std::pair<std::string, int64_t>> memory; // bytes by Region::kind, in order of first appearance
   int64_t parameters = 0; // elements on a rank, padding of the vocabulary included
   double flops = 0;       // of a rank in a training step; the mean where ranks differ
-  // Of each rank along the axes of the role sequence: its work in attention relative to the mean. Empty: one rank.
+  // Attention work of each rank along the axes of the role sequence, relative to the mean. Empty: one rank.
   std::vector<double> attentionShares;
   std::vector<Traffic> traffic;
   double idle = 0; // fraction of the step

@@ -217,7 +217,7 @@ void removeUnnamed(const std::vector<plan::KernelFile> &old, const plan::Plan &p
     }
 }
 
-// Those of the plan in the folder; none where there is none that can be read.
+// Kernel files of the plan in the folder; none where no plan can be read.
 std::vector<plan::KernelFile> kernelsIn(const std::filesystem::path &directory) {
   const Result<plan::Plan> plan = plan::readPlan(directory);
   return plan.isOk() ? plan->kernels : std::vector<plan::KernelFile>();

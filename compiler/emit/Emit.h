@@ -12,11 +12,11 @@
 
 namespace mgc {
 
-// What kTargetAttr may be: "cpu", then "cuda:" and the name of each level of GPUs.
+// The values of kTargetAttr: "cpu", then "cuda:" and the name of each level of GPUs.
 std::vector<std::string> targets();
 
 struct EmitOptions {
-  // What row kernels are compiled for where the target is cpu, as rowgen::CpuTarget; at most one per level.
+  // CPUs that row kernels are compiled for where the target is cpu, as rowgen::CpuTarget; at most one per level.
   std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4"};
   int threads = 0;                                    // compiling; 0: all cores
   bool force = false;                                 // replaces a plan.json that is none of ours

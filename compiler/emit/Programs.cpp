@@ -30,7 +30,7 @@ public:
 
 private:
   // --- Places
-  // Of a part in a tile: where the first part is, and the bytes from one to the next.
+  // Place of a value; in a tile, the place of its first part, and the bytes from one part to the next.
   struct Place {
     Operand first;
     int64_t step = 0;
@@ -132,7 +132,7 @@ private:
     return places;
   }
 
-  // What is joined has its place before its parts are made.
+  // A joined value has its place before its parts are made.
   void placeJoined(mlir::Block &block) {
     for (JoinOp join : block.getOps<JoinOp>())
       if (int64_t offset = join->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr)[0]; offset >= 0)

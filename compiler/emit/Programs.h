@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// What a segment of a program is in the function it comes from.
+// The argument, the result or the frame that a program's segment is in the function it comes from.
 struct SegmentSource {
   enum class Kind { argument, result, frame } kind;
   size_t index = 0; // argument, result

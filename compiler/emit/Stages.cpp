@@ -155,7 +155,7 @@ private:
   }
 
   // --- Chunks
-  // What a slot is: a buffer kind, or a kind of data.
+  // A slot stands for a buffer kind, or for a kind of data.
   struct Slot {
     int64_t buffer = -1;
     std::string data;
@@ -301,7 +301,7 @@ private:
     }
   }
 
-  // Of a run of a part: the calls for its instances, or the one that completes their gradients.
+  // Sets the calls of a run of a part: those for its instances, or the one that completes their gradients.
   void setCalls(RunOp run, plan::ScheduleStep &step) {
     if (!run.getPart())
       return;
@@ -341,7 +341,7 @@ private:
   std::vector<ChunkLayout> layouts_;
   std::vector<std::vector<Slot>> slots_;                      // by chunk of the plan
   std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_; // by task and chunk of the stage
-  // Of what runs per microbatch: the calls before each instance, in the order of the pass, and all of them.
+  // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
   std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;
   int64_t factorOffset_ = 0;
   plan::StagePlan out_;

@@ -59,7 +59,7 @@ void ownResults(const BlockFunction &block) {
       terminator->setOperand(i, copyOf(builder, value));
 }
 
-// What a tile yields goes straight to its place in the tile's result, a summand is added there.
+// A yielded value goes straight to its place in the tile's result; a summand is added there.
 void ownYields(TileOp tile) {
   YieldOp yield = tile.getYield();
   OpBuilder builder(yield);
@@ -89,7 +89,7 @@ void copyDenseUses(Value part) {
   }
 }
 
-// What cannot be made where it lies is made elsewhere and copied there.
+// A part that cannot be made where it lies is made elsewhere and copied there.
 void copyIntoPlace(JoinOp join) {
   OpBuilder builder(join);
   for (size_t part = 0; part < join.getParts().size(); ++part)
@@ -127,8 +127,8 @@ void buildKernel(const RowGroup &group) {
   YieldOp::create(builder, kernel.getLoc(), yielded.getArrayRef());
 }
 
-// A kernel stands where its last op stood; what uses it and stood before follows it. Of the ops that are ready, the
-// one that stood first comes next; those that are no kernels keep their order.
+// A kernel stands where its last op stood; an op that uses it and stood before follows it. Among
+// the ready ops the one that stood first comes next; ops that are no kernels keep their order.
 class UseOrder {
 public:
   explicit UseOrder(Block &body) : body_(body) {

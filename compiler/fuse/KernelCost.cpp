@@ -51,7 +51,7 @@ private:
   bool isIn(Operation *op) const { return inside_.contains(op); }
   bool isMade(Value value) const { return value.getDefiningOp() && isIn(value.getDefiningOp()); }
 
-  // Of a table only what is looked up.
+  // Bytes that the op reads of the operand; of a lookup table, only the elements looked up.
   static double bytesRead(Operation *op, Value operand) {
     bool isTable = cast<RowOpInterface>(op).getLookupTable() == operand;
     return double(bytesOf(isTable ? op->getResult(0).getType() : operand.getType()));

@@ -1,4 +1,4 @@
-// What a kernel costs, as bytes moved at memory bandwidth. In: the row ops of a kernel. Out: bytes.
+// The cost of a kernel, as bytes moved at memory bandwidth. In: the row ops of a kernel. Out: bytes.
 //
 //   each value it reads, once           values made inside and used there alone cost nothing: the gain of fusion
 //   each value it yields, once

@@ -8,7 +8,7 @@ namespace mgc {
 
 namespace {
 
-// Of the op and of what is inside it.
+// Adds the operands of the op and of all ops inside it.
 void addReads(Operation *op, llvm::DenseSet<Value> &reads) {
   op->walk([&](Operation *inner) { reads.insert(inner->operand_begin(), inner->operand_end()); });
 }

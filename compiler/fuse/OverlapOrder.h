@@ -9,8 +9,8 @@
 //                      |..............|      |...............|
 //
 // Collectives keep their order, which all ranks share. One moves past one product at most, and does not draw what
-// needs another collective closer to that one. So what it takes and makes, and its row ops make, lives for one product longer:
-// what lives together there grows by no more than that.
+// needs another collective closer to that one. So the collective's operands and results, and the results
+// of its row ops, live for one product longer: the bytes that live together there grow by no more than that.
 #pragma once
 
 #include "mlir/IR/Block.h"

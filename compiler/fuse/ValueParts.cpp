@@ -15,7 +15,7 @@ static bool rowFits(RowOpInterface row, Value value, rowgen::Pitch pitch) {
   return pitch.dims + row.getDenseDims() <= tensorOf(value).getRank();
 }
 
-// What is returned or joined has memory of its own.
+// Whether the use may read rows at this pitch. A returned, yielded or joined value has memory of its own.
 static bool reads(OpOperand &use, rowgen::Pitch pitch) {
   Operation *op = use.getOwner();
   if (isa<func::ReturnOp, YieldOp, JoinOp>(op))
@@ -28,7 +28,7 @@ static bool reads(OpOperand &use, rowgen::Pitch pitch) {
   return row && rowFits(row, use.get(), pitch);
 }
 
-// What is zeroed before it is added to is zeroed as one stretch.
+// Whether the op may write rows at this pitch. A result that is zeroed before it is added to is zeroed as one stretch.
 static bool makes(OpResult result, rowgen::Pitch pitch) {
   Operation *op = result.getOwner();
   if (auto library = dyn_cast<LibraryOpInterface>(op))

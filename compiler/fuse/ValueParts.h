@@ -1,5 +1,5 @@
-// Who may read and write values whose rows lie apart (dialects/mg/View.h). mg-fuse copies where one may not; the form
-// after it is proved by the same functions. Before and after row ops become kernels.
+// Ops that may read and write values whose rows lie apart (dialects/mg/View.h). mg-fuse copies where an op may not; the
+// form after it is proved by the same functions. Before and after row ops become kernels.
 #pragma once
 
 #include "dialects/mg/View.h"

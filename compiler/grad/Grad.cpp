@@ -169,8 +169,8 @@ private:
   }
   NamedAttribute named(StringRef name, Attribute value) { return attributes().getNamedAttr(name, value); }
 
-  // What a row op makes of values that backward has anyway is made again there, not saved: the activations of a norm or
-  // an MLP take more memory than a kernel takes time.
+  // Backward recomputes, instead of saving, the results that a row op makes of values that backward has anyway: the
+  // activations of a norm or an MLP take more memory than a kernel takes time.
   void recompute(const BlockGradient &gradient) {
     SmallVector<Operation *> forward;
     llvm::DenseSet<Operation *> backward;
@@ -341,7 +341,7 @@ private:
     weight.ops = std::move(taken);
   }
 
-  // What kind of argument an outside value becomes, as a sort key (dout, split, saved, data, param) and
+  // The kind of argument that an outside value becomes, as a sort key (dout, split, saved, data, param) and
   // attributes.
   std::pair<int, DictionaryAttr> argumentFor(Value value, bool isWeight) {
     auto arg = [&](StringRef name, int64_t index) {
@@ -410,7 +410,7 @@ private:
     function->moveAfter(forward_);
   }
 
-  // Drops the gradient ops and placeholders; returns the saved values too. Of a loss only they are left.
+  // Drops the gradient ops and placeholders; returns the saved values too. A loss block returns only the saved values.
   void finishForward() {
     Block &body = forward_.getBody().front();
     Operation *terminator = body.getTerminator();

@@ -73,7 +73,7 @@ private:
     Operation *holder = value.getParentBlock()->findAncestorOpInBlock(*user);
     return isa<TileOp>(holder) ? end_.lookup(holder) : begin_.lookup(holder);
   }
-  // Of the value under all its names, which are no uses by themselves; the end of its block if there is none.
+  // First use of the value under all its names, which are no uses by themselves; the end of its block if there is none.
   int64_t firstUse(Value value) {
     int64_t first = begin_.lookup(value.getParentBlock()->getTerminator());
     for (Operation *user : value.getUsers()) {

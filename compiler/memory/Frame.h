@@ -1,8 +1,8 @@
-// What lives in the frame of a function while it runs, and when. A value that is no result lives from its
+// The values in the frame of a function while it runs, and their lifetimes. A value that is no result lives from its
 // definition to its last use; a workspace while its op runs. A kernel's result lies where a value of its type lay that
-// the kernel reads for the last time, if there is one. What a tile reads or makes as a whole lives while any
-// of its parts is worked on; what its body makes, once for all parts. Where collectives run beside what follows (Target.h),
-// what one reads lives until something needs its result: only then it is known to be done.
+// the kernel reads for the last time, if there is one. A value that a tile reads or makes as a whole lives while any of
+// its parts is worked on; a value of the tile's body, once for all parts. Where collectives run concurrently with the
+// ops that follow (Target.h), their operands live until an op needs their result: only then they are known to be done.
 #pragma once
 
 #include "compiler/memory/solver/MemorySolver.h"

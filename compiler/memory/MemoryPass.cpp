@@ -150,7 +150,7 @@ private:
     return success();
   }
 
-  // What the stage would take if the buffers of its area and of its frame were placed without any loss.
+  // The bytes that the stage would take if the buffers of its area and of its frame were placed without any loss.
   int64_t lowerBound(ScheduleOp schedule) {
     auto recorded = schedule->getAttrOfType<IntegerAttr>(kBoundAttr); // a schedule written by hand has none
     int64_t area = recorded ? recorded.getInt() : schedule.getBytes();

@@ -221,7 +221,7 @@ private:
     return own && !placement_.home(names, Placement::ValueKind::parameter).axesOf(own->name).empty();
   }
 
-  // Of these dimensions, in the element type of `like`.
+  // The tensor type of these dimensions, with the element type of `like`.
   static Type typeOf(const Dims &dims, Value like) {
     SmallVector<int64_t> shape;
     SmallVector<StringAttr> names;

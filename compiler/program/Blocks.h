@@ -86,7 +86,7 @@ std::vector<plan::Task> passesOf(mlir::ModuleOp module);
 
 plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
 
-// Of several values, those that have memory of their own: no argument's, and none that another has claimed.
+// Values that have memory of their own, among several: no argument's, and none that another has claimed.
 class OwnMemory {
 public:
   bool claim(mlir::Value value);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr llvm::StringLiteral kValidAttr = "valid"; // of ops over the vocabulary: columns that are no padding
 
-// What mg.training says; -1 where it says nothing.
+// The numbers of mg.training; -1 for a number that it lacks.
 struct Numbers {
   int64_t sequence, microBatch, globalBatch, microbatches, vocabulary, replicas;
   explicit Numbers(ModuleOp module)
@@ -20,7 +20,7 @@ struct Numbers {
         microbatches(trainingInt(module, "microbatches", -1)),
         vocabulary(trainingInt(module, "vocabulary", -1)), replicas(replicasOf(module)) {}
 
-  // Of a dimension of the whole microbatch; -1: any.
+  // The size of a dimension of the whole microbatch; -1: any.
   int64_t sizeOf(StringRef dimension) const {
     if (dimension == "s" || dimension == "t")
       return sequence;

@@ -6,7 +6,7 @@
 
 namespace mgc {
 
-// Of every form, with what of the following mg.training has: data are sequence_length long and of micro_batch_size *
+// Verifies, in every form, the numbers that mg.training has: data are sequence_length long and of micro_batch_size *
 // (ranks along dp) sequences; global_batch_size is that times microbatches; losses count vocabulary columns.
 mlir::LogicalResult verifyTrainingNumbers(mlir::ModuleOp module);
 

@@ -1,5 +1,5 @@
-// What backward functions take is what forward and input give, and what they return is what forward takes: the
-// same number, of the same types.
+// Arguments of backward functions match the results of forward and input, and results of backward functions match the
+// arguments of forward: the same number, of the same types.
 #include "compiler/program/Blocks.h"
 
 using namespace mlir;

@@ -6,8 +6,8 @@
 
 namespace mgc::schedule {
 
-// What the chunks of all stages need. Error: no such schedule, or one that does not take the shape or the
-// functions that grad built.
+// The scheduling problem of the chunks of all stages. Error: no such schedule, or one that does not take the shape or
+// the functions that grad built.
 Result<Problem> readProblem(mlir::ModuleOp module, const Blocks &blocks);
 
 // The steps of all stages; each use of memory is a buffer of its own, without a lifetime. Error: a stage without

@@ -84,7 +84,7 @@ private:
     return value;
   }
 
-  // Of its operands, under other names too.
+  // The communicating reshards that make the op's operands, under other names too.
   static Reshards reshardsBefore(Operation *op) {
     llvm::SmallSetVector<Operation *, 4> found;
     for (Value operand : op->getOperands())
@@ -181,7 +181,7 @@ private:
       part.op.erase();
   }
 
-  // What has these values as its parts along dimension `index`, if anything.
+  // The value that has exactly these parts along dimension `index`, if there is one.
   static Value wholeOf(ArrayRef<Value> values, int64_t index) {
     auto parts = values.front().getDefiningOp<PartsOp>();
     const bool areAll = parts && llvm::equal(parts.getParts(), values) &&

@@ -4,8 +4,8 @@
 // after:   sharded types          %x1 = mg.reshard %x : s [tp], b, h -> s, b, h
 //                                 %y = mg.einsum %x1, %w -> s, b, f [tp]
 //
-// There is no propagation: types are a pure function of the op's rule and the placement table. What is
-// decided here is where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
+// There is no propagation: types are a pure function of the op's rule and the placement table. The pass
+// decides where a reshard stands: at a use (P1), from the cheapest copy (P2), with pending sums
 // carried through linear uses (P3), cotangents summed before they are reduced (P4), complete home types at
 // block ends (P5), the smallest complete copy saved (P6), parameter gradients left pending (P7), equal reshards at one op
 // joined (P8, Coalesce.h).

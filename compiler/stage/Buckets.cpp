@@ -14,7 +14,7 @@ namespace mgc {
 
 static constexpr int64_t kManyParts = 64; // so many that what is added to the last of them is little
 
-// Of a bucket that is divided over so many ranks. What they divide badly would have no good parts.
+// Padded size of a bucket that is divided over so many ranks. Sizes that ranks divide badly have no good parts.
 static int64_t slicedElements(int64_t elements, int64_t unit, int64_t ranks) {
   bool isLarge = elements >= kManyParts * kPartElements * ranks;
   return roundUp(elements, (isLarge ? kPartElements : unit) * ranks);
@@ -34,7 +34,7 @@ Identity identityOf(const BlockParameter &parameter, int64_t instance) {
   return {parameter.tensor, parameter.part, numbered ? instance : -1};
 }
 
-// What is known of a parameter over all its uses.
+// Facts known of a parameter over all its uses.
 struct Uses {
   const BlockParameter *first = nullptr;
   int64_t count = 0;

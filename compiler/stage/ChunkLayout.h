@@ -1,4 +1,4 @@
-// What a chunk keeps for each microbatch, and where. In: block instances in order. Out: bytes of the chunk's
+// Values that a chunk keeps for each microbatch, and where. In: block instances in order. Out: bytes of the chunk's
 // buffers (by schedule::BufferKind), and for every argument and result of every call the buffer and offset it
 // is bound to.
 //

@@ -1,4 +1,4 @@
-// What is kept of a bucket, one table: read by what builds the step's end, by the memory map, and by what proves both.
+// Table of the buffers kept for a bucket. The builder of the step's end, the memory map and the proofs of both read it.
 #pragma once
 
 #include "dialects/mg/Mg.h"

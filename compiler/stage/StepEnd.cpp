@@ -170,7 +170,7 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
   return oneCall ? value : f.allReduce(value, key.data);
 }
 
-// Of the buckets of one part of the stage.
+// The function that completes the gradients of the buckets of one part of the stage.
 func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const StageBuckets &buckets) {
   FunctionBuilder f(module, plan::Task::gradients, Twine(stage) + "." + Twine(part));
   plan::Mesh mesh = meshOf(module);
@@ -245,7 +245,7 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 // --- update
 
-// What the optimizer updates: the masters, or the values themselves, of ZeRO-1 the rank's slice of either.
+// The argument that the optimizer updates: the masters, or the values themselves; under ZeRO-1 the rank's slice of it.
 Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket,
                       int64_t index) {
   RankedTensorType shard = f.bucket(shardParts(mesh, bucket), f.builder.getF32Type());

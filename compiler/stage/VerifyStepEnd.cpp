@@ -141,7 +141,7 @@ public:
   }
 
 private:
-  // What verifyTotals looks at: without axes the loss is complete, and no total is made of it.
+  // Whether verifyTotals checks the result: without axes the loss is complete, and no total is made of it.
   bool isTotal(const Bound &bound) const {
     return bound.kind == "result" && (!mesh_.getNames().empty() || bound.index == resultIndex("grad_norm"));
   }

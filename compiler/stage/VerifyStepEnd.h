@@ -1,4 +1,4 @@
-// Of verifyStageForm: buckets, and the functions that a stage runs once per step (StepEnd.h). Errors are diagnostics.
+// Checks of verifyStageForm on buckets and on the functions that run once per step (StepEnd.h). Errors are diagnostics.
 #pragma once
 
 #include "compiler/program/Blocks.h"

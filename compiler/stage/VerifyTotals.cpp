@@ -1,5 +1,5 @@
-// What the step's end adds up over all ranks: the loss, the tokens, and the squares of the gradients, of which the norm is
-// made. A rank's part counts on one rank of those that have the same one:
+// Totals that the step's end adds up over all ranks: the loss, the tokens, and the squares of the gradients, of which
+// the norm is made. A rank's part counts on one rank of those that have the same part:
 //
 //   demote over the others: the loss, as it was pending        all_reduce over every axis -> results, clip_factor
 //   sum_squares of each bucket's reduced gradient, demoted   /
@@ -15,7 +15,7 @@ using namespace mgc;
 
 namespace {
 
-// The ranks on which a value counts: those whose coordinates along the axes are 0. What it is there stays in `value`.
+// The ranks on which a value counts: those with coordinate 0 along the axes. `value` becomes the demoted operand.
 plan::Axes takeDemotions(Value &value) {
   plan::Axes axes;
   for (auto demote = madeBy<DemoteOp>(value); demote; demote = madeBy<DemoteOp>(value)) {
@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  // What each rank adds to the total. Without axes a rank's part is the total.
+  // The part that each rank adds to the total. Without axes a rank's part is the total.
   FailureOr<Value> partOf(Value total, StringRef what) {
     if (axes_.empty())
       return total;

@@ -1,5 +1,5 @@
-// What the optimizer does to each bucket: it updates the rank's part of the masters, or of the values where there are none,
-// by the rank's part of the gradient, and all ranks get the new values.
+// The optimizer's update of each bucket: it updates the rank's part of the masters, or of the values where there are no
+// masters, by the rank's part of the gradient, and all ranks get the new values.
 //
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value

@@ -8,8 +8,8 @@
 //          }
 //          return %1#0, %1#1
 //
-// What becomes the tile: the largest values that are no results, the ops that make and use them, and all ops on a way
-// from one of these to another. What only depends on them moves behind it.
+// The tile gets the largest values that are no results, the ops that make and use these values, and all ops on a path
+// from one of these ops to another. An op that only depends on those ops moves behind the tile.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Tiling.h"
@@ -137,7 +137,7 @@ private:
     fill(tile, cut.getArrayRef(), leaving.getArrayRef());
   }
 
-  // What depends on the tile stands between its ops or behind them: all of it goes behind.
+  // Ops that depend on the tile stand between the tile's ops or behind them: all of them go behind.
   void moveBehind(TileOp tile) {
     Operation *last = tile;
     for (Operation &op : llvm::make_early_inc_range(llvm::make_range(body_.begin(), tile->getIterator())))

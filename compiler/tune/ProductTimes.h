@@ -10,8 +10,8 @@
 
 namespace mgc::tune {
 
-// Of the rounds of a measurement, which has every path in turn, every second one belongs to the other half: what the
-// two halves differ in is the machine's noise.
+// The times of one path. A round of a measurement has every path in turn, and every second round belongs to the other
+// half: the difference of the two halves is the machine's noise.
 struct PathTimes {
   plan::GemmPath path;
   std::array<double, 2> best; // seconds, of each half
@@ -25,7 +25,7 @@ public:
   // Calls to measure() come from one thread, which has as many cores to itself.
   static Result<ProductTimer> create(int threads);
 
-  // Of every path that applies, out of cache. A product too long for a few hundred milliseconds is measured with its
+  // Times every path that applies, out of cache. A product too long for a few hundred milliseconds is measured with its
   // longest sides halved: the rest of it is more of the same.
   std::vector<PathTimes> measure(const plan::Gemm &gemm);
 

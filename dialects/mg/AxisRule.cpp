@@ -126,7 +126,7 @@ AxisRule mgc::bindRule(Operation *op, StringRef text) {
 
 namespace {
 
-// What is known of one factor so far, while walking the types of an op.
+// Facts known of one factor so far, while walking the types of an op.
 struct FactorFacts {
   int64_t size;
   ArrayAttr axes;

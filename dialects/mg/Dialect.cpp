@@ -45,7 +45,7 @@ static LogicalResult verifyBody(func::FuncOp function, StringRef attribute) {
   return success();
 }
 
-// What is wrong with the two attributes together; nothing when they fit.
+// The fault of the two attributes together; empty when they fit.
 static std::string faultOf(Attribute block, Attribute pass) {
   auto name = dyn_cast_or_null<StringAttr>(pass);
   if (pass && !name)

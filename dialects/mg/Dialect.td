@@ -92,7 +92,7 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
     2. each axis has extent 2 or more, all together at most 2^31 (mesh_c2)
     3. a list names axes of the mesh, each once (mesh_c3)
 
-    What layouts and collectives say of a mesh, proved where the two meet (mg-shard, mg-local, collectives):
+    Facts that layouts and collectives state of a mesh, proved where the two meet (mg-shard, mg-local, collectives):
 
     4. the axes of a layout or a collective are axes of the mesh, each once (mesh_c4)
     5. each size of a sharded type is a multiple of the extent of the axes that split it (mesh_c5)
@@ -103,7 +103,7 @@ def Mg_MeshAttr : Mg_Attr<"Mesh", "mesh"> {
   let extraClassDeclaration = [{
     /// Names of the primitive axes, major first.
     ::llvm::SmallVector<::mlir::StringAttr> getNames() const;
-    /// Those of one role.
+    /// Names of the primitive axes of one role.
     ::mlir::ArrayAttr axesOf(plan::AxisRole role) const;
     /// The role of a primitive axis of the mesh.
     plan::AxisRole roleOf(::mlir::StringAttr axis) const;

@@ -14,15 +14,15 @@ inline mlir::Type elementOf(mlir::Value value) { return elementOf(value.getType(
 
 inline int64_t bytesOfElement(mlir::Type element) { return element.getIntOrFloatBitWidth() / 8; }
 inline int64_t bytesOfElement(mlir::Value value) { return bytesOfElement(elementOf(value)); }
-// Of a tensor's elements.
+// The bytes of a tensor's elements.
 inline int64_t bytesOf(mlir::Type tensor) {
   return mlir::cast<mlir::RankedTensorType>(tensor).getNumElements() * bytesOfElement(elementOf(tensor));
 }
 
-// What the plan calls an element's type.
+// The plan's name for an element's type.
 plan::DType dtypeOf(mlir::Type element);
 
-// What mg.training says of element types; f32 where it says nothing.
+// Element types that mg.training states; f32 where it states none.
 struct Precision {
   mlir::Type values;    // parameters, activations and the gradients of activations
   mlir::Type gradients; // of parameters

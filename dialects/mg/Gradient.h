@@ -1,11 +1,11 @@
-// What an op needs to state its gradient: cotangents in, contributions out, all on logical values.
+// Interface through which an op states its gradient: cotangents in, contributions out, all on logical values.
 #pragma once
 
 #include "dialects/mg/Mg.h"
 
 namespace mgc {
 
-// Of an op that differentiates another: the same rows of the rule table hold.
+// Copies the tag to an op that differentiates another: the same rows of the rule table hold for both.
 inline void copyTag(mlir::Operation *from, mlir::Operation *to) {
   if (mlir::Attribute tag = from->getAttr(kTagAttr))
     to->setAttr(kTagAttr, tag);

@@ -1,4 +1,4 @@
-// What every mg op says about itself: its axis rule, gradient, cost and lowering.
+// Interfaces by which every mg op describes itself: its axis rule, gradient, cost and lowering.
 #ifndef MGC_DIALECTS_MG_INTERFACES_TD
 #define MGC_DIALECTS_MG_INTERFACES_TD
 

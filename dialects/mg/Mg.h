@@ -83,14 +83,14 @@ inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
 // From grad on: what a backward function's argument is ("dout" | "saved" | "split"), and which of its kind.
 inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";
 inline constexpr llvm::StringLiteral kIndexAttr = "mg.index";
-// Of a compute op: a name that rows of the rule table ask for.
+// Tag of a compute op: a name that rows of the rule table ask for.
 inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
-// Of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order the
-// positions of a sequence lie (plan::Plan::zigzag).
+// Keys of mg.training under context parallelism: mg.tag of the attention of each layer; pairs of chunks in whose order
+// the positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
                                      kLongestDocument = "longest_document";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
-// Of arguments and results of begin, reduce and update, dictionary: compiler/stage/StepEnd.h
+// Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
 // From memory on, of ops: places of the results in the frame; of functions: the frame's bytes.
 inline constexpr llvm::StringLiteral kFrameAttr = "mg.frame";

@@ -30,8 +30,8 @@ std::vector<std::string> textsIn(mlir::DictionaryAttr dictionary, llvm::StringRe
 // A name, of a tensor or an identity, for an instance.
 std::string nameForInstance(std::string name, int64_t instance);
 
-// Of a view: how many positions of `along` it takes; whether the optimizer decays it (its tensor has two or more
-// dimensions).
+// The number of positions of `along` that a view takes; whether the optimizer decays the view (its tensor has two or
+// more dimensions).
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 

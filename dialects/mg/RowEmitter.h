@@ -58,8 +58,8 @@ public:
   int64_t columnCount() const;
   Node seed();     // i64, of the run
   Node instance(); // i64, number of the block instance
-  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over dims. What
-  // lies apart in the value are positions of its first dimensions: they stay first.
+  // For accesses that `value` and `define` cannot say: dims of the value's names, and a new operand over dims. If
+  // positions of the value lie apart, they are those of its first dimensions: these dimensions stay first.
   rowgen::Dim dim(mlir::StringAttr name, int64_t size);
   std::vector<rowgen::Dim> dims(mlir::Value value);
   rowgen::RowOperand operand(mlir::Value value, rowgen::Access access, std::vector<rowgen::Dim> dims);

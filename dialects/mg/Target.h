@@ -1,4 +1,4 @@
-// What a module is compiled for.
+// The target that a module is compiled for.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -9,7 +9,7 @@ namespace mgc {
 // On the module: "cuda:sm_90". Absent, or "cpu": the CPU.
 inline constexpr llvm::StringLiteral kTargetAttr = "mg.target";
 
-// Of such a name: what is before the colon.
+// The target of such a name: the part before the colon.
 inline plan::Target targetNamed(llvm::StringRef name) {
   const bool isCpu = name.split(':').first == llvm::StringRef(plan::nameOf(plan::Target::cpu));
   return isCpu ? plan::Target::cpu : plan::Target::cuda;
@@ -28,7 +28,7 @@ inline bool isCollective(mlir::Operation *op) {
   return mlir::isa<CollectiveOpInterface>(op) && !mlir::isa<SliceOp, DemoteOp>(op);
 }
 
-// What a target's machines have in common, as far as compiling depends on it.
+// Properties that a target's machines have in common, as far as compiling depends on them.
 struct TargetFacts {
   // Operations of a large product per byte of memory traffic, where both take as long. CPUs: docs/performance.md. GPUs, by their
   // data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144, B200 197.

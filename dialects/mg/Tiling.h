@@ -1,5 +1,5 @@
-// What may run on one part after another of a dimension (mg.tile). In: ops in order. Out: whether each may, and what
-// its results are then.
+// Ops that may run on one part after another of a dimension (mg.tile). In: ops in order. Out: whether each may, and
+// what its results are then.
 #pragma once
 
 #include "dialects/mg/Mg.h"
@@ -27,7 +27,7 @@ public:
 private:
   bool addCompute(ComputeOpInterface op);
   bool addKernel(KernelOp kernel);
-  // What the operands are together; nothing when they do not go together.
+  // The joint state of the operands; nothing when they do not go together.
   std::optional<State> join(mlir::Operation *op, llvm::ArrayRef<Linear> linear) const;
 
   mlir::StringAttr dim_;

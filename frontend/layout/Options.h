@@ -21,7 +21,7 @@ using ResolvedField = std::variant<std::monostate, int64_t Layout::*, bool Layou
 struct LayoutOption {
   std::string flag; // "--tp"
   AnyOptionField field;
-  std::vector<std::string> aliases = {};                          // Megatron-LM's, where it has others
+  std::vector<std::string> aliases = {}; // Megatron-LM's: of its flags, or of the arguments it prints
   int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
   int mostValues = std::numeric_limits<int>::max();               // of a list
   std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible

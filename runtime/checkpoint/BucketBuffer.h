@@ -14,7 +14,7 @@ struct BucketRange {
   int64_t begin = 0, count = 0;
 };
 
-// Of one rank, or of those that have slices of a buffer that is sharded.
+// A bucket's buffer: that of one rank, or the slices of all ranks that share it where it is sharded.
 class BucketBuffer {
 public:
   enum class Kind {
@@ -22,7 +22,7 @@ public:
     masters,   // sliced if the bucket is sharded; there if it has them
     gradients, // after the chunk "reduce": sliced if the bucket is sharded
   };
-  // Of the bucket that a holder has the parameter in.
+  // The buffer of the bucket in which the holder has the parameter.
   BucketBuffer(const plan::Plan &plan, const plan::Parameter &parameter, const Holder &holder, Kind kind,
                Arenas arenas);
 
@@ -30,7 +30,7 @@ public:
   void read(BucketRange range, float *out) const;
   // The same of ranks that may be other processes, all of which call it. `out` is the writer's.
   Status fetch(BucketRange range, RankMemory &memory, std::vector<std::byte> &scratch, float *out) const;
-  // What the rank itself has of a range, which may be nothing.
+  // The part of a range that the rank itself has, which may be empty.
   BucketRange ownPart(BucketRange range) const;
   // Rounds to the buffer's type; of other ranks' slices nothing is written.
   void write(BucketRange range, const float *from) const;

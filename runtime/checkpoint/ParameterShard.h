@@ -13,7 +13,7 @@
 
 namespace mgc {
 
-// What one rank holds of a parameter: a row-major block over the local dimensions, whose rows (plan::Parameter::Rows)
+// One rank's part of a parameter: a row-major block over the local dimensions, whose rows (plan::Parameter::Rows)
 // may lie apart. `count` is how much of the block the file has; the rest (rows >= valid) is padding. Strides and
 // bases are in elements; those in memory count from where the block begins.
 struct Shard {

@@ -89,7 +89,7 @@ Status Replacement::place(const Step &step) {
   return Status::ok();
 }
 
-// What the last file refers to is on disk before it is.
+// The files that the last file refers to are on disk before the last file is.
 Status Replacement::placeAll() {
   for (size_t i = 0; i + 1 < steps_.size(); ++i)
     MGC_TRY(place(steps_[i]));

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// --- What killed saves left: NAME.tmp-PID-N of a file that was being written, NAME.old-PID of one that was being replaced.
+// --- Files that killed saves left: NAME.tmp-PID-N of a file being written, NAME.old-PID of one being replaced.
 
 // The names that saves write.
 bool isNameOfSave(const std::string &name) {
@@ -79,7 +79,7 @@ void removeLeftovers(const fs::path &folder, std::vector<std::string> &notes) {
   }
 }
 
-// --- What a save would replace.
+// --- The checkpoint that a save would replace.
 
 // The size of the weight files that the next save removes.
 int64_t bytesOf(const fs::path &folder) {

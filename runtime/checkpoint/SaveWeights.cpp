@@ -29,7 +29,7 @@ Status verifyPresent(Arenas arenas, const Communicator *communicator) {
 
 // --- Tensors -----------------------------------------------------------------------------------------------
 
-// What is written, as what.
+// The buffer that is written, the type of its tensors in the file, and the factor of its values.
 struct Source {
   BucketBuffer::Kind kind = BucketBuffer::Kind::values;
   plan::DType type = plan::DType::f32;

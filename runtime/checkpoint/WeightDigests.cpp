@@ -17,7 +17,7 @@ using plan::Plan;
 
 namespace {
 
-// What a rank says of its copy of a block, in the place of the copy.
+// A digest of a rank's copy of a block, in the place of the copy.
 struct Digest {
   uint64_t hash = 0;                      // of the values
   int64_t notFinite = -1;                 // the first element that is not
@@ -44,7 +44,7 @@ void lookAtValues(const BucketBuffer &buffer, const DigestRow &row, std::vector<
   }
 }
 
-// Of the slice that the rank has.
+// Compares the values with the masters in the slice that the rank has.
 void lookAtMasters(const BucketBuffer &masters, const DigestRow &row, const std::vector<float> &values,
                    Digest &digest) {
   const BucketRange own = masters.ownPart(row.range);
@@ -79,7 +79,7 @@ Digest digestOf(const Plan &plan, const Parameter &parameter, const Holder &hold
   return digest;
 }
 
-// What is wrong with a block, from the digests of its holders.
+// The problems with a block, from the digests of its holders.
 std::string compareDigests(const Parameter &parameter, const std::vector<Holder> &holders,
                            const std::vector<Digest> &digests) {
   std::vector<int64_t> differing;

@@ -44,7 +44,7 @@ const TensorView *findTensor(const Checkpoint &checkpoint, const FileTensor &ten
   return found;
 }
 
-// What is wrong with the checkpoint's tensor; empty: nothing.
+// The problem with the checkpoint's tensor; empty: none.
 std::string problemWith(const TensorView *found, const FileTensor &expected) {
   std::string shape = shapeToString(expected.shape);
   if (!found)

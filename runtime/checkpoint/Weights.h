@@ -32,8 +32,8 @@ struct FillOptions {
 // Fills the values and masters of every rank from the checkpoint, zeroes padding and both moments. Masters take the
 // precision of the file. A tensor is looked up by its name, then by its aliases. All that is missing or wrong in the
 // checkpoint is reported at once (up to 20 lines); nothing is written then. Tensors that the model does not have are
-// wrong too: biases or layers left out make another model. Those that the plan ignores, and copies of a tensor under an
-// alias, are not.
+// wrong too: biases or layers left out make another model. Tensors that the plan ignores, and copies of a tensor under
+// an alias, are not.
 Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas arenas,
                    const LoadOptions &options = {}, const FillOptions &fill = {});
 
@@ -41,7 +41,7 @@ Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas 
 Status verifyFits(const plan::Plan &plan, const Checkpoint &checkpoint);
 
 // Whether all numbers that loadWeights takes from the checkpoint are finite in f32; up to 20 lines say where the first of
-// a tensor is not. Of a checkpoint that fits the plan.
+// a tensor is not. The checkpoint must fit the plan.
 Status verifyFinite(const plan::Plan &plan, const Checkpoint &checkpoint);
 
 // The same from InitKind. A normal value is keyed by (seed, name of the file tensor, index in the file
@@ -51,7 +51,7 @@ Status initWeights(const plan::Plan &plan, uint64_t seed, Arenas arenas, const F
 struct SaveOptions {
   int64_t maxShardBytes = 5'000'000'000; // tensor bytes of one file; above: several files and an index
   std::optional<plan::DType> type = {};  // f32: the masters, where there are; none: the plan's dtype
-  // Of this process's rank, where ranks are processes: all of them save, and rank 0 writes.
+  // The communicator of this process's rank, where ranks are processes: all of them save, and rank 0 writes.
   Communicator *communicator = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Communicator: one rank's way to the others. What goes in are buffers of this rank; what comes out is the
+// Communicator: one rank's way to the others. The inputs are buffers of this rank; the output is the
 // same data as plan::Collective and plan::ScheduleStep define it.
 //
 // Used by one thread: the rank's. abort() alone may be called by any thread. Every wait has a deadline, and

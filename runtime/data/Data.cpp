@@ -72,7 +72,7 @@ public:
   int64_t size() const { return tensor_.elements; }
   const std::string &name() const { return name_; }
 
-  // What is done with each token of a scan, besides that it is allowed.
+  // A function that is called with each token of a scan, besides the check that the token is allowed.
   using Visit = std::function<Status(int64_t position, int64_t token)>;
 
   Status read(int64_t begin, int64_t count, int32_t *out, const Visit &visit = nullptr) const {
@@ -92,8 +92,8 @@ public:
     return Status::ok();
   }
 
-  // A token that does not fit should show before training, not in step 5000. Of large files the beginning is
-  // read; batches check the rest as they come.
+  // A token that does not fit should show before training, not in step 5000. The scan reads only the
+  // beginning of a large file; batches check the rest as they come.
   Status scan(const Visit &visit = nullptr) const {
     return read(0, std::min<int64_t>(size(), int64_t(1) << 28), nullptr, visit);
   }
@@ -114,7 +114,7 @@ private:
 
 // --- One or several streams of tokens, cut into samples ----------------------------------------------------
 
-// Of samples that are packed documents.
+// The rule for samples that are packed documents.
 struct DocumentRule {
   std::optional<int64_t> endToken;
   int64_t longest = 0; // document; 0: any length

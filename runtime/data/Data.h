@@ -1,4 +1,4 @@
-// Training data -> the global batch of a step. What a step sees depends on the file, the seed, the step, the
+// Training data -> the global batch of a step. A step's batch depends on the file, the seed, the step, the
 // batch size and the sequence length, never on the layout.
 #pragma once
 
@@ -56,7 +56,7 @@ Result<std::unique_ptr<DataSource>> openData(const std::string &path, const plan
                                              const DataOptions &options = {});
 
 // Made-up tokens that a model can learn: mostly a fixed function of the token before, sometimes a random one.
-// Of plans that read documents, those are of different lengths.
+// Plans that read documents get documents of different lengths.
 Result<std::unique_ptr<DataSource>> makeMockData(const plan::Plan &plan, uint64_t seed,
                                                  const DocumentOptions &documents = {});
 

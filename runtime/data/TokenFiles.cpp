@@ -41,7 +41,7 @@ template <typename T> T numberAt(std::span<const std::byte> bytes, size_t offset
   return number;
 }
 
-// Of the sequences, in pieces: there may be hundreds of millions.
+// The sum of the sequences' lengths, read in pieces: there may be hundreds of millions of sequences.
 Result<int64_t> sumOfLengths(const FileReader &file, int64_t sequences) {
   std::array<int32_t, 1 << 14> piece;
   int64_t tokens = 0;

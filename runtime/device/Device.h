@@ -16,7 +16,7 @@ namespace mgc {
 // void kernel(operands, scalars, begin, end): the rows [begin, end) of a plan::RowKernel.
 using RowFunction = void (*)(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end);
 
-// What a kernel must be given, as its library knows it from the compilation.
+// A kernel's requirements, as its library knows them from the compilation.
 struct KernelNeeds {
   int64_t range = 0, scalars = 0;        // exactly; at least
   std::span<const int64_t> operandBytes; // from each operand's address on
@@ -49,11 +49,11 @@ private:
   int64_t bytes_ = 0;
 };
 
-// What the generated kernels of a plan must be given.
+// The requirements of the generated kernels of a plan.
 class KernelFacts {
 public:
   virtual ~KernelFacts() = default;
-  // Nothing where the library does not say: kernels written by hand. What is given lives as long as the library.
+  // Nothing where the library does not say: kernels written by hand. The requirements live as long as the library.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
 };
 

@@ -2,10 +2,10 @@
  * machine has. A plugin is a shared library that exports mgc_device_api(); runtime/device/cuda is one. runtime/device/Plugin.h
  * opens it and wraps it for C++.
  *
- * Every function that can fail returns 0, or -1 with a message in `error`: where, what was found, what was expected, what would
- * work. Addresses of device memory are numbers that only the plugin can follow. What takes a stream returns at once; the work is
- * done in the order of the stream, and its failure is found by `synchronize` or `check`, whichever comes first. A failed device
- * stays failed. A device is used by several threads at once; a stream, event, graph or communicator by one. */
+ * Every function that can fail returns 0, or -1 with a message in `error`: where, what was found, what was expected,
+ * what would work. Addresses of device memory are numbers that only the plugin can follow. Calls that enqueue return at
+ * once; work is done in the order of the stream; its failure is found by `synchronize` or `check`, whichever is first.
+ * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator. */
 #ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
 #define MGC_RUNTIME_DEVICE_DEVICEAPI_H
 
@@ -42,7 +42,7 @@ typedef struct {
   int32_t multiprocessors;
   int64_t total_bytes, free_bytes; /* of device memory, now */
   char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
-  /* What the algorithms of products depend on, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
+  /* The key of products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
   char products[384];
 } mgc_device_facts;
 
@@ -148,7 +148,7 @@ typedef struct {
                 const mgc_address *operands, int64_t operand_count, const int64_t *scalars,
                 int64_t scalar_count, mgc_error *error);
 
-  /* --- Library calls. What is made is used on one stream at a time; the algorithm is chosen when it is made. */
+  /* --- Library calls. A call object is used on one stream at a time; its algorithm is chosen when it is made. */
   /* Times the algorithms that there are for a product on `stream`, with operands and workspace in `room`, which it overwrites;
    * `algorithm` is the fastest, or 0 where none is clearly faster, for mgc_gemm_facts of an equal device and library, and nothing
    * else. Measurements vary: who wants equal bits from run to run keeps the answer. `room_needed` is said, and nothing timed,
@@ -177,7 +177,7 @@ typedef struct {
   int (*launch_graph)(mgc_stream *stream, mgc_graph *graph, mgc_error *error);
 
   /* --- NCCL: one process a rank. `patience` is for what the host waits for: the others at make_comm, and connections that the
-   * first use makes. What has been enqueued has no deadline but the caller's: abort from any thread ends it. */
+   * first use makes. Enqueued work has no deadline but the caller's: abort from any thread ends it. */
   int (*make_comm_id)(mgc_device *device, mgc_comm_id *id, mgc_error *error);
   int (*make_comm)(mgc_device *device, const mgc_comm_id *id, int64_t ranks, int64_t rank,
                    const mgc_patience *patience, mgc_comm **comm, mgc_error *error);
@@ -201,7 +201,7 @@ typedef struct {
   int (*end_group)(mgc_device *device, mgc_error *error); /* of the thread that began it */
 } mgc_device_api_table;
 
-/* What a plugin exports. */
+/* The function that a plugin exports. */
 typedef const mgc_device_api_table *(*mgc_device_api_function)(void);
 #define MGC_DEVICE_API_SYMBOL "mgc_device_api"
 

@@ -21,7 +21,7 @@ namespace mgc {
 
 namespace {
 
-// What the ranks need for one step; set by the caller's thread while they sleep.
+// The arguments of one step for the ranks; the caller's thread sets them while the ranks sleep.
 struct StepOrder {
   int64_t step = 0;
   const GlobalBatch *batch = nullptr;

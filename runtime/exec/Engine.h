@@ -32,7 +32,7 @@ struct EngineOptions {
   uint64_t seed = 1234;                       // of dropout
   std::function<Status(const ExecutionPlace &)> inject = nullptr; // see ExecutorOptions
   TimelineOptions timeline = {};
-  // Of this process's rank, where ranks are processes; it outlives the engine. Null: all ranks are here.
+  // The communicator of this process's rank, if ranks are processes; it outlives the engine. Null: all ranks are here.
   Communicator *communicator = nullptr;
   CoreShare cores = {};
   std::optional<Bf16Options> bf16 = {}; // of a plan of bf16 on the CPU; none: as bf16Product() is
@@ -45,7 +45,7 @@ struct StepResult {
   double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the CPU
 };
 
-// What the ranks of this process did when, as EngineOptions::timeline asks. Complete between steps, after an error too.
+// The ranks' timelines in this process, as EngineOptions::timeline asks. Complete between steps, after an error too.
 struct Recording {
   struct Rank {
     const RankRecord *record = nullptr;
@@ -59,10 +59,10 @@ struct Recording {
 };
 inline constexpr size_t kMeasuredSteps = 4096;
 
-// What the update of a step reads: plan::kStepScalars.
+// Scalars that the update of a step reads: plan::kStepScalars.
 using StepScalars = std::array<float, 8>;
 
-// What a step leaves in a rank: plan::kResults.
+// Values that a step leaves in a rank: plan::kResults.
 using StepValues = std::array<float, 3>;
 StepResult resultOf(const StepValues &values);
 // All ranks have the same, to the bit: they come out of sums over all ranks, in one order.
@@ -70,13 +70,13 @@ Status verifyAgreement(std::span<const StepValues> ranks);
 
 struct MachineRates; // MachineRates.h
 
-// Of a device's memory, in bytes: what the plan has for the ranks of this process; what was in use when the device was opened, by
-// its contexts and by others; what came to be used since then beside the plan, by libraries, code and graphs, or by others.
+// Bytes of a device's memory. ofPlan: the plan's, for this process's ranks. before: in use when the device was opened,
+// by its contexts and by others. beside: in use since then, not the plan's, by libraries, code, graphs or others.
 struct DeviceMemory {
   int64_t ofPlan = 0, before = 0, beside = 0;
 };
 
-// What of the ranks' memory goes to the host or comes from there.
+// A part of the ranks' memory that is copied to or from the host.
 enum class Part { weights, gradients };
 
 class Engine {

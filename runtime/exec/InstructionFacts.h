@@ -1,4 +1,4 @@
-// What people want to know of an instruction: its kind, its name, its work.
+// Facts about an instruction for profiles and traces: its kind, its name, its work.
 #pragma once
 
 #include "runtime/exec/Records.h"

@@ -16,7 +16,7 @@ constexpr int64_t kArrayElements = 16 << 20; // of all ranks together: three arr
 constexpr int kProductRounds = 3, kMemoryRounds = 5;
 constexpr plan::Gemm kProducts[] = {{1024, 3072, 768}, {1024, 768, 3072}, {1536, 1536, 1536}};
 
-// Of one array of one rank: its part of the memory, and no less than any operand of the products.
+// Elements of one array of one rank: its part of the memory, and no less than any operand of the products.
 constexpr int64_t elementsOf(int64_t ranks) {
   int64_t elements = kArrayElements / ranks;
   for (const plan::Gemm &product : kProducts)
@@ -113,7 +113,7 @@ MachineRates RateMeter::measure() {
         x.a[i] = x.b[i] + 0.5f * x.c[i];
     });
   });
-  // What is written only is read by most processors too, before its line is written; what is updated is not twice.
+  // Most processors read a line before they write it, even where it is only written; an updated line is not read twice.
   const double update = bestOf(kMemoryRounds, [&](Arrays &x) {
     inParts([&](int64_t begin, int64_t count) {
       for (int64_t i = begin; i < begin + count; ++i)

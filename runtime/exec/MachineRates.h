@@ -1,4 +1,4 @@
-// What this machine can do at best, measured with the threads of a run: what a step is held against.
+// The best rates of this machine, measured with the threads of a run: a profile compares steps with them.
 #pragma once
 
 #include "runtime/exec/Engine.h"

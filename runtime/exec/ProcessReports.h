@@ -1,5 +1,5 @@
-// What the processes of a run tell each other between and after steps, where each has one rank. All call the same, each on
-// its rank's thread.
+// Reports that the processes of a run exchange between and after steps, where each process has one rank. All processes
+// make the same calls, each on its rank's thread.
 #pragma once
 
 #include "runtime/comm/Communicator.h"
@@ -17,7 +17,7 @@ public:
       : communicator_(communicator), everyone_(everyone), reports_(communicator.worldSize()) {}
   Status barrier() { return communicator_.barrier(everyone_); }
   Result<int32_t> greatest(int32_t own);
-  // What a step left in each rank, into `values`. An error when one was given other data: each reads the data itself.
+  // Gathers all ranks' StepValues into `values`. An error when a rank was given other data: each reads the data itself.
   Status collect(const StepValues &own, const GlobalBatch &batch, std::span<StepValues> values);
 
 private:

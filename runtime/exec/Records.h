@@ -1,4 +1,4 @@
-// What a rank executes, resolved from the plan for this rank once at load: flat lists with nothing left to
+// A rank's chunks and schedule, resolved from the plan for this rank once at load: flat lists with nothing left to
 // look up. An operand's address is the base of its slot, which the schedule step gives, plus a fixed offset.
 #pragma once
 

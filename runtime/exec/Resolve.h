@@ -15,8 +15,8 @@ struct ResolveContext {
 
 using OpenGroup = std::function<Result<GroupId>(const std::vector<int64_t> &ranks)>;
 
-// Errors say which instruction, and what was not found. Of a plan whose target is not the CPU, row kernels have no function,
-// and workspaces are left to the device.
+// Errors say which instruction, and what was not found. Row kernels have no function, and workspaces are left to the
+// device, where the plan's target is not the CPU.
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup);
 Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator);
 

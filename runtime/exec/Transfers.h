@@ -1,6 +1,6 @@
 // The sends and receives of a schedule, each posted as soon as its waits are over. One whose turn comes earlier does not hold
 // up the list: it is deferred, and posted by whatever the rank does next. Those with one peer in one direction keep
-// their order. What it means to post one, and that a step is over, its executor says: done, or enqueued.
+// their order. The executor defines what posting a transfer and the end of a step mean: done, or enqueued.
 #pragma once
 
 #include "runtime/exec/Records.h"

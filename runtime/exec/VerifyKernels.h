@@ -1,5 +1,5 @@
-// What only the kernel library knows of a plan: how far its row kernels go. With verifyPlan (plan/prove/VerifyPlan.h) no
-// plan, however it was edited, reaches beyond its memory.
+// A bounds check of a plan's row kernels: only the kernel library knows how far they go. With verifyPlan
+// (plan/prove/VerifyPlan.h) no plan, however it was edited, reaches beyond its memory.
 #pragma once
 
 #include "runtime/device/Device.h"

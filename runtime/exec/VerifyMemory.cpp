@@ -50,7 +50,7 @@ Need needOf(const plan::Plan &plan, std::span<const RankHere> ranks, int64_t thr
   return need;
 }
 
-// What the user of this plan can change in it.
+// The changes that make this plan smaller, for its user.
 std::string smallerPlan(const plan::Plan &plan) {
   std::string ways = plan.microBatchSize > 1 ? "a smaller --mbs or --seq" : "a shorter --seq";
   if (plan.dtype == plan::DType::f32)

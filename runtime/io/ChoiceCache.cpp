@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = 1 << 24;
 
-// Of the file that has the name, until the object ends; others replace the file while they have it.
+// A lock on the file that has the name, until the object ends; others replace the file while they have the lock.
 class FileLock {
 public:
   static Result<FileLock> take(const std::string &path) {

@@ -1,4 +1,4 @@
-// What measurements chose, kept from one run to the next.
+// The choices of measurements, kept from one run to the next.
 //   in:  a JSON file that anyone may have written, and that others may be writing
 //   out: the choice of a key, and the file with what was added
 //
@@ -21,7 +21,7 @@ namespace mgc {
 // FILE in $XDG_CACHE_HOME/mgc, else in ~/.cache/mgc; empty when the environment names neither.
 std::string defaultCacheFile(const std::string &file);
 
-// What one kind of cache holds.
+// The format of one kind of cache.
 struct ChoiceFormat {
   std::string name, version;                                         // "mgc products", "1"
   std::string what;                                                  // "a cache of products", for people

@@ -104,7 +104,7 @@ void mixKeys(const float *rows, const float *weights, const Vector (&factors)[kV
   });
 }
 
-// What of a key block one panel sees.
+// The keys of a block that one panel sees.
 struct VisibleKeys {
   const AttentionQueries &queries;
   const AttentionKeys &keys;

@@ -1,4 +1,4 @@
-// What attention does to one block of queries and one block of keys, compiled once per generation of processors.
+// Attention of one block of queries and one block of keys, compiled once per generation of processors.
 //   in:  a block of at most kAttentionRows queries in columns (below), a block of at most kAttentionKeys keys
 //        and values in rows of d
 //   out: forward: the block's running softmax and output; backward: its dq, and the keys' dk and dv
@@ -74,7 +74,7 @@ struct AttentionKernels {
                           const AttentionRanges &ranges);
 };
 
-// Those that this processor can run, best first. Their results are equal up to rounding.
+// The kernels that this processor can run, best first. Their results are equal up to rounding.
 std::span<const AttentionKernels *const> attentionKernels();
 
 } // namespace mgc

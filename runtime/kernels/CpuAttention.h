@@ -10,7 +10,7 @@
 
 namespace mgc {
 
-// What plan::Scalar stands for, resolved for this rank, call and step.
+// The values of the plan::Scalars, resolved for this rank, call and step.
 struct AttentionScalars {
   uint64_t seed = 0;
   int64_t instance = 0;

@@ -19,7 +19,7 @@ struct Matrix {
 };
 void stridedGemm(const plan::Gemm &gemm, Matrix a, Matrix b, float *c, int64_t strideC);
 
-// What computes products, for people and for keys of measurements: "oneDNN 2.6.3".
+// The library that computes products, for people and for keys of measurements: "oneDNN 2.6.3".
 std::string gemmLibrary();
 
 } // namespace mgc

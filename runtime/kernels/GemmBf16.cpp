@@ -15,7 +15,7 @@ namespace mgc {
 
 namespace {
 
-// Of C in a tile: an element of A is converted once for so many columns, one of B for so many rows.
+// The size of a tile of C: an element of A is converted once for so many columns, one of B for so many rows.
 constexpr int64_t kTileRows = 512, kTileColumns = 768;
 // Rows of panels are an odd number of cache lines apart: of a power of two, lines would fall into few sets of the cache.
 constexpr int64_t kLine = plan::kAlignment / sizeof(float);

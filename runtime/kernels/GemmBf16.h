@@ -7,7 +7,7 @@
 
 namespace mgc {
 
-// What bf16Gemm multiplies by. Both sum in f32, in another order: their bits differ.
+// The product that bf16Gemm uses. Both products sum in f32, in different orders: their bits differ.
 enum class Bf16Product {
   panels, // of f32
   native  // oneDNN's own, where the processor has one

@@ -133,8 +133,8 @@ GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts) {
 
 std::span<const GemmPathRow> gemmPaths() { return kPaths; }
 
-// What measurements say (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere they are
-// as fast, or up to 6 % faster, while they are long and need no packing here.
+// The rule follows measurements (docs/performance.md): where one call is slow, parts are an eighth faster; elsewhere
+// they are as fast, or up to 6 % faster, while they are long and need no packing here.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads) {
   constexpr int64_t longPart = 512;
   const bool byColumns = threads == 1 || gemm.n >= gemm.m;

@@ -17,11 +17,11 @@ struct GemmPathRow {
 // All but plan::GemmPath::rule. The first applies always.
 std::span<const GemmPathRow> gemmPaths();
 
-// That which plan::GemmPath::rule stands for.
+// The path that plan::GemmPath::rule stands for.
 const GemmPathRow &gemmRule(const plan::Gemm &gemm, int threads);
 
-// Of k in one call of what follows: with so few rows of B packed, what a thread works on stays in its second-level
-// cache.
+// The most of k in one call by gemmInDepth: with so few rows of B packed, the operands that a thread works on stay in
+// its second-level cache.
 inline constexpr int64_t kGemmDepth = 256;
 
 // The product by calls of at most kGemmDepth of k each, all by the calling thread. C's rows lie strideC apart.
@@ -36,7 +36,7 @@ GemmPart partOf(int64_t size, int64_t unit, int64_t index, int64_t parts);
 // Units of parts: columns begin at a cache line of f32, rows and k where the library's own blocks may.
 inline constexpr int64_t kGemmRowUnit = 8, kGemmColumnUnit = 16, kGemmDepthUnit = 8;
 
-// That which gemm.path names; the first where it does not apply, so a plan runs with any number of threads.
+// The path that gemm.path names; the first one where it does not apply, so a plan runs with any number of threads.
 const GemmPathRow &gemmPathOf(const plan::Gemm &gemm, int threads);
 
 } // namespace mgc

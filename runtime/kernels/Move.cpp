@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 constexpr int64_t kLeastBytes = 256 << 10; // of a part: less takes no longer than waking a thread
-// Of a whole move, from which on no cache holds it until it is used.
+// Bytes of a whole move, from which on no cache holds it until it is used.
 constexpr int64_t kStreamedBytes = 16 << 20;
 
 // body(begin, end) for parts of [0, bytes), which begin at whole lines of it.

@@ -1,4 +1,4 @@
-// Fills and copies of a rank's memory, in parts on several threads. What is more than caches hold is written around
+// Fills and copies of a rank's memory, in parts on several threads. Writes of more than the caches hold bypass
 // them: a store into a cache would read the line first, and evict what is of use.
 #pragma once
 

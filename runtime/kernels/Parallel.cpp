@@ -14,7 +14,7 @@ void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsig
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-// What oneDNN's own threads do is ordered by libgomp, where thread sanitizer does not see it.
+// libgomp orders the work of oneDNN's own threads, where thread sanitizer does not see it.
 extern "C" const char *__tsan_default_suppressions() { return "called_from_lib:libdnnl.so\n"; }
 #endif
 #endif

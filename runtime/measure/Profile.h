@@ -19,7 +19,7 @@ struct ProfileRow {
   bool isBf16 = false; // a product of bf16 operands
 };
 
-// What the rank's time of a step was spent on: everything, so the seconds add up to the step.
+// A part of the rank's time in a step. The parts are all of that time, so the seconds add up to the step.
 struct ProfilePart {
   std::string name;
   double seconds = 0;

@@ -80,7 +80,7 @@ Status LossLog::append(const std::string &text) const {
   return Status::ok();
 }
 
-// Of a regular file: no name leads to it any more.
+// Whether the log is a regular file to which no name leads any more.
 bool LossLog::isDeleted() const {
   struct stat file{};
   return descriptor_.isOpen() && ::fstat(descriptor_.number(), &file) == 0 && file.st_nlink == 0;

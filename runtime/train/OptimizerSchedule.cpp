@@ -126,7 +126,7 @@ double learningRate(const OptimizerOptions &options, int64_t trainIters, int64_t
 
 StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step) {
   const auto t = static_cast<double>(step + 1);
-  // Of the betas that the update has: those of the doubles would not undo what it does.
+  // The betas as the update has them, in f32: corrections from the doubles would not undo what the update does.
   const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
   const std::array<double, 8> values = {lr,
                                         beta1,

@@ -79,7 +79,7 @@ private:
   std::vector<RankHere> ranksHere(const plan::Plan &plan) const;
   int64_t threadsHere(const plan::Plan &plan) const;
   Status verifyThreads();
-  // What the processes say before each step; the greatest counts for all.
+  // A process's vote before each step; the greatest vote counts for all.
   enum Vote { goOn, interrupted, failed };
   Result<Vote> vote(const Status &failure);
 
@@ -212,7 +212,7 @@ std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
   return ranks;
 }
 
-// Of this process, beside a few that only wait.
+// The threads of this process, without a few that only wait.
 int64_t Training::threadsHere(const plan::Plan &plan) const {
   const auto cores = static_cast<int64_t>(availableCores().size());
   const int64_t ranks = processes_ ? 1 : plan.mesh.worldSize();
@@ -514,7 +514,7 @@ Result<TrainingSummary> Training::run() {
   return summary_;
 }
 
-// What was trained is not lost because something beside it failed.
+// Trained weights are not lost because something beside the training failed.
 Status Training::saveAfter(const Status &failure) {
   const bool haveAllEnded = !processes_ || !failure_.isOk() || otherFailed_; // here, to save together
   if (!options_.save || !isBetweenSteps_ || summary_.steps == 0 || !haveAllEnded)

@@ -44,10 +44,10 @@ struct TrainingOptions {
   int64_t saveInterval = 0;            // steps from one save to the next; 0: at the end only
   uint64_t seed = 1234;
   OptimizerOptions optimizer;
-  int threads = 0; // per rank; 0: see EngineOptions. Of plans for the CPU
+  int threads = 0; // per rank; 0: see EngineOptions. Plans for the CPU only
   std::optional<Bf16Product>
       bf16Product; // of plans of bf16 for the CPU; none: the faster one, see Bf16Choice.h
-  // Of plans for a device; each is refused where it means nothing.
+  // Options of plans for a device; each is refused where it means nothing.
   std::optional<int> device; // its number; none: that of the process on its machine
   std::optional<std::string> devicePlugin;
   bool nonDeterministic = false, noGraphs = false;

@@ -6,11 +6,11 @@
 
 namespace mgc {
 
-// Those of the process: files of its own, or none where rank 0 writes for all.
+// The options of one process: files of its own, or none where rank 0 writes for all.
 TrainingOptions optionsOfRank(TrainingOptions options);
 
-// What the numbers depend on, and which files are written. The data, which each process reads itself, are compared step by
-// step.
+// The settings that the numbers depend on, and the files that are written. The data, which each process reads itself,
+// are compared step by step.
 RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, uint64_t planHash);
 
 } // namespace mgc

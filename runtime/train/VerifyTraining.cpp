@@ -61,7 +61,7 @@ void addCheckpoint(NamedFiles &files, std::string_view flag, const std::optional
       files.push_back({std::string(flag), std::filesystem::path(*folder) / name});
 }
 
-// What no output may replace; of --save too, which is written beside the outputs.
+// The files that no output may replace; those of --save too, which is written beside the outputs.
 NamedFiles keptFiles(const TrainingOptions &options, const plan::Plan &plan) {
   NamedFiles files = options.inputs;
   add(files, "--data", options.data);
@@ -90,7 +90,7 @@ bool areOneFile(const NamedFile &a, const NamedFile &b) {
          (std::filesystem::is_regular_file(a.path) || !std::filesystem::exists(a.path));
 }
 
-// What a run writes must not be what it reads, nor two of its outputs one file. Only the checkpoint may be replaced
+// A run must not write a file that it reads, nor two of its outputs to one file. Only the checkpoint may be replaced
 // by its successor.
 Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
   const auto refuse = [](const NamedFile &output, const NamedFile &other) {
@@ -108,7 +108,7 @@ Status verifyApart(const TrainingOptions &options, const plan::Plan &plan) {
   return Status::ok();
 }
 
-// What a flag writes, and replaces: files of its own kind.
+// The kind of file that a flag writes; without --force it replaces no file of another kind.
 struct OutputKind {
   const char *flag, *name;
   bool (*isOf)(const std::string &path);
@@ -166,7 +166,7 @@ Status verifyConfigOfSave(const std::string &folder, const plan::Plan &plan) {
 
 } // namespace
 
-// What is written at the end must be found unwritable before the training, not after it.
+// An output that cannot be written at the end must be found before the training, not after it.
 Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan) {
   const bool isWriter = options.launch.rank == 0;
   MGC_TRY(verifyApart(options, plan));

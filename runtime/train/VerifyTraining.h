@@ -1,4 +1,4 @@
-// What is asked of a training run, looked at before anything is loaded or written.
+// Checks of the options of a training run, before anything is loaded or written.
 #pragma once
 
 #include "runtime/train/Training.h"

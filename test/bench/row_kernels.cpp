@@ -58,7 +58,7 @@ public:
     });
   }
 
-  // Of a[i] = s * b[i] that reads and writes `bytes` bytes together; in place b is a.
+  // The time of a[i] = s * b[i] that reads and writes `bytes` bytes together; in place b is a.
   double streamSeconds(double bytes, bool inPlace) {
     const auto count = int64_t(bytes / 8);
     if (operands_.bytes() < count * 8) {

@@ -77,6 +77,7 @@ class ForeignFlags(unittest.TestCase):
             self.assertEqual(done.returncode, 2)
             if near:
                 self.assertIn(f"{given}: there is no such flag; near: {near}\n", done.stderr)
+        self.assertIn("near: --tensor-model-parallel-size, ", compile_llama("--tensor-paralel-size", 2).stderr)
         done = compile_llama("--complete-nonsense-of-somebody")
         self.assertIn("there is no such flag; --help lists all", done.stderr)
 
@@ -120,6 +121,9 @@ class ForeignFlags(unittest.TestCase):
         done = run(BIN / "mgc", "options", "--hidden-size", 32)
         self.assertEqual(done.returncode, 2)
         self.assertIn("not expected: --hidden-size 32", done.stderr)
+        done = run(BIN / "mgc", "explain", "nowhere", "--tp", 2)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not expected: --tp 2\n  --tp belongs to mgc compile\n", done.stderr)
 
     def test_what_mgc_takes_has_no_answer(self):
         rows = json.loads((SOURCE / "tools/flags/megatron-flags.json").read_text())

@@ -9,7 +9,7 @@ using namespace mgc::frontend;
 
 namespace {
 
-// What is said of weights with this config.json, for a plan of the tiny model of the family.
+// The differences said of weights with this config.json, for a plan of the tiny model of the family.
 std::string said(const json &edit, const std::string &family = "llama") {
   const json plan = tinyDecoder(family);
   std::string all;

@@ -1,4 +1,4 @@
-// What instructions cost, worked out on paper.
+// Costs of instructions, worked out on paper.
 #include "plan/Work.h"
 
 #include <gtest/gtest.h>

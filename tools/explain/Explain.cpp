@@ -45,7 +45,7 @@ std::string axesText(const plan::Mesh &mesh) {
   return axes.empty() ? "1 rank" : fmt::format("{} = {} ranks", fmt::join(axes, " x "), mesh.worldSize());
 }
 
-// What is kept besides parameters of less than f32.
+// The masters and gradients that are kept besides parameters of less than f32.
 std::string precisionText(const plan::Plan &plan) {
   if (plan.dtype == plan::DType::f32)
     return "";
@@ -147,7 +147,7 @@ std::string memoryTable(const std::vector<StageFacts> &stages) {
   return tableText(rows);
 }
 
-// What a rank of stage `index` sends; neighbours have no numbers, so that equal stages have equal texts.
+// The traffic that a rank of stage `index` sends; neighbours have no numbers, so that equal stages have equal texts.
 std::string trafficOf(const std::vector<StageFacts> &stages, size_t index) {
   std::string text;
   for (const Traffic &one : stages[index].traffic) {

@@ -158,7 +158,7 @@ std::vector<std::string> nearestNames(const std::string &name, const std::vector
     return flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   };
   std::vector<std::string> nearest;
-  int64_t least = std::max<int64_t>(1, std::ssize(bare(name)) / 3);
+  int64_t least = std::max<int64_t>(1, std::ssize(name) / 3);
   for (const std::string &one : known) {
     const int64_t distance = editDistance(bare(name), bare(one));
     if (distance > least)
@@ -178,8 +178,12 @@ Result<SortedFlags> sortFlags(const CLI::App &app, const std::vector<std::string
 
 int leaveWith(const CLI::App &app, const CLI::ParseError &end) {
   if (dynamic_cast<const CLI::ExtrasError *>(&end)) {
-    say(stderr, "{}: not expected: {}\nRun with --help for what is.\n", app.get_name(),
-        fmt::join(app.remaining(true), " "));
+    const Words words = app.remaining(true);
+    say(stderr, "{}: not expected: {}\n", app.get_name(), fmt::join(words, " "));
+    for (const std::string &word : words)
+      if (const std::string flag = word.substr(0, word.find('=')); isOfLayout(flag))
+        say(stderr, "  {} belongs to mgc compile\n", flag);
+    say(stderr, "Run with --help for what is.\n");
     return 2;
   }
   if (app.exit(end) != 0)

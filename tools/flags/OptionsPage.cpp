@@ -106,8 +106,8 @@ std::string optionsPage(const frontend::Supported &supported) {
   std::string text =
       "<!-- Made by `mgc options`; do not edit. -->\n\n# Options of a layout\n\n"
       "Flags of `mgc compile`, and keys of `\"mgc\"` in a model.json or config.json, which hold where the "
-      "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's. "
-      "frontend/layout/Options.cpp has a row for each.\n\n";
+      "flags are silent\n([schema](model.schema.json)). Names after the first are Megatron-LM's: of "
+      "its flags, or of\nthe arguments that it prints. frontend/layout/Options.cpp has a row for each.\n\n";
   for (const LayoutOption &option : frontend::layoutOptions()) {
     text += fmt::format("## {}\n\n{}.\n\n- flags: {}\n- model.json: `{}`\n- values: {}\n", option.flag,
                         option.help, namesOf(option), option.key(), valuesOf(option, supported));

@@ -1,4 +1,4 @@
-// What the programs that have LLVM need of their process, in addition to Process.h.
+// Requirements of the programs that have LLVM on their process, in addition to Process.h.
 #pragma once
 
 #include "tools/process/Process.h"

@@ -22,7 +22,7 @@ namespace {
 
 const char *programName = "";
 
-// Of the thread that calls: else the system may lack the address space when the stack grows, which is a signal.
+// Reserves this thread's stack: else the system may lack the address space when the stack grows, which is a signal.
 __attribute__((noinline)) void reserveStack() {
   constexpr rlim_t kCommon = 8 << 20, kInUse = 512 << 10;
   rlimit limit{};

@@ -1,4 +1,4 @@
-// What both programs need of their process, whoever started it and however.
+// Requirements of both programs on their process, whoever started it and however.
 #pragma once
 
 #include "runtime/base/Status.h"

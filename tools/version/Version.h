@@ -1,4 +1,4 @@
-// What `--version` of every tool prints: what was built, from which commit, how, and by what it computes.
+// The output of `--version` of every tool: what was built, from which commit, how, and by what it computes.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace mgc::tools {
 // "oneDNN 2.6.3": fmt, and those that the tool names.
 std::string versionText(const std::string &tool, const std::vector<std::string> &libraries);
 
-// Of the JSON library and of that of the command line: headers, as they were compiled in.
+// Versions of the JSON library and of the command line's library: headers, as they were compiled in.
 std::string jsonLibrary();
 std::string commandLineLibrary();
 

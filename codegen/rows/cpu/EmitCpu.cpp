@@ -7,7 +7,7 @@ namespace mgc::rowgen {
 
 using namespace mlir;
 
-// Of a row's start.
+// Alignment in bytes of a row's start.
 static unsigned alignmentOf(Element element) { return unsigned(bytesOf(element)); }
 
 Status emitKernel(ModuleOp module, const std::string &symbol, const LoopLayout &layout) {

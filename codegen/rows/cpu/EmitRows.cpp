@@ -59,9 +59,9 @@ void CpuEmitter::collectVarying(Node node, Node stop, std::set<int> &found) cons
     collectVarying(input, stop, found);
 }
 
-// Whatever has rows may have the effect's memory, and is lost when the value is stored: no later pass may load it. Of a
-// single row no operand tells whether it has rows. A later pass must need the value: otherwise there is nothing to
-// gain.
+// An operand with rows may share the effect's memory, and is lost when the value is stored: no later pass may load it.
+// In a kernel of a single row no operand shows whether it has rows: each may be lost. A later pass must need the value:
+// otherwise there is nothing to gain.
 bool CpuEmitter::mayKeep(const Kept &kept, int passes) const {
   auto isLost = [&](const RowGraph::NodeInfo &info) {
     return info.kind == Kind::load && (layout_.rows() == 1 || layout_.changesWithRow(info.operand, info.at));

@@ -14,7 +14,7 @@ static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3; // address space
 static constexpr int64_t kMostBlocks = INT32_MAX;
 static constexpr int64_t kMostBytes = 16; // of one access; a vector of more takes several
 
-// Of a vector's place.
+// Alignment in bytes of a vector's address.
 static int64_t alignmentOf(Element element, int64_t width) {
   return std::min(width * bytesOf(element), kMostBytes);
 }
@@ -83,7 +83,7 @@ void GpuEmitter::emitForm() {
     emitColumns();
 }
 
-// What plan::RowKernel says, and the block's memory.
+// Globals with the facts of plan::RowKernel (needs and launch), and the block's shared memory.
 void GpuEmitter::addFacts(const std::string &symbol) {
   b_.setInsertionPointToEnd(module_.getBody());
   auto addArray = [&](std::string_view suffix, ArrayRef<int64_t> values) {

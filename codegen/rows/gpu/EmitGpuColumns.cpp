@@ -110,7 +110,7 @@ void GpuEmitter::addPiece(const GpuPart &part, Piece &piece, Values &sums) {
   }
 }
 
-// Of one sum's part of the block's memory: [warps][columns of the block].
+// Address in one sum's part of the block's shared memory: [warps][columns of the block].
 Value GpuEmitter::sharedSum(size_t sum, Value number) {
   const int64_t size = shape_.threads / kWarp * shape_.lanes * shape_.width;
   return shared(int64_t(sum) * size, size, number);
@@ -201,7 +201,7 @@ Value GpuEmitter::isOfClass(Value index, int64_t classes, Value ownClass) {
   return arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::eq, rest, own);
 }
 
-// Of the 32 rows from `first` on those whose lane says so, in order.
+// Visits, in order, each of the 32 rows from `first` on whose lane has `isOurs` set.
 GpuEmitter::Values GpuEmitter::visitRows(const GpuPart &part, Value first, Value isOurs, const Piece &column,
                                          ValueRange carried) {
   Type word = b_.getI32Type();

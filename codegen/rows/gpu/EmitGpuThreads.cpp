@@ -1,4 +1,4 @@
-// Who is where, and who works together: positions of threads, their vectors, sums over threads.
+// Positions of threads, the vectors of each, and sums over the threads that work together.
 #include "codegen/rows/gpu/EmitGpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <set>
@@ -86,7 +86,7 @@ void GpuEmitter::collectLoads(Node node, std::set<int> &found) const {
     collectLoads(input, found);
 }
 
-// What the nodes load, for all pieces, before anything is computed: the memory works on all at once.
+// Emits the loads of the nodes, for all pieces, before anything is computed: the memory works on all of them at once.
 void GpuEmitter::loadFirst(const std::vector<Node> &nodes, std::vector<Piece> &pieces) {
   std::set<int> found;
   for (Node node : nodes)
@@ -101,7 +101,7 @@ void GpuEmitter::loadFirst(const std::vector<Node> &nodes, std::vector<Piece> &p
   }
 }
 
-// What the effect writes: with what is there, if it adds to that.
+// The value that the effect writes; an accumulating effect adds the operand's old value.
 Value GpuEmitter::written(size_t number, Lanes &lanes) {
   const RowGraph::Effect &effect = graph_.effects()[number];
   Value value = vectorOf(effect.node, lanes);

@@ -16,8 +16,8 @@ constexpr int64_t kSectorBytes = 32;  // of memory, the least that is worth to r
 constexpr int64_t kThreads = 256;     // of a block, where nothing asks for another number
 constexpr int64_t kMostThreads = 512; // leaves 128 registers to each
 constexpr int64_t kMostThreadsOfBlock = 1024;
-// What a multiprocessor works on at once, with 64 registers to a thread, and its share of the second-level cache: 379 KB on an
-// A100, 397 KB on an H100 and H200, 893 KB on a B200.
+// Threads that a multiprocessor runs at once, with 64 registers each, and its share of the second-level cache: 379 KB
+// on an A100, 397 KB on an H100 and H200, 893 KB on a B200.
 constexpr int64_t kThreadsAtOnce = 1024, kCacheBytes = 370 << 10;
 constexpr int64_t kManyBlocks = 100; // keep most of a large GPU busy
 constexpr int64_t kFlightBytes =
@@ -60,7 +60,7 @@ public:
 private:
   bool isUsedLoad(int id) const { return layout_.isUsed({id}) && graph_[Node{id}].kind == Kind::load; }
 
-  // Is it another place for every row? What is not is read once, or from a cache.
+  // Whether every row reads another place; any other operand is read once, or from a cache.
   bool isStream(RowOperand operand, const std::vector<At> &at) const {
     return layout_.rows() == 1 || layout_.changesWithRow(operand, at);
   }
@@ -160,8 +160,8 @@ private:
     return std::nullopt;
   }
 
-  // What is stored may have the memory of what is read: one thread then does all with an element. Otherwise each index
-  // has its own part.
+  // A stored operand may share the memory of one that is read: one thread then does all effects on an element.
+  // Otherwise each index has its own part.
   void divideEffects() {
     bool stores = false, sums = false;
     std::set<int> indices;

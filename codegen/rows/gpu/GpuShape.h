@@ -4,7 +4,7 @@
 //   blocks   a thread has `unroll` vectors of the whole range, a block's threads neighbouring ones.
 //   columns  `lanes` threads have neighbouring vectors of columns, the others of the block the same of other rows: a
 //            block's part of a row is a few sectors of memory, so that there are blocks enough for all of the GPU.
-//            What adds to tables has parts of its own.
+//            Effects that add to tables have parts of their own.
 #pragma once
 
 #include "codegen/rows/loops/LoopLayout.h"

@@ -83,7 +83,7 @@ static void loadDialects(mlir::MLIRContext &context) {
                       mlir::scf::SCFDialect, mlir::vector::VectorDialect>();
 }
 
-// What PTX has instructions for. All else of math becomes calls, which findUnresolved refuses.
+// Lowers the math ops that PTX has instructions for. All others become calls, which findUnresolved refuses.
 static void addMath(mlir::LLVMTypeConverter &types, mlir::RewritePatternSet &patterns) {
   const mlir::PatternBenefit first = 10;
   patterns.add<mlir::VectorConvertToLLVMPattern<mlir::math::FmaOp, mlir::LLVM::FMAOp>,

@@ -11,7 +11,7 @@ namespace mgc::rowgen {
 Status compilePtx(const std::vector<const NamedGraph *> &kernels, plan::KernelLevel level, std::string &text,
                   std::string *printed);
 
-// One text of several: its names are distinct, the header stands once. Of none: the header alone.
+// One text of several: its names are distinct, the header stands once. No texts: the header alone.
 Result<std::string> joinPtx(const std::vector<std::string> &texts, plan::KernelLevel level);
 
 } // namespace mgc::rowgen

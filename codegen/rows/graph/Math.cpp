@@ -123,7 +123,7 @@ static Value emitIntrinsic(const Ops &o, const char *name, ValueRange x) {
   return result;
 }
 
-// x log2(e) = n + r with n from -126 to 127, |r| <= 1/2 between them; exp(x) = 2^n 2^r. What saturates is
+// x log2(e) = n + r with n from -126 to 127, |r| <= 1/2 between them; exp(x) = 2^n 2^r. The saturated value is
 // (n + 126) / 253: that bounds n in the instruction that multiplies, and takes NaN to -126, while r stays NaN. Beyond
 // the bounds r grows instead, so that the last product rounds to subnormals, 0 and infinity. ex2 is at most 2 ulp off
 // what is correctly rounded, 2.5 off 2^r; r has the error of two roundings, 2^-25, which is 0.4 ulp of the result.

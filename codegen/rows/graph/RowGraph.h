@@ -75,7 +75,7 @@ struct At {
 // shape: scalars where none varies over the columns, else vectors of one length.
 using Body = std::function<mlir::Value(mlir::OpBuilder &, mlir::Location, mlir::ValueRange)>;
 
-// What the caller has to know about the kernel.
+// Facts about the kernel that its caller needs.
 struct KernelInfo {
   int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
   double flops = 0, bytes = 0; // of the whole range

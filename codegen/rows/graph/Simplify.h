@@ -1,4 +1,4 @@
-// What LLVM does to a module of kernels before code generation, the same for all targets.
+// LLVM's simplification of a module of kernels before code generation, the same for all targets.
 #pragma once
 
 namespace llvm {

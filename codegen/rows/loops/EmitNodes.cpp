@@ -13,7 +13,7 @@ namespace mgc::rowgen {
 using namespace mlir;
 using Kind = RowGraph::NodeKind;
 
-// Of a row's start.
+// Alignment in bytes of a row's start.
 static unsigned alignmentOf(Element element) { return unsigned(bytesOf(element)); }
 
 void KernelEmitter::emitKernelValues() {

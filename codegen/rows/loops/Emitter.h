@@ -1,5 +1,5 @@
-// What the emitters of both targets share: how the nodes of a laid-out row graph become values, where accesses lie, plain
-// building blocks. A target says how memory is read and written and who does what (EmitCpu.h, EmitGpu.h).
+// Code that the emitters of both targets share: how the nodes of a laid-out row graph become values, where accesses
+// lie, plain building blocks. A target says how memory is read and written and who does what (EmitCpu.h, EmitGpu.h).
 #pragma once
 
 #include "codegen/rows/loops/LoopLayout.h"

@@ -231,7 +231,7 @@ double LoopLayout::elements(const Loop *begin, const Loop *end) const {
   return product;
 }
 
-// What an access touches once: broadcasts are read once.
+// Bytes that an access touches, each counted once: broadcasts are read once.
 double LoopLayout::accessBytes(RowOperand operand, const std::vector<At> &at) const {
   double bytes = double(bytesOf(graph_[operand].element));
   for (const Loop &loop : loops_)

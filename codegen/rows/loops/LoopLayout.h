@@ -63,7 +63,7 @@ public:
   int passes() const;
   std::vector<Node> reductionsOf(int pass) const; // that the pass completes
   bool storesColumns(const RowGraph::Effect &effect) const;
-  // What the pass reduces and, in the last one, stores.
+  // The nodes that the pass reduces and, in the last pass, stores.
   std::vector<Node> wantedBy(int pass) const;
 
 private:

@@ -1,4 +1,4 @@
-// What the kernels of every target go through on their way from MLIR to LLVM IR.
+// The steps from MLIR to LLVM IR that the kernels of every target go through.
 #pragma once
 
 #include "codegen/rows/graph/RowGraph.h"
@@ -9,7 +9,7 @@ namespace mgc::rowgen {
 // Structured loops to branches.
 bool lowerLoops(mlir::Operation *module);
 
-// What a plan must give a kernel, as plan::RowKernel lays it out.
+// The range, scalars and operand bytes that a plan must give a kernel, as plan::RowKernel lays them out.
 std::vector<int64_t> needsOf(const KernelInfo &info);
 
 // Collects what MLIR has to say about a module of kernels, for the error that ends its compilation.

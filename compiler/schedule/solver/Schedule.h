@@ -53,7 +53,7 @@ inline constexpr int64_t kBufferKinds = 6;
 const char *nameOf(BufferKind kind);
 
 enum class BufferAccess { none, read, write };
-// What a task does with each kind of buffer. Change it where a backward does not need the chunk's input, say.
+// The access of each task to each kind of buffer. Change it where a backward does not need the chunk's input, say.
 using AccessTable = std::array<std::array<BufferAccess, kBufferKinds>, kTaskKinds>;
 AccessTable defaultAccess();
 //                input  activation  output  gradientIn  gradientOut  split
@@ -88,7 +88,7 @@ Status checkSizes(const Problem &problem);
 // The bytes of a buffer, or 0 where the boundary does not exist.
 int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind kind);
 
-// What travels: the activation of global chunk c (to c + 1) is 2c, the gradient from c + 1 to c is 2c + 1.
+// Values that travel: the activation of global chunk c (to c + 1) is 2c, the gradient from c + 1 to c is 2c + 1.
 inline int64_t activationValue(int64_t from) { return 2 * from; }
 inline int64_t gradientValue(int64_t to) { return 2 * to + 1; }
 

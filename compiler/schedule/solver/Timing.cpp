@@ -34,7 +34,7 @@ double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const Sc
   return 0;
 }
 
-// Of the list's steps, how many are parts of what `task` is a part of.
+// The number of the list's steps that are parts of the same task as `task`.
 int64_t countParts(const StageSchedule &list, ScheduledTask task) {
   return std::ranges::count_if(list.steps, [&](const Step &step) {
     task.part = step.task.part;

@@ -1,4 +1,4 @@
-// What a schedule costs and how it looks. In: a solution and the seconds of each task. Out: makespan, idle
+// The cost of a schedule, and its picture. In: a solution and the seconds of each task. Out: makespan, idle
 // time, text.
 #pragma once
 

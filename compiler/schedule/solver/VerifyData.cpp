@@ -109,7 +109,7 @@ private:
                    stage.buffers[uses[0].buffer].bytes);
   }
 
-  // What a step expects, or leaves, in a buffer: a number that is equal for the same value of the same
+  // The content that a step expects, or leaves, in a buffer: a number that is equal for the same value of the same
   // microbatch.
   int64_t content(const Step &step, BufferKind kind) const {
     if (step.kind != Step::Kind::run)

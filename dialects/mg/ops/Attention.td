@@ -36,7 +36,7 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
     Key t is visible to query s when key_position <= position and, with a window w > 0, position - key_position < w.
-    Of packed sequences `starts` has the position where the query's document begins: start <= key_position too.
+    For packed sequences `starts` has the position where the query's document begins: start <= key_position too.
     o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
     Philox keyed by seed, site, instance, sample, head and positions.
 

@@ -31,9 +31,9 @@ def Mg_LinearOp : Mg_ComputeOp<"linear", [
     DeclareOpInterfaceMethods<Mg_LibraryOpInterface>, MgWorkspace]> {
   let summary = "Product with an epilogue: mg.einsum plus a bias, or the GELU of that";
   let description = [{
-    What mg-fuse-epilogues makes for targets whose library does it in one call. One result: lhs rhs + bias. Two: the
-    second is that, for the backward, and the first its GELU (form "tanh"). Sums are made in f32; each result is rounded
-    once.
+    mg-fuse-epilogues makes the op for targets whose library runs it in one call. One result: lhs rhs + bias. Two: the
+    second is that sum, for the backward, and the first its GELU (form "tanh"). Sums are made in f32; each result is
+    rounded once.
 
         %y, %x = mg.linear %a, %w, %b : (tensor<.., #mg.layout<s, b, h>>, tensor<.., #mg.layout<h, f>>,
                                          tensor<.., #mg.layout<f>>)

@@ -1,10 +1,10 @@
-// What stage, fuse, schedule and memory add: stages with buckets and chunks, row kernels, moves, ordered steps.
+// Ops that stage, fuse, schedule and memory add: stages with buckets and chunks, row kernels, moves, ordered steps.
 include "dialects/mg/ops/OpBase.td"
 
 // --- stage ----------------------------------------------------------------------------------------------------------
 
 def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
-  let summary = "What the ranks of one pipeline stage hold and run";
+  let summary = "The buckets and chunks that the ranks of one pipeline stage hold and run";
   let description = [{
     Buckets, then the places of parameters in them, then chunks; from `schedule` on, one mg.schedule. `begin`, `reduce`
     and `update` are functions that run once per training step; their arguments and results are bound to the stage's
@@ -81,7 +81,7 @@ def Mg_ChunkOp : Mg_Op<"chunk", [NoTerminator, SingleBlock, HasParent<"StageOp">
 def Mg_TileOp : Mg_Op<"tile", [RecursiveMemoryEffects, SingleBlock]> {
   let summary = "Runs its body on `count` equal parts of the operands' first dimension, one after another";
   let description = [{
-    What the body makes exists for one part at a time. Other values are captured whole.
+    A value made by the body exists for one part at a time. Other values are captured whole.
 
         %dx, %dw = mg.tile 4 of %x, %labels : (...) -> (...) {
         ^bb0(%part: .., %labels_part: ..):

@@ -113,7 +113,7 @@ LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
 
 // --- where they lie
 
-// Of the outermost dimension, a part is one stretch.
+// The view of one part; a part along the outermost dimension is one stretch.
 static View partOf(ValueRange parts, Value whole, StringAttr along, size_t part) {
   int64_t place = layoutOf(whole).indexOf(along), inner = 1, begin = 0;
   ArrayRef<int64_t> sizes = tensorOf(whole).getShape();

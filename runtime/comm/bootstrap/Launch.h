@@ -45,7 +45,7 @@ struct LaunchFlags {
 using Variables = std::function<std::optional<std::string>(const char *name)>;
 std::optional<std::string> variableOfThisProcess(const char *name);
 
-// What is missing or contradicts itself is reported with what was found.
+// An error says what is missing or contradicts itself, and what was found.
 Result<Launch> launchOf(const LaunchFlags &flags, const Variables &variables = variableOfThisProcess);
 
 // The first of Slurm's list of hosts: "node[003-005,9],other" is node003.

@@ -23,8 +23,8 @@ public:
   static Result<std::unique_ptr<Processes>> join(const Launch &launch, const RunIdentity &run,
                                                  std::chrono::milliseconds timeout,
                                                  StoreOwner owner = StoreOwner::rank0);
-  // Instead of joining: tells the others why this process does not come. What they cannot be told, they learn at their
-  // deadline.
+  // Instead of joining: tells the others why this process does not come. The others learn it at their deadline
+  // where they cannot be told.
   static void excuse(const Launch &launch, const Status &failure);
   ~Processes();
 
@@ -54,7 +54,7 @@ public:
   // Null: none. It is called at once when all must end already.
   void setAbortListener(AbortListener listener);
 
-  // The last word of this process. ok: waits until all have finished. Otherwise tells the others. What comes back is
+  // The last word of this process. ok: waits until all have finished. Otherwise tells the others. The result is
   // for the user of this process: the error in full where it arose, and for the others whose it was.
   Status end(const Status &status);
 

@@ -9,8 +9,8 @@
 // and, where a group is opened twice, which time it is.
 //
 // Values are small: a message has at most kMaxMessageBytes, the store holds at most kMaxStoreBytes. There is no
-// authentication: as with other launchers, the port is for a network that is trusted. What does not begin as a process
-// of a run does is sent away, and what does cannot make the store keep more than that.
+// authentication: as with other launchers, the port is for a network that is trusted. The store sends away a connection
+// that does not begin as a process of a run does; one that does cannot make the store keep more than that.
 #pragma once
 
 #include "runtime/comm/tcp/Messages.h"
@@ -24,7 +24,7 @@ namespace mgc {
 inline constexpr int64_t kMaxStoreBytes = 64 << 20;
 inline constexpr size_t kMaxKeyBytes = 1024;
 
-// What all processes of a run must agree on.
+// The facts that all processes of a run must agree on.
 struct RunIdentity {
   int64_t processes = 1;
   int64_t planVersion = 0;
@@ -78,7 +78,7 @@ private:
   uint64_t token_ = 0;
 };
 
-// What listens on a port: "mgrun, process 4711 on node1, ...", or nothing when it is no store.
+// The store that listens on a port: "mgrun, process 4711 on node1, ...", or nothing when it is no store.
 std::optional<std::string> whoListensOn(const Endpoint &at);
 
 } // namespace mgc

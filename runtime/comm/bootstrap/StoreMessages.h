@@ -1,4 +1,4 @@
-// What a process and the store say to each other. For runtime/comm only.
+// The messages between a process and the store. For runtime/comm only.
 //
 //     process                    store
 //     hello  ----------------->  keeps it until all ranks have come

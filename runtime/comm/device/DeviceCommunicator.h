@@ -1,6 +1,6 @@
 // DeviceCommunicator: one device rank's way to the others. It does not wait for the device: it enqueues on streams what
-// does the work, and what is enqueued on the stream afterwards, or waits for the event, comes after it. What goes where
-// is as in Communicator.h.
+// does the work, and what is enqueued on the stream afterwards, or waits for the event, comes after it. Sources and
+// destinations are as in Communicator.h.
 //
 // Used by one thread: the rank's. abort() alone may be called by any thread. Every wait of the host has a deadline, and
 // ends early when some rank aborts. After an error only abort() and cause() make sense.

@@ -29,7 +29,7 @@ using plugin::Stream;
 using Kind = plan::Collective::Kind;
 constexpr int64_t kSliceAlignment = 16; // elements
 
-// What a member of a group lays down for the others.
+// The addresses and events that a member of a group shows the others.
 struct Member {
   mgc_address source = 0, destination = 0;
   const Event *ready = nullptr, *done = nullptr;

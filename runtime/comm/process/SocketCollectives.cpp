@@ -104,7 +104,7 @@ std::string SocketRank::describeExchange(const SocketGroup &group) const {
                      partsToCome_ > 0 ? "send" : "take", fmt::join(group.terms.ranks, ", "));
 }
 
-// Of `all` things, those that member `index` of `members` has.
+// The slice of `all` things that member `index` of `members` has: its begin and its count.
 static std::pair<int64_t, int64_t> sliceOf(int64_t all, int64_t index, int64_t members) {
   const int64_t begin = all * index / members;
   return {begin, all * (index + 1) / members - begin};
@@ -174,7 +174,7 @@ Status SocketRank::reduceScatter(SocketGroup &group, const Call &call) {
   return Status::ok();
 }
 
-// What only moves: with each member an exchange, and with itself a copy.
+// A collective that only moves data: an exchange with each other member, and a copy of its own part.
 Status SocketRank::rearrange(SocketGroup &group, const std::function<Exchange(int64_t)> &exchangeWith) {
   std::vector<Exchange> parts;
   for (int64_t step = 1; step < group.size(); ++step)

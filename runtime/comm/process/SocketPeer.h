@@ -61,7 +61,7 @@ private:
 
 class SocketPeer {
 public:
-  // What a peer's frames lead to.
+  // The handler of a peer's frames.
   class Owner {
   public:
     virtual ~Owner() = default;
@@ -83,7 +83,7 @@ public:
   Status send(Owner &owner);
   Status receive(Owner &owner);
 
-  // Of the transfers with this rank, oldest first.
+  // The open transfers with this rank, oldest first.
   std::deque<Ticket> sends, receives; // that the other does not want yet; that have not arrived
   std::deque<SocketFrame> wants;      // without a send
   std::optional<SocketRegion> part;   // where its part of the collective goes

@@ -64,7 +64,7 @@ private:
     int64_t size() const { return terms.size(); }
     int64_t rankOf(int64_t member) const { return terms.ranks[member]; }
   };
-  // What goes to a member of the collective, and where what comes from it goes.
+  // The data for one member of the collective, and the place for the data from that member.
   struct Exchange {
     int64_t member = 0;
     SocketRegion send, receive;

@@ -1,5 +1,5 @@
-// Messages between processes: a kind and a body of numbers and texts, behind their length. What arrives is taken for
-// hostile: sizes are bounded before anything is kept.
+// Messages between processes: a kind and a body of numbers and texts, behind their length. Received messages are
+// taken for hostile: sizes are bounded before anything is kept.
 //
 //   | bytes of the rest: 4 | kind: 1 | body ... |        numbers: 8 bytes; texts: 4 bytes of length, then the text
 #pragma once

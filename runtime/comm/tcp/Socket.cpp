@@ -129,7 +129,7 @@ std::string toString(const Endpoint &endpoint) {
 Result<Descriptor> listenOn(const Endpoint &at) {
   MGC_ASSIGN(addresses, resolve(at, AI_PASSIVE));
   int error = 0;
-  // Of all addresses, the one for IPv6 takes connections of IPv4 too.
+  // IPv6 comes first: the IPv6 socket for all addresses takes connections of IPv4 too.
   for (int family : {AF_INET6, AF_INET})
     for (const addrinfo *address = addresses.get(); address; address = address->ai_next) {
       if (address->ai_family != family)

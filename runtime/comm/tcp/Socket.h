@@ -53,7 +53,7 @@ Status verifyIsHere(const std::string &host);
 Status sendAll(const Descriptor &connection, std::span<const std::byte> bytes, Deadline deadline);
 Status receiveAll(const Descriptor &connection, std::span<std::byte> bytes, Deadline deadline);
 
-// What can be done now: bytes moved, 0 when none can. An error when the connection is closed or broken.
+// Moves the bytes that can be moved now; returns their number, or 0. An error when the connection is closed or broken.
 Result<int64_t> sendSome(const Descriptor &connection, std::span<const std::byte> bytes);
 Result<int64_t> receiveSome(const Descriptor &connection, std::span<std::byte> bytes);
 

@@ -27,7 +27,7 @@ namespace {
 using Kind = plan::Collective::Kind;
 constexpr int64_t kBlock = 2048; // elements reduced at once: 8 KiB stay in the first-level cache
 
-// What sums of T are made in.
+// The type in which sums of T are computed.
 template <typename T> struct SumOf {
   using Type = T;
 };

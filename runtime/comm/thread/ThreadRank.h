@@ -45,8 +45,8 @@ struct Mailbox {
   void append(PendingTransfer *pending);
 };
 
-// What all members must agree on. A copy: a member that finds a disagreement leaves, and its plan::Collective
-// with it.
+// The collective or barrier that all members must agree on. A copy: a member that finds a disagreement leaves, and its
+// plan::Collective with it.
 struct Agreement {
   bool isBarrier = true;
   plan::Collective::Kind kind{};
@@ -58,7 +58,7 @@ struct Agreement {
 };
 std::string toString(const Agreement &agreement);
 
-// What a member has laid down for the others between two meetings.
+// A member's entry, which the other members read between two meetings.
 struct alignas(64) GroupMember {
   const std::byte *source = nullptr;
   std::byte *destination = nullptr;

@@ -1,4 +1,4 @@
-// What the kernels of kernels/attention*.cu are given: the same struct on the host and on the device.
+// The arguments of the kernels of kernels/attention*.cu: the same struct on the host and on the device.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@ namespace mgc::cuda {
 
 namespace {
 
-// What was chosen, for people: one line for each reason, since own kernels are many times slower where tensor cores would do.
+// Counts a choice, for people. Each reason has one line: own kernels are many times slower where tensor cores would do.
 void note(mgc_device &device, const std::string &choice) {
   std::lock_guard lock(device.mutex);
   ++device.attentionChoices[choice];

@@ -1,4 +1,4 @@
-// What the host gives the kernels of combine.cu.
+// The argument that the host passes to the kernels of combine.cu.
 #pragma once
 
 namespace mgc::cuda {

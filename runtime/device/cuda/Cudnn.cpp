@@ -24,7 +24,7 @@ Result<CudnnTable> load() {
   return table;
 }
 
-// What the library says about its last error: lines, the first of which names the reason.
+// The library's text about its last error: lines, the first of which names the reason.
 std::string lastError(const CudnnTable &api) {
   char text[1024] = {};
   api.cudnnGetLastErrorString(text, sizeof text);

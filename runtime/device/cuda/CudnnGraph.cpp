@@ -148,7 +148,7 @@ Result<CudnnDescriptor> CudnnGraph::finishGraph() {
   return graph;
 }
 
-// What the library proposes, best first.
+// The engine configurations that the library proposes, best first.
 std::vector<CudnnDescriptor> CudnnGraph::candidates(const CudnnDescriptor &graph,
                                                     cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -194,7 +194,7 @@ bool CudnnGraph::take(const CudnnDescriptor &configuration, int64_t workspaceByt
   return true;
 }
 
-// What a plan was made of stays as long as the plan.
+// The descriptors that a plan was made of stay as long as the plan.
 Status CudnnGraph::choose(int64_t workspaceBytes) {
   MGC_ASSIGN(graph, finishGraph());
   kept_.push_back(std::move(graph));

@@ -1,4 +1,4 @@
-// What the plugin says where the build had no cudnn.h.
+// The plugin's answers where the build had no cudnn.h.
 #include "runtime/device/cuda/AttentionCalls.h"
 
 namespace mgc::cuda {

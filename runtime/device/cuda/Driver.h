@@ -31,7 +31,7 @@ struct Driver {
   static Result<const Driver *> get();
 };
 
-// What a CUresult is to the user.
+// The meaning of a CUresult for the user.
 struct DriverAnswer {
   CUresult result;
   bool isFinal;     // the device takes no more work in this process

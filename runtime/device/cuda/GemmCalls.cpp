@@ -22,7 +22,7 @@ cudaDataType_t typeOf(mgc_type type) { return type == MGC_BF16 ? CUDA_R_16BF : C
 
 const char *nameOf(mgc_type type) { return type == MGC_BF16 ? "bf16" : "f32"; }
 
-// Of the library, and what a message adds to the product's name; by mgc_epilogue.
+// The library's epilogue, and the words that a message adds to the product's name; by mgc_epilogue.
 struct EpilogueFacts {
   cublasLtEpilogue_t library;
   const char *name;
@@ -89,7 +89,7 @@ Status makeLayouts(mgc_gemm &gemm) {
   return makeLayout(gemm, gemm.c, f.output, f.m, f.n);
 }
 
-// What an algorithm may need.
+// The limits of an algorithm: its workspace, its reduction scheme, the alignment of its operands.
 class Preference {
 public:
   explicit Preference(const CublasLt &library) : library_(library) {}

@@ -1,6 +1,6 @@
-// What the parts of the plugin share: the structs behind the handles of DeviceApi.h, and helpers for driver calls and for the
-// plugin's own kernels. Functions behind the table take what the table's take, without the error, and return a Status: CudaPlugin.cpp
-// makes the one of the other.
+// Declarations for all parts of the plugin: the structs behind the handles of DeviceApi.h, and helpers for driver calls
+// and for the plugin's own kernels. Functions behind the table have the parameters of the table's, without the error,
+// and return a Status: CudaPlugin.cpp makes the one of the other.
 #pragma once
 
 #include "runtime/device/DeviceApi.h"

@@ -12,7 +12,7 @@ constexpr int64_t kMostPitch = (int64_t(1) << 31) - 1; // CU_DEVICE_ATTRIBUTE_MA
 
 double gibibytes(size_t bytes) { return double(bytes) / 1073741824.0; }
 
-// What is free, said before the driver is asked, so that the error has the numbers that help.
+// Refuses more bytes than are free before the driver is asked, so that the error has the numbers that help.
 Status refuseTooMuch(mgc_device &device, int64_t bytes) {
   size_t freeBytes = 0, totalBytes = 0;
   MGC_TRY(check(device, device.driver->cuMemGetInfo(&freeBytes, &totalBytes), "asking for its memory"));

@@ -30,7 +30,7 @@ private:
 struct ByteRange {
   int64_t offset = 0, bytes = 0;
 };
-// What of a stage's memory the part is; and its moments.
+// The ranges of a stage's memory that the part has; those that the optimizer's moments have.
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part);
 std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &stage);
 

@@ -300,7 +300,7 @@ void DeviceEngine::runStep(DeviceRank &rank, int64_t step, const StepScalars &sc
   }
 }
 
-// The first cause is kept. Of ranks that share a device the abort of one is that of all. The hosts are told before the
+// The first cause is kept. The abort of one rank is that of all ranks on its device. The hosts are told before the
 // devices' communicators end, which the others' would see.
 void DeviceEngine::abort(const Status &cause) {
   if (isProcessRank())
@@ -327,7 +327,7 @@ Status DeviceEngine::collectValues(const GlobalBatch &batch) {
   return status;
 }
 
-// Of ranks that share a device each one's error is that of the device; the fault may be that of any that was at work.
+// Ranks that share a device have the device's error; the fault may be that of any rank that was at work.
 Status DeviceEngine::failureOf(int64_t step) const {
   const Status cause = communicators_[0]->cause();
   const Status fault = device_->check();

@@ -1,4 +1,4 @@
-// What a rank executes, made ready for a device: library calls with their algorithms chosen, kernels found. Parallel to
+// A rank's instructions, ready for a device: library calls with their algorithms chosen, kernels found. Parallel to
 // the chunks of a RankRecord.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace mgc {
 
-// What an instruction runs on. Collectives have streams of their own by their use: those of forward and backward, and
-// those that complete gradients and end the step.
+// The kind of stream that an instruction runs on. Collectives have streams of their own by their use: those of forward
+// and backward, and those that complete gradients and end the step.
 enum class StreamKind { compute, gradients, layers, step };
 inline constexpr size_t kStreamKinds = 4;
 

@@ -102,7 +102,7 @@ Status DeviceRank::run(int64_t step, const StepScalars &scalars,
   return isMeasured_ ? clock_->report() : Status::ok();
 }
 
-// What the libraries make when they are first used must not be captured: the first step never is.
+// Objects that the libraries make at their first use must not be captured: the first step never is.
 Status DeviceRank::enqueue(int64_t step, const std::function<Status()> *beforeUpdate) {
   isMeasured_ = clock_ && clock_->beginStep(step);
   MGC_TRY(io_.copyIn(stream(), arena_.address(), step));

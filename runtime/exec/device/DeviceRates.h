@@ -1,4 +1,4 @@
-// What a device can do at best, measured with its own libraries: what a step is held against.
+// The best rates of a device, measured with its own libraries: a profile compares steps with them.
 #pragma once
 
 #include "runtime/device/Plugin.h"

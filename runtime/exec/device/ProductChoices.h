@@ -18,7 +18,7 @@ namespace mgc {
 
 ChoiceFormat deviceProductFormat();
 
-// What of a rank's memory may be overwritten, at load.
+// The part of a rank's memory that measurements may overwrite, at load.
 struct MeasuringRoom {
   mgc_address address = 0;
   int64_t bytes = 0;
@@ -35,7 +35,7 @@ public:
   // 0, the library's own choice, where there is no other.
   int64_t algorithmOf(const mgc_gemm_facts &product) const;
 
-  // What was chosen, for other processes of the run, which take it where their device is of the same kind.
+  // The choices, for other processes of the run, which adopt them where their device is of the same kind.
   std::string text() const;
   Status adopt(std::string_view text);
 

@@ -1,5 +1,5 @@
-// What goes into a step on a device and what comes out of it, through pinned memory: inputs and step scalars in two turns, so
-// that those of the next step are written while this one runs; results and how far the rank has come.
+// Inputs and outputs of a step on a device, through pinned memory. Inputs and step scalars have two buffers, so that
+// those of the next step are written while this one runs. Outputs are the results and how far the rank has come.
 #pragma once
 
 #include "runtime/data/Inputs.h"

@@ -9,7 +9,7 @@ namespace mgc {
 
 namespace {
 
-// Of an operand, wherever its slot lies.
+// An operand's bytes, wherever its slot lies, and whether they are written.
 struct Extent {
   int64_t bytes = 0;
   bool isWritten = false;
@@ -43,7 +43,7 @@ std::vector<Extent> Joiner::extentsOf(const ChunkRecord &chunk) const {
   return extents;
 }
 
-// What a row kernel does with its operands only its code knows: it may write all.
+// Only a row kernel's own code knows how it uses its operands: it may write all of them.
 void Joiner::append(const plan::Instruction &instruction, std::vector<Extent> &extents) const {
   if (const auto *row = std::get_if<plan::RowKernel>(&instruction.body)) {
     const std::optional<KernelNeeds> needs = kernels_.needsOf(row->symbol);

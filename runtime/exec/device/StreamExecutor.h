@@ -8,7 +8,7 @@
 //
 // A wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its peer
 // (ranks that share a device), it is posted as soon as its waits are enqueued (runtime/exec/Transfers.h), by whatever this
-// rank does next or while its host waits. What a stream waits for has been enqueued before, on whichever
+// rank does next or while its host waits. Work that a stream waits for has been enqueued before, on whichever
 // rank, so streams never wait in a circle.
 //
 // All streams begin behind the compute stream and end before it ends: a step can be captured as a graph.
@@ -84,7 +84,7 @@ private:
 
   bool isOfGradients(int64_t index) const;
   StreamKind kindOf(int64_t run, int64_t instruction) const;
-  // Of a run. A measured step has all on one stream, so that what each takes can be told.
+  // The stream of a run. A measured step has all its runs on one stream, so that the time each takes can be told.
   const plugin::Stream &streamOfRun(int64_t index) const {
     return !clock_ && isOfGradients(index) ? gradients_ : compute_;
   }

@@ -117,7 +117,7 @@ Status StreamExecutor::execute(const AttentionRecord &record, const DeviceInstru
   return stream_->attention(*made.attention, to);
 }
 
-// It begins behind what its run has enqueued. What comes later waits for it where it must: StepJoins.h.
+// A collective begins behind the work that its run has enqueued. Later work waits for it where it must: StepJoins.h.
 Status StreamExecutor::execute(const CollectiveRecord &record, const DeviceInstruction &made,
                                const ChunkRecord &) {
   const Side &side = sides_.at(made.side);

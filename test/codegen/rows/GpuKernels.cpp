@@ -1,4 +1,4 @@
-// What only kernels for GPUs have: forms by size, more rows and columns than one block, tables shared by warps.
+// Features that only GPU kernels have: forms by size, more rows and columns than one block, tables shared by warps.
 #include "codegen/rows/gpu/GpuShape.h"
 #include "codegen/rows/graph/RowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"

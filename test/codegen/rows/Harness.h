@@ -13,7 +13,7 @@ namespace mgc::rowgen::test {
 // The lowest: its kernels run wherever tests do.
 inline const CpuTarget kTestTarget{"x86-64-v3", plan::KernelLevel::v3};
 
-// What Math.h promises on what the tests run on.
+// Error bounds that Math.h promises on the target that the tests run on.
 struct MathErrors {
   double expUlp, sigmoid;
 };
@@ -55,7 +55,7 @@ public:
   void run(size_t kernel, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});
 
 private:
-  // What the file says of the kernel is what the compiler says, and the buffers are as large.
+  // The file states the same needs of the kernel as the compiler, and the buffers are as large.
   void expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
                    size_t scalars) const;
   std::vector<CompiledKernel> kernels_;
@@ -66,7 +66,7 @@ private:
 // A library of one graph.
 void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars = {});
 
-// What bf16 is nearest to a number, of two that are equally near the even one; NaN stays NaN. And back.
+// The bf16 that is nearest to a number, of two that are equally near the even one; NaN stays NaN. And back.
 uint16_t toBf16(float value);
 float fromBf16(uint16_t bits);
 std::vector<uint16_t> toBf16(const std::vector<float> &values);

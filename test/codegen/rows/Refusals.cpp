@@ -1,4 +1,4 @@
-// What is refused, what is shared, what is printed.
+// Graphs that are refused, kernels that are shared, MLIR that is printed.
 #include "codegen/rows/graph/RowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "test/codegen/rows/Harness.h"

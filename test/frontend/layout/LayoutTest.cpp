@@ -403,7 +403,7 @@ TEST(Layout, AFlagSilencesTheFilesOtherNameOfIt) {
   EXPECT_EQ(layout(tinyGpt2(), {.pp = 2, .gbs = 4, .layersPerChunk = 1}, {.vpp = 1}).vpp, 2);
 }
 
-// What was asked for and is not in the way stays, beside what the file says.
+// Each option that was asked for and is not in the way stays, beside the options of the file.
 TEST(LayoutViolation, TheNearLayoutKeepsWhatWasAskedFor) {
   const LayoutOptions asked{.tp = 3,
                             .dp = 2,

@@ -1,4 +1,4 @@
-// What is refused, and how the message says it: field, value, what would work; all problems at once.
+// Configs that are refused, and how the message says it: field, value, what would work; all problems at once.
 #include "test/frontend/Configs.h"
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// What the tests of verifyPlan share: each rule is broken once in a sound plan, and the message must say so and where.
+// Shared code of verifyPlan's tests: each rule is broken once in a sound plan, and the message must say so and where.
 #pragma once
 
 #include "plan/prove/VerifyPlan.h"
@@ -32,7 +32,7 @@ inline void refuses(Plan plan, const Broken &broken) {
       << status.message();
 }
 
-// Of the first program.
+// An instruction of the first program.
 inline Instruction &instruction(Plan &plan, SmallInstruction index) {
   return plan.programs[0].instructions[index];
 }

@@ -1,4 +1,4 @@
-// What the compiler must know of attention on NVIDIA GPUs.
+// Facts that the compiler must know of attention on NVIDIA GPUs.
 #include "plan/targets/CudaAttention.h"
 
 #include "plan/SequenceOrder.h"
@@ -73,7 +73,7 @@ TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) {
     }
 }
 
-// What is said for all parts at once is enough for each and, without windows, what one of them needs.
+// The bytes stated for all parts at once are enough for each and, without windows, as many as one of them needs.
 TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPart) {
   const auto padded = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   for (const int64_t window : {0, 1, 5, 40, 500})

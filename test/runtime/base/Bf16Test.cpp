@@ -12,7 +12,7 @@ namespace {
 float fromBits(uint32_t bits) { return std::bit_cast<float>(bits); }
 uint32_t bitsOf(float value) { return std::bit_cast<uint32_t>(value); }
 
-// Of the two neighbours, the nearer; of two that are equally near, the one whose last bit is 0.
+// The nearer of the two neighbours; of two that are equally near, the one whose last bit is 0.
 float nearest(float value) {
   const uint32_t below = bitsOf(value) & 0xFFFF0000u, above = below + 0x10000u;
   const double low = fromBits(below), distance = std::abs(double(value) - low);

@@ -21,7 +21,7 @@ public:
     std::filesystem::create_directories(std::filesystem::path(folder_.path() + path).parent_path());
     std::filesystem::create_symlink(target, folder_.path() + path);
   }
-  // Those that are no limits of this process itself.
+  // The limits that are none of this process itself.
   std::vector<MemoryLimit> limits() const {
     std::vector<MemoryLimit> found = memoryLimits(folder_.path());
     std::erase_if(found, [](const MemoryLimit &limit) { return limit.of == MemoryLimit::Of::process; });

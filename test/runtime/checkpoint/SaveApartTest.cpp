@@ -15,7 +15,7 @@ const std::vector<MeshSizes> kMeshes = {{1, 1, 2, 1}, {1, 1, 2, 2}, {2, 1, 1, 1}
 
 using Save = std::function<Status(Arenas arenas, Communicator &communicator)>;
 
-// What each rank's save says. An error ends all, as it does in a run.
+// The status of each rank's save. An error ends all, as it does in a run.
 std::vector<Status> saveApart(const plan::Plan &plan, const Memory &memory, const Save &save) {
   const int64_t ranks = plan.mesh.worldSize();
   ThreadWorld world(ranks, {std::chrono::milliseconds(60'000)});

@@ -20,7 +20,7 @@ int64_t product(std::span<const int64_t> sizes) {
   return result;
 }
 
-// Of the dimensions from `begin` on.
+// Local elements of the dimensions from `begin` on.
 static int64_t localElements(const plan::Mesh &mesh, const Parameter &parameter, int64_t begin = 0) {
   int64_t elements = 1;
   for (const ParameterDim &dim : std::span(parameter.dims).subspan(size_t(begin)))
@@ -120,7 +120,7 @@ static std::vector<Parameter> layerParameters(int64_t layer) {
   };
 }
 
-// Of q, k and v, in this order: parts of [.., g, r + 2, d] in local sizes, where `dims` are before r.
+// Joins q, k and v, in this order: parts of [.., g, r + 2, d] in local sizes, where `dims` are before r.
 static void join(const plan::Mesh &mesh, std::span<Parameter> parts, int64_t dims) {
   int64_t extent = 0;
   for (Parameter &part : parts) {

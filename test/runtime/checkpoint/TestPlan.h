@@ -30,7 +30,7 @@ class Memory {
 public:
   explicit Memory(const plan::Plan &plan);
   std::span<std::byte *const> arenas() const { return pointers_; }
-  // Of a plan of f32.
+  // The values of a parameter on a rank, in a plan of f32.
   float *value(const plan::Plan &plan, int64_t rank, const plan::Parameter &parameter,
                size_t place = 0) const;
   std::span<float> floats(const plan::Plan &plan, int64_t rank, int64_t byteOffset, int64_t count) const;
@@ -47,7 +47,7 @@ std::vector<int64_t> naiveFileIndices(const plan::Mesh &mesh, const plan::Parame
 // Where the local element (row-major in the parameter's block) lies, counted from Place::elementOffset.
 int64_t positionInBucket(const plan::Mesh &mesh, const plan::Parameter &parameter, int64_t local);
 
-// What a rank's bucket holds where every element is `expected` of its file index: 0 where the file has none, which is
+// Contents of a rank's bucket where every element is `expected` of its file index: 0 where the file has none, which is
 // padding of dimensions, the rest of a matrix, and the bucket between and after parameters.
 using ExpectedValue = std::function<float(const plan::Parameter &, int64_t index)>;
 std::vector<float> bucketContents(const plan::Plan &plan, int64_t rank, int64_t bucket,

@@ -302,7 +302,7 @@ TEST(InitWeights, isTheSameFromAnyThreads) {
   }
 }
 
-// What is zero already is left alone: memory that is not shows it.
+// Memory that is zero already is left alone: memory that is not zero shows it.
 TEST(InitWeights, leavesZeroMemoryUntouched) {
   const Plan plan = makePlan({});
   Memory memory(plan);

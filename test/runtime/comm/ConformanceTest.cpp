@@ -1,4 +1,4 @@
-// What every Communicator must do, for every backend and world size: each collective against its definition,
+// Requirements on every Communicator, for every backend and world size: each collective against its definition,
 // equal bits on all ranks, transfers in order, and an end to every wait.
 #include "runtime/base/Bf16.h"
 #include "test/runtime/comm/Backends.h"

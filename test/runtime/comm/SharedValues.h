@@ -1,4 +1,4 @@
-// What the processes of a run tell each other once, where threads stand for them: as a store of processes, without one.
+// Values that the processes of a run tell each other once, where threads stand for processes: replaces their store.
 #pragma once
 
 #include "runtime/comm/nccl/NcclRank.h"

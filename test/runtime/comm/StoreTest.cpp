@@ -91,7 +91,7 @@ TEST(Store, whatIsTooLargeIsRefused) {
                     {"a message of 2097", "expected fewer than 1048576"}));
 }
 
-// What the newcomer is told, and what the one that waits is.
+// The status that the waiting process is told, and the one that the newcomer is told.
 std::pair<Status, Status> joinBoth(int64_t rank, const RunIdentity &run, int64_t ranks = 2) {
   const StoreOfTest store(ranks);
   Status first, second;

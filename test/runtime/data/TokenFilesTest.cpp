@@ -31,7 +31,7 @@ std::string indexOf(uint8_t type, std::vector<int32_t> lengths, uint64_t documen
 
 } // namespace
 
-// What megatron-core 0.19.2 wrote, with the facts that its own reader gives.
+// Files that megatron-core 0.19.2 wrote, with the facts that its own reader gives.
 TEST(TokenFiles, readsMegatronsIndexFiles) {
   const struct {
     const char *name;

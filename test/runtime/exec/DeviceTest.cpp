@@ -107,7 +107,7 @@ TEST(Device, aFileThatIsNoLibraryIsRefused) {
   EXPECT_FALSE(device->loadKernels(folder.path(""), {{KernelLevel::v3, "absent.so", 0}}).isOk());
 }
 
-// What is not chosen is not opened: the other file does not exist.
+// A file that is not chosen is not opened: the other file does not exist.
 TEST(Device, theHighestLevelOfTheCpuIsChosen) {
   const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()},
                          absent = {KernelLevel::v4, "absent.so", 0};

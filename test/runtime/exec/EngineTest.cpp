@@ -78,7 +78,7 @@ TEST(Engine, trainsAsTheReferenceDoes) {
     }
 }
 
-// Of f32 and bf16: half the distance from one number to the next, as a part of it.
+// Rounding of f32 and bf16: half the distance from one number to the next, as a part of the number.
 constexpr double kRoundF32 = 0x1p-24, kRoundBf16 = 0x1p-8;
 
 // Gradients are sums of integers below 2^24: exact in f32. In bf16 they are rounded after every microbatch and once

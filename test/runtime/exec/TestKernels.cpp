@@ -125,7 +125,7 @@ void descend(void *const *operands, const int64_t *, int64_t begin, int64_t end)
     w[i] -= lr * gradient[i] / tokens;
 }
 
-// What showScalars is given at least; the others do not say.
+// The least arguments that showScalars is given; the other kernels do not state theirs.
 extern const int64_t showScalars_needs[];
 const int64_t showScalars_needs[] = {1, 1, 1, 4};
 

@@ -169,8 +169,8 @@ private:
 using Bf16Product = void (*)(const plan::Gemm &, const void *, const void *, void *, int);
 
 // Products of bf16 are exact in f32. A sum of terms t in any order, k + 1 of them with C, is off by at most
-// k u (sum of |t|), u = 2^-24; rounding it to bf16 adds 2^-8 of the result (Higham, Accuracy and Stability, 3.1). Of a large
-// product every eleventh row and seventh column is looked at, and the last.
+// k u (sum of |t|), u = 2^-24; rounding it to bf16 adds 2^-8 of the result (Higham, Accuracy and Stability, 3.1). A
+// large product is checked at every eleventh row and seventh column, and at the last.
 static void checkBf16(plan::Gemm g, int threads, Bf16Product product = gemm) {
   g.inputType = plan::DType::bf16;
   const std::vector<Bf16> a = randomBf16(g.m * g.k, 1), b = randomBf16(g.k * g.n, 2),
@@ -222,7 +222,7 @@ TEST(GemmBf16, severalTilesAndPanels) {
     });
 }
 
-// What a sum in f32 keeps, and one in bf16 would not: 256 + 1 is 256 there.
+// A sum in f32 keeps each 1, and a sum in bf16 would not: 256 + 1 is 256 in bf16.
 TEST(GemmBf16, sumsInF32AndRoundsOnce) {
   for (int64_t k : {600, 2000}) {
     const std::vector<Bf16> ones(k * 4, toBf16(1));

@@ -45,7 +45,7 @@ std::map<int64_t, std::vector<json>> eventsOf(const json &trace, const std::stri
 
 bool isInstruction(const json &span) { return span["args"].contains("kernel"); }
 
-// What rank `rank` runs in one step: chunk, microbatch and label of each instruction, in order.
+// The instructions that rank `rank` runs in one step: chunk, microbatch and label of each, in order.
 using ExecutionPlace = std::tuple<std::string, int64_t, std::string>;
 std::vector<ExecutionPlace> instructionsOf(const plan::Plan &plan, int64_t rank) {
   std::vector<ExecutionPlace> places;

@@ -229,7 +229,7 @@ __device__ void storeRows(const AttentionArguments &a, const Shared &x, const At
   }
 }
 
-// --- Dropout. Of a thread's 4 x 4 pairs, bit 4 i + j: whether the pair of own row 4 row() + i and other row
+// --- Dropout. Bit 4 i + j of a thread's 4 x 4 pairs: whether the pair of own row 4 row() + i and other row
 // 4 column() + j is kept.
 
 __device__ uint32_t keptPairs(const AttentionArguments &a, const Shared &x, bool ownAreQueries, int64_t head) {

@@ -1,4 +1,4 @@
-// What attention needs of each row by itself.
+// Kernels of attention that compute each row by itself.
 #include "runtime/device/cuda/kernels/attentionMemory.cuh"
 
 using namespace mgc::cuda;

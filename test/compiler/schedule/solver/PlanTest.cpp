@@ -168,7 +168,7 @@ TEST(Plan, TiedBucketsMeetInTheSameOrder) {
   EXPECT_NE(status.message().find("of the gradients of b"), std::string::npos) << status.message();
 }
 
-// What touches a bucket in the runs of microbatches is not what zeroes, reduces or updates it.
+// A call that touches a bucket in the runs of microbatches is no call that zeroes, reduces or updates the bucket.
 TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
   auto refuses = [](auto &&edit, const char *message) {
     plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});

@@ -9,7 +9,7 @@ using namespace mgc::emulate;
 
 namespace {
 
-// What descriptors, layouts and preferences are here: the bytes of the attributes that were set.
+// Descriptors, layouts and preferences are here the bytes of the attributes that were set.
 struct Attributes {
   std::map<int, std::vector<char>> values;
 
@@ -90,8 +90,8 @@ cublasStatus_t checkTypes(cublasLtMatmulDesc_t description) {
   return isKnown ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// What an algorithm's words hold: how many parts of k, and what must divide the addresses of the matrices and of the epilogue's
-// operands. The latter is what divides those that the library was asked with.
+// The words of an algorithm: the number of parts of k, and the alignments that the addresses of the matrices and of the
+// epilogue's operands must have. The latter is the alignment of the addresses that the library was asked with.
 enum { kParts, kAlignment, kEpilogueAlignment };
 
 uint64_t alignmentOf(const Epilogue &epilogue) {

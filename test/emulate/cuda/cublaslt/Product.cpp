@@ -137,7 +137,7 @@ struct Places {
   }
 };
 
-// What stands in D, from the sum of products.
+// The element of D, from the sum of products.
 float finished(const Product &product, const Places &places, uint64_t row, uint64_t column, int batch,
                float sum) {
   const Epilogue &epilogue = product.epilogue;

@@ -44,7 +44,7 @@ struct Product {
   uint64_t n() const { return d.columns; }
   uint64_t k() const { return transposeA ? a.rows : a.columns; }
   uint64_t workspaceBytes() const { return parts == 1 ? 0 : m() * n() * sizeof(float); }
-  // What the shapes and types must be; CUBLAS_STATUS_SUCCESS if they are.
+  // Checks the shapes and types; CUBLAS_STATUS_SUCCESS if they are as they must be.
   cublasStatus_t check() const;
   void run() const;
 };

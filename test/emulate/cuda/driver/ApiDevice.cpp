@@ -101,7 +101,7 @@ int attributeOf(CUdevice_attribute attribute) {
   }
 }
 
-// Of a call that needs a device but no context.
+// The device of a call that needs a device but no context.
 CUresult find(CUdevice ordinal, CUctx_st *&device) {
   if (CUresult result = state(); result != CUDA_SUCCESS)
     return result;

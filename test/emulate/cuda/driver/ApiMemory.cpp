@@ -9,7 +9,7 @@ using namespace mgc::emulate;
 
 namespace {
 
-// Of calls that the driver refuses while this thread captures.
+// Enters a call that the driver refuses while this thread captures.
 CUresult enterFreely(const char *function = __builtin_FUNCTION()) {
   if (CUresult result = enter(function); result != CUDA_SUCCESS)
     return result;

@@ -1,4 +1,4 @@
-// What the stand-in of libcuda exports for those of the other libraries. A link to libcuda.so.1 makes all of them see the same devices.
+// Functions of libcuda's stand-in for the stand-ins that link to libcuda.so.1: all of them see the same devices.
 #pragma once
 
 #include <cstddef>

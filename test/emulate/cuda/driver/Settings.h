@@ -1,4 +1,4 @@
-// What MGC_EMULATE_CUDA asks of the emulated devices: "capability=80,memory=1073741824,delay=500,seed=7,fail-launch=12".
+// MGC_EMULATE_CUDA, settings of emulated devices: "capability=80,memory=1073741824,delay=500,seed=7,fail-launch=12".
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct Node {
   std::vector<size_t> after; // indices of nodes
 };
 
-// What has been captured so far. The streams of a capture share it.
+// The operations captured so far. The streams of a capture share the operations.
 struct Capture {
   std::mutex mutex;
   std::vector<Node> nodes;

@@ -24,7 +24,7 @@ struct ncclComm {
 
 namespace {
 
-// What this thread has called between ncclGroupStart and ncclGroupEnd.
+// The calls of this thread between ncclGroupStart and ncclGroupEnd.
 thread_local int groupDepth = 0;
 thread_local std::vector<std::pair<ncclComm_t, std::vector<Operation>>> grouped;
 thread_local std::vector<ncclComm_t> groupedAborts;
@@ -90,7 +90,7 @@ ncclResult_t add(ncclComm_t comm, const Operation &operation) {
   return ncclSuccess;
 }
 
-// As NCCL's, communicators end when what they have enqueued has, and when no graph has it any more. What takes long is said.
+// As in NCCL, a communicator ends when its operations have, and when no graph has it any more. A long wait is reported.
 void release(ncclComm_t comm) {
   constexpr int kLong = 3000; // ms
   for (int waited = 0; comm->comm.use_count() > 1; ++waited) {

@@ -58,7 +58,7 @@ void Hub::accept() {
   hubs().erase(name_);
 }
 
-// What one rank says, from joining to its end.
+// Handles the messages of one rank, from joining to its end.
 void Hub::serve(int socket) {
   Message message;
   uint32_t rank = 0;

@@ -197,7 +197,7 @@ Status Encoder::encodeWarpWide(Instruction &instruction) {
   return Status::ok();
 }
 
-// What loads, stores and atomics share: the space, taken out of the opcode, and the address.
+// The operands that loads, stores and atomics share: the space, taken out of the opcode, and the address.
 Result<Op> Encoder::access(Instruction &instruction, const Operand &address) {
   Op op;
   op.aux = accessGeneric;

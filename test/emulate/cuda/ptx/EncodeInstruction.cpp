@@ -7,7 +7,7 @@
 namespace mgc::ptx {
 namespace {
 
-// Of the host's SSE control register.
+// Bits of the host's SSE control register.
 constexpr uint16_t kDefaultMode = 0x1F80, kFlush = 0x8040, kRoundDown = 0x2000, kRoundUp = 0x4000,
                    kRoundToZero = 0x6000;
 
@@ -117,7 +117,7 @@ uint16_t Encoder::takeModes(Instruction &instruction) {
   return mode ? mode | kDefaultMode : 0;
 }
 
-// What has a row in the table under its own name, but for the modifiers that choose no other result.
+// Encodes an instruction with a row in the table under its own name, but for the modifiers that choose no other result.
 Status Encoder::encodePlain(Instruction &instruction) {
   const std::string type = instruction.type();
   uint16_t mode = takeModes(instruction);

@@ -103,9 +103,9 @@ template <typename T> void addScalar(Forms &forms, const std::string &type) {
   forms["testp.subnormal." + type] = test<[](T a) { return std::fpclassify(a) == FP_SUBNORMAL; }, T>();
 }
 
-// What PTX allows for `exact`, to the bounds: one of the `count` floats around it that are less than count / 2 units of the last place
-// off. Which of them is as good as random, but always the same for one argument. Zeros, subnormals, infinities and NaN are as exact as
-// they can be.
+// A result that PTX allows for `exact`, to the bounds: one of the `count` floats around `exact` that are less than
+// count / 2 units of the last place off. The choice is as good as random, but always the same for one argument. Zeros,
+// subnormals, infinities and NaN are as exact as they can be.
 float approximated(double exact, float argument, int32_t count) {
   const float nearest = float(exact);
   if (!std::isnormal(nearest))

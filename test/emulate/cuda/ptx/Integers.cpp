@@ -20,7 +20,7 @@ constexpr auto kSub = [](auto a, auto b) { return a - b; };
 constexpr auto kMul = [](auto a, auto b) { return decltype(a)(Wide<decltype(a)>(a) * b); };
 constexpr auto kMulHigh = [](auto a, auto b) { return Wide<decltype(a)>(a) * b >> kBits<decltype(a)>; };
 constexpr auto kMulWide = [](auto a, auto b) { return Wide<decltype(a)>(a) * b; };
-// What the hardware gives for a division by zero: all bits set, and the dividend as the remainder.
+// The hardware's results for a division by zero: all bits set, and the dividend as the remainder.
 constexpr auto kDiv = [](auto a, auto b) {
   using T = decltype(a);
   if (b == 0)
@@ -227,7 +227,7 @@ template <typename T> void addComparisons(Forms &forms, const std::string &type)
     forms[fmt::format("setp.{}.{}", name, type)] = comparison<[](T a, T b) { return a >= b; }, T>();
 }
 
-// What u and s types have.
+// The instructions that u and s types have.
 template <typename T> void addArithmetic(Forms &forms, const std::string &type) {
   forms["add." + type] = binary<kAdd, T>();
   forms["sub." + type] = binary<kSub, T>();

@@ -69,7 +69,7 @@ Result<std::unique_ptr<Text>> parse(std::string_view source);
 Result<std::vector<Variable>> parseVariables(Reader &reader);
 // Bits of a type: 32 for .f32; 0 for what is no type.
 unsigned bitsOfType(std::string_view type);
-// Of an integer or an 0f, 0d literal: the bits.
+// The bits of an integer or an 0f, 0d literal.
 Result<uint64_t> parseLiteral(const Token &token);
 
 } // namespace mgc::ptx

@@ -73,7 +73,7 @@ struct Program {
   const Text *text = nullptr;
 };
 
-// What the kernel runs on in one block. Lives as long as the launch.
+// The state on which the kernel runs in one block. Lives as long as the launch.
 struct Block {
   const Program &program;
   const Launch &launch;

@@ -1,5 +1,5 @@
-// Instructions by which the lanes of a warp exchange values. What a lane takes from one that does not take part is undefined: here it
-// has all bits set (as f32: NaN).
+// Instructions by which the lanes of a warp exchange values. A value from a lane that does not take part is
+// undefined: here it has all bits set (as f32: NaN).
 #include "test/emulate/cuda/ptx/Forms.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What is said where there is no driver, one that is too old or broken, no GPU, or one that is too old. Libraries are opened once in a
-// process, where LD_LIBRARY_PATH was when it began: each probe is a process of its own.
+// Messages where there is no driver, one that is too old or broken, no GPU, or one that is too old. Libraries are
+// opened once in a process, where LD_LIBRARY_PATH was when it began: each probe is a process of its own.
 #include "runtime/device/Plugin.h"
 
 #include <filesystem>
@@ -9,7 +9,7 @@ using namespace mgc;
 
 namespace {
 
-// What this program prints when it runs as the probe, with LD_LIBRARY_PATH and settings of the emulated driver.
+// The output of this program when it runs as the probe, with LD_LIBRARY_PATH and settings of the emulated driver.
 std::string probe(const std::string &libraryPath, const std::string &settings = "") {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const std::string command =

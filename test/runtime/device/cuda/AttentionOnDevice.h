@@ -150,7 +150,7 @@ private:
     writeRaw(kQueryPositions, problem.queryPositions), writeRaw(kKeyPositions, problem.keyPositions);
     writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples);
     device.facts.workspace_bytes = workspaceBytes;
-    // What is to be written begins as NaN.
+    // Memory that is to be written begins as NaN.
     unset(kO, problem.q.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
     unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * bytes());
     unset(kDk, problem.k.size() * bytes()), unset(kDv, problem.v.size() * bytes());

@@ -48,7 +48,7 @@ bool hasNoCudnn() {
   return versions.find("no cuDNN") != versions.npos || versions.find("built without cuDNN") != versions.npos;
 }
 
-// Of this process, as the device's description says: "; N attentions by cuDNN".
+// cuDNN's attentions in this process, as the device's description says: "; N attentions by cuDNN".
 int64_t callsOfCudnn() {
   const std::string versions = must(device().describe()).versions;
   std::smatch found;

@@ -14,7 +14,7 @@ namespace {
 
 int64_t worldSize() { return std::min<int64_t>(4, must(cuda().countDevices())); }
 
-// What a rank's thread has.
+// The rank of one thread, with its device, stream and communicator.
 struct Rank {
   int64_t index, count;
   plugin::PluginDevice device;

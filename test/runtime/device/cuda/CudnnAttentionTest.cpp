@@ -7,7 +7,7 @@
 using namespace mgc;
 using namespace mgc::cuda;
 
-// What attention asks of a device is not asked here.
+// Stubs of the functions that attention asks of a device; these tests call none.
 Status mgc_device::enter() { return Status::ok(); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
   return errorf("there is no device");

@@ -9,7 +9,7 @@ namespace {
 
 constexpr mgc_address kNowhere = 0x10000000000000;
 
-// Of the body of a test, which ends its process.
+// The outcome of the body of a test, which ends its process.
 struct Outcome {
   bool asExpected;
   std::string seen;

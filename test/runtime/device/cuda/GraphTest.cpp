@@ -53,7 +53,7 @@ TEST_F(Graphs, streamsJoinByEvents) {
   }
 }
 
-// What a step has: copies from pinned memory, whose content is that of the launch, fills, products, marks.
+// The operations of a step: copies from pinned memory, whose content is that of the launch, fills, products, marks.
 TEST_F(Graphs, hostMemoryIsReadWhenTheGraphRuns) {
   const auto pinned = must(device().allocateHost(4096));
   auto *host = reinterpret_cast<int32_t *>(pinned.data());

@@ -1,5 +1,5 @@
-// What a test tells the stand-in device, through its symbol mgc_host_plugin_controls. Read where it is used, so that a
-// test sets it while no device is open.
+// Controls of the stand-in device by a test, through its symbol mgc_host_plugin_controls. A control is read where it is
+// used, so that a test sets it while no device is open.
 #pragma once
 
 #include <atomic>

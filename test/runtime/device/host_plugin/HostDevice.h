@@ -25,7 +25,7 @@ public:
   Result<void *> allocateHost(int64_t bytes);
   void releaseHost(void *data);
 
-  // What the device's memory is for the host; an error unless all bytes lie in one allocation.
+  // The host's pointer to the device's memory; an error unless all bytes lie in one allocation.
   Result<std::byte *> at(mgc_address address, int64_t bytes) const;
   Status checkPinned(const void *data, int64_t bytes) const;
 

@@ -274,7 +274,7 @@ Status checkAlignment(const mgc_gemm_facts &facts, std::initializer_list<mgc_add
   return Status::ok();
 }
 
-// What the epilogue makes of the sums in C, in f32 alone.
+// Applies the epilogue to the sums in C, in f32 alone.
 Status runEpilogue(mgc_stream *stream, const mgc_gemm_facts &facts, const mgc_gemm_operands &operands,
                    float *c) {
   if (facts.epilogue == MGC_NO_EPILOGUE)

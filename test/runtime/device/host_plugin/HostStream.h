@@ -39,7 +39,7 @@ struct Operation {
 
 class HostStream;
 
-// What streams were given while one of them captured. `clocks` says for each stream up to where each other one is
+// Operations given to streams while one of them captured. `clocks` says for each stream up to where each other one is
 // known to be done.
 struct Capture {
   using Clock = std::map<const HostStream *, size_t>;

@@ -67,8 +67,8 @@ private:
   ProgramBuilder program_{"work", std::vector<int64_t>(kBuffers + 1, kBytes)};
 };
 
-// Of two ranks. The buffers begin as the step scalars, and are slots of the chunk: bound elsewhere in each of its two
-// runs.
+// A plan of two ranks. The buffers begin as the step scalars, and are slots of the chunk: bound elsewhere in each of
+// the chunk's two runs.
 plan::Plan planOf(const ProgramBuilder &program) {
   plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 2});
   plan::StagePlan &stage = plan.stages[0];

@@ -101,9 +101,9 @@ TEST(DeviceEngine, inputsAreStagedAheadAndOnce) {
   EXPECT_EQ(asked, (std::vector<int64_t>{1, 2, 3, 4}));
 }
 
-// What stage 1 sends, its step scalars, comes back to it by way of stage 0, and both make it their results: they agree if
-// nothing was read too early. Stage 0 may not block at the send that waits for a receive: stage 1 sends only after a
-// collective that stage 0 joins later in its list.
+// Stage 1 sends its step scalars, which come back to it by way of stage 0, and both stages make them their results: the
+// results agree if nothing was read too early. Stage 0 may not block at the send that waits for a receive: stage 1
+// sends only after a collective that stage 0 joins later in its list.
 plan::Plan forwardingPlan() {
   plan::Plan plan = emptyPlan({{"pp", 2, plan::AxisRole::stage}}, {.microbatches = 1});
   plan::Collective meet;

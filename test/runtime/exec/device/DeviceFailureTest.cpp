@@ -1,4 +1,4 @@
-// Whatever goes wrong on a device, at load or in a step, ends in an error that says where and what would work.
+// Every failure on a device, at load or in a step, ends in an error that says where and what would work.
 #include "test/runtime/exec/device/HostDevices.h"
 
 #include <gtest/gtest.h>

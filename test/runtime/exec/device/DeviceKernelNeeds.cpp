@@ -1,4 +1,4 @@
-// What TestKernels.cpp must be given in plans of the default sizes: 16 positions, 2 samples.
+// The needs of TestKernels.cpp in plans of the default sizes: 16 positions, 2 samples.
 #include <cstdint>
 
 #define MGC_NEEDS(symbol, ...)                                                                               \

@@ -9,7 +9,7 @@
 
 namespace mgc::test {
 
-// Of the plugin that the engine opens. As they are at first when the object is made and when it ends.
+// Controls of the plugin that the engine opens. The object resets the controls when it is made and when it ends.
 class PluginControls {
 public:
   PluginControls();
@@ -45,8 +45,8 @@ struct Outcome {
 };
 Outcome train(const PipelinePlan &pipeline, Engine &engine, int64_t steps = 4);
 
-// The same with an engine for each rank, each on a device of its own and on a thread that stands for its process. What comes
-// back are the losses and norms of one and the bits of all.
+// The same with an engine for each rank, each on a device of its own and on a thread that stands for its process. The
+// outcome has the losses and norms of one rank and the bits of all ranks.
 Outcome trainInProcesses(const PipelinePlan &pipeline, bool graphs, int64_t steps = 4);
 
 } // namespace mgc::test

@@ -260,7 +260,7 @@ ncclUniqueId givenIdentity() {
   return id;
 }
 
-// What the other process runs.
+// The test that the other process runs.
 TEST(NcclPeer, DISABLED_Adds) {
   Rank mine(2, 1, givenIdentity());
   void *data = mine.upload(std::vector<float>{40});

@@ -1,4 +1,4 @@
-// What nvcc and LLVM make of small sources (samples/) against the same in C++.
+// PTX that nvcc and LLVM make of small sources (samples/) against the same in C++.
 #include "test/emulate/cuda/ptx/Numbers.h"
 #include "test/emulate/cuda/ptx/test/Harness.h"
 
