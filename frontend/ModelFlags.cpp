@@ -27,6 +27,8 @@ std::vector<ModelFlag> makeFlags() {
       {"--hidden-size", &KeyNames::hidden, [](const Model &m) { return text(m.hidden); }},
       {"--num-attention-heads", &KeyNames::heads, [](const Model &m) { return text(attentionOf(m).heads); }},
       {"--num-query-groups", &KeyNames::groups, [](const Model &m) { return text(attentionOf(m).groups); }},
+      {"--group-query-attention", &KeyNames::groups, // --num-query-groups says how many; as many as heads too
+       [](const Model &) { return text(true); }, true},
       {"--kv-channels", "head_dim", [](const Model &m) { return text(attentionOf(m).headDim); }},
       {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return text(blockOf(m).mlp.ffn); }},
       {"--max-position-embeddings", &KeyNames::positions,
@@ -100,9 +102,13 @@ Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenMo
     const std::string found = fact.valueOf(model);
     if (areEqual(one.value, found))
       continue;
-    problems.add("{} {}: the model has {} ({})", one.flag, one.value, found, fact.key(model.names));
-    problems.hint("expected the same; the model comes from this file, so leave {} out or change the file",
-                  one.flag);
+    const std::string key = fact.key(model.names);
+    const bool isInFile =
+        model.text.find('"' + key + '"') != std::string::npos; // else it follows from others
+    problems.add("{} {}: the model has {}{}", one.flag, one.value, found,
+                 isInFile ? fmt::format(" ({})", key) : "");
+    problems.hint("expected the same; the model comes from this file, so leave {} out{}", one.flag,
+                  isInFile ? " or change the file" : "");
   }
   return problems.empty() ? Status::ok() : problems.status();
 }

@@ -25,7 +25,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 9;
+inline constexpr int64_t kVersion = 10;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 

@@ -129,8 +129,9 @@ private:
     takenOver_.clear();
     for (Value result : op.getResults())
       places.push_back(placeOf(op, result));
+    const bool runsOn = collectivesRunBeside_ && isCollective(&op);
     if (int64_t bytes = workspaceBytes(&op))
-      places.push_back(add(bytes, here, here, Value()));
+      places.push_back(add(bytes, here, runsOn ? firstUse(op.getResult(0)) - 1 : here, Value()));
     return places;
   }
 

@@ -26,6 +26,11 @@ bool exchangesHeads(std::string_view name) {
   return row != contextTypes().end() && row->exchangesHeads; // of an edited program any name may come
 }
 
+bool gathersKeys(std::string_view name) {
+  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
+  return (row == contextTypes().end() ? contextTypes().front() : *row).gathersKeys;
+}
+
 bool uses(const Layout &layout, std::string_view type) {
   return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();
 }

@@ -18,6 +18,8 @@ const std::vector<ContextType> &contextTypes();
 const ContextType &contextType(std::string_view name);
 // Where the name is empty, cp is 1 and no rank does.
 bool exchangesHeads(std::string_view name);
+// Whether it gathers keys. A name that is not known stands for the type that is taken in its place.
+bool gathersKeys(std::string_view name);
 // Whether a layer's attention is of the type.
 bool uses(const Layout &layout, std::string_view type);
 

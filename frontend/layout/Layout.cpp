@@ -189,22 +189,24 @@ void LayoutResolver::resolveContextTypes() {
 
 void LayoutResolver::resolveHierarchy() {
   const std::string &flag = optionOf(&LayoutOptions::contextHierarchy).flag;
+  const auto refuse = [&](std::string what) {
+    problems.add("{}", what);
+    std::vector<std::string> possible;
+    for (int64_t inner : divisorsOf(layout.cp, layout.cp))
+      possible.push_back(fmt::format("{} {}", inner, layout.cp / inner));
+    problems.hint("possible {}: {}", flag, listOf(possible));
+  };
   const bool isHierarchical = uses(layout, "a2a+p2p");
   const std::optional<std::vector<int64_t>> sizes = given(&LayoutOptions::contextHierarchy);
   if (isHierarchical && !sizes)
-    problems.add("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them", flag);
+    refuse(fmt::format("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them",
+                       flag));
   else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
                      layout.cp / (*sizes)[0] != (*sizes)[1]))
-    problems.add("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "), layout.cp);
+    refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "),
+                       layout.cp));
   else if (sizes)
     layout.cpInner = sizes->front();
-  else
-    return;
-  std::vector<std::string> possible;
-  for (int64_t inner : divisorsOf(layout.cp, layout.cp))
-    possible.push_back(fmt::format("{} {}", inner, layout.cp / inner));
-  if (!problems.empty())
-    problems.hint("possible {}: {}", flag, listOf(possible));
 }
 
 void LayoutResolver::resolveContext() {
@@ -212,13 +214,12 @@ void LayoutResolver::resolveContext() {
     return refuseWithoutContext();
   resolveContextTypes();
   resolveHierarchy();
-  if (!problems.empty())
-    return;
-  const bool gathersKeys = std::ranges::any_of(
-      layout.contextTypes, [](const std::string &type) { return contextType(type).gathersKeys; });
+  const bool gathersKeys = std::ranges::any_of(layout.contextTypes, &mgc::frontend::gathersKeys);
   layout.zigzag = word(&LayoutOptions::contextOrder, gathersKeys ? "zigzag" : "contiguous",
                        gathersKeys ? "a rank with an early chunk has a late one too, so causal work is equal"
                                    : "each rank has whole sequences in attention") == "zigzag";
+  if (!problems.empty())
+    return;
   const AttentionDescription &attention = model.kinds.front().block.attention;
   if (auto split = splitHeads(attention, layout, layout.cp))
     layout.cpGroups = split->first;

@@ -109,11 +109,9 @@ bool BodyChecks::verifyStrides(const Attention &attention) {
 }
 
 void BodyChecks::verifyOrder(const Attention &attention) {
-  if (!violations_.expect(attention.zigzag >= 0, place_, "zigzag = {} is negative", attention.zigzag) ||
-      attention.zigzag == 0)
-    return;
+  violations_.expect(attention.zigzag >= 0, place_, "zigzag = {} is negative", attention.zigzag);
   sound_ = verifyAxesAt(checks_, place_, attention.queryAxes) && sound_;
-  if (!sound_)
+  if (!sound_ || attention.zigzag <= 0)
     return;
   const int64_t parts = groupSize(checks_.plan.mesh, attention.queryAxes);
   violations_.expect(checkedMultiply(attention.s, parts) == Checked(attention.t), place_,

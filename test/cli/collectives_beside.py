@@ -3,7 +3,8 @@
 
 Run on the stand-ins of CUDA's libraries. With tp 2 a backward pass of a layer reduces what two products give for their
 inputs, beside those for their weights. With sequence parallelism it also gathers the two inputs that these need, beside
-the former; the head reduces one too. Streams that pause at random give the bits of those that do not.
+the former; the head reduces one too. With a2a it exchanges the cotangents of queries, keys and values beside the
+product for the weight of attention's projection. Streams that pause at random give the bits of those that do not.
 """
 
 import json
@@ -34,11 +35,11 @@ def train(binaries, plan, log, emulation):
     return [int(number) for number in found.groups()], [(step["loss"], step["grad_norm"]) for step in steps]
 
 
-def check(binaries, model, layers, flags, beside_of_layer, folder):
-    run([binaries / "mgc", "compile", model, "--target", "cuda:sm_90", "--dtype", "bf16", "--tp", 2, "--seq", 16,
+def check(binaries, model, layers, flags, beside_of_layer, beside_of_head, folder):
+    run([binaries / "mgc", "compile", model, "--target", "cuda:sm_90", "--dtype", "bf16", "--seq", 16,
          "--mbs", 1, "--gbs", MICROBATCHES, *flags, "-o", folder / "plan"])
     (beside, total), calm = train(binaries, folder / "plan", folder / "calm.jsonl", "devices=1")
-    expected = RANKS * MICROBATCHES * (beside_of_layer * layers + 1)
+    expected = RANKS * MICROBATCHES * (beside_of_layer * layers + beside_of_head)
     print(f"{' '.join(flags)}: {beside} of {total} collectives beside products, expected {expected}")
     assert beside == expected
     for seed in range(1, 4):
@@ -52,9 +53,9 @@ def main():
     binaries, root = Path(sys.argv[1]), Path(sys.argv[2])
     model = root / "test/golden/llama/config.json"
     layers = json.loads(model.read_text())["num_hidden_layers"]
-    for flags, beside_of_layer in [(["--no-sp"], 2), (["--sp"], 4)]:
+    for flags, of_layer, of_head in [("--tp 2 --no-sp", 2, 1), ("--tp 2 --sp", 4, 1), ("--cp 2 --cp-comm-type a2a", 1, 0)]:
         with tempfile.TemporaryDirectory() as folder:
-            check(binaries, model, layers, flags, beside_of_layer, Path(folder))
+            check(binaries, model, layers, flags.split(), of_layer, of_head, Path(folder))
 
 
 main()

@@ -88,7 +88,9 @@ class ForeignFlags(unittest.TestCase):
     def test_a_list_ends_at_a_flag_that_is_left_out(self):
         for line in (("--cp", 2, "--cp-comm-type", "a2a", "--use-flash-attn", LLAMA),
                      (LLAMA, "--cp", 2, "--cp-comm-type", "a2a", "all_gather", "a2a", "a2a"),
-                     ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", "2,2", "--bf16", "--use-flash-attn", LLAMA),
+                     ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", "2,2", LLAMA),
+                     ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes=2,2", LLAMA),
+                     ("--cp", 2, "--cp-comm-type", "a2a", LLAMA), ("--cp", 2, "--cp-comm-type", "a2a,a2a,a2a,a2a", LLAMA, "--bf16"),
                      (LLAMA, "--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2)):
             done = run(BIN / "mgc", "compile", *line, "--seq", 32, "--compile-to", "import")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -105,6 +107,10 @@ class ForeignFlags(unittest.TestCase):
         done = compile_llama("one", "two", "three")
         self.assertEqual(done.returncode, 2)
         self.assertIn("not expected: one two three", done.stderr)
+        for flags in (("--num-layers", 4, "stray"), ("--use-flash-attn", "stray")):
+            done = compile_llama(*flags)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("not expected: stray\n", done.stderr)
 
     def test_the_layout_belongs_to_mgc(self):
         done = run(BIN / "mgrun", "nowhere", "--mock-data", "--tp", 2, "--no-sp", "--hidden-size", 3)

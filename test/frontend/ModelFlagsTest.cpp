@@ -29,11 +29,17 @@ TEST(ModelFlags, OthersAreNamedWithBothValues) {
       "  expected the same; the model comes from this file, so leave --swiglu out or change the file");
 }
 
+TEST(ModelFlags, AFactThatFollowsFromOthersHasNoKey) {
+  EXPECT_EQ(verifyModelFlags(model(tinyGpt2()), {{"--kv-channels", "32"}}).message(),
+            "config.json: --kv-channels 32: the model has 8\n"
+            "  expected the same; the model comes from this file, so leave --kv-channels out");
+}
+
 TEST(ModelFlags, DropoutIsOneNumberForBoth) {
   json config = tinyGpt2();
   config["embd_pdrop"] = 0.1;
   EXPECT_EQ(verifyModelFlags(model(config), {{"--hidden-dropout", "0"}}).message(),
-            "config.json: --hidden-dropout 0: the model has 0 and 0.1 (resid_pdrop and embd_pdrop)\n"
+            "config.json: --hidden-dropout 0: the model has 0 and 0.1 (resid_pdrop)\n"
             "  expected the same; the model comes from this file, so leave --hidden-dropout out or change "
             "the file");
 }

@@ -73,7 +73,8 @@ public:
     while (next_ < words_.size() && words_[next_] != "--")
       take(words_[next_]);
     sorted_.words.insert(sorted_.words.end(), words_.begin() + static_cast<ptrdiff_t>(next_), words_.end());
-    sorted_.words.insert(sorted_.words.begin(), positional_.begin(), positional_.end());
+    moveLastOfList();
+    sorted_.words.insert(std::ranges::find_if(sorted_.words, isFlag), positional_.begin(), positional_.end());
     if (!problems_.empty())
       return problems_.status();
     return std::move(sorted_);
@@ -84,7 +85,9 @@ private:
   const Words &words_;
   Tool tool_;
   size_t next_ = 0;  // word
-  Words positional_; // after a flag that is left out: no value of the one before it
+  Words positional_; // behind a flag that is left out: no values of the flag before it
+  bool hasPositional_ = false;
+  std::optional<size_t> lastOfList_; // index in sorted_.words, of a list of two or more words
   SortedFlags sorted_;
   Problems problems_;
 
@@ -94,6 +97,10 @@ private:
     ++next_;
     if (!isFlag(word) || has(app_, name)) {
       sorted_.words.push_back(word);
+      if (isFlag(word))
+        takeValues(name, equals != word.npos);
+      else
+        hasPositional_ = true;
       return;
     }
     const bool isJoined = equals != word.npos, isFollowed = next_ < words_.size() && !isFlag(words_[next_]);
@@ -103,6 +110,26 @@ private:
       ++next_;
     while (next_ < words_.size() && !isFlag(words_[next_]))
       positional_.push_back(words_[next_++]);
+  }
+
+  void takeValues(const std::string &name, bool isJoined) {
+    const bool isShort = !name.starts_with("--");
+    const int most = app_.get_option(isShort ? name.substr(0, 2) : name)->get_items_expected_max();
+    const int given = isJoined || (isShort && name.size() > 2) ? 1 : 0; // --tp=2, -oPLAN
+    int taken = given;
+    for (; taken < most && next_ < words_.size() && !isFlag(words_[next_]); ++taken)
+      sorted_.words.push_back(words_[next_++]);
+    if (most > 1 && taken > 1)
+      lastOfList_ = sorted_.words.size() - 1;
+  }
+
+  // "--list a b model": where nothing else can be the model, it is the list's last word.
+  void moveLastOfList() {
+    if (hasPositional_ || !positional_.empty() || !lastOfList_)
+      return;
+    const auto last = sorted_.words.begin() + static_cast<ptrdiff_t>(*lastOfList_);
+    positional_.push_back(*last);
+    sorted_.words.erase(last);
   }
 
   // How many values are the flag's, at most.

@@ -55,8 +55,7 @@ static void readSizes(Config &config, ModelDescription &model, BlockDescription 
                  .hidden = "n_embd",
                  .normEpsilon = "layer_norm_epsilon",
                  .activation = "activation_function",
-                 .attentionDropout = "attn_pdrop",
-                 .hiddenDropout = "resid_pdrop and embd_pdrop"};
+                 .attentionDropout = "attn_pdrop"};
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size("n_embd", kMaxHidden);
   model.maxPositions = config.size("n_positions", kMaxPositions);

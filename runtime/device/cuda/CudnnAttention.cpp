@@ -41,7 +41,7 @@ public:
         parts_(facts.t / facts.s) {}
 
   Status run(mgc_stream &stream, const mgc_attention_operands &x) override {
-    for (const mgc_address address : {x.q, x.k, x.v, x.o, x.output_gradient, x.dq, x.dk, x.dv})
+    for (const mgc_address address : {x.q, x.k, x.v, x.o, x.output_gradient, x.dq, x.dk, x.dv, x.workspace})
       if (address % 16 != 0)
         return errorf("{}: attention's operand at {:#x}; cuDNN takes multiples of 16", stream.device->name,
                       address);
@@ -179,6 +179,8 @@ private:
     const size_t given = !a_.backward ? 5 : layout_.parts.dqSum ? 11 : 10;
     if (a_.backward)
       MGC_TRY(convertStatistics(stream, run.sizes, to.statistics, x.lse));
+    if (layout_.parts.dqSum) // the library adds to it
+      MGC_TRY(fill(&stream, to.dqSum, 0, layout_.parts.dqSum));
     MGC_TRY(run.graph.run(stream, std::span(addresses).first(given), to.rest));
     return a_.backward ? Status::ok() : convertStatistics(stream, run.sizes, x.lse, to.statistics);
   }

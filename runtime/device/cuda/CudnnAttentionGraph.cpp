@@ -175,8 +175,11 @@ void AttentionGraphBuilder::backward(bool sumsUp) {
 Result<CudnnGraph> makeCudnnGraph(std::shared_ptr<Cudnn> cudnn, const mgc_attention_facts &facts,
                                   const CudaAttentionRun &run, bool deterministic) {
   MGC_TRY(cudnnTakes(planOf(facts)));
-  CudnnGraph graph(std::move(cudnn));
   const CudnnAttentionLayout layout(facts, deterministic);
+  if (facts.workspace_bytes < layout.parts.bytes())
+    return errorf("the plan's workspace of {} bytes is below {}; compile the plan again",
+                  facts.workspace_bytes, layout.parts.bytes());
+  CudnnGraph graph(std::move(cudnn));
   AttentionGraphBuilder builder(graph, facts, run, layout.strides);
   if (facts.backward)
     builder.backward(!deterministic);

@@ -451,7 +451,8 @@ TEST(LayoutViolation, TheNearLayoutWorksBesideTheFile) {
                 .find("--tp 2 --cp 2 --cp-comm-type all_gather --pp 1 --dp 2 --world 8 "),
             0u)
       << near({.tp = 3}, {.world = 8, .cp = 2});
-  EXPECT_EQ(near({.tp = 3}, {.cp = 7}).find("--tp 2 --cp 1 --pp 1 "), std::string::npos);
+  EXPECT_EQ(near({.tp = 3}, {.cp = 7}).substr(0, 52), "--tp 2 --cp 4 --cp-comm-type all_gather --pp 1 --dp ");
+  EXPECT_EQ(near({.world = 7, .seq = 33, .cp = 3}, {}).substr(0, 7), "--tp 1 ");
   EXPECT_EQ(near({}, {.dtype = "f32", .gradientType = "bf16"}).substr(0, 7), "--tp 1 ");
   EXPECT_EQ(near({.tp = 3}, {.layersPerChunk = 5}).substr(0, 7), "--tp 2 ");
 }

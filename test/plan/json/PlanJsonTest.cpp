@@ -80,7 +80,7 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());
-  EXPECT_EQ(text.find("{\n\"version\": 9,\n\"checksum\": \""), 0u);
+  EXPECT_EQ(text.find("{\n\"version\": 10,\n\"checksum\": \""), 0u);
   for (std::string_view line :
        {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
@@ -115,8 +115,9 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 // --- Damage ------------------------------------------------------------------------------------------------
 
 TEST(PlanJson, AnotherVersionNamesBoth) {
-  EXPECT_EQ(errorOf(sealPlan(1, smallBody())),
-            "is of version 1, this program reads version 9; recompile the plan with the mgc of this version");
+  EXPECT_EQ(
+      errorOf(sealPlan(1, smallBody())),
+      "is of version 1, this program reads version 10; recompile the plan with the mgc of this version");
   for (const std::string version : {"99999999999999999999", "\"5\"", "05", "5.5", "-1"})
     EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"")
                   .find("is of version " + version + ", this"),

@@ -97,6 +97,8 @@ const Broken kPrograms[] = {
     {"AttentionScalar",
      [](Plan &plan) { body<Attention>(plan, kAttention).headOffset.terms = {{{"xp"}, 1}}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
+    {"AttentionAxes", [](Plan &plan) { body<Attention>(plan, kAttention).queryAxes = {"xp"}; },
+     "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
      "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
     {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },

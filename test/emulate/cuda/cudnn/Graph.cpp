@@ -94,6 +94,8 @@ private:
       return false;
     switch (operation.kind) {
     case Operation::Kind::multiply:
+      if (isSummedUp(operation.to) && !read(operation.to, to))
+        return false;
       multiply(operation, x, b, to);
       break;
     case Operation::Kind::reduce:
@@ -118,8 +120,13 @@ private:
       float sum = 0;
       for (int64_t p = 0; p < depth; ++p)
         sum += x[left + p] * b[right + p * o.b.shape[3]];
-      to[flat] = sum;
+      to[flat] = isSummedUp(o.to) ? to[flat] + sum : sum;
     });
+  }
+
+  // As the library's kernels, which share out the depth of a product in memory and add to what is there.
+  static bool isSummedUp(const Tensor &tensor) {
+    return !tensor.isVirtual && tensor.type == CUDNN_DATA_FLOAT;
   }
 
   static void reduce(const Operation &o, const Values &x, Values &to) {

@@ -33,6 +33,7 @@ const ptx::Module &interpreted(const cuda::OwnModule &own) {
 
 Status mgc_device::enter() { return Status::ok(); }
 
+Status cuda::fill(mgc_stream *, mgc_address, uint8_t, int64_t) { return errorf("there is no device"); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &own, const char *symbol) {
   static std::map<std::pair<const OwnModule *, std::string>, InterpretedKernel> kernels;
   InterpretedKernel &kernel = kernels[{&own, symbol}];

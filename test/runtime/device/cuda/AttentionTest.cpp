@@ -11,8 +11,9 @@ namespace {
 
 class Upload : public CudaTest {
 public:
-  void run(DeviceAttention &attention) {
-    const auto made = must(device().makeAttention(attention.facts));
+  // `maker`: the same device, perhaps opened with another promise of equal bits.
+  void run(DeviceAttention &attention, const plugin::PluginDevice &maker = device()) {
+    const auto made = must(maker.makeAttention(attention.facts));
     std::vector<plugin::DeviceBuffer> buffers;
     for (const auto &memory : attention.memory)
       buffers.push_back(memory.empty() ? plugin::DeviceBuffer() : uploaded(memory));
@@ -49,22 +50,23 @@ bool hasNoCudnn() {
 }
 
 // cuDNN's attentions in this process, as the device's description says: "; N attentions by cuDNN".
-int64_t callsOfCudnn() {
-  const std::string versions = must(device().describe()).versions;
+int64_t callsOfCudnn(const plugin::PluginDevice &of = device()) {
+  const std::string versions = must(of.describe()).versions;
   std::smatch found;
   return std::regex_search(versions, found, std::regex("(\\d+) attentions by cuDNN")) ? std::stoll(found[1])
                                                                                       : 0;
 }
 
-void checkLibrary(AttentionProblem problem) {
+void checkLibrary(AttentionProblem problem, const plugin::PluginDevice &maker = device()) {
   if (hasNoCudnn())
     GTEST_SKIP() << "there is no cuDNN";
   if (problem.a.zigzag == 0)
     problem.order(1);
-  AttentionCheck check(std::move(problem), MGC_BF16, run);
-  const int64_t before = callsOfCudnn();
+  AttentionCheck check(std::move(problem), MGC_BF16,
+                       [&](DeviceAttention &attention) { Upload().run(attention, maker); });
+  const int64_t before = callsOfCudnn(maker);
   check.forward(), check.backward();
-  EXPECT_EQ(callsOfCudnn(), before + 2);
+  EXPECT_EQ(callsOfCudnn(maker), before + 2);
   const AttentionExpected expected = reference(check.problem);
   expectNearInNorm(check.o, expected.o, "o");
   expectNearInNorm(check.lse, expected.lse, "lse");
@@ -91,6 +93,16 @@ TEST(LibraryAttention, inOneBuffer) {
   AttentionProblem problem({.s = 66, .t = 66, .b = 2, .g = 2, .r = 3, .d = 32});
   problem.join();
   checkLibrary(std::move(problem));
+}
+
+// dq is summed up in memory, in which something else lay before.
+TEST(LibraryAttention, withoutEqualBits) {
+  const plugin::PluginDevice other = must(cuda().openDevice(0, false));
+  for (const int64_t part : {0, 1}) {
+    AttentionProblem problem({.s = 48, .t = 96, .b = 2, .g = 2, .r = 3, .d = 16});
+    problem.order(4, part);
+    checkLibrary(std::move(problem), other);
+  }
 }
 
 // Every part of an order, and with windows of less than a run, more, and all.

@@ -9,6 +9,7 @@ using namespace mgc::cuda;
 
 // Stubs of the functions that attention asks of a device; these tests call none.
 Status mgc_device::enter() { return Status::ok(); }
+Status cuda::fill(mgc_stream *, mgc_address, uint8_t, int64_t) { return errorf("there is no device"); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
   return errorf("there is no device");
 }
