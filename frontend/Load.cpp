@@ -58,9 +58,11 @@ static void read(Config &mgc, const LayoutOption &row, std::optional<std::string
 }
 static void read(Config &mgc, const LayoutOption &row, std::optional<std::vector<std::string>> &option) {
   option = mgc.words(row.key());
+  if (option->empty())
+    option.reset(); // refused, or says nothing
 }
 static void read(Config &mgc, const LayoutOption &row, std::optional<std::vector<int64_t>> &option) {
-  option = mgc.counts(row.key(), row.most);
+  option = mgc.counts(row.key(), row.least, row.most);
 }
 
 static LayoutOptions readDefaults(Config &config) {

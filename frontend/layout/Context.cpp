@@ -6,7 +6,7 @@
 
 namespace mgc::frontend {
 
-static constexpr int64_t kMaxListed = 1024; // values of cp beyond this are not proposed
+static constexpr int64_t kMaxListed = 1 << 16; // values of cp beyond this are not proposed
 
 const std::vector<ContextType> &contextTypes() {
   static const std::vector<ContextType> types = {
@@ -78,6 +78,17 @@ std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &la
   return rules;
 }
 
+// Whether checkContext finds nothing, without the lists of its messages.
+bool fitsContext(const ModelDescription &model, const Layout &layout) {
+  const auto divides = [&](const BlockKind &kind) {
+    return splitHeads(kind.block.attention, layout, layout.cpInner).has_value();
+  };
+  return std::ranges::all_of(rulesOf(model, layout),
+                             [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
+         (!uses(layout, "a2a+p2p") || std::ranges::all_of(model.kinds, divides)) &&
+         plan::refine(layout.views()).isOk();
+}
+
 void checkHierarchy(const ModelDescription &model, const Layout &layout, Problems &problems) {
   if (!uses(layout, "a2a+p2p") || layout.cp % layout.cpInner != 0)
     return;
@@ -114,14 +125,9 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
   Layout tried = layout;
   tried.contextTypes = possibleTypes(model, layout);
-  const auto fits = [&] {
-    Problems problems;
-    checkContext(model, tried, problems);
-    return problems.empty();
-  };
   for (tried.cp = std::min(layout.cp, kMaxListed); tried.cp > 1; --tried.cp) {
     tried.cpInner = std::gcd(layout.cpInner, tried.cp);
-    if (fits())
+    if (fitsContext(model, tried))
       break;
   }
   near.cp = tried.cp;

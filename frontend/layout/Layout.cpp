@@ -125,9 +125,12 @@ void LayoutResolver::resolveMesh() {
       problems.add("--world {} does not divide over tp * cp * pp = {} * {} * {}", *world, layout.tp,
                    layout.cp, layout.pp);
       const int64_t fewer = std::max<int64_t>(1, *world / rest) * rest;
-      problems.hint("possible --world with these: {}, {}, ... (a multiple of {})", fewer, fewer + rest, rest);
-      problems.hint("possible tp * cp * pp for this world: {}",
-                    listOf(divisorsOf(*world, optionOf(&LayoutOptions::tp).most)));
+      problems.hint("possible --world with these: {}",
+                    fewer + rest <= mostRanks
+                        ? fmt::format("{}, {}, ... (a multiple of {})", fewer, fewer + rest, rest)
+                    : fewer <= mostRanks ? std::to_string(fewer)
+                                         : fmt::format("none, {} is the most", mostRanks));
+      problems.hint("possible tp * cp * pp for this world: {}", listOf(divisorsOf(*world, *world)));
     }
   }
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, layout.tp))
@@ -201,6 +204,8 @@ void LayoutResolver::resolveHierarchy() {
   if (isHierarchical && !sizes)
     refuse(fmt::format("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them",
                        flag));
+  else if (sizes && !isHierarchical && !flags.contextHierarchy)
+    return; // a default of the file for other layouts
   else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
                      layout.cp / (*sizes)[0] != (*sizes)[1]))
     refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "),
@@ -368,10 +373,34 @@ static LayoutOptions withoutRenamed(LayoutOptions defaults, const LayoutOptions 
   return defaults;
 }
 
+// Words of the file that no layout takes, also where a flag goes before them or nothing reads them today.
+static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &supported, Problems &problems) {
+  const auto refuse = [&](const LayoutOption &option, const std::string &word) {
+    const std::vector<std::string> possible = option.words(supported);
+    if (std::ranges::find(possible, word) != possible.end())
+      return;
+    const auto type = std::ranges::find(contextTypes(), word, &ContextType::name); // names of no other option
+    problems.add("mgc.{}: '{}'{}", option.key(), word,
+                 type == contextTypes().end() ? " is not known" : ": " + type->refusal);
+    problems.hint("possible {}: {}", option.key(), listOf(possible));
+  };
+  for (const LayoutOption &option : layoutOptions()) {
+    if (const auto *word = std::get_if<OptionField<std::string>>(&option.field); word && ofFile.**word)
+      refuse(option, *(ofFile.**word));
+    if (const auto *words = std::get_if<OptionField<std::vector<std::string>>>(&option.field);
+        words && ofFile.**words)
+      for (const std::string &word : *(ofFile.**words))
+        refuse(option, word);
+  }
+}
+
 Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions &flags,
                              const LayoutOptions &ofFile, const Supported &supported) {
   const LayoutOptions defaults = withoutRenamed(ofFile, flags);
   Problems problems(model.source), none(model.source);
+  refuseUnknownWords(ofFile, supported, problems);
+  if (!problems.empty())
+    return problems.status();
   Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
   if (problems.empty()) {
     std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));

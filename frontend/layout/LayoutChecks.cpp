@@ -1,13 +1,14 @@
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/Options.h"
+#include "plan/Limits.h"
 #include "runtime/base/Checked.h"
 #include <algorithm>
 #include <functional>
 
 namespace mgc::frontend {
 
-static constexpr int64_t kMaxListed = 1024; // tp and divisors beyond this are not proposed
+static constexpr int64_t kMaxListed = 1 << 16; // tp and divisors beyond this are not proposed
 
 static constexpr int64_t kMaxLayersPerStage = 1 << 12; // no model has more
 
@@ -122,13 +123,28 @@ static void addTooMany(const Layout &layout, int64_t most, Problems &problems) {
                 unit * most);
 }
 
+static void checkTokens(const Layout &layout, Problems &problems) {
+  const int64_t unit = layout.microBatchSize * layout.dp, seq = layout.sequenceLength;
+  const int64_t most = plan::kMaxStepTokens / seq / unit * unit;
+  if (layout.globalBatchSize <= most)
+    return;
+  problems.add("--gbs {} with --seq {}: a step has more than {} tokens", layout.globalBatchSize, seq,
+               plan::kMaxStepTokens);
+  problems.hint("possible --gbs with this --seq and mbs * dp = {}: {}", unit,
+                most > 0 ? fmt::format("multiples of {} up to {}", unit, most) : "none");
+  problems.hint("possible --seq with this --gbs: {}",
+                layout.globalBatchSize <= plan::kMaxStepTokens
+                    ? fmt::format("1 to {}", plan::kMaxStepTokens / layout.globalBatchSize)
+                    : "none");
+}
+
 static void checkBatch(const Layout &layout, const Supported &supported, Problems &problems) {
   int64_t unit = layout.microBatchSize * layout.dp, gbs = layout.globalBatchSize;
   int64_t most = mostMicrobatches(supported, layout);
   if (layout.microbatches > most)
     return addTooMany(layout, most, problems);
   if (gbs % unit == 0)
-    return;
+    return checkTokens(layout, problems);
   std::vector<int64_t> possible;
   for (int64_t microbatches : {gbs / unit, gbs / unit + 1})
     if (microbatches >= 1 && microbatches <= most)
@@ -283,6 +299,17 @@ static int64_t nearestReplicas(int64_t world, int64_t ranksOfOne) {
   return isNearer ? fewer : fewer + 1;
 }
 
+// The batch nearest to `wanted` samples that the schedule and the tokens of a step allow, with smaller microbatches and fewer
+// replicas where one of them is too many.
+static void fitBatch(const Supported &supported, Layout &near, int64_t wanted) {
+  const int64_t samples = std::max<int64_t>(1, plan::kMaxStepTokens / near.sequenceLength);
+  near.dp = std::min(near.dp, samples);
+  near.microBatchSize = std::min(near.microBatchSize, samples / near.dp);
+  const int64_t unit = near.microBatchSize * near.dp;
+  const int64_t most = std::min(mostMicrobatches(supported, near), samples / unit);
+  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(wanted / unit, most));
+}
+
 LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supported, const Layout &layout,
                             const LayoutOptions &flags, const LayoutOptions &defaults) {
   const LayoutOptions asked = either(flags, defaults);
@@ -294,6 +321,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     near.sequenceLength = std::min(near.sequenceLength, model.maxPositions);
   if (isRotary(model))
     near.sequenceLength = std::min(near.sequenceLength, kMaxRotaryPositions);
+  fitBatch(supported, near, near.globalBatchSize);
+  const int64_t replicas = near.dp;
   near.sequenceLength = std::clamp<int64_t>(mostPositions(model, near), 1, near.sequenceLength);
   near.tp = largestTensorSize(model, near);
   if (auto split = splitTensorAxis(model.kinds.front().block.attention, near.tp))
@@ -303,10 +332,11 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   setNearestContext(model, near, options);
   const int64_t world = asked.world.value_or(0);
   if (world >= 1 && world <= optionOf(&LayoutOptions::world).most && !asked.dp)
-    near.dp = nearestReplicas(world, near.tp * *options.cp * near.pp);
-  const int64_t unit = near.microBatchSize * near.dp, most = mostMicrobatches(supported, near);
-  const int64_t batch = asked.gbs.value_or(unit * near.pp);
-  near.globalBatchSize = unit * std::max<int64_t>(1, std::min(batch / unit, most));
+    near.dp =
+        std::min(nearestReplicas(world, near.tp * *options.cp * near.pp), optionOf(&LayoutOptions::dp).most);
+  const bool hasBatch = asked.gbs && near.dp == replicas;
+  fitBatch(supported, near,
+           hasBatch ? near.globalBatchSize : asked.gbs.value_or(near.microBatchSize * near.dp * near.pp));
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;

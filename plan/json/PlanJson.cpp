@@ -123,6 +123,12 @@ Result<Plan> readPlan(const std::filesystem::path &directory) {
     return errorf("{}: is a file, expected the folder of a plan, which has {} in it", directory.string(),
                   kPlanFile);
   std::string path = (directory / kPlanFile).string();
+  if (!std::filesystem::exists(path, ignored))
+    return errorf("{}: has no {}, expected the folder that mgc compile -o wrote{}", directory.string(),
+                  kPlanFile,
+                  std::filesystem::exists(directory / "config.json", ignored)
+                      ? "; a model is compiled first: mgc compile"
+                      : "");
   MGC_ASSIGN(text, readFile(path, kMaxFileBytes));
   Result<Plan> plan = parsePlan(text);
   return plan.isOk() ? plan : Result<Plan>(Status(plan.status()).at(path));

@@ -1,3 +1,4 @@
+#include "plan/Limits.h"
 #include "plan/SequenceOrder.h"
 #include "plan/prove/VerifyParts.h"
 
@@ -5,8 +6,6 @@
 #include <set>
 
 namespace mgc::plan {
-
-static constexpr int64_t kMaxStepTokens = int64_t(1) << 40;
 
 static bool runsRowKernels(const Plan &plan) {
   for (const Program &program : plan.programs)

@@ -90,10 +90,24 @@ class ForeignFlags(unittest.TestCase):
                      (LLAMA, "--cp", 2, "--cp-comm-type", "a2a", "all_gather", "a2a", "a2a"),
                      ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", "2,2", LLAMA),
                      ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes=2,2", LLAMA),
+                     ("--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2, LLAMA),
                      ("--cp", 2, "--cp-comm-type", "a2a", LLAMA), ("--cp", 2, "--cp-comm-type", "a2a,a2a,a2a,a2a", LLAMA, "--bf16"),
                      (LLAMA, "--cp", 4, "--cp-comm-type", "a2a+p2p", "--hierarchical-context-parallel-sizes", 2, 2)):
             done = run(BIN / "mgc", "compile", *line, "--seq", 32, "--compile-to", "import")
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_values_that_are_missing(self):
+        for line, flag in ((["--cp-comm-type", "-o", "p"], "--cp-comm-type"), (["--cp=", "--seq", 16], "--cp"), (["-o"], "-o")):
+            done = compile_llama(*line)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{flag}: its value is missing\n", done.stderr)
+
+    def test_commands(self):
+        done = run(BIN / "mgc", "compil", LLAMA)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("compil: there is no such command; expected compile, explain or options", done.stderr)
+        done = run(BIN / "mgc", "explain", LLAMA.parent)
+        self.assertIn("expected the folder that mgc compile -o wrote; a model is compiled first", done.stderr)
 
     def test_values_of_facts(self):
         for line, message in ((["--swiglu=false"], "--swiglu=false: takes no value"), (["--num-layers"], "--num-layers: its value is missing"),

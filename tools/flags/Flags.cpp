@@ -87,6 +87,12 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's defaults instead");
   std::vector<std::string> words(argv + 1, argv + argc);
+  const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
+  if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {
+    say(stderr, "mgc: {}: there is no such command; expected compile, explain or options\n", words.front());
+    parsed.exitCode = 2;
+    return parsed;
+  }
   if (!words.empty() && words.front() == compile->get_name())
     if (const Status taken = takeForeign(*compile, words, parsed.flags.compile); !taken.isOk()) {
       say(stderr, "mgc compile: {}\n", taken.message());

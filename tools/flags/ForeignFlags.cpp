@@ -74,7 +74,7 @@ public:
       take(words_[next_]);
     sorted_.words.insert(sorted_.words.end(), words_.begin() + static_cast<ptrdiff_t>(next_), words_.end());
     moveLastOfList();
-    sorted_.words.insert(std::ranges::find_if(sorted_.words, isFlag), positional_.begin(), positional_.end());
+    sorted_.words.insert(sorted_.words.begin(), positional_.begin(), positional_.end());
     if (!problems_.empty())
       return problems_.status();
     return std::move(sorted_);
@@ -84,9 +84,8 @@ private:
   const CLI::App &app_;
   const Words &words_;
   Tool tool_;
-  size_t next_ = 0;  // word
-  Words positional_; // behind a flag that is left out: no values of the flag before it
-  bool hasPositional_ = false;
+  size_t next_ = 0;                  // word
+  Words positional_;                 // no values of a flag
   std::optional<size_t> lastOfList_; // index in sorted_.words, of a list of two or more words
   SortedFlags sorted_;
   Problems problems_;
@@ -96,11 +95,12 @@ private:
     const std::string name = word.substr(0, equals);
     ++next_;
     if (!isFlag(word) || has(app_, name)) {
+      if (!isFlag(word)) {
+        positional_.push_back(word);
+        return;
+      }
       sorted_.words.push_back(word);
-      if (isFlag(word))
-        takeValues(name, equals != word.npos);
-      else
-        hasPositional_ = true;
+      takeValues(name, equals == word.npos ? std::nullopt : std::optional(word.substr(equals + 1)));
       return;
     }
     const bool isJoined = equals != word.npos, isFollowed = next_ < words_.size() && !isFlag(words_[next_]);
@@ -112,20 +112,24 @@ private:
       positional_.push_back(words_[next_++]);
   }
 
-  void takeValues(const std::string &name, bool isJoined) {
+  // `joined`: the value of --tp=2.
+  void takeValues(const std::string &name, const std::optional<std::string> &joined) {
     const bool isShort = !name.starts_with("--");
-    const int most = app_.get_option(isShort ? name.substr(0, 2) : name)->get_items_expected_max();
-    const int given = isJoined || (isShort && name.size() > 2) ? 1 : 0; // --tp=2, -oPLAN
-    int taken = given;
-    for (; taken < most && next_ < words_.size() && !isFlag(words_[next_]); ++taken)
+    const CLI::Option &option = *app_.get_option(isShort ? name.substr(0, 2) : name);
+    const int most = option.get_items_expected_max();
+    const bool hasOne = joined ? !joined->empty() : isShort && name.size() > 2; // -oPLAN
+    int taken = hasOne ? 1 : 0;
+    for (; !joined && taken < most && next_ < words_.size() && !isFlag(words_[next_]); ++taken)
       sorted_.words.push_back(words_[next_++]);
+    if (option.get_items_expected_min() > 0 && taken == 0)
+      problems_.add("{}: its value is missing", name);
     if (most > 1 && taken > 1)
       lastOfList_ = sorted_.words.size() - 1;
   }
 
   // "--list a b model": where nothing else can be the model, it is the list's last word.
   void moveLastOfList() {
-    if (hasPositional_ || !positional_.empty() || !lastOfList_)
+    if (!positional_.empty() || !lastOfList_)
       return;
     const auto last = sorted_.words.begin() + static_cast<ptrdiff_t>(*lastOfList_);
     positional_.push_back(*last);

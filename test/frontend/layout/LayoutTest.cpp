@@ -201,6 +201,9 @@ TEST(LayoutViolation, RotaryAnglesEnd) {
 TEST(LayoutViolation, BytesOfAStepFitIn64Bits) {
   json config = with(tinyGpt2(), {{"n_positions", 1 << 30}, {"n_embd", 1 << 12}});
   EXPECT_EQ(errorOf(config, {.seq = 1 << 30, .mbs = 1 << 20, .gbs = 1 << 20}),
+            "config.json: --gbs 1048576 with --seq 1073741824: a step has more than 1099511627776 tokens\n"
+            "  possible --gbs with this --seq and mbs * dp = 1048576: none\n"
+            "  possible --seq with this --gbs: 1 to 1048576\n"
             "config.json: --seq 1073741824 with 1048576 sequences: the bytes of a step exceed 64 bits\n"
             "  possible --seq with as many sequences: 1 to 419430");
   EXPECT_EQ(errorOf(config, {.seq = 1 << 20, .mbs = 1, .gbs = 1}), "");
@@ -439,6 +442,34 @@ TEST(LayoutViolation, TheNearLayoutIsWithoutWhatCannotBe) {
   EXPECT_EQ(suggestion(tinyGpt2(), {.gradientType = "bf16"}), plain + " --grad-dtype f32");
   EXPECT_EQ(suggestion(tinyGpt2(), {.bucketSize = 100}),
             plain + " --overlap-grad-reduce --ddp-bucket-size 100");
+}
+
+TEST(LayoutViolation, TokensOfAStep) {
+  const json config = with(tinyGpt2(), {{"n_positions", 1 << 22}});
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 22, .mbs = 1 << 20}),
+            "config.json: --gbs 1048576 with --seq 4194304: a step has more than 1099511627776 tokens\n"
+            "  possible --gbs with this --seq and mbs * dp = 1048576: none\n"
+            "  possible --seq with this --gbs: 1 to 1048576");
+  EXPECT_EQ(suggestion(config, {.seq = 1 << 22, .mbs = 1 << 20})
+                .find("--tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 4194304 --mbs 2"),
+            0u);
+  EXPECT_EQ(errorOf(config, {.seq = 1 << 20, .mbs = 1 << 10, .gbs = 1 << 20}), "");
+}
+
+TEST(LayoutViolation, WorldsBeyondTheMost) {
+  const std::string message = errorOf(tinyGpt2(), {.tp = 1 << 16, .world = 1 << 24, .cp = 1 << 16});
+  EXPECT_NE(message.find("possible --world with these: none, 16777216 is the most\n"), message.npos)
+      << message;
+  EXPECT_NE(message.find("32768, ..., 16777216"), message.npos) << message;
+}
+
+TEST(LayoutViolation, UnknownWordsOfTheFileThatNothingReads) {
+  EXPECT_EQ(
+      resolve(tinyGpt2(), {}, {.contextOrder = "foo", .contextTypes = {{"a2a", "x"}}}).status().message(),
+      "config.json: mgc.cp_comm_type: 'x' is not known\n  possible cp_comm_type: all_gather, a2a, a2a+p2p\n"
+      "config.json: mgc.cp_order: 'foo' is not known\n  possible cp_order: zigzag, contiguous");
+  EXPECT_TRUE(resolve(tinyGpt2(), {}, {.contextHierarchy = {{7, 9}}}).isOk());
+  EXPECT_TRUE(resolve(tinyGpt2(), {}, {.cp = 2, .contextHierarchy = {{7, 9}}}).isOk());
 }
 
 TEST(LayoutViolation, TheNearLayoutWorksBesideTheFile) {
