@@ -26,8 +26,7 @@ def Shard : Pass<"mg-shard", "::mlir::ModuleOp"> {
   let summary = "Give every value its layout and put mg.reshard at uses";
   let description = [{
     One pure function of (axis rule, placement table) gives every type; nothing is propagated. Reshards stand at uses
-    by the rules P1 to P7 of docs/sharding.md, P3 for ops that are linear in several operands too; each
-    collective stands alone (P8 would merge equal ones).
+    by the rules P1 to P8 of docs/sharding.md, P3 for ops that are linear in several operands too.
   }];
   let constructor = "::mgc::createShardPass()";
   let dependentDialects = ["::mgc::MgDialect"];
