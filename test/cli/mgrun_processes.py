@@ -303,8 +303,9 @@ class Processes(unittest.TestCase):
         for rank in 0, 2:
             with self.subTest(rank=rank):
                 absent = lambda other: {"plan": "absent"} if other == rank else {}
-                results = self.fail_all(Run(range(4), MOCK, of_rank=absent), "absent/plan.json: cannot open")
-                self.assertRegex(results[1][2], f"rank {rank} .process .* does not come: absent/plan.json")
+                missing = "absent: has no plan.json, expected the folder that mgc compile -o wrote"
+                results = self.fail_all(Run(range(4), MOCK, of_rank=absent), missing)
+                self.assertRegex(results[1][2], f"rank {rank} .process .* does not come: absent: has no plan.json")
 
     def test_two_equal_ranks(self):
         self.fail_all(Run([0, 1, 1, 3], MOCK), "two processes are rank 1: process ")

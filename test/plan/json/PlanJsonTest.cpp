@@ -67,8 +67,12 @@ TEST_F(PlanFile, ReplacesAnOlderPlan) {
 
 TEST_F(PlanFile, ErrorsNameTheFile) {
   std::string path = (directory / "plan.json").string();
-  EXPECT_NE(readPlan(directory).status().message().find(path), std::string::npos);
+  const std::string missing =
+      directory.string() + ": has no plan.json, expected the folder that mgc compile -o wrote";
+  EXPECT_EQ(readPlan(directory).status().message(), missing);
   std::filesystem::create_directories(directory);
+  std::ofstream(directory / "config.json") << "{}";
+  EXPECT_EQ(readPlan(directory).status().message(), missing + "; a model is compiled first: mgc compile");
   std::ofstream(path) << "{}";
   EXPECT_EQ(readPlan(directory).status().message().find(path + ": does not begin like a plan"), 0u);
   EXPECT_EQ(readPlan(directory / "plan.json").status().message(),
