@@ -37,7 +37,8 @@ QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "nu
          "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 100, "tie_word_embeddings": True,
          "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
          "initializer_range": 0.2}
-# Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there.
+# Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
+# where learned positions are never used.
 MODELS = {  # name: config.json, layout
     "gpt2": (GPT2, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
@@ -46,7 +47,7 @@ MODELS = {  # name: config.json, layout
     "qwen3-bf16": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --dtype bf16 --overlap-grad-reduce "
                    "--ddp-bucket-size 1"),
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
-    "gpt2-exchange": (GPT2, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
+    "gpt2-exchange": (GPT2 | {"n_positions": 8}, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
@@ -364,6 +365,12 @@ def slots_of(stage, step):
     return {bound["slot"] for call in calls_of(stage, step) for bound in call["segments"]} if step["kind"] == "run" else set()
 
 
+def places_of(stage, step):
+    """Where in the allocation itself the step's calls bind their segments."""
+    bound = (segment for call in calls_of(stage, step) for segment in call["segments"])
+    return {segment["offset"] for segment in bound if segment["slot"] < 0}
+
+
 def order_matters(stage, i):
     """Of a step and the next. Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no
     loss, and one of `gradients`, which only waits order, and another."""
@@ -376,7 +383,7 @@ def order_matters(stage, i):
     if tasks.count("gradients") == 1:
         return i in following.get("waits", [])
     if tasks[0] == "begin":
-        return any(given["kind"] == "labels" for given in stage["inputs"])
+        return bool(places_of(stage, step) & places_of(stage, following))
     microbatches = {one.get("microbatch", -1) for one in (step, following)}
     return len(microbatches) == 1 or -1 in microbatches
 
