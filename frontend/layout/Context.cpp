@@ -1,12 +1,11 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/LayoutChecks.h"
+#include "frontend/layout/Options.h"
 #include <algorithm>
 #include <functional>
 #include <numeric>
 
 namespace mgc::frontend {
-
-static constexpr int64_t kMaxListed = 1 << 16; // values of cp beyond this are not proposed
 
 const std::vector<ContextType> &contextTypes() {
   static const std::vector<ContextType> types = {
@@ -15,10 +14,6 @@ const std::vector<ContextType> &contextTypes() {
       {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true},
       {.name = "p2p", .gathersKeys = true, .refusal = "the ring of keys and values is not built yet"}};
   return types;
-}
-
-const ContextType &contextType(std::string_view name) {
-  return *std::ranges::find(contextTypes(), name, &ContextType::name);
 }
 
 bool exchangesHeads(std::string_view name) {
@@ -53,7 +48,7 @@ struct ContextRule {
 
 std::vector<int64_t> sizesThatFit(const std::function<bool(int64_t)> &fits) {
   std::vector<int64_t> possible;
-  for (int64_t cp = 1; cp <= kMaxListed; ++cp)
+  for (int64_t cp = 1; cp <= optionOf(&LayoutOptions::cp).most; ++cp)
     if (fits(cp))
       possible.push_back(cp);
   return possible;
@@ -78,11 +73,14 @@ std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &la
   return rules;
 }
 
+// Whether the kind's heads divide over so many ranks that exchange them, under a2a+p2p.
+bool takesInner(const BlockKind &kind, const Layout &layout, int64_t ranks) {
+  return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
+}
+
 // Whether checkContext finds nothing, without the lists of its messages.
 bool fitsContext(const ModelDescription &model, const Layout &layout) {
-  const auto divides = [&](const BlockKind &kind) {
-    return splitHeads(kind.block.attention, layout, layout.cpInner).has_value();
-  };
+  const auto divides = [&](const BlockKind &kind) { return takesInner(kind, layout, layout.cpInner); };
   return std::ranges::all_of(rulesOf(model, layout),
                              [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
          (!uses(layout, "a2a+p2p") || std::ranges::all_of(model.kinds, divides)) &&
@@ -93,9 +91,7 @@ void checkHierarchy(const ModelDescription &model, const Layout &layout, Problem
   if (!uses(layout, "a2a+p2p") || layout.cp % layout.cpInner != 0)
     return;
   for (const BlockKind &kind : model.kinds) {
-    const auto fits = [&](int64_t ranks) {
-      return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
-    };
+    const auto fits = [&](int64_t ranks) { return takesInner(kind, layout, ranks); };
     if (fits(layout.cpInner))
       continue;
     problems.add(
@@ -125,7 +121,7 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
   Layout tried = layout;
   tried.contextTypes = possibleTypes(model, layout);
-  for (tried.cp = std::min(layout.cp, kMaxListed); tried.cp > 1; --tried.cp) {
+  for (; tried.cp > 1; --tried.cp) {
     tried.cpInner = std::gcd(layout.cpInner, tried.cp);
     if (fitsContext(model, tried))
       break;

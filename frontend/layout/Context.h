@@ -15,8 +15,7 @@ struct ContextType {
 
 // The first is the default.
 const std::vector<ContextType> &contextTypes();
-const ContextType &contextType(std::string_view name);
-// Where the name is empty, cp is 1 and no rank does.
+// Whether ranks exchange heads under the type of this name; empty: cp is 1, and none do.
 bool exchangesHeads(std::string_view name);
 // Whether it gathers keys. A name that is not known stands for the type that is taken in its place.
 bool gathersKeys(std::string_view name);

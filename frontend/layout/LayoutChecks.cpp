@@ -8,8 +8,6 @@
 
 namespace mgc::frontend {
 
-static constexpr int64_t kMaxListed = 1 << 16; // tp and divisors beyond this are not proposed
-
 static constexpr int64_t kMaxLayersPerStage = 1 << 12; // no model has more
 
 // Rotary angles reach the position, and sines hold below this (codegen/rows/graph/Math.h).
@@ -51,7 +49,7 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
 
 static std::vector<int64_t> tensorSizesThatFit(const std::vector<const TensorRule *> &rules) {
   std::vector<int64_t> possible;
-  for (int64_t tp = 1; tp <= kMaxListed; ++tp)
+  for (int64_t tp = 1; tp <= optionOf(&LayoutOptions::tp).most; ++tp)
     if (std::all_of(rules.begin(), rules.end(), [&](const TensorRule *rule) { return rule->fits(tp); }))
       possible.push_back(tp);
   return possible;
@@ -153,7 +151,8 @@ static void checkBatch(const Layout &layout, const Supported &supported, Problem
                layout.dp);
   problems.hint("possible --gbs: multiples of {}: {}", unit, listOf(possible));
   if (gbs % layout.dp == 0)
-    problems.hint("possible --mbs: {}", listOf(divisorsOf(gbs / layout.dp, kMaxListed)));
+    problems.hint("possible --mbs: {}",
+                  listOf(divisorsOf(gbs / layout.dp, optionOf(&LayoutOptions::mbs).most)));
 }
 
 // --- Bytes -------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class ForeignFlags(unittest.TestCase):
     def test_commands(self):
         done = run(BIN / "mgc", "compil", LLAMA)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("compil: there is no such command; expected compile, explain or options", done.stderr)
+        self.assertIn("compil: there is no such command; expected one of compile, explain, options", done.stderr)
         done = run(BIN / "mgc", "explain", LLAMA.parent)
         self.assertIn("expected the folder that mgc compile -o wrote; a model is compiled first", done.stderr)
 

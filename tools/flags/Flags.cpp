@@ -89,7 +89,11 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto isNamed = [&](const CLI::App *command) { return command->check_name(words.front()); };
   if (!words.empty() && !words.front().starts_with('-') && app.get_subcommands(isNamed).empty()) {
-    say(stderr, "mgc: {}: there is no such command; expected compile, explain or options\n", words.front());
+    std::vector<std::string> names;
+    for (const CLI::App *command : app.get_subcommands({}))
+      names.push_back(command->get_name());
+    say(stderr, "mgc: {}: there is no such command; expected one of {}\n", words.front(),
+        fmt::join(names, ", "));
     parsed.exitCode = 2;
     return parsed;
   }

@@ -15,16 +15,13 @@ extern const OwnModule attentionOrderModule;
 namespace {
 
 struct OrderKernels {
-  CUfunction gather, scatter,
-      statistics; // between the orders of lse and of statistics, whichever way the pass needs
+  CUfunction gather, scatter, statistics;
 };
 
-Result<OrderKernels> orderKernels(mgc_device &device, bool backward) {
+Result<OrderKernels> orderKernels(mgc_device &device) {
   MGC_ASSIGN(gather, ownKernel(device, attentionOrderModule, "attention_gather"));
   MGC_ASSIGN(scatter, ownKernel(device, attentionOrderModule, "attention_scatter"));
-  MGC_ASSIGN(statistics,
-             ownKernel(device, attentionOrderModule,
-                       backward ? "attention_statistics_from_lse" : "attention_lse_from_statistics"));
+  MGC_ASSIGN(statistics, ownKernel(device, attentionOrderModule, "attention_statistics"));
   return OrderKernels{gather, scatter, statistics};
 }
 
@@ -189,7 +186,7 @@ private:
                            mgc_address from) {
     const int64_t heads = groups() * a_.r;
     return launchOwn(stream, kernels_.statistics, blocksFor(run.queries * heads), "attention's statistics",
-                     to, from, run.query, run.queries, heads, queryOrder());
+                     to, from, run.query, run.queries, heads, queryOrder(), int32_t(!a_.backward));
   }
 };
 
@@ -204,7 +201,7 @@ Result<Attention> makeCudnnAttention(mgc_device &device, const mgc_attention_fac
     MGC_ASSIGN(graph, makeCudnnGraph(cudnn, facts, run, device.deterministic));
     runs.push_back({run, std::move(graph)});
   }
-  MGC_ASSIGN(kernels, orderKernels(device, facts.backward));
+  MGC_ASSIGN(kernels, orderKernels(device));
   return Attention(std::make_unique<CudnnAttention>(facts, device.deterministic, std::move(runs), kernels));
 }
 

@@ -65,28 +65,15 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads)
     to[i] = roundToBf16(sum[i]);
 }
 
-// cuDNN's statistics [b, g, r, s] of a run of s queries that begins at `query`, and lse [queries of a part, b, g, r]. A thread an
-// element.
-__device__ bool findStatistic(int64_t query, int64_t s, int64_t heads, const AttentionOrder &order, int64_t &lse,
-                              int64_t &statistic) {
+// Between cuDNN's statistics [b, g, r, s], of a run of s queries that begins at `query`, and lse [queries of a part, b, g, r]:
+// `to` <- `from`, and `to` is lse where toLse is not 0. A thread an element.
+extern "C" __global__ void __launch_bounds__(kAttentionThreads)
+    attention_statistics(uint64_t to, uint64_t from, int64_t query, int64_t s, int64_t heads, const AttentionOrder order,
+                         int32_t toLse) {
   const int64_t thread = int64_t(blockIdx.x) * kAttentionThreads + threadIdx.x;
   const int64_t head = thread % heads, i = thread / heads;
-  statistic = head * s + i, lse = placeOf(order, query + i) * heads + head;
-  return i < s;
-}
-
-extern "C" __global__ void __launch_bounds__(kAttentionThreads)
-    attention_statistics_from_lse(uint64_t statistics, uint64_t lse, int64_t query, int64_t s, int64_t heads,
-                                  const AttentionOrder order) {
-  int64_t from, to;
-  if (findStatistic(query, s, heads, order, from, to))
-    reinterpret_cast<float *>(statistics)[to] = reinterpret_cast<const float *>(lse)[from];
-}
-
-extern "C" __global__ void __launch_bounds__(kAttentionThreads)
-    attention_lse_from_statistics(uint64_t lse, uint64_t statistics, int64_t query, int64_t s, int64_t heads,
-                                  const AttentionOrder order) {
-  int64_t from, to;
-  if (findStatistic(query, s, heads, order, to, from))
-    reinterpret_cast<float *>(lse)[to] = reinterpret_cast<const float *>(statistics)[from];
+  const int64_t statistic = head * s + i, lse = placeOf(order, query + i) * heads + head;
+  if (i < s)
+    reinterpret_cast<float *>(to)[toLse ? lse : statistic] =
+        reinterpret_cast<const float *>(from)[toLse ? statistic : lse];
 }
