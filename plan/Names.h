@@ -31,6 +31,9 @@ inline constexpr auto enumNames<GemmPath> =
     std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
 template <>
 inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
+template <>
+inline constexpr auto enumNames<OperandUse> =
+    std::to_array<std::string_view>({"read", "written", "updated"});
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =

@@ -39,7 +39,12 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
   return isEmpty || *endA <= offsetB || *endB <= offsetA || interleave(a, offsetA, b, offsetB);
 }
 
-static Infos describe(const Mesh &, const RowKernel &) { return {}; }
+static Infos describe(const Mesh &, const RowKernel &kernel) {
+  Infos infos;
+  for (const RowKernel::Operand &operand : kernel.operands)
+    infos.push_back({"of the kernel", operand.bytes, operand.use, operand.rowBytes, operand.rowStride});
+  return infos;
+}
 
 GemmOperands operandNumbersOf(const Gemm &gemm) {
   GemmOperands numbers;
@@ -60,7 +65,7 @@ static Infos describe(const Mesh &, const Gemm &gemm) {
                  elementsOf(gemm.inputType, "B", checkedMultiply(gemm.k, gemm.n))};
   if (gemm.epilogue != Epilogue::none)
     infos.push_back(elementsOf(gemm.outputType, "bias", gemm.n));
-  infos.push_back(elementsOf(gemm.outputType, "C", results, Use::written));
+  infos.push_back(elementsOf(gemm.outputType, "C", results, gemm.accumulate ? Use::updated : Use::written));
   if (gemm.epilogue == Epilogue::gelu)
     infos.push_back(elementsOf(gemm.outputType, "preactivation", results, Use::written));
   if (gemm.workspaceBytes > 0)
@@ -152,7 +157,8 @@ bool mayWorkInPlace(const InstructionBody &body) {
   if (const auto *collective = std::get_if<Collective>(&body))
     return collective->kind == Collective::Kind::allReduce;
   const auto *move = std::get_if<Move>(&body);
-  return move && (move->kind == Move::Kind::copy || move->kind == Move::Kind::demote);
+  return std::holds_alternative<RowKernel>(body) ||
+         (move && (move->kind == Move::Kind::copy || move->kind == Move::Kind::demote));
 }
 
 int64_t groupSize(const Mesh &mesh, const Collective &collective) {

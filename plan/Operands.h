@@ -1,6 +1,6 @@
 // The operands of an instruction: the one place that says how many there are, how long they are and which are
-// written. In: a mesh that passed verifyMesh and an instruction body whose axes are in it and whose strides are not
-// below its rows. Out: a row per operand, in order.
+// read and written. In: a mesh that passed verifyMesh and an instruction body whose axes are in it and whose strides are
+// not below its rows. Out: a row per operand, in order.
 #pragma once
 
 #include "plan/Plan.h"
@@ -11,7 +11,7 @@
 namespace mgc::plan {
 
 struct OperandInfo {
-  enum class Use { read, written };
+  using Use = OperandUse;
   std::string_view name;
   Checked bytes; // nothing: more than 64 bits hold
   Use use = Use::read;
@@ -20,6 +20,8 @@ struct OperandInfo {
   int64_t elementBytes = 0; // what its address is a multiple of; 0: not known
 
   Checked span() const; // bytes from its begin to its end
+  bool isRead() const { return use != Use::written; }
+  bool isWritten() const { return use != Use::read; }
 };
 
 // Whether two operands of known spans at these offsets of one segment have no byte in common.
@@ -27,7 +29,6 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
 
 using InstructionBody = decltype(Instruction::body);
 
-// Empty for a row kernel: its operands are known to its code only.
 std::vector<OperandInfo> operandsOf(const Mesh &mesh, const InstructionBody &body);
 
 // Where in the list a product's operands behind A and B are; -1: it has none.
@@ -36,7 +37,8 @@ struct GemmOperands {
 };
 GemmOperands operandNumbersOf(const Gemm &gemm);
 
-// Whether an operand that is written may be the very buffer of one that is read: all-reduce, copy and demote.
+// Whether an operand that is written may be the very buffer of one that is read: all-reduce, copy, demote, and row
+// kernels, which load what an element needs before they store it.
 bool mayWorkInPlace(const InstructionBody &body);
 
 // The number of ranks that take part in a collective.

@@ -28,6 +28,13 @@ int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
 }
 
+int64_t Ring::slots() const {
+  int64_t end = 0;
+  for (const Turn &turn : turns)
+    end = std::max(end, turn.first + turn.slots);
+  return end;
+}
+
 std::string Chunk::name() const {
   return isPerVirtualStage(task) ? fmt::format("{}.{}", nameOf(task), virtualStage)
                                  : std::string(nameOf(task));
@@ -39,6 +46,7 @@ template <typename Enum> static std::string_view nameIn(Enum value) {
 std::string_view nameOf(Task task) { return nameIn(task); }
 std::string_view nameOf(Collective::Kind kind) { return nameIn(kind); }
 std::string_view nameOf(ReduceKind kind) { return nameIn(kind); }
+std::string_view nameOf(OperandUse use) { return nameIn(use); }
 std::string_view nameOf(DType type) { return nameIn(type); }
 std::string_view nameOf(Target target) { return nameIn(target); }
 std::string_view nameOf(KernelLevel level) { return factsOf(level).name; }

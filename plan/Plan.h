@@ -2,13 +2,15 @@
 // runtime. compiler/emit writes it as plan.json (docs/plan-format.md); plan/json reads it back as hostile
 // input.
 //
-// Its size follows the number of distinct stages and blocks, not ranks: ranks of a stage share everything but
-// their mesh coordinates. Three levels of address keep it so:
+// Its size follows the number of distinct stages and blocks, not of ranks, layers, tiles or microbatches: ranks of a
+// stage share everything but their mesh coordinates, and a list says with `repeats` which of its items run several
+// times (Repeat). Three levels of address keep it so:
 //   program   typed instructions over `segments`; an operand is {segment, byte offset in it}. Equal layers
 //             share one.
-//   chunk     an ordered list of calls; a call binds each segment of its program to a {slot, byte offset}.
-//   schedule  an ordered list of steps per stage; a `run` step binds each slot of its chunk to a byte offset
-//             in the rank's one allocation. Slot -1 is the allocation itself.
+//   chunk     an ordered list of calls; a call binds each segment of its program to a {slot, byte offset}. A slot is
+//             one of the stage's rings, slot -1 the rank's one allocation itself.
+//   schedule  an ordered list of steps per stage; a `run` step names a microbatch, and a ring has a place in the
+//             allocation for each microbatch.
 #pragma once
 
 #include "plan/mesh/Mesh.h"
@@ -25,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 10;
+inline constexpr int64_t kVersion = 11;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -56,6 +58,14 @@ enum class DType { f32, bf16, i32 };
 int64_t sizeInBytes(DType type);
 constexpr bool isFloat(DType type) { return type != DType::i32; }
 
+// Items [begin, end) of a list run `count` times before the item behind them; items in no repeat run once. Repeats are in
+// order and do not overlap. Numbers of an item that are called strides are added in each iteration after the first.
+//   items a b c d, repeat {1, 3, 3}:  a b c b c b c d
+struct Repeat {
+  int64_t begin = 0, end = 0, count = 1;
+  bool operator==(const Repeat &) const = default;
+};
+
 // --- Parameters --------------------------------------------------------------------------------------------
 
 // One dimension of a logical parameter. `size` is padded (vocabulary); rows >= `valid` are zero and in no
@@ -73,9 +83,10 @@ enum class InitKind { normal, zeros, ones };
 // A logical parameter is a view of one tensor of the Hugging Face checkpoint: file dimension j, from
 // offset[j] on, is the row-major product of the next grouping[j] logical dimensions. GPT-2's c_attn.weight
 // [h, 3h] holds q, k and v: k is dims h g r d, grouping [1, 3], offset [0, h]. Two parameters of one name are
-// tied: they are one parameter.
+// tied: they are one parameter. Equal parameters of a block's instances are one entry, with "{}" where their names have
+// the instance's number: expandedParameters() (Expand.h) lists them one by one.
 struct Parameter {
-  std::string name; // unique: "h.0.attn.c_attn.weight[k]"
+  std::string name; // unique: "h.{}.attn.c_attn.weight[k]"
   std::string tensor;
   std::vector<std::string>
       aliases; // other names that a checkpoint may have for the tensor, tried in this order
@@ -85,10 +96,13 @@ struct Parameter {
   std::vector<ParameterDim> dims;
   InitKind init = InitKind::normal;
   double initStd = 0.02;
-  struct Place { // where a stage keeps it; a tied parameter has several
+  // Where a stage keeps instances first .. first + count - 1, each `stride` elements behind the one before; those of one
+  // instance, of a tied parameter, are several.
+  struct Place {
     int64_t stage = 0;
     int64_t bucket = 0; // index into StagePlan::buckets
     int64_t elementOffset = 0;
+    int64_t first = 0, count = 1, stride = 0;
     bool operator==(const Place &) const = default;
   };
   std::vector<Place> places;
@@ -126,6 +140,7 @@ struct Bucket {
 struct Operand {
   int64_t segment = 0;
   int64_t offset = 0; // bytes
+  int64_t stride = 0; // bytes
   bool operator==(const Operand &) const = default;
 };
 
@@ -145,18 +160,29 @@ struct Scalar {
 
 enum class ReduceKind { sum, max };
 
+// What an instruction does with an operand. updated: reads it and writes it.
+enum class OperandUse { read, written, updated };
+
 // Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
-// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, bytes of operand
-// 0, .., n - 1}.
+// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, then the numbers of
+// RowKernel::Operand for each: use, bytes, rowBytes, rowStride}.
 inline constexpr std::string_view kNeedsSuffix = "_needs";
 // On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
 // as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
 inline constexpr std::string_view kLaunchSuffix = "_launch";
 struct RowKernel {
+  // What the kernel does with an operand, in rows of `rowBytes` that begin `rowStride` bytes apart, `bytes` in all; 0: one
+  // after another.
+  struct Operand {
+    OperandUse use = OperandUse::read;
+    int64_t bytes = 0, rowBytes = 0, rowStride = 0;
+    bool operator==(const Operand &) const = default;
+  };
   std::string symbol; // in kernels/
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
   std::vector<Scalar> scalars;
   double flops = 0, bytes = 0; // cost of the whole range
+  std::vector<Operand> operands; // as Instruction::operands
   bool operator==(const RowKernel &) const = default;
 };
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
@@ -256,6 +282,7 @@ struct Program {
   std::vector<std::string> segments;
   std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
   std::vector<Instruction> instructions;
+  std::vector<Repeat> repeats; // of instructions: the tiles of a loss
   bool operator==(const Program &) const = default;
 };
 
@@ -263,12 +290,14 @@ struct Program {
 
 struct Binding {
   int64_t slot = -1; // of the chunk; -1: the rank's allocation
-  int64_t offset = 0;
+  int64_t offset = 0; // bytes
+  int64_t stride = 0; // bytes
   bool operator==(const Binding &) const = default;
 };
 struct Call {
   int64_t program = 0;
   int64_t instance = 0; // number of the block instance: the layer
+  int64_t instanceStride = 0;
   std::vector<Binding> segments;
   bool operator==(const Call &) const = default;
 };
@@ -288,10 +317,36 @@ struct Chunk {
   Task task = Task::begin;
   int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per virtual stage
   std::string name() const; // "forward.0", "begin"
-  std::vector<std::string> slots;
-  std::vector<int64_t> slotBytes;
+  std::vector<int64_t> slots; // rings of the stage
   std::vector<Call> calls;
+  std::vector<Repeat> repeats; // of calls: equal layers
   bool operator==(const Chunk &) const = default;
+};
+
+// Memory of a value of which each microbatch has its own: slots of `bytes` bytes, `stride` apart, which microbatches use in
+// turn. With p turns microbatch m takes turn m mod p, and m, m + p, m + 2p .. go around the slots of that turn:
+//   one turn {0, 3, 0}                  microbatches 0 1 2 3 4 5 have slots 0 1 2 0 1 2
+//   two turns {0, 2, 0} and {2, 2, 1}   microbatches 0 1 2 3 4 5 have slots 0 3 1 2 0 3
+struct Ring {
+  struct Turn {
+    int64_t first = 0, slots = 1; // slots first .. first + slots - 1
+    int64_t phase = 0;            // where the first microbatch of the turn begins among them
+    bool operator==(const Turn &) const = default;
+  };
+  std::string name;  // "activation.0", "tokens"
+  int64_t bytes = 0; // of one microbatch
+  int64_t offset = 0, stride = 0;
+  std::vector<Turn> turns = {{}};
+  int64_t peer = -1;  // the stage that its values come from or go to; -1: none
+  int64_t value = -1; // identity of what travels: both ends agree
+  int64_t slotOf(int64_t microbatch) const {
+    const auto period = static_cast<int64_t>(turns.size());
+    const Turn &turn = turns[microbatch % period];
+    return turn.first + (turn.phase + microbatch / period) % turn.slots;
+  }
+  int64_t offsetOf(int64_t microbatch) const { return offset + stride * slotOf(microbatch); }
+  int64_t slots() const; // one past the last that a turn has
+  bool operator==(const Ring &) const = default;
 };
 
 // One step of a stage's ordered list. run executes on stream "compute" in list order, one of task gradients on a
@@ -301,18 +356,12 @@ struct Chunk {
 struct ScheduleStep {
   enum class Kind { run, send, recv } kind = Kind::run;
   int64_t chunk = -1;         // run: which
+  int64_t ring = -1;          // send, recv: of what travels
   int64_t microbatch = -1;    // -1: once per training step
-  std::vector<int64_t> slots; // run: byte offset of each slot in the allocation
-  int64_t firstCall = 0;      // run: of the chunk's calls, from this one on,
+  int64_t microbatchStride = 0;
+  int64_t firstCall = 0;      // run: of the chunk's calls, repeats run, from this one on,
   int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
-  int64_t peer = -1;          // send, recv: stage
-  int64_t value = -1;         // send, recv: identity of what travels; both ends must agree, microbatch too
-  int64_t offset = 0, bytes = 0; // send, recv
-  std::vector<int64_t> waits;    // indices of earlier steps of this list
-  // One past the last call that the step runs of a chunk with so many calls.
-  int64_t endCall(size_t calls) const {
-    return callCount < 0 ? static_cast<int64_t>(calls) : firstCall + callCount;
-  }
+  std::vector<int64_t> waits; // k: for the step that ran k steps before, repeats run
   bool operator==(const ScheduleStep &) const = default;
 };
 
@@ -339,8 +388,7 @@ struct Input {
     bool operator==(const Dim &) const = default;
   };
   std::vector<Dim> dims;
-  int64_t offset = 0;           // bytes in the allocation
-  int64_t microbatchStride = 0; // bytes; 0: the same for all microbatches
+  int64_t ring = -1; // its memory: a slot for each microbatch, or one for all of them
   bool operator==(const Input &) const = default;
 };
 
@@ -352,8 +400,10 @@ struct Region {     // of the rank's allocation; together they cover it exactly
 
 struct StagePlan {
   std::vector<Bucket> buckets;
+  std::vector<Ring> rings;
   std::vector<Chunk> chunks;
   std::vector<ScheduleStep> schedule; // one training step
+  std::vector<Repeat> repeats;        // of its steps
   std::vector<Input> inputs;
   std::vector<Region> regions;
   int64_t bytes = 0;      // the allocation
@@ -420,6 +470,7 @@ std::string describeTarget(const Plan &plan);
 std::string_view nameOf(Task task);
 std::string_view nameOf(Collective::Kind kind);
 std::string_view nameOf(ReduceKind kind);
+std::string_view nameOf(OperandUse use);
 std::string_view nameOf(DType type);
 std::string_view nameOf(Target target);
 std::string_view nameOf(KernelLevel level);

@@ -41,10 +41,19 @@ template <typename V> void fields(V &v, Of<ParameterDim>) {
   v.optional("axes", &ParameterDim::axes);
 }
 
+template <typename V> void fields(V &v, Of<Repeat>) {
+  v.required("begin", &Repeat::begin);
+  v.required("end", &Repeat::end);
+  v.required("count", &Repeat::count);
+}
+
 template <typename V> void fields(V &v, Of<Parameter::Place>) {
   v.required("stage", &Parameter::Place::stage);
   v.required("bucket", &Parameter::Place::bucket);
   v.required("elementOffset", &Parameter::Place::elementOffset);
+  v.optional("first", &Parameter::Place::first);
+  v.optional("count", &Parameter::Place::count);
+  v.optional("stride", &Parameter::Place::stride);
 }
 
 template <typename V> void fields(V &v, Of<Parameter::Rows>) {
@@ -85,6 +94,7 @@ template <typename V> void fields(V &v, Of<Bucket>) {
 template <typename V> void fields(V &v, Of<Operand>) {
   v.required("segment", &Operand::segment);
   v.required("offset", &Operand::offset);
+  v.optional("stride", &Operand::stride);
 }
 
 template <typename V> void fields(V &v, Of<Scalar::Term>) {
@@ -98,12 +108,20 @@ template <typename V> void fields(V &v, Of<Scalar>) {
   v.optional("terms", &Scalar::terms);
 }
 
+template <typename V> void fields(V &v, Of<RowKernel::Operand>) {
+  v.required("use", &RowKernel::Operand::use);
+  v.required("bytes", &RowKernel::Operand::bytes);
+  v.optional("rowBytes", &RowKernel::Operand::rowBytes);
+  v.optional("rowStride", &RowKernel::Operand::rowStride);
+}
+
 template <typename V> void fields(V &v, Of<RowKernel>) {
   v.required("symbol", &RowKernel::symbol);
   v.required("range", &RowKernel::range);
   v.optional("scalars", &RowKernel::scalars);
   v.optional("flops", &RowKernel::flops);
   v.optional("bytes", &RowKernel::bytes);
+  v.required("operands", &RowKernel::operands);
 }
 
 template <typename V> void fields(V &v, Of<Gemm>) {
@@ -181,16 +199,19 @@ template <typename V> void fields(V &v, Of<Program>) {
   v.required("segments", &Program::segments);
   v.required("segmentBytes", &Program::segmentBytes);
   v.required("instructions", &Program::instructions);
+  v.optional("repeats", &Program::repeats);
 }
 
 template <typename V> void fields(V &v, Of<Binding>) {
   v.required("slot", &Binding::slot);
   v.required("offset", &Binding::offset);
+  v.optional("stride", &Binding::stride);
 }
 
 template <typename V> void fields(V &v, Of<Call>) {
   v.required("program", &Call::program);
   v.required("instance", &Call::instance);
+  v.optional("instanceStride", &Call::instanceStride);
   v.required("segments", &Call::segments);
 }
 
@@ -198,21 +219,34 @@ template <typename V> void fields(V &v, Of<Chunk>) {
   v.required("task", &Chunk::task);
   v.optional("virtualStage", &Chunk::virtualStage);
   v.required("slots", &Chunk::slots);
-  v.required("slotBytes", &Chunk::slotBytes);
   v.required("calls", &Chunk::calls);
+  v.optional("repeats", &Chunk::repeats);
+}
+
+template <typename V> void fields(V &v, Of<Ring::Turn>) {
+  v.required("first", &Ring::Turn::first);
+  v.required("slots", &Ring::Turn::slots);
+  v.required("phase", &Ring::Turn::phase);
+}
+
+template <typename V> void fields(V &v, Of<Ring>) {
+  v.required("name", &Ring::name);
+  v.required("bytes", &Ring::bytes);
+  v.required("offset", &Ring::offset);
+  v.optional("stride", &Ring::stride);
+  v.optional("turns", &Ring::turns);
+  v.optional("peer", &Ring::peer);
+  v.optional("value", &Ring::value);
 }
 
 template <typename V> void fields(V &v, Of<ScheduleStep>) {
   v.required("kind", &ScheduleStep::kind);
   v.optional("chunk", &ScheduleStep::chunk);
+  v.optional("ring", &ScheduleStep::ring);
   v.optional("microbatch", &ScheduleStep::microbatch);
-  v.optional("slots", &ScheduleStep::slots);
+  v.optional("microbatchStride", &ScheduleStep::microbatchStride);
   v.optional("firstCall", &ScheduleStep::firstCall);
   v.optional("callCount", &ScheduleStep::callCount);
-  v.optional("peer", &ScheduleStep::peer);
-  v.optional("value", &ScheduleStep::value);
-  v.optional("offset", &ScheduleStep::offset);
-  v.optional("bytes", &ScheduleStep::bytes);
   v.optional("waits", &ScheduleStep::waits);
 }
 
@@ -226,8 +260,7 @@ template <typename V> void fields(V &v, Of<Input>) {
   v.required("kind", &Input::kind);
   v.required("type", &Input::type);
   v.required("dims", &Input::dims);
-  v.required("offset", &Input::offset);
-  v.required("microbatchStride", &Input::microbatchStride);
+  v.required("ring", &Input::ring);
 }
 
 template <typename V> void fields(V &v, Of<Region>) {
@@ -245,9 +278,11 @@ template <typename V> void fields(V &v, Of<StagePlan>) {
   v.required("layersEnd", &StagePlan::layersEnd);
   v.required("regions", &StagePlan::regions);
   v.required("buckets", &StagePlan::buckets);
+  v.required("rings", &StagePlan::rings);
   v.required("inputs", &StagePlan::inputs);
   v.required("chunks", &StagePlan::chunks);
   v.required("schedule", &StagePlan::schedule);
+  v.optional("repeats", &StagePlan::repeats);
 }
 
 template <typename V> void fields(V &v, Of<KernelFile>) {

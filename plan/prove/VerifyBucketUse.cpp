@@ -4,7 +4,7 @@
 
 #include "plan/prove/Match.h"
 
-#include "plan/Plan.h"
+#include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Checked.h"
 
@@ -28,7 +28,7 @@ std::map<plan::Task, Places> boundPlaces(const Plan &plan, const StagePlan &stag
     if (step.kind != plan::ScheduleStep::Kind::run || step.microbatch >= 0)
       continue;
     const plan::Chunk &chunk = stage.chunks[step.chunk];
-    for (const plan::Call &call : chunk.calls)
+    for (const plan::Call &call : plan::expandedCalls(chunk))
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0)
           bound[chunk.task].insert({call.segments[i].offset, plan.programs[call.program].segmentBytes[i]});

@@ -2,6 +2,8 @@
 // allocation.
 #include "plan/prove/VerifyParts.h"
 
+#include "plan/Expand.h"
+
 #include <cmath>
 #include <fmt/ranges.h>
 #include <map>
@@ -189,7 +191,7 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
   std::set<int64_t> stages;
   Place places = place_.field("places");
   for (size_t i = 0; i < parameter_.places.size(); ++i) {
-    const auto &[stage, bucket, offset] = parameter_.places[i];
+    const auto &[stage, bucket, offset, first, count, stride] = parameter_.places[i];
     Place place = places.element(i);
     if (!violations_.expect(inRange(stage, checks_.plan.stages.size()), place, "stage {} is not one of {}",
                             stage, checks_.plan.stages.size()))
@@ -201,11 +203,11 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
                             bucket, buckets.size(), stage))
       continue;
     verifyBucket(buckets[bucket], place);
-    int64_t first = parameter_.places.front().elementOffset;
-    violations_.expect(offset == first, place,
+    const int64_t begin = parameter_.places.front().elementOffset;
+    violations_.expect(offset == begin, place,
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
                        "its stages, whose gradients are added",
-                       parameter_.name, offset, parameter_.places.front().stage, first);
+                       parameter_.name, offset, parameter_.places.front().stage, begin);
     if (violations_.expect(fitsInside(offset, span, buckets[bucket].elements), place,
                            "{} elements from {} on do not lie inside the {} of bucket {}",
                            span ? fmt::to_string(*span) : "more than 2^63", offset, buckets[bucket].elements,
@@ -394,30 +396,61 @@ void verifyAliases(Checks &checks, const Tensors &tensors, const Place &place) {
     }
 }
 
-void verifyTensors(Checks &checks, const Place &parameters) {
+void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Place &parameters) {
   Tensors tensors;
-  for (const Parameter &parameter : checks.plan.parameters)
+  for (const Parameter &parameter : all)
     tensors[parameter.tensor].push_back(&parameter);
   for (const auto &[name, parts] : tensors)
     verifyTensor(checks, parts, parameters);
   verifyAliases(checks, tensors, parameters);
 }
 
+// --- Instances ---------------------------------------------------------------------------------------------
+
+// Places with several instances belong to a parameter whose names have the instance's number.
+bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &place) {
+  constexpr int64_t kMost = int64_t(1) << 20;
+  const auto isNumbered = [](const std::string &name) { return name.find("{}") != std::string::npos; };
+  Place places = place.field("places");
+  bool sound = true;
+  for (size_t i = 0; i < parameter.places.size(); ++i) {
+    const Parameter::Place &at = parameter.places[i];
+    const Checked last = checkedAdd(at.elementOffset, checkedMultiply(at.stride, at.count - 1));
+    sound &= checks.violations.expect(
+        at.first >= 0 && at.first <= kMost && at.count >= 1 && at.count <= kMost && last &&
+            (isNumbered(parameter.name) && isNumbered(parameter.tensor) ? true : at.count == 1),
+        places.element(i),
+        "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one where the "
+        "names have no {{}}",
+        at.first, at.count, at.stride, kMost);
+  }
+  return sound;
+}
+
 } // namespace
 
 void verifyParameters(Checks &checks) {
   Place root, parameters = root.field("parameters"), stages = root.field("stages");
-  Occupancy occupancy;
-  std::set<std::string_view> names;
+  bool sound = true;
   for (size_t i = 0; i < checks.plan.parameters.size(); ++i) {
-    const Parameter &parameter = checks.plan.parameters[i];
     Place place = parameters.element(i);
-    checks.violations.expect(!parameter.name.empty() && names.insert(parameter.name).second, place,
-                             "name '{}' is empty or comes twice", parameter.name);
-    ParameterChecks(checks, parameter, place).verify(occupancy);
+    sound &= verifyInstances(checks, checks.plan.parameters[i], place);
   }
+  if (!sound)
+    return;
+  std::vector<Parameter> all;
+  Occupancy occupancy;
+  std::set<std::string> names;
+  for (size_t i = 0; i < checks.plan.parameters.size(); ++i)
+    for (Parameter &parameter : instancesOf(checks.plan.parameters[i])) {
+      Place place = parameters.element(i);
+      checks.violations.expect(!parameter.name.empty() && names.insert(parameter.name).second, place,
+                               "name '{}' is empty or comes twice", parameter.name);
+      ParameterChecks(checks, parameter, place).verify(occupancy);
+      all.push_back(std::move(parameter));
+    }
   if (checks.violations.count() == 0) // else the boxes may be none
-    verifyTensors(checks, parameters);
+    verifyTensors(checks, all, parameters);
   for (size_t i = 0; i < checks.plan.stages.size(); ++i)
     verifyBucketsOf(checks, static_cast<int64_t>(i), stages.element(i), occupancy);
 }

@@ -40,6 +40,31 @@ bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64
   return true;
 }
 
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items) {
+  int64_t next = 0;
+  Checked runs = static_cast<int64_t>(items);
+  Place list = place.field("repeats");
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    const auto &[begin, end, count] = repeats[i];
+    Place here = list.element(i);
+    if (!checks.violations.expect(begin >= next && begin < end && end <= static_cast<int64_t>(items), here,
+                                  "[{}, {}) is no part of the {} items from item {} on, where the repeat before "
+                                  "it ends",
+                                  begin, end, items, next) ||
+        !checks.violations.expect(count >= 1, here, "count = {}, expected at least 1", count))
+      return false;
+    runs = checkedAdd(runs, checkedMultiply(end - begin, count - 1));
+    next = end;
+  }
+  return checks.violations.expect(runs && *runs <= kMaxRuns, list, "the items run {} times, expected at most {}",
+                                  runs ? fmt::to_string(*runs) : "more than 2^63", kMaxRuns);
+}
+
+bool fitsInEach(int64_t begin, int64_t stride, int64_t iterations, Checked bytes, int64_t limit) {
+  const Checked last = checkedAdd(begin, checkedMultiply(stride, iterations - 1));
+  return fitsInside(begin, bytes, limit) && last && fitsInside(*last, bytes, limit);
+}
+
 Checked localSize(Checks &checks, const Place &place, int64_t size, const Axes &axes) {
   if (!verifyAxesAt(checks, place, axes))
     return std::nullopt;

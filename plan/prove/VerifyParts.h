@@ -42,6 +42,24 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
 // Every entry is a stage and comes once.
 bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64_t> &stages);
 
+// Repeats lie inside a list of `items`, in order and apart, and run no more items than kMaxRuns. Adds violations; returns
+// whether there are none. forEachItem calls visit(item, iterations) for each item.
+inline constexpr int64_t kMaxRuns = int64_t(1) << 24;
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items);
+template <typename Visit>
+void forEachItem(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
+  size_t next = 0;
+  for (int64_t item = 0; item < static_cast<int64_t>(items); ++item) {
+    while (next < repeats.size() && repeats[next].end <= item)
+      ++next;
+    const bool isRepeated = next < repeats.size() && repeats[next].begin <= item;
+    visit(static_cast<size_t>(item), isRepeated ? repeats[next].count : int64_t(1));
+  }
+}
+
+// Whether begin and begin + (iterations - 1) * stride both are the begin of `bytes` bytes inside of `limit`.
+bool fitsInEach(int64_t begin, int64_t stride, int64_t iterations, Checked bytes, int64_t limit);
+
 // The part of a dimension of `size` that a rank has: size / groupSize(axes). Adds a violation and gives
 // nothing unless size is positive, the axes are sound and divide it.
 Checked localSize(Checks &checks, const Place &place, int64_t size, const Axes &axes);

@@ -25,6 +25,8 @@ public:
     notNegative("bytes", kernel.bytes);
     for (const Scalar &scalar : kernel.scalars)
       verify(scalar);
+    for (const RowKernel::Operand &operand : kernel.operands)
+      verify(operand);
   }
   void operator()(const Gemm &gemm) {
     arePositive({{"m", gemm.m}, {"n", gemm.n}, {"k", gemm.k}});
@@ -74,6 +76,15 @@ private:
   void notNegative(std::string_view name, double value) {
     violations_.expect(std::isfinite(value) && value >= 0, place_, "{} = {} must be finite and not negative",
                        name, value);
+  }
+  void verify(const RowKernel::Operand &operand) {
+    const auto [use, bytes, rowBytes, rowStride] = operand;
+    isNamed("use", use);
+    sound_ &= violations_.expect(
+        bytes >= 0 && (rowStride == 0 ? rowBytes == 0
+                                      : rowBytes > 0 && rowStride >= rowBytes && bytes > 0 && bytes % rowBytes == 0),
+        place_, "an operand of {} bytes in rows of {}, {} apart; expected whole rows that do not overlap", bytes,
+        rowBytes, rowStride);
   }
   void verify(const Scalar &scalar) {
     for (const Scalar::Term &term : scalar.terms)
@@ -184,13 +195,13 @@ void BodyChecks::operator()(const Move &move) {
 
 class InstructionChecks {
 public:
-  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction,
+  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction, int64_t iterations,
                     const Place &place)
       : violations_(checks.violations), program_(program), instruction_(instruction), place_(place),
-        leastBytes_(leastElementBytes(checks.plan)) {
+        leastBytes_(leastElementBytes(checks.plan)), iterations_(iterations) {
     BodyChecks body(checks, place);
     std::visit(body, instruction.body);
-    if (body.sound() && !std::holds_alternative<RowKernel>(instruction.body)) {
+    if (body.sound()) {
       infos_ = operandsOf(checks.plan.mesh, instruction.body);
       counted_ = violations_.expect(infos_.size() == instruction.operands.size(), place,
                                     "found {} operands, expected {} ({})", instruction.operands.size(),
@@ -203,7 +214,7 @@ public:
       verifyOperand(i);
     for (size_t i = 0; counted_ && i < infos_.size(); ++i)
       for (size_t j = 0; j < infos_.size(); ++j)
-        if (infos_[i].use == OperandInfo::Use::written && (j < i || infos_[j].use == OperandInfo::Use::read))
+        if (infos_[i].isWritten() && (j < i || !infos_[j].isWritten()))
           verifyApart(i, j);
   }
 
@@ -218,7 +229,7 @@ private:
   }
 
   void verifyOperand(size_t i) {
-    const auto &[segment, offset] = instruction_.operands[i];
+    const auto &[segment, offset, stride] = instruction_.operands[i];
     Place operands = place_.field("operands"), place = operands.element(i);
     if (!violations_.expect(inRange(segment, program_.segmentBytes.size()), place,
                             "segment {} is not one of {} ({})", segment, program_.segmentBytes.size(),
@@ -226,12 +237,13 @@ private:
       return;
     int64_t limit = program_.segmentBytes[segment];
     Checked bytes = spanOf(i);
-    violations_.expect(fitsInside(offset, bytes, limit), place,
+    violations_.expect(fitsInEach(offset, stride, iterations_, bytes, limit), place,
                        "{} ({} bytes from {} on) is not inside segment '{}' of {} bytes ({})", nameOf(i),
                        bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment],
                        limit, instruction_.label);
-    violations_.expect(offset % elementBytesOf(i) == 0, place, "offset {} is not a multiple of {} ({})",
-                       offset, elementBytesOf(i), instruction_.label);
+    violations_.expect(offset % elementBytesOf(i) == 0 && stride % elementBytesOf(i) == 0, place,
+                       "offset {} or stride {} is not a multiple of {} ({})", offset, stride, elementBytesOf(i),
+                       instruction_.label);
   }
 
   // Written memory is no other operand's memory, unless the instruction may work in place on the same start. An
@@ -239,18 +251,30 @@ private:
   void verifyApart(size_t written, size_t other) {
     const Operand &w = instruction_.operands[written], &o = instruction_.operands[other];
     if (w.segment != o.segment || !infos_[written].span() || !infos_[other].span() ||
-        (w.offset == o.offset && mayWorkInPlace(instruction_.body)))
+        (w.offset == o.offset && w.stride == o.stride && mayWorkInPlace(instruction_.body)))
       return;
-    violations_.expect(areApart(infos_[written], w.offset, infos_[other], o.offset), place_,
+    violations_.expect(areApartInEach(written, other), place_,
                        "operand {} is written and overlaps operand {} ({})", infos_[written].name,
                        infos_[other].name, instruction_.label);
+  }
+
+  // In the first iteration and the last, on the same side: else they meet between.
+  bool areApartInEach(size_t a, size_t b) const {
+    const Operand &first = instruction_.operands[a], &second = instruction_.operands[b];
+    const auto apart = [&](int64_t iteration) {
+      const Checked x = checkedAdd(first.offset, checkedMultiply(first.stride, iteration)),
+                    y = checkedAdd(second.offset, checkedMultiply(second.stride, iteration));
+      return x && y && areApart(infos_[a], *x, infos_[b], *y) ? std::optional(*x < *y) : std::nullopt;
+    };
+    const std::optional<bool> begin = apart(0), end = apart(iterations_ - 1);
+    return begin && begin == end;
   }
 
   Violations &violations_;
   const Program &program_;
   const Instruction &instruction_;
   const Place &place_;
-  const int64_t leastBytes_;
+  const int64_t leastBytes_, iterations_;
   std::vector<OperandInfo> infos_;
   bool counted_ = false;
 };
@@ -265,11 +289,13 @@ static void verifyProgram(Checks &checks, const Program &program, const Place &p
                                 "found {} segments and {} segmentBytes, expected as many",
                                 program.segments.size(), program.segmentBytes.size()))
     return;
+  if (!verifyRepeats(checks, place, program.repeats, program.instructions.size()))
+    return;
   Place instructions = place.field("instructions");
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  forEachItem(program.instructions.size(), program.repeats, [&](size_t i, int64_t iterations) {
     Place here = instructions.element(i);
-    InstructionChecks(checks, program, program.instructions[i], here).verify();
-  }
+    InstructionChecks(checks, program, program.instructions[i], iterations, here).verify();
+  });
 }
 
 void verifyPrograms(Checks &checks) {

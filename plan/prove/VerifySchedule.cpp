@@ -6,7 +6,7 @@
 #include "plan/prove/Happens.h"
 #include "plan/prove/Match.h"
 
-#include "plan/Plan.h"
+#include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Checked.h"
 
@@ -19,82 +19,40 @@ namespace {
 using plan::Chunk;
 using plan::Collective;
 using plan::Plan;
-using plan::ScheduleStep;
+using plan::ExpandedStep;
 using plan::StagePlan;
 
 bool inside(int64_t value, size_t bound) { return 0 <= value && value < int64_t(bound); }
 
-std::string describe(const StagePlan &stage, int64_t index) {
-  const ScheduleStep &step = stage.schedule[index];
-  if (step.kind == ScheduleStep::Kind::run)
+std::string describe(const StagePlan &stage, const ExpandedStep &step) {
+  if (step.kind == ExpandedStep::Kind::run)
     return step.microbatch < 0
                ? fmt::format("run {}", stage.chunks[step.chunk].name())
                : fmt::format("run {} microbatch {}", stage.chunks[step.chunk].name(), step.microbatch);
-  bool isSend = step.kind == ScheduleStep::Kind::send;
+  bool isSend = step.kind == ExpandedStep::Kind::send;
   return fmt::format("{} value {} microbatch {} {} stage {}", isSend ? "send" : "recv", step.value,
                      step.microbatch, isSend ? "to" : "from", step.peer);
 }
 
-// --- Well formed -------------------------------------------------------------------------------------------
-
-std::string checkRun(const Plan &plan, const StagePlan &stage, const ScheduleStep &step) {
-  if (!inside(step.chunk, stage.chunks.size()))
-    return fmt::format("runs chunk {} of {}", step.chunk, stage.chunks.size());
-  const Chunk &chunk = stage.chunks[step.chunk];
-  if (step.slots.size() != chunk.slotBytes.size())
-    return fmt::format("binds {} slots, chunk {} has {}", step.slots.size(), chunk.name(),
-                       chunk.slotBytes.size());
-  for (size_t i = 0; i < step.slots.size(); ++i)
-    if (!fitsInside(step.slots[i], chunk.slotBytes[i], stage.bytes))
-      return fmt::format("binds slot {} of {} bytes at {}, outside the allocation of {} bytes", i,
-                         chunk.slotBytes[i], step.slots[i], stage.bytes);
-  const int64_t calls = int64_t(chunk.calls.size());
-  if (step.firstCall < 0 || step.firstCall > calls || step.callCount < -1 ||
-      step.callCount > calls - step.firstCall)
-    return fmt::format("runs {} calls from {} on of the {} of chunk {}", step.callCount, step.firstCall,
-                       calls, chunk.name());
-  for (const plan::Call &call : chunk.calls)
-    if (!inside(call.program, plan.programs.size()) ||
-        call.segments.size() != plan.programs[call.program].segmentBytes.size())
-      return fmt::format("runs chunk {}, a call of which has program {} of {} or binds {} segments",
-                         chunk.name(), call.program, plan.programs.size(), call.segments.size());
-  return "";
-}
-
-std::string checkStep(const Plan &plan, int64_t stageIndex, int64_t index) {
-  const StagePlan &stage = plan.stages[stageIndex];
-  const ScheduleStep &step = stage.schedule[index];
-  for (int64_t wait : step.waits)
-    if (wait < 0 || wait >= index)
-      return fmt::format("waits for step {}; a step waits for earlier steps", wait);
-  if (step.microbatch < -1 || step.microbatch >= std::max<int64_t>(plan.microbatches, 0))
-    return fmt::format("has microbatch {} of {}", step.microbatch, plan.microbatches);
-  if (step.kind == ScheduleStep::Kind::run)
-    return checkRun(plan, stage, step);
-  if (!inside(step.peer, plan.stages.size()) || step.peer == stageIndex)
-    return fmt::format("has peer {}; it must be another of {} stages", step.peer, plan.stages.size());
-  if (step.bytes <= 0 || !fitsInside(step.offset, step.bytes, stage.bytes))
-    return fmt::format("has {} bytes at {}; they must lie in the allocation of {} bytes", step.bytes,
-                       step.offset, stage.bytes);
-  return "";
-}
-
-void checkForm(const Plan &plan, Problems &problems) {
-  for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage) {
-    int64_t steps = int64_t(plan.stages[stage].schedule.size());
-    if (constexpr int64_t most = kMaxSteps + 2 * kMaxParts; steps > most)
-      problems.add("stage {} has {} steps; at most {}", stage, steps, most);
-    for (int64_t i = 0; i < steps; ++i)
-      if (std::string fault = checkStep(plan, stage, i); !fault.empty())
-        problems.add("stage {} step {} {}", stage, i, fault);
+// The lists of all stages and the calls of their chunks, with repeats run.
+struct Lists {
+  explicit Lists(const Plan &plan) {
+    for (const StagePlan &stage : plan.stages) {
+      steps.push_back(plan::expandedSchedule(stage));
+      std::vector<std::vector<plan::Call>> &ofStage = calls.emplace_back();
+      for (const Chunk &chunk : stage.chunks)
+        ofStage.push_back(plan::expandedCalls(chunk));
+    }
   }
-}
+  std::vector<std::vector<ExpandedStep>> steps;            // by stage
+  std::vector<std::vector<std::vector<plan::Call>>> calls; // by stage and chunk
+};
 
 // --- Meetings: collectives between stages ------------------------------------------------------------------
 
 class NetworkBuilder {
 public:
-  explicit NetworkBuilder(const Plan &plan) : plan(plan) {
+  NetworkBuilder(const Plan &plan, const Lists &lists) : plan(plan), lists(lists) {
     for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s)
       everyone.push_back(s);
   }
@@ -102,10 +60,10 @@ public:
   Network build(Problems &problems) {
     for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
       std::vector<std::vector<std::vector<NetworkStep::Meeting>>> meetings; // by chunk and call
-      for (const Chunk &chunk : plan.stages[s].chunks)
-        meetings.push_back(meetingsOf(chunk, s, problems));
+      for (size_t chunk = 0; chunk < plan.stages[s].chunks.size(); ++chunk)
+        meetings.push_back(meetingsOf(plan.stages[s].chunks[chunk], lists.calls[s][chunk], s, problems));
       std::vector<NetworkStep> &steps = network.stages.emplace_back();
-      for (const ScheduleStep &step : plan.stages[s].schedule) {
+      for (const ExpandedStep &step : lists.steps[s]) {
         NetworkStep out{NetworkStep::Kind(step.kind),
                         step.peer,
                         step.value,
@@ -114,10 +72,11 @@ public:
                         &step.waits,
                         {},
                         0};
-        if (step.kind == ScheduleStep::Kind::run) {
+        if (step.kind == ExpandedStep::Kind::run) {
           const Chunk &chunk = plan.stages[s].chunks[step.chunk];
           out.ofGradients = chunk.task == plan::Task::gradients;
-          for (int64_t call = step.firstCall; call < step.endCall(chunk.calls.size()); ++call)
+          for (int64_t call = step.firstCall; call < step.endCall(int64_t(lists.calls[s][step.chunk].size()));
+               ++call)
             out.meetings.insert(out.meetings.end(), meetings[step.chunk][call].begin(),
                                 meetings[step.chunk][call].end());
           if (out.ofGradients && !out.meetings.empty())
@@ -130,18 +89,19 @@ public:
     }
     for (const auto &[stages, index] : groupIds)
       network.groups[index] = stages;
-    network.describe = [this](int64_t stage, int64_t step) { return describe(plan.stages[stage], step); };
+    network.describe = [this](int64_t stage, int64_t step) {
+      return describe(plan.stages[stage], lists.steps[stage][step]);
+    };
     return std::move(network);
   }
 
 private:
-  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk, int64_t stage,
+  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk,
+                                                            const std::vector<plan::Call> &calls, int64_t stage,
                                                             Problems &problems) {
     std::vector<std::vector<NetworkStep::Meeting>> all; // by call
-    for (const plan::Call &call : chunk.calls) {
+    for (const plan::Call &call : calls) {
       std::vector<NetworkStep::Meeting> &meetings = all.emplace_back();
-      if (!inside(call.program, plan.programs.size()))
-        continue; // of a chunk that no step runs
       for (const plan::Instruction &instruction : plan.programs[call.program].instructions) {
         const auto *collective = std::get_if<Collective>(&instruction.body);
         std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
@@ -204,6 +164,7 @@ private:
   }
 
   const Plan &plan;
+  const Lists &lists;
   Network network;
   std::vector<int64_t> everyone;
   std::map<std::vector<int64_t>, int64_t> groupIds;
@@ -217,13 +178,14 @@ struct MemoryRange {
 
 class FlightCheck {
 public:
-  FlightCheck(const Plan &plan, int64_t index, Problems &problems)
-      : plan(plan), stage(plan.stages[index]), index(index), problems(problems), memory(cuts()) {}
+  FlightCheck(const Plan &plan, const Lists &lists, int64_t index, Problems &problems)
+      : plan(plan), stage(plan.stages[index]), steps(lists.steps[index]), calls(lists.calls[index]), index(index),
+        problems(problems), memory(cuts()) {}
 
   void check() {
-    for (current = 0; current < int64_t(stage.schedule.size()); ++current) {
-      const ScheduleStep &step = stage.schedule[current];
-      bool isRun = step.kind == ScheduleStep::Kind::run, isSend = step.kind == ScheduleStep::Kind::send;
+    for (current = 0; current < int64_t(steps.size()); ++current) {
+      const ExpandedStep &step = steps[current];
+      bool isRun = step.kind == ExpandedStep::Kind::run, isSend = step.kind == ExpandedStep::Kind::send;
       happens.append(isRun ? HappensBefore::runs(isOfGradients(step))
                            : HappensBefore::messages(step.peer, isSend),
                      step.waits);
@@ -236,8 +198,8 @@ public:
   }
 
 private:
-  bool isOfGradients(const ScheduleStep &step) const {
-    return step.kind == ScheduleStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
+  bool isOfGradients(const ExpandedStep &step) const {
+    return step.kind == ExpandedStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
   }
 
   // Where the memory begins and ends that is in flight beside the stream compute.
@@ -246,21 +208,21 @@ private:
     auto add = [&](const MemoryRange &range) {
       result.insert(result.end(), {range.offset, range.offset + range.bytes});
     };
-    for (const ScheduleStep &step : stage.schedule)
-      if (step.kind != ScheduleStep::Kind::run)
+    for (const ExpandedStep &step : steps)
+      if (step.kind != ExpandedStep::Kind::run)
         add({step.offset, step.bytes});
       else if (isOfGradients(step))
         std::ranges::for_each(touched(step), add);
     return result;
   }
 
-  std::vector<MemoryRange> touched(const ScheduleStep &step) const {
+  std::vector<MemoryRange> touched(const ExpandedStep &step) const {
     const Chunk &chunk = stage.chunks[step.chunk];
     std::vector<MemoryRange> ranges;
     for (size_t i = 0; i < step.slots.size(); ++i)
-      ranges.push_back({step.slots[i], chunk.slotBytes[i]});
-    for (int64_t number = step.firstCall; number < step.endCall(chunk.calls.size()); ++number) {
-      const plan::Call &call = chunk.calls[number];
+      ranges.push_back({step.slots[i], stage.rings[chunk.slots[i]].bytes});
+    for (int64_t number = step.firstCall; number < step.endCall(int64_t(calls[step.chunk].size())); ++number) {
+      const plan::Call &call = calls[step.chunk][number];
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0) {
           int64_t bytes = plan.programs[call.program].segmentBytes[i];
@@ -291,11 +253,13 @@ private:
     reported = {other, current};
     problems.add("stage {} step {} ({}) uses memory of step {} ({}) without being ordered after it; a wait "
                  "is missing or the memory may not be shared",
-                 index, current, describe(stage, current), other, describe(stage, other));
+                 index, current, describe(stage, steps[current]), other, describe(stage, steps[other]));
   }
 
   const Plan &plan;
   const StagePlan &stage;
+  const std::vector<ExpandedStep> &steps;
+  const std::vector<std::vector<plan::Call>> &calls; // by chunk
   int64_t index, current = 0;
   std::pair<int64_t, int64_t> reported = {-1, -1};
   Problems &problems;
@@ -307,18 +271,20 @@ private:
 
 Status verifySchedule(const Plan &plan) {
   Problems problems;
-  MGC_TRY(plan::verifyMesh(plan.mesh));
-  if (plan::stageCount(plan.mesh) != int64_t(plan.stages.size()))
-    return errorf("the mesh has {} stages, the plan {}", plan::stageCount(plan.mesh), plan.stages.size());
-  checkForm(plan, problems);
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    if (const int64_t steps = plan::runCount(plan.stages[stage].schedule.size(), plan.stages[stage].repeats),
+        most = kMaxSteps + 2 * kMaxParts;
+        steps > most)
+      problems.add("stage {} has {} steps; at most {}", stage, steps, most);
   MGC_TRY(problems.status());
-  NetworkBuilder builder(plan);
+  const Lists lists(plan);
+  NetworkBuilder builder(plan, lists);
   Network network = builder.build(problems);
   MGC_TRY(problems.status());
   checkMatching(network, problems);
   (void)play(network, problems);
   for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)
-    FlightCheck(plan, stage, problems).check();
+    FlightCheck(plan, lists, stage, problems).check();
   checkBuckets(plan, problems);
   return problems.status();
 }

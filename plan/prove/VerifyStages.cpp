@@ -95,28 +95,76 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
   return verifyAxesAt(checks, dims, axes) ? bytes : std::nullopt;
 }
 
-// The bytes from its offset on that all microbatches take; nothing after a violation of them.
-static Checked verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
+// Its ring has a slot for each microbatch in ascending order, or one for all of them.
+static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
   DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
   checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
-  Checked bytes = verifyInputDims(checks, input, place);
-  if (!bytes)
+  const Checked bytes = verifyInputDims(checks, input, place);
+  if (!checks.violations.expect(inRange(input.ring, stage.rings.size()), place, "ring {} is not one of {}",
+                                input.ring, stage.rings.size()) ||
+      !bytes)
+    return;
+  const Ring &ring = stage.rings[input.ring];
+  checks.violations.expect(ring.bytes >= *bytes, place, "ring '{}' has slots of {} bytes, expected {}", ring.name,
+                           ring.bytes, *bytes);
+  const int64_t microbatches = checks.plan.microbatches;
+  const auto has = [&](int64_t slots) { return ring.turns == std::vector<Ring::Turn>{{0, slots, 0}}; };
+  checks.violations.expect(has(microbatches) || (has(1) && isPosition(input.kind)), place,
+                           "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
+                           "microbatches{}",
+                           ring.name, ring.turns.size(), ring.slots(), microbatches,
+                           isPosition(input.kind) ? ", or one slot" : "");
+  checks.violations.expect(ring.peer == -1, place, "ring '{}' travels to or from stage {}, but the runtime writes it",
+                           ring.name, ring.peer);
+}
+
+// --- Rings -------------------------------------------------------------------------------------------------
+
+static bool verifyTurns(Checks &checks, const Ring &ring, const Place &place) {
+  Place turns = place.field("turns");
+  const auto period = static_cast<int64_t>(ring.turns.size());
+  bool sound = checks.violations.expect(period >= 1 && period <= checks.plan.microbatches, turns,
+                                        "{} turns; expected at least one, and no more than the {} microbatches",
+                                        period, checks.plan.microbatches);
+  for (size_t i = 0; i < ring.turns.size(); ++i) {
+    const auto [first, slots, phase] = ring.turns[i];
+    sound &= checks.violations.expect(
+        first >= 0 && slots >= 1 && phase >= 0 && phase < slots && first <= kMaxRuns && slots <= kMaxRuns,
+        turns.element(i), "slots {} from {} on, phase {}: expected at least one slot, at most {}, and a phase below",
+        slots, first, phase, kMaxRuns);
+  }
+  return sound;
+}
+
+// The bytes from its first slot to the end of its last; nothing after a violation.
+static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &ring, const Place &place) {
+  Violations &violations = checks.violations;
+  const int64_t width = leastElementBytes(checks.plan);
+  if (!violations.expect(ring.bytes >= 0, place, "bytes = {} is negative", ring.bytes) ||
+      !verifyTurns(checks, ring, place))
     return std::nullopt;
-  int64_t stride = input.microbatchStride, microbatches = checks.plan.microbatches;
-  const bool positions = isPosition(input.kind);
-  checks.violations.expect(stride >= *bytes || (stride == 0 && (positions || microbatches == 1)), place,
-                           "microbatchStride = {} is below the {} bytes of one (0 is for positions)", stride,
-                           *bytes);
-  Checked total = checkedAdd(checkedMultiply(stride, checkedAdd(microbatches, -1)), bytes);
-  bool inside = checks.violations.expect(
-      fitsInside(input.offset, total, stage.bytes), place,
-      "{} microbatches of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes",
-      microbatches, *bytes, stride, input.offset, stage.bytes);
-  int64_t width = sizeInBytes(input.type);
-  checks.violations.expect(input.offset % width == 0 && stride % width == 0, place,
-                           "offset {} and microbatchStride {} must be multiples of {}", input.offset, stride,
-                           width);
-  return inside ? total : std::nullopt;
+  const int64_t slots = ring.slots();
+  if (!violations.expect(slots == 1 || ring.stride >= ring.bytes, place,
+                         "stride = {} is below the {} bytes of a slot", ring.stride, ring.bytes))
+    return std::nullopt;
+  const Checked bytes = checkedAdd(slots == 1 ? 0 : checkedMultiply(ring.stride, slots - 1), ring.bytes);
+  const bool isInside = violations.expect(
+      fitsInside(ring.offset, bytes, stage.bytes), place,
+      "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots, ring.bytes,
+      ring.stride, ring.offset, stage.bytes);
+  violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
+                    "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
+  return isInside ? bytes : std::nullopt;
+}
+
+static void verifyRing(Checks &checks, int64_t index, const Ring &ring, const Place &place) {
+  verifySlots(checks, checks.plan.stages[index], ring, place);
+  checks.violations.expect(ring.peer == -1 || (inRange(ring.peer, checks.plan.stages.size()) && ring.peer != index),
+                           place, "peer {} is no other stage than {} below {}", ring.peer, index,
+                           checks.plan.stages.size());
+  checks.violations.expect(ring.peer == -1 || (ring.value >= 0 && ring.bytes > 0), place,
+                           "value = {} of {} bytes: what travels has a value of at least 0, and bytes", ring.value,
+                           ring.bytes);
 }
 
 // --- Chunks ------------------------------------------------------------------------------------------------
@@ -128,10 +176,14 @@ public:
   CallChecks(Checks &checks, int64_t stage, const Chunk &chunk)
       : checks_(checks), stage_(stage), chunk_(chunk) {}
 
-  void verify(const Call &call, const Place &place) {
+  // In all iterations of its repeat.
+  void verify(const Call &call, int64_t iterations, const Place &place) {
     Violations &violations = checks_.violations;
     const std::vector<Program> &programs = checks_.plan.programs;
-    violations.expect(call.instance >= 0, place, "instance = {} is negative", call.instance);
+    iterations_ = iterations;
+    const Checked last = checkedAdd(call.instance, checkedMultiply(call.instanceStride, iterations - 1));
+    violations.expect(call.instance >= 0 && last && *last >= 0, place, "instance = {}, or that of the last of {} "
+                      "iterations, is negative", call.instance, iterations);
     if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}",
                            call.program, programs.size()))
       return;
@@ -158,37 +210,41 @@ private:
   }
 
   void verifyBinding(const Program &program, size_t segment, const Binding &binding, const Place &place) {
-    const auto &[slot, offset] = binding;
-    if (!checks_.violations.expect(slot == -1 || inRange(slot, chunk_.slotBytes.size()), place,
-                                   "slot {} is neither -1 nor one of {}", slot, chunk_.slotBytes.size()))
+    const auto &[slot, offset, stride] = binding;
+    if (!checks_.violations.expect(slot == -1 || inRange(slot, chunk_.slots.size()), place,
+                                   "slot {} is neither -1 nor one of {}", slot, chunk_.slots.size()))
       return;
-    int64_t limit = slot == -1 ? checks_.plan.stages[stage_].bytes : chunk_.slotBytes[slot];
+    const StagePlan &stage = checks_.plan.stages[stage_];
+    const int64_t limit = slot == -1 ? stage.bytes : stage.rings[chunk_.slots[slot]].bytes;
     checks_.violations.expect(
-        fitsInside(offset, program.segmentBytes[segment], limit), place,
+        fitsInEach(offset, stride, iterations_, program.segmentBytes[segment], limit), place,
         "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
         program.name, program.segmentBytes[segment], offset, limit, slot);
     const int64_t width = leastElementBytes(checks_.plan);
-    checks_.violations.expect(offset % width == 0, place, "offset {} is not a multiple of {}", offset, width);
+    checks_.violations.expect(offset % width == 0 && stride % width == 0, place,
+                              "offset {} or stride {} is not a multiple of {}", offset, stride, width);
   }
 
   Checks &checks_;
-  int64_t stage_;
+  int64_t stage_, iterations_ = 1;
   const Chunk &chunk_;
 };
 
 } // namespace
 
 static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const Place &place) {
-  checks.violations.expect(chunk.slots.size() == chunk.slotBytes.size(), place,
-                           "found {} slots and {} slotBytes, expected as many", chunk.slots.size(),
-                           chunk.slotBytes.size());
-  for (size_t i = 0; i < chunk.slotBytes.size(); ++i)
-    checks.violations.expect(chunk.slotBytes[i] >= 0, place, "slotBytes[{}] = {} is negative", i,
-                             chunk.slotBytes[i]);
-  Place calls = place.field("calls");
+  const std::vector<Ring> &rings = checks.plan.stages[stage].rings;
+  Place slots = place.field("slots"), calls = place.field("calls");
+  bool hasSlots = true;
+  for (size_t i = 0; i < chunk.slots.size(); ++i)
+    hasSlots &= checks.violations.expect(inRange(chunk.slots[i], rings.size()), slots.element(i),
+                                         "ring {} is not one of {}", chunk.slots[i], rings.size());
+  if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size()) || !hasSlots)
+    return;
   CallChecks callChecks(checks, stage, chunk);
-  for (size_t i = 0; i < chunk.calls.size(); ++i)
-    callChecks.verify(chunk.calls[i], calls.element(i));
+  forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
+    callChecks.verify(chunk.calls[i], iterations, calls.element(i));
+  });
 }
 
 // Each part of the stage's layers has a forward; nothing is there twice.
@@ -219,12 +275,19 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   verifyRegions(checks, stage, place);
   std::vector<Interval> written; // by the runtime, each step
   verifyScalars(checks, stage, place, written);
-  Place inputs = place.field("inputs"), chunks = place.field("chunks");
+  Place inputs = place.field("inputs"), chunks = place.field("chunks"), rings = place.field("rings");
+  const size_t known = checks.violations.count();
+  for (size_t i = 0; i < stage.rings.size(); ++i)
+    verifyRing(checks, index, stage.rings[i], rings.element(i));
+  if (checks.violations.count() > known) // what follows reads slots
+    return;
   for (size_t i = 0; i < stage.inputs.size(); ++i) {
     Place here = inputs.element(i);
-    if (Checked bytes = verifyInput(checks, stage, stage.inputs[i], here))
-      written.push_back(
-          {stage.inputs[i].offset, stage.inputs[i].offset + *bytes, fmt::format("inputs[{}]", i)});
+    verifyInput(checks, stage, stage.inputs[i], here);
+    if (inRange(stage.inputs[i].ring, stage.rings.size()))
+      if (const Ring &ring = stage.rings[stage.inputs[i].ring];
+          Checked bytes = verifySlots(checks, stage, ring, here))
+        written.push_back({ring.offset, ring.offset + *bytes, fmt::format("inputs[{}]", i)});
   }
   verifyDisjoint(checks, place, std::move(written));
   for (size_t i = 0; i < stage.chunks.size(); ++i)

@@ -166,6 +166,11 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
 }
 
 Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {
+  for (const Parameter &parameter : plan.parameters)
+    for (const Parameter::Place &place : parameter.places)
+      if (place.count != 1)
+        return errorf("parameter '{}' stands for {} instances, expected one each: plan::expandedParameters",
+                      parameter.name, place.count);
   if (int64_t(arenas.size()) == plan.mesh.worldSize())
     return Status::ok();
   return errorf("{} allocations for a mesh of {} ranks", arenas.size(), plan.mesh.worldSize());

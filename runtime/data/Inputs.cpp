@@ -64,7 +64,8 @@ Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch) {
 static InputRecord resolveInput(const plan::Plan &plan, int64_t rank, const plan::Input &input) {
   InputRecord record;
   record.input = &input;
-  record.microbatches = input.microbatchStride == 0 ? 1 : plan.microbatches;
+  record.ring = plan.stages[plan::stageOf(plan.mesh, rank)].rings[input.ring];
+  record.microbatches = record.ring.slots();
   int64_t stride = 1;
   for (size_t i = input.dims.size(); i-- > 0;) {
     const plan::Input::Dim &dim = input.dims[i];
@@ -92,7 +93,7 @@ void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalB
                 std::byte *arena) {
   const plan::Input &input = *record.input;
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {
-    std::byte *to = arena + input.offset + microbatch * input.microbatchStride;
+    std::byte *to = arena + record.ring.offsetOf(microbatch);
     for (int64_t p = 0; p < record.positions; ++p) {
       const int64_t position = plan::positionAt(record.firstPosition + p, plan.sequenceLength, plan.zigzag);
       for (int64_t b = 0; b < record.samples; ++b) {

@@ -12,6 +12,7 @@ Status checkBatch(const plan::Plan &plan, const GlobalBatch &batch);
 // Where one Input of a rank's stage lies and which part of the batch it shows; made once at load.
 struct InputRecord {
   const plan::Input *input = nullptr;
+  plan::Ring ring; // its memory
   int64_t positions = 1, firstPosition = 0,
           positionStride = 0; // local count, global begin, elements from one to next
   int64_t samples = 1, firstSample = 0, sampleStride = 0; // the same along b, within a microbatch

@@ -18,9 +18,12 @@ using RowFunction = void (*)(void *const *operands, const int64_t *scalars, int6
 
 // A kernel's requirements, as its library knows them from the compilation.
 struct KernelNeeds {
-  int64_t range = 0, scalars = 0;        // exactly; at least
-  std::span<const int64_t> operandBytes; // from each operand's address on
+  int64_t range = 0, scalars = 0; // exactly; at least
+  std::vector<plan::RowKernel::Operand> operands;
 };
+// From an array as plan::kNeedsSuffix says; nothing where it is none.
+std::optional<KernelNeeds> needsIn(std::span<const int64_t> numbers);
+constexpr int64_t needsSize(int64_t operands) { return 3 + 4 * operands; } // of the array
 
 class Device;
 
@@ -53,7 +56,7 @@ private:
 class KernelFacts {
 public:
   virtual ~KernelFacts() = default;
-  // Nothing where the library does not say: kernels written by hand. The requirements live as long as the library.
+  // Nothing where the library does not say: kernels written by hand.
   virtual std::optional<KernelNeeds> needsOf(const std::string &symbol) const = 0;
 };
 

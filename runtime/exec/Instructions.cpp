@@ -10,7 +10,7 @@
 namespace mgc {
 
 Status RankExecutor::runChunk(int64_t index) {
-  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  const plan::ExpandedStep &step = record_.schedule[index].step;
   const Timeline::Span span(timeline_, Timeline::Kind::chunk, index);
   slotBases_[0] = arena_;
   for (size_t slot = 0; slot < step.slots.size(); ++slot)

@@ -5,7 +5,7 @@
 
 namespace mgc {
 
-using StepKind = plan::ScheduleStep::Kind;
+using StepKind = plan::ExpandedStep::Kind;
 
 std::string toString(const ExecutionPlace &place) {
   std::string text = fmt::format("rank {} (stage {}), step {}", place.rank, place.stage, place.step);
@@ -63,7 +63,7 @@ Status RankExecutor::runStep(int64_t index) {
   if (communicator_.isAborted())
     return communicator_.cause();
   MGC_TRY(progress());
-  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  const plan::ExpandedStep &step = record_.schedule[index].step;
   place_.microbatch = step.microbatch;
   place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].name)
                  : step.kind == StepKind::send ? "send"
@@ -87,7 +87,7 @@ Result<bool> RankExecutor::isOver(int64_t index) {
 
 Status RankExecutor::post(int64_t index) {
   const StepRecord &record = record_.schedule[index];
-  const plan::ScheduleStep &step = *record.step;
+  const plan::ExpandedStep &step = record.step;
   const Timeline::Span span(timeline_, Timeline::Kind::transfer, index);
   const Transfer transfer{record.peer, step.value, step.microbatch, arena_ + step.offset, step.bytes};
   MGC_ASSIGN(ticket,

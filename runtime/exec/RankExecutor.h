@@ -60,7 +60,7 @@ private:
   template <typename T> T *operand(int64_t index) const { return static_cast<T *>(operands_[index]); }
 
   bool isRun(int64_t index) const {
-    return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run;
+    return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
   }
   Result<bool> isOver(int64_t index) override; // done
   Status post(int64_t index) override;

@@ -2,7 +2,7 @@
 // look up. An operand's address is the base of its slot, which the schedule step gives, plus a fixed offset.
 #pragma once
 
-#include "plan/Plan.h"
+#include "plan/Expand.h"
 #include "runtime/comm/Communicator.h"
 #include "runtime/device/Device.h"
 #include "runtime/kernels/CpuAttention.h"
@@ -58,7 +58,7 @@ struct ChunkRecord {
 };
 
 struct StepRecord {
-  const plan::ScheduleStep *step = nullptr;
+  plan::ExpandedStep step;
   int64_t peer = -1;                                // rank of the other end of a transfer
   int64_t firstInstruction = 0, endInstruction = 0; // of the chunk, for a run
 };

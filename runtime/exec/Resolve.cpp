@@ -23,9 +23,11 @@ public:
 private:
   Result<ChunkRecord> resolveChunk(const plan::Chunk &chunk);
   Status addCall(const plan::Call &call, ChunkRecord &to);
-  Status addInstruction(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
-  void addOperands(const plan::Instruction &instruction, const plan::Call &call, ChunkRecord &to);
-  StepRecord resolveStep(const plan::ScheduleStep &step, const std::vector<ChunkRecord> &chunks) const;
+  Status addInstruction(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
+                        ChunkRecord &to);
+  void addOperands(const plan::Instruction &instruction, int64_t iteration, const plan::Call &call,
+                   ChunkRecord &to);
+  StepRecord resolveStep(const plan::ExpandedStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
   Result<GroupId> openGroup(const plan::Collective &collective);
 
@@ -57,13 +59,13 @@ Result<RankRecord> PlanResolver::resolve() {
     record.maxSlots = std::max(record.maxSlots, static_cast<int64_t>(chunk.slots.size()));
     record.chunks.push_back(std::move(resolved));
   }
-  for (const plan::ScheduleStep &step : record.stage->schedule) {
+  for (const plan::ExpandedStep &step : plan::expandedSchedule(*record.stage)) {
     record.schedule.push_back(resolveStep(step, record.chunks));
-    record.transfers += step.kind != plan::ScheduleStep::Kind::run;
+    record.transfers += step.kind != plan::ExpandedStep::Kind::run;
   }
   const auto isUpdate = [&](const StepRecord &step) {
-    return step.step->kind == plan::ScheduleStep::Kind::run &&
-           record.stage->chunks[step.step->chunk].task == plan::Task::update;
+    return step.step.kind == plan::ExpandedStep::Kind::run &&
+           record.stage->chunks[step.step.chunk].task == plan::Task::update;
   };
   record.updateStep =
       std::find_if(record.schedule.begin(), record.schedule.end(), isUpdate) - record.schedule.begin();
@@ -74,7 +76,7 @@ Result<ChunkRecord> PlanResolver::resolveChunk(const plan::Chunk &chunk) {
   ChunkRecord record;
   record.chunk = &chunk;
   record.name = chunk.name();
-  for (const plan::Call &call : chunk.calls) {
+  for (const plan::Call &call : plan::expandedCalls(chunk)) {
     record.callBegins.push_back(static_cast<int64_t>(record.instructions.size()));
     MGC_TRY(addCall(call, record).at(fmt::format("chunk {}", record.name)));
   }
@@ -83,19 +85,24 @@ Result<ChunkRecord> PlanResolver::resolveChunk(const plan::Chunk &chunk) {
 }
 
 Status PlanResolver::addCall(const plan::Call &call, ChunkRecord &to) {
-  for (const plan::Instruction &instruction : plan_.programs[call.program].instructions)
-    MGC_TRY(addInstruction(instruction, call, to).at(instruction.label));
-  return Status::ok();
+  const plan::Program &program = plan_.programs[call.program];
+  Status status = Status::ok();
+  plan::forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t iteration) {
+    const plan::Instruction &instruction = program.instructions[number];
+    if (status.isOk())
+      status = addInstruction(instruction, iteration, call, to).at(instruction.label);
+  });
+  return status;
 }
 
-Status PlanResolver::addInstruction(const plan::Instruction &instruction, const plan::Call &call,
-                                    ChunkRecord &to) {
+Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_t iteration,
+                                    const plan::Call &call, ChunkRecord &to) {
   InstructionRecord record;
   record.instruction = &instruction;
   record.layer = call.instance;
   record.firstOperand = static_cast<int64_t>(to.operands.size());
   record.operandCount = static_cast<int64_t>(instruction.operands.size());
-  addOperands(instruction, call, to);
+  addOperands(instruction, iteration, call, to);
   MGC_TRY(std::visit(
       [&](const auto &body) -> Status {
         MGC_ASSIGN(made, makeRecord(body, call, to));
@@ -107,11 +114,11 @@ Status PlanResolver::addInstruction(const plan::Instruction &instruction, const 
   return Status::ok();
 }
 
-void PlanResolver::addOperands(const plan::Instruction &instruction, const plan::Call &call,
-                               ChunkRecord &to) {
+void PlanResolver::addOperands(const plan::Instruction &instruction, int64_t iteration,
+                               const plan::Call &call, ChunkRecord &to) {
   for (const plan::Operand &operand : instruction.operands) {
     const plan::Binding &binding = call.segments[operand.segment];
-    to.operands.push_back({binding.slot + 1, binding.offset + operand.offset});
+    to.operands.push_back({binding.slot + 1, binding.offset + plan::inIteration(operand, iteration).offset});
   }
 }
 
@@ -191,14 +198,14 @@ Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective) {
   return group;
 }
 
-StepRecord PlanResolver::resolveStep(const plan::ScheduleStep &step,
+StepRecord PlanResolver::resolveStep(const plan::ExpandedStep &step,
                                      const std::vector<ChunkRecord> &chunks) const {
-  if (step.kind == plan::ScheduleStep::Kind::run) {
+  if (step.kind == plan::ExpandedStep::Kind::run) {
     const ChunkRecord &chunk = chunks[step.chunk];
-    return {&step, -1, chunk.callBegins[step.firstCall],
-            chunk.callBegins[step.endCall(chunk.chunk->calls.size())]};
+    const auto calls = static_cast<int64_t>(chunk.callBegins.size()) - 1;
+    return {step, -1, chunk.callBegins[step.firstCall], chunk.callBegins[step.endCall(calls)]};
   }
-  return {&step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
+  return {step, plan::rankAtStage(plan_.mesh, rank_, step.peer)};
 }
 
 } // namespace

@@ -13,12 +13,12 @@ constexpr int64_t kBarriersBeforeUpdate = 2; // of the engine
 int64_t spansPerStep(const RankRecord &record) {
   int64_t spans = 1 + kBarriersBeforeUpdate * WaitObserver::kMost;
   for (const StepRecord &step : record.schedule) {
-    if (step.step->kind != plan::ScheduleStep::Kind::run) {
+    if (step.step.kind != plan::ExpandedStep::Kind::run) {
       spans += 3; // transfer, arrival and a wait
       continue;
     }
     ++spans;
-    const std::vector<InstructionRecord> &instructions = record.chunks[step.step->chunk].instructions;
+    const std::vector<InstructionRecord> &instructions = record.chunks[step.step.chunk].instructions;
     for (int64_t i = step.firstInstruction; i < step.endInstruction; ++i)
       spans += std::holds_alternative<CollectiveRecord>(instructions[i].body) ? 1 + WaitObserver::kMost : 1;
   }
@@ -96,7 +96,7 @@ void Timeline::add(const Open &span, int64_t duration) {
   };
   addTo(sums_[static_cast<size_t>(span.kind)]);
   if (span.kind == Kind::instruction)
-    addTo(instructionSums_[firstOf_[record_.schedule[span.schedule].step->chunk] + span.instruction]);
+    addTo(instructionSums_[firstOf_[record_.schedule[span.schedule].step.chunk] + span.instruction]);
 }
 
 } // namespace mgc

@@ -18,13 +18,13 @@ int64_t Transfers::firstDeferredLike(int64_t transfer) const {
   const StepRecord &mine = record_.schedule[transfer];
   const auto first = std::ranges::find_if(deferred_, [&](int64_t other) {
     const StepRecord &before = record_.schedule[other];
-    return before.peer == mine.peer && before.step->kind == mine.step->kind;
+    return before.peer == mine.peer && before.step.kind == mine.step.kind;
   });
   return first == deferred_.end() ? transfer : *first;
 }
 
 Result<bool> Transfers::isReady(int64_t transfer) {
-  for (int64_t wait : record_.schedule[transfer].step->waits) {
+  for (int64_t wait : record_.schedule[transfer].step.waits) {
     MGC_ASSIGN(over, executor_.isOver(wait));
     if (!over)
       return false;
@@ -56,7 +56,7 @@ Status Transfers::retry() {
 
 // It needs its waits over, and then those before it posted. While the executor waits, progress() may post it.
 Status Transfers::untilPosted(int64_t transfer) {
-  for (int64_t wait : record_.schedule[transfer].step->waits)
+  for (int64_t wait : record_.schedule[transfer].step.waits)
     if (isDeferred(transfer))
       MGC_TRY(executor_.finish(wait));
   while (isDeferred(transfer)) {

@@ -11,7 +11,7 @@ namespace mgc {
 namespace {
 
 using Kind = Timeline::Kind;
-using StepKind = plan::ScheduleStep::Kind;
+using StepKind = plan::ExpandedStep::Kind;
 
 double seconds(int64_t nanoseconds) { return double(nanoseconds) * 1e-9; }
 
@@ -107,8 +107,8 @@ void Profiler::addTransfers(const Recording::Rank &rank) {
   to.seconds += seconds(sum.own);
   to.waiting += seconds(rank.timeline->sumOf(Kind::arrival).waits);
   for (const StepRecord &step : rank.record->schedule)
-    if (step.step->kind == StepKind::send)
-      to.bytes += 2 * double(step.step->bytes) * double(profile_.steps);
+    if (step.step.kind == StepKind::send)
+      to.bytes += 2 * double(step.step.bytes) * double(profile_.steps);
   part("transfers") += seconds(sum.own);
 }
 

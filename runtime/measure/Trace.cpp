@@ -17,7 +17,7 @@ namespace mgc {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using StepKind = plan::ScheduleStep::Kind;
+using StepKind = plan::ExpandedStep::Kind;
 
 constexpr int kProcess = 1;
 
@@ -63,12 +63,12 @@ std::vector<int64_t> numberTransfers(const RankRecord &rank) {
   std::vector<int64_t> numbers;
   std::map<std::pair<StepKind, int64_t>, int64_t> counts;
   for (const StepRecord &step : rank.schedule)
-    numbers.push_back(counts[{step.step->kind, step.peer}]++);
+    numbers.push_back(counts[{step.step.kind, step.peer}]++);
   return numbers;
 }
 
-const plan::ScheduleStep *stepOf(const Recording::Rank &rank, const Timeline::Record &record) {
-  return record.schedule < 0 ? nullptr : rank.record->schedule[record.schedule].step;
+const plan::ExpandedStep *stepOf(const Recording::Rank &rank, const Timeline::Record &record) {
+  return record.schedule < 0 ? nullptr : &rank.record->schedule[record.schedule].step;
 }
 
 const InstructionRecord *instructionOf(const Recording::Rank &rank, const Timeline::Record &record) {
@@ -107,7 +107,7 @@ std::string TraceWriter::labelOf(const InstructionRecord &instruction) const {
 }
 
 std::string TraceWriter::nameOf(const Recording::Rank &rank, const Timeline::Record &record) const {
-  const plan::ScheduleStep *step = stepOf(rank, record);
+  const plan::ExpandedStep *step = stepOf(rank, record);
   const bool sends = step && step->kind == StepKind::send;
   switch (record.kind) {
   case Timeline::Kind::step:
@@ -128,7 +128,7 @@ std::string TraceWriter::nameOf(const Recording::Rank &rank, const Timeline::Rec
 
 Json TraceWriter::argumentsOf(const Recording::Rank &rank, const Timeline::Record &record) const {
   Json arguments = {{"step", record.step}};
-  const plan::ScheduleStep *step = stepOf(rank, record);
+  const plan::ExpandedStep *step = stepOf(rank, record);
   if (step && step->microbatch >= 0)
     arguments["microbatch"] = step->microbatch;
   if (step && step->kind != StepKind::run) {
@@ -180,7 +180,7 @@ Status TraceWriter::writeSpan(const Recording::Rank &rank, const Timeline::Recor
 }
 
 Status TraceWriter::writeArrow(const Recording::Rank &rank, const Timeline::Record &record) {
-  const plan::ScheduleStep *step = stepOf(rank, record);
+  const plan::ExpandedStep *step = stepOf(rank, record);
   const bool begins = record.kind == Timeline::Kind::transfer && step->kind == StepKind::send;
   const bool ends = record.kind == Timeline::Kind::arrival && step->kind == StepKind::recv;
   if (!begins && !ends)

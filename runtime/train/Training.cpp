@@ -1,6 +1,7 @@
 // See Training.h.
 #include "runtime/train/Training.h"
 
+#include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
 #include "plan/prove/VerifyPlan.h"
 #include "runtime/base/Cores.h"
@@ -130,6 +131,7 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
   MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  plan.parameters = plan::expandedParameters(plan);
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelOfWeights(plan));
   const Launch &launch = options_.launch;

@@ -123,14 +123,14 @@ public:
             rows[*function] = row;
     std::vector<Kernel> kernels;
     for (const StepRecord &step : record_.schedule)
-      if (step.step->kind == plan::ScheduleStep::Kind::run)
-        addKernels(*step.step, rows, kernels);
+      if (step.step.kind == plan::ExpandedStep::Kind::run)
+        addKernels(step.step, rows, kernels);
     return kernels;
   }
 
 private:
   // Takes kernels out of `rows` that it adds.
-  void addKernels(const plan::ScheduleStep &step, std::map<RowFunction, const plan::RowKernel *> &rows,
+  void addKernels(const plan::ExpandedStep &step, std::map<RowFunction, const plan::RowKernel *> &rows,
                   std::vector<Kernel> &kernels) const {
     const ChunkRecord &chunk = record_.chunks[step.chunk];
     for (const InstructionRecord &instruction : chunk.instructions) {

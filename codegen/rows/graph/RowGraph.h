@@ -23,6 +23,7 @@
 #pragma once
 
 #include "mlir/IR/Builders.h"
+#include "plan/Plan.h"
 #include "runtime/base/Status.h"
 #include <functional>
 #include <map>
@@ -80,7 +81,7 @@ struct KernelInfo {
   int64_t range = 0;           // argument range [0, range): rows, or blocks of columns; parts are independent
   double flops = 0, bytes = 0; // of the whole range
   int64_t scalars = 0;         // it reads the first so many
-  std::vector<int64_t> operandBytes; // from each operand's address on, as far as it may go
+  std::vector<plan::RowKernel::Operand> operands;
 };
 
 class RowGraph {

@@ -246,12 +246,20 @@ double LoopLayout::accessBytes(RowOperand operand, const std::vector<At> &at) co
   return bytes;
 }
 
-// From its address to the end of its last element.
-int64_t LoopLayout::extentBytes(RowOperand operand) const {
-  int64_t last = 0;
-  for (Dim dim : graph_[operand].dims)
-    last += (graph_[dim].size - 1) * stride(operand, dim);
-  return (last + 1) * bytesOf(graph_[operand].element);
+plan::RowKernel::Operand LoopLayout::useOf(RowOperand operand) const {
+  const auto &[element, access, dims, pitch] = graph_[operand];
+  const int64_t width = bytesOf(element);
+  int64_t bytes = width, row = width;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    bytes *= graph_[dims[i]].size;
+    row *= int64_t(i) < pitch.dims ? 1 : graph_[dims[i]].size;
+  }
+  const auto use = access == Access::in    ? plan::OperandUse::read
+                   : access == Access::out ? plan::OperandUse::written
+                                           : plan::OperandUse::updated;
+  if (pitch.elements == 0 || pitch.elements * width == row)
+    return {use, bytes};
+  return {use, bytes, row, pitch.elements * width};
 }
 
 int64_t LoopLayout::countScalars() const {
@@ -266,7 +274,7 @@ KernelInfo LoopLayout::info() const {
   KernelInfo info;
   info.scalars = countScalars();
   for (int id = 0; id < int(graph_.operands().size()); ++id)
-    info.operandBytes.push_back(extentBytes(RowOperand{id}));
+    info.operands.push_back(useOf(RowOperand{id}));
   double all = elements(loops_.data(), loops_.data() + loops_.size()), perRow = double(rows());
   for (int id = 0; id < int(graph_.nodes().size()); ++id) {
     const RowGraph::NodeInfo &node = graph_[Node{id}];

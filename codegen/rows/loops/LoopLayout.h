@@ -76,7 +76,7 @@ private:
   void markUsed(Node node);
   double elements(const Loop *begin, const Loop *end) const;
   double accessBytes(RowOperand operand, const std::vector<At> &at) const;
-  int64_t extentBytes(RowOperand operand) const;
+  plan::RowKernel::Operand useOf(RowOperand operand) const;
   int64_t countScalars() const;
 
   const RowGraph &graph_;

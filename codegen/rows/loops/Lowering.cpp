@@ -17,8 +17,9 @@ bool lowerLoops(mlir::Operation *module) {
 }
 
 std::vector<int64_t> needsOf(const KernelInfo &info) {
-  std::vector<int64_t> needs = {info.range, info.scalars, int64_t(info.operandBytes.size())};
-  llvm::append_range(needs, info.operandBytes);
+  std::vector<int64_t> needs = {info.range, info.scalars, int64_t(info.operands.size())};
+  for (const auto &[use, bytes, rowBytes, rowStride] : info.operands)
+    needs.insert(needs.end(), {int64_t(use), bytes, rowBytes, rowStride});
   return needs;
 }
 

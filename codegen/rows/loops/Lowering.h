@@ -9,7 +9,7 @@ namespace mgc::rowgen {
 // Structured loops to branches.
 bool lowerLoops(mlir::Operation *module);
 
-// The range, scalars and operand bytes that a plan must give a kernel, as plan::RowKernel lays them out.
+// The range, scalars and uses of operands that a plan must give a kernel, as plan::RowKernel lays them out.
 std::vector<int64_t> needsOf(const KernelInfo &info);
 
 // Collects what MLIR has to say about a module of kernels, for the error that ends its compilation.

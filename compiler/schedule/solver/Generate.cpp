@@ -9,8 +9,8 @@
 // none. A recv is posted when the run listed before it ends. The memory of a sent buffer is reused by steps
 // from run R on only, where R starts no earlier than both ends of the message are posted. So each wait points
 // back in these times.
-#include "compiler/memory/solver/MemorySolver.h"
 #include "compiler/schedule/solver/Orders.h"
+#include "compiler/schedule/solver/Rings.h"
 #include "compiler/schedule/solver/Waits.h"
 
 #include <algorithm>
@@ -170,7 +170,7 @@ private:
         addRun(result, stage, {TaskKind::gradients, task.chunk, -1, task.part});
     }
     setLifetimes(result, lists, runSteps);
-    MGC_TRY(placeBuffers(result).at(fmt::format("stage {}", stage)));
+    MGC_TRY(placeBuffers(result, groupOf(shape)).at(fmt::format("stage {}", stage)));
     addWaits(result);
     return result;
   }
@@ -237,17 +237,6 @@ private:
         ScheduledBuffer &buffer = result.buffers[send.reads[0].buffer];
         buffer.end = std::max(buffer.end, end);
       }
-  }
-
-  static Status placeBuffers(StageSchedule &result) {
-    std::vector<memory::LiveBuffer> lifetimes;
-    for (const ScheduledBuffer &buffer : result.buffers)
-      lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
-    MGC_ASSIGN(assignment, memory::solve(lifetimes));
-    for (size_t i = 0; i < result.buffers.size(); ++i)
-      result.buffers[i].offset = assignment.offsets[i];
-    result.bytes = assignment.peak;
-    return Status::ok();
   }
 
   const Problem &problem;

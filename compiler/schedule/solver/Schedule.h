@@ -25,6 +25,9 @@ struct Shape {
   int64_t stageOf(int64_t globalChunk) const { return globalChunk % stages; }
 };
 
+// Microbatches that pass the chunks of a stage together: orders repeat with as many.
+inline int64_t groupOf(const Shape &shape) { return shape.virtualStages > 1 ? shape.stages : 1; }
+
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
 // instead. reduce and update hold collectives over all stages, gradients holds none.
 using TaskKind = plan::Task;
@@ -117,6 +120,7 @@ struct ScheduledBuffer {
   int64_t bytes = 0;
   int64_t begin = 0, end = 0; // lifetime in steps of the list
   int64_t offset = 0;         // bytes, 64-aligned, in the stage's area for these buffers
+  int64_t ring = -1;          // of StageSchedule::rings
 };
 
 // Microbatches in chunks of all stages at most.
@@ -125,6 +129,7 @@ inline constexpr int64_t kMaxTasks = int64_t(1) << 24;
 struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
+  std::vector<plan::Ring> rings; // of the buffers of a kind and chunk; offsets are those in the area
   int64_t bytes = 0; // of the area that holds the buffers
 };
 

@@ -67,7 +67,7 @@ public:
     const auto *needs = static_cast<const int64_t *>(dlsym(handle_, name.c_str()));
     if (!needs)
       return std::nullopt;
-    return KernelNeeds{needs[0], needs[1], {needs + 3, static_cast<size_t>(needs[2])}};
+    return needsIn({needs, static_cast<size_t>(needsSize(needs[2]))});
   }
 
 private:

@@ -59,7 +59,7 @@ Status DeviceKernels::add(const std::string &symbol) {
     return Status::ok();
   MGC_ASSIGN(kernel, module_.find(symbol));
   MGC_ASSIGN(needs, module_.array(symbol + std::string(plan::kNeedsSuffix)));
-  if (!needs || needs->size() < 3 || static_cast<int64_t>(needs->size()) != 3 + (*needs)[2])
+  if (!needs || !needsIn(*needs))
     return errorf("kernel '{}': the file does not say what it must be given; compile the plan again", symbol);
   if (const int64_t range = needs->front(); range > 0 && kernel.blocks < 1)
     return errorf("kernel '{}': the file has it launched with {} blocks, which do nothing of its range of "
@@ -71,8 +71,7 @@ Status DeviceKernels::add(const std::string &symbol) {
 }
 
 std::optional<KernelNeeds> DeviceKernels::needsOf(const std::string &symbol) const {
-  const std::vector<int64_t> &needs = kernels_.at(symbol).needs;
-  return KernelNeeds{needs[0], needs[1], std::span(needs).subspan(3)};
+  return needsIn(kernels_.at(symbol).needs);
 }
 
 } // namespace mgc

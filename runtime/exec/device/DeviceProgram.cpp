@@ -164,7 +164,7 @@ Status DeviceProgram::Maker::make(const AttentionRecord &record, DeviceInstructi
 }
 
 void DeviceProgram::Maker::makeJoins() {
-  program_.joins_ = joinsOf(plan_, record_, kernels_, [&](int64_t chunk, int64_t instruction) {
+  program_.joins_ = joinsOf(plan_, record_, [&](int64_t chunk, int64_t instruction) {
     return static_cast<int64_t>(program_.at(chunk, instruction).side);
   });
   for (size_t i = 0; i < record_.schedule.size(); ++i)
@@ -175,7 +175,7 @@ void DeviceProgram::Maker::makeJoins() {
 void DeviceProgram::Maker::count(const StepRecord &run, std::span<const Join> joins) {
   const auto isProduct = [](const DeviceInstruction &made) { return made.gemm || made.attention; };
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
-    const std::vector<DeviceInstruction> &made = program_.chunks_[run.step->chunk];
+    const std::vector<DeviceInstruction> &made = program_.chunks_[run.step.chunk];
     if (made[i].collective < 0)
       continue;
     const auto join = std::ranges::find_if(joins, [&](const Join &one) {

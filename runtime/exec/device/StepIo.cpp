@@ -14,7 +14,7 @@ constexpr int64_t kScalarBytes = sizeof(StepScalars), kResultBytes = sizeof(Step
 
 int64_t bytesOf(const InputRecord &record) {
   const int64_t one = record.positions * record.samples * plan::sizeInBytes(record.input->type);
-  return (record.microbatches - 1) * record.input->microbatchStride + one;
+  return record.ring.offsetOf(record.microbatches - 1) - record.ring.offset + one;
 }
 
 } // namespace
@@ -23,13 +23,11 @@ Result<StepIo> StepIo::make(const plugin::PluginDevice &device, const plan::Plan
   StepIo io;
   io.plan_ = &plan;
   io.stage_ = &plan.stages[plan::stageOf(plan.mesh, rank)];
-  io.packed_ = io.stage_->inputs;
   io.records_ = resolveInputs(plan, rank);
   for (size_t i = 0; i < io.records_.size(); ++i) {
     io.bytes_.push_back(bytesOf(io.records_[i]));
-    io.packed_[i].offset = io.inputBytes_;
+    io.records_[i].ring.offset = io.inputBytes_;
     io.inputBytes_ += plan::aligned(io.bytes_[i]);
-    io.records_[i].input = &io.packed_[i];
   }
   MGC_ASSIGN(memory, device.allocateHost(2 * (io.inputBytes_ + plan::aligned(kScalarBytes)) +
                                          plan::aligned(kResultBytes) + plan::kAlignment));
@@ -55,9 +53,11 @@ void StepIo::writeScalars(const StepScalars &scalars, int64_t step) {
 }
 
 Status StepIo::copyIn(const plugin::Stream &stream, mgc_address arena, int64_t step) const {
-  for (size_t i = 0; i < packed_.size(); ++i)
-    MGC_TRY(stream.copyIn(arena + static_cast<uint64_t>(stage_->inputs[i].offset),
-                          inputsOf(step) + packed_[i].offset, bytes_[i]));
+  for (size_t i = 0; i < records_.size(); ++i) {
+    const plan::Ring &ring = stage_->rings[stage_->inputs[i].ring];
+    MGC_TRY(stream.copyIn(arena + static_cast<uint64_t>(ring.offset),
+                          inputsOf(step) + records_[i].ring.offset, bytes_[i]));
+  }
   return stream.copyIn(arena + static_cast<uint64_t>(stage_->stepScalarsOffset), inputsOf(step) + inputBytes_,
                        kScalarBytes);
 }

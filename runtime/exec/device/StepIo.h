@@ -28,9 +28,8 @@ private:
   std::byte *results() const;
   const plan::Plan *plan_ = nullptr;
   const plan::StagePlan *stage_ = nullptr;
-  std::vector<plan::Input> packed_;  // the stage's inputs, one behind the other
   std::vector<int64_t> bytes_;       // of each
-  std::vector<InputRecord> records_; // of packed_
+  std::vector<InputRecord> records_; // of the stage's inputs, one behind the other
   int64_t inputBytes_ = 0;
   plugin::PinnedBuffer memory_; // inputs and scalars in two turns, results, marks
 };

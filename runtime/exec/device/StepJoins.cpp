@@ -17,8 +17,8 @@ struct Extent {
 
 class Joiner {
 public:
-  Joiner(const plan::Plan &plan, const RankRecord &record, const KernelFacts &kernels, const LaneOf &laneOf)
-      : plan_(plan), record_(record), kernels_(kernels), laneOf_(laneOf) {
+  Joiner(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf)
+      : plan_(plan), record_(record), laneOf_(laneOf) {
     for (const ChunkRecord &chunk : record.chunks)
       extents_.push_back(extentsOf(chunk));
   }
@@ -31,7 +31,6 @@ private:
 
   const plan::Plan &plan_;
   const RankRecord &record_;
-  const KernelFacts &kernels_;
   const LaneOf &laneOf_;
   std::vector<std::vector<Extent>> extents_; // by chunk, parallel to its operands
 };
@@ -43,22 +42,15 @@ std::vector<Extent> Joiner::extentsOf(const ChunkRecord &chunk) const {
   return extents;
 }
 
-// Only a row kernel's own code knows how it uses its operands: it may write all of them.
 void Joiner::append(const plan::Instruction &instruction, std::vector<Extent> &extents) const {
-  if (const auto *row = std::get_if<plan::RowKernel>(&instruction.body)) {
-    const std::optional<KernelNeeds> needs = kernels_.needsOf(row->symbol);
-    for (int64_t bytes : needs->operandBytes)
-      extents.push_back({bytes, true});
-    return;
-  }
   constexpr int64_t kAll =
       std::numeric_limits<int64_t>::max() / 4; // a plan that verifies has no such operand
   for (const plan::OperandInfo &info : plan::operandsOf(plan_.mesh, instruction.body))
-    extents.push_back({info.span().value_or(kAll), info.use == plan::OperandInfo::Use::written});
+    extents.push_back({info.span().value_or(kAll), info.isWritten()});
 }
 
 std::vector<JoinPoints::Access> Joiner::accessesOf(const StepRecord &run, int64_t instruction) const {
-  const plan::ScheduleStep &step = *run.step;
+  const plan::ExpandedStep &step = run.step;
   const ChunkRecord &chunk = record_.chunks[step.chunk];
   const InstructionRecord &record = chunk.instructions[instruction];
   std::vector<JoinPoints::Access> accesses;
@@ -79,7 +71,7 @@ std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
       joins.push_back({before, run.firstInstruction + work});
   };
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
-    add(i, points.enqueue(laneOf_(run.step->chunk, i), accessesOf(run, i)));
+    add(i, points.enqueue(laneOf_(run.step.chunk, i), accessesOf(run, i)));
   add(run.endInstruction, points.finish());
   return joins;
 }
@@ -87,11 +79,11 @@ std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
 } // namespace
 
 std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record,
-                                       const KernelFacts &kernels, const LaneOf &laneOf) {
-  const Joiner joiner(plan, record, kernels, laneOf);
+                                       const LaneOf &laneOf) {
+  const Joiner joiner(plan, record, laneOf);
   std::vector<std::vector<Join>> joins;
   for (const StepRecord &step : record.schedule)
-    joins.push_back(step.step->kind == plan::ScheduleStep::Kind::run ? joiner.joinsOf(step)
+    joins.push_back(step.step.kind == plan::ExpandedStep::Kind::run ? joiner.joinsOf(step)
                                                                      : std::vector<Join>());
   return joins;
 }

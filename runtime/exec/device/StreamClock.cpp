@@ -5,14 +5,14 @@
 namespace mgc {
 
 using Kind = Timeline::Kind;
-using StepKind = plan::ScheduleStep::Kind;
+using StepKind = plan::ExpandedStep::Kind;
 
 Result<std::unique_ptr<StreamClock>> StreamClock::make(const plugin::PluginDevice &device,
                                                        const RankRecord &record, Timeline &timeline) {
   std::unique_ptr<StreamClock> clock(new StreamClock(record, timeline));
   size_t events = 2;
   for (const StepRecord &step : record.schedule)
-    if (step.step->kind == StepKind::run)
+    if (step.step.kind == StepKind::run)
       events += 1 + 2 * static_cast<size_t>(step.endInstruction - step.firstInstruction);
   for (size_t i = 0; i < events; ++i) {
     MGC_ASSIGN(event, device.makeEvent(true));
@@ -34,9 +34,9 @@ Result<int64_t> StreamClock::timeOf(size_t event) const {
 
 // The stream stands still from `begin` until what the run waits for has come. Returns when the run ends.
 Result<int64_t> StreamClock::reportRun(int64_t schedule, size_t &event, int64_t begin) {
-  const plan::ScheduleStep &step = *record_.schedule[schedule].step;
+  const plan::ExpandedStep &step = record_.schedule[schedule].step;
   MGC_ASSIGN(start, timeOf(event++));
-  const auto isTransfer = [&](int64_t wait) { return record_.schedule[wait].step->kind != StepKind::run; };
+  const auto isTransfer = [&](int64_t wait) { return record_.schedule[wait].step.kind != StepKind::run; };
   if (const auto last = std::find_if(step.waits.rbegin(), step.waits.rend(), isTransfer);
       last != step.waits.rend()) {
     timeline_.openAt(begin, Kind::arrival, *last);
@@ -63,7 +63,7 @@ Status StreamClock::report() {
   size_t event = 1;
   int64_t time = begin_;
   for (size_t i = 0; i < record_.schedule.size(); ++i)
-    if (record_.schedule[i].step->kind == StepKind::run) {
+    if (record_.schedule[i].step.kind == StepKind::run) {
       MGC_ASSIGN(end, reportRun(static_cast<int64_t>(i), event, time));
       time = end;
     }

@@ -5,7 +5,7 @@
 
 namespace mgc {
 
-using StepKind = plan::ScheduleStep::Kind;
+using StepKind = plan::ExpandedStep::Kind;
 using plugin::Event;
 using plugin::Stream;
 
@@ -27,11 +27,11 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const DeviceProgram &pr
 
 bool StreamExecutor::isOfGradients(int64_t index) const {
   return isRun(index) &&
-         record_.chunks[record_.schedule[index].step->chunk].chunk->task == plan::Task::gradients;
+         record_.chunks[record_.schedule[index].step.chunk].chunk->task == plan::Task::gradients;
 }
 
 StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
-  const DeviceInstruction &made = program_.at(record_.schedule[run].step->chunk, instruction);
+  const DeviceInstruction &made = program_.at(record_.schedule[run].step.chunk, instruction);
   const StreamKind own = isOfGradients(run) ? StreamKind::gradients : StreamKind::compute;
   return made.collective < 0 ? own : made.side;
 }
@@ -51,7 +51,7 @@ Result<std::unique_ptr<StreamExecutor>> StreamExecutor::make(const plugin::Plugi
 
 StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
   const StepRecord &record = record_.schedule[transfer];
-  return {record.peer, record.step->kind == StepKind::send};
+  return {record.peer, record.step.kind == StepKind::send};
 }
 
 Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
@@ -78,7 +78,7 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
       MGC_ASSIGN(stream, device.makeStream(true));
       transferStreams_[wayOf(index)] = std::move(stream);
     }
-    std::vector<int64_t> recorded = record_.schedule[index].step->waits;
+    std::vector<int64_t> recorded = record_.schedule[index].step.waits;
     recorded.push_back(index);
     for (int64_t step : recorded) {
       MGC_ASSIGN(event, device.makeEvent());
@@ -96,7 +96,7 @@ ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
   if (first == positions_.size())
     return place;
   const auto &[schedule, instruction, kind] = positions_[first];
-  const plan::ScheduleStep &run = *record_.schedule[schedule].step;
+  const plan::ExpandedStep &run = record_.schedule[schedule].step;
   place.microbatch = run.microbatch;
   place.chunk = record_.chunks[run.chunk].name;
   place.instruction = record_.chunks[run.chunk].instructions[instruction].instruction->label;
@@ -144,7 +144,7 @@ Status StreamExecutor::runStep(int64_t index) {
   if (communicator_.isAborted())
     return communicator_.cause();
   MGC_TRY(progress());
-  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  const plan::ExpandedStep &step = record_.schedule[index].step;
   place_.microbatch = step.microbatch;
   place_.chunk = step.kind == StepKind::run    ? std::string_view(record_.chunks[step.chunk].name)
                  : step.kind == StepKind::send ? "send"
@@ -183,7 +183,7 @@ Result<bool> StreamExecutor::isOver(int64_t index) {
 
 Status StreamExecutor::post(int64_t index) {
   const StepRecord &record = record_.schedule[index];
-  const plan::ScheduleStep &step = *record.step;
+  const plan::ExpandedStep &step = record.step;
   const Stream &stream = streamOf(index);
   for (int64_t wait : step.waits) {
     MGC_ASSIGN(event, eventOf(wait));

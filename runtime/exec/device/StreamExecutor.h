@@ -89,7 +89,7 @@ private:
     return !clock_ && isOfGradients(index) ? gradients_ : compute_;
   }
   bool isRun(int64_t index) const {
-    return record_.schedule[index].step->kind == plan::ScheduleStep::Kind::run;
+    return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
   }
   const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
   using Way = std::pair<int64_t, bool>; // peer, whether it is sent to

@@ -10,7 +10,7 @@ namespace mgc {
 using plugin::Stream;
 
 Status StreamExecutor::runChunk(int64_t index) {
-  const plan::ScheduleStep &step = *record_.schedule[index].step;
+  const plan::ExpandedStep &step = record_.schedule[index].step;
   slotBases_[0] = options_.arena;
   for (size_t slot = 0; slot < step.slots.size(); ++slot)
     slotBases_[slot + 1] = options_.arena + static_cast<uint64_t>(step.slots[slot]);

@@ -1,0 +1,58 @@
+// The lists of a plan with their repeats run: what a rank does one after another. In: a plan that passed verifyPlan, which
+// bounds the sums of counts. Loading and explaining read these; proofs work on the repeats themselves.
+#pragma once
+
+#include "plan/Plan.h"
+
+namespace mgc::plan {
+
+// Items that run, counted with their repeats.
+int64_t runCount(size_t items, const std::vector<Repeat> &repeats);
+
+// Calls visit(item, iteration) for each item that runs, in order; outside of repeats the iteration is 0.
+template <typename Visit>
+void forEachRun(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
+  int64_t next = 0;
+  for (const Repeat &repeat : repeats) {
+    for (; next < repeat.begin; ++next)
+      visit(next, int64_t(0));
+    for (int64_t iteration = 0; iteration < repeat.count; ++iteration)
+      for (int64_t item = repeat.begin; item < repeat.end; ++item)
+        visit(item, iteration);
+    next = repeat.end;
+  }
+  for (; next < static_cast<int64_t>(items); ++next)
+    visit(next, int64_t(0));
+}
+
+// The item in an iteration of its repeat, without strides.
+Call inIteration(Call call, int64_t iteration);
+Operand inIteration(const Operand &operand, int64_t iteration);
+
+std::vector<Call> expandedCalls(const Chunk &chunk);
+
+// A step of the schedule as it runs: numbers of microbatches, addresses and earlier steps instead of strides, rings and
+// distances.
+struct ExpandedStep {
+  using Kind = ScheduleStep::Kind;
+  Kind kind = Kind::run;
+  int64_t chunk = -1, microbatch = -1;
+  std::vector<int64_t> slots; // run: byte offset of each slot in the allocation
+  int64_t firstCall = 0, callCount = -1;
+  int64_t peer = -1, value = -1;
+  int64_t offset = 0, bytes = 0; // send, recv
+  std::vector<int64_t> waits;    // indices of earlier steps
+  // One past the last call that the step runs of a chunk with so many calls.
+  int64_t endCall(int64_t calls) const { return callCount < 0 ? calls : firstCall + callCount; }
+  bool operator==(const ExpandedStep &) const = default;
+};
+std::vector<ExpandedStep> expandedSchedule(const StagePlan &stage);
+
+// With "{}" replaced by the instance's number.
+std::string nameForInstance(std::string name, int64_t instance);
+
+// A parameter for each instance, with places of one instance each.
+std::vector<Parameter> instancesOf(const Parameter &parameter);
+std::vector<Parameter> expandedParameters(const Plan &plan);
+
+} // namespace mgc::plan
