@@ -2,7 +2,7 @@
 #include "compiler/Phases.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
 #include "frontend/Load.h"

@@ -5,7 +5,7 @@
 // ops that follow (Target.h), their operands live until an op needs their result: only then they are known to be done.
 #pragma once
 
-#include "compiler/memory/solver/MemorySolver.h"
+#include "compiler/assemble/memory/MemorySolver.h"
 #include "dialects/mg/Mg.h"
 
 namespace mgc {

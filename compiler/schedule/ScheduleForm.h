@@ -1,7 +1,7 @@
 // mg.stage and mg.schedule as a scheduling problem and its solution.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "compiler/stage/ChunkLayout.h"
 
 namespace mgc::schedule {

@@ -9,7 +9,7 @@
 //
 // Buffers are listed by schedule::BufferKind; their offsets are places in the stage's area for activations. The
 // form's verifier proves the result (VerifyScheduleForm.h).
-#include "compiler/memory/solver/MemorySolver.h"
+#include "compiler/assemble/memory/MemorySolver.h"
 #include "compiler/program/Passes.h"
 #include "compiler/schedule/ScheduleForm.h"
 

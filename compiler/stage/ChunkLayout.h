@@ -12,7 +12,7 @@
 #pragma once
 
 #include "compiler/program/Blocks.h"
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 namespace mgc {
 

@@ -13,7 +13,7 @@
 // while those before them are computed.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
-#include "compiler/schedule/solver/Balance.h"
+#include "compiler/assemble/schedule/Balance.h"
 #include "compiler/stage/StepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"

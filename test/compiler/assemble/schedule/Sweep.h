@@ -1,7 +1,7 @@
 // Problems for the tests: every row of the table over all shapes it takes.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 namespace mgc::schedule {
 

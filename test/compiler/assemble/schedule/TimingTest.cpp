@@ -1,7 +1,7 @@
 // The bubble of each schedule against its formula, and the picture.
-#include "compiler/schedule/solver/Timing.h"
+#include "compiler/assemble/schedule/Timing.h"
 
-#include "test/compiler/schedule/solver/Sweep.h"
+#include "test/compiler/assemble/schedule/Sweep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The solver against its verifier and lower bound on random lifetimes, and the verifier against broken
 // assignments.
-#include "compiler/memory/solver/MemorySolver.h"
+#include "compiler/assemble/memory/MemorySolver.h"
 
 #include <ctime>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Every schedule over many shapes through the verifier, and the memory each one promises.
-#include "compiler/memory/solver/MemorySolver.h"
-#include "compiler/schedule/solver/Timing.h"
-#include "test/compiler/schedule/solver/Sweep.h"
+#include "compiler/assemble/memory/MemorySolver.h"
+#include "compiler/assemble/schedule/Timing.h"
+#include "test/compiler/assemble/schedule/Sweep.h"
 
 #include <algorithm>
 #include <ctime>

@@ -2,7 +2,7 @@
 // outlive it.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "plan/prove/Match.h"
 
 namespace mgc::schedule {

@@ -1,7 +1,7 @@
 // verifySchedule on plans made from solutions, whole and broken.
 #include "plan/prove/VerifySchedule.h"
 
-#include "test/compiler/schedule/solver/Sweep.h"
+#include "test/compiler/assemble/schedule/Sweep.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // The part of verify() about data in memory. In: a well-formed problem and solution. Out: problems.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "plan/prove/Match.h"
 
 namespace mgc::schedule {

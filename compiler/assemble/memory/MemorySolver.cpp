@@ -2,7 +2,7 @@
 // with it. Several orders are tried and the lowest peak is kept: by size (TFLite's greedy-by-size), which
 // wins when sizes differ, and by begin, which is optimal when all sizes are equal (interval colouring). Where both
 // stay above the lower bound, what reached the peak is placed earlier, again and again.
-#include "compiler/memory/solver/MemorySolver.h"
+#include "compiler/assemble/memory/MemorySolver.h"
 
 #include "runtime/base/Checked.h"
 

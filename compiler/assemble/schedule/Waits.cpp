@@ -1,5 +1,5 @@
 // See Waits.h.
-#include "compiler/schedule/solver/Waits.h"
+#include "compiler/assemble/schedule/Waits.h"
 
 #include "plan/prove/Happens.h"
 

@@ -1,5 +1,5 @@
 // The split of layers against exhaustive search.
-#include "compiler/schedule/solver/Balance.h"
+#include "compiler/assemble/schedule/Balance.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // The waits of a stage's list. In: steps with their reads and writes, buffers with offsets. Out: Step::waits.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 namespace mgc::schedule {
 

@@ -1,6 +1,6 @@
 // Valid solutions, broken in one place: the verifier must refuse each one. This is what makes its "yes" worth
 // something.
-#include "test/compiler/schedule/solver/Sweep.h"
+#include "test/compiler/assemble/schedule/Sweep.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

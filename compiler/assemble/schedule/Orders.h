@@ -2,7 +2,7 @@
 // time.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 namespace mgc::schedule {
 

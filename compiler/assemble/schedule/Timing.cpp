@@ -1,7 +1,7 @@
 // See Timing.h.
-#include "compiler/schedule/solver/Timing.h"
+#include "compiler/assemble/schedule/Timing.h"
 
-#include "compiler/schedule/solver/SolutionNetwork.h"
+#include "compiler/assemble/schedule/SolutionNetwork.h"
 
 #include <algorithm>
 #include <cmath>

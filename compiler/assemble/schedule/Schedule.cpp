@@ -1,6 +1,6 @@
 // Names, the table of accesses, look-up of a schedule, and what the structs of Schedule.h can say about
 // themselves.
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 #include <algorithm>
 

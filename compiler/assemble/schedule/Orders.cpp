@@ -1,6 +1,6 @@
 // Runs the orders against their data dependencies: forward needs the forward before it in the chain, backward
 // and input need their own forward and the gradient behind them, weight needs its input.
-#include "compiler/schedule/solver/Orders.h"
+#include "compiler/assemble/schedule/Orders.h"
 
 #include <algorithm>
 

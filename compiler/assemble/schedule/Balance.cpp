@@ -1,7 +1,7 @@
 // See Balance.h. Two dynamic programs over (part, layers so far): the first finds the least possible largest
 // cost, the second, held to that, the least sum of squares. One program that ranked both at once would be
 // wrong: a prefix with a larger maximum can be the better one when a later part is larger still.
-#include "compiler/schedule/solver/Balance.h"
+#include "compiler/assemble/schedule/Balance.h"
 
 #include <algorithm>
 #include <cassert>

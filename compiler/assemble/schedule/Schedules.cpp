@@ -1,7 +1,7 @@
 // The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits,
 // buffers and proofs follow from the orders (Generate.cpp, VerifySolution.cpp). A new schedule touches this file
 // only.
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 
 #include <algorithm>
 
