@@ -1,6 +1,7 @@
 // See Frame.h.
-#include "compiler/memory/Frame.h"
+#include "compiler/assemble/Frame.h"
 
+#include "compiler/assemble/memory/MemorySolver.h"
 #include "compiler/program/Blocks.h"
 #include "dialects/mg/Target.h"
 
@@ -34,6 +35,27 @@ bool mayOverwrite(KernelOp kernel, Value made, Value captured) {
          tensorOf(made).getRank() == int64_t(space->rows.size() + space->columns.size());
 }
 
+// Whether the op is an all-reduce whose result may have the operand's memory.
+bool mayWorkInPlace(Operation *op) {
+  auto reduce = dyn_cast<AllReduceOp>(op);
+  if (!reduce || isReturned(reduce.getResult()))
+    return false;
+  Value source = reduce.getValue();
+  if (!source.hasOneUse() || source != storageOf(source) ||
+      source.getDefiningOp<JoinOp>() || // whose parts are read besides
+      source.getParentBlock() != op->getBlock())
+    return false;
+  auto argument = dyn_cast<BlockArgument>(source);
+  if (!argument)
+    return true;
+  auto function = dyn_cast<func::FuncOp>(op->getParentOp());
+  if (!function) // a part of a value that the tile does not own
+    return false;
+  auto buffer = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kBufferAttr);
+  auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
+  return kind && kind == "gradient";
+}
+
 class FrameBuilder {
 public:
   explicit FrameBuilder(func::FuncOp function)
@@ -42,8 +64,16 @@ public:
     number(body_);
   }
 
-  FunctionFrame build() {
+  Result<FunctionFrame> build() {
     place(body_);
+    MGC_ASSIGN(assignment, memory::solve(buffers_));
+    MGC_TRY(memory::verify(buffers_, assignment));
+    frame_.bytes = assignment.peak;
+    frame_.leastBytes = memory::lowerBound(buffers_);
+    for (auto [value, buffer] : bufferOf_)
+      frame_.offsets[value] = assignment.offsets[buffer];
+    for (auto [op, buffer] : workspaceOf_)
+      frame_.workspaces[op] = assignment.offsets[buffer];
     return std::move(frame_);
   }
 
@@ -62,7 +92,7 @@ private:
   void place(mlir::Block &block) {
     for (Operation &op : block.without_terminator()) {
       if (!isView(&op))
-        frame_.places.push_back({&op, placesOf(op)});
+        placeResults(op);
       if (auto tile = dyn_cast<TileOp>(op))
         place(tile.getBody().front());
     }
@@ -99,160 +129,87 @@ private:
   }
 
   // A joined value is there from its first part on, and until the last use of any.
-  int64_t addJoined(JoinOp join) {
+  void addJoined(JoinOp join) {
     int64_t first = begin_.lookup(join), last = lastUse(join.getWhole());
     for (Value part : join.getParts()) {
       Value made = unrenamed(part);
       first = std::min(first, begin_.lookup(made.getDefiningOp()));
       last = std::max(last, lastUse(made));
     }
-    return add(bytesOf(join.getWhole().getType()), first, last, join.getWhole());
+    bufferOf_[join.getWhole()] = add(bytesOf(join.getWhole().getType()), first, last);
   }
 
-  // -1: its place is another's, or the caller's.
-  int64_t placeOf(Operation &op, Value result) {
-    if (op.hasAttr(kInPlaceAttr))
-      return extend(op.getOperand(0), result);
-    if (isReturned(result) || joinedAs(result).join)
-      return -1;
-    if (auto join = dyn_cast<JoinOp>(op))
-      return addJoined(join);
-    if (auto kernel = dyn_cast<KernelOp>(op))
-      if (std::optional<int64_t> buffer = takeOver(kernel, cast<OpResult>(result)))
-        return *buffer;
-    return add(bytesOf(result.getType()), begin_.lookup(&op), lastUse(result), result);
+  void placeResult(Operation &op, Value result) {
+    if (mayWorkInPlace(&op)) {
+      frame_.inPlace.insert(&op);
+      extend(op.getOperand(0), result);
+    } else if (isReturned(result) || joinedAs(result).join) {
+      return; // its place is another's, or the caller's
+    } else if (auto join = dyn_cast<JoinOp>(op)) {
+      addJoined(join);
+    } else if (auto kernel = dyn_cast<KernelOp>(op); !kernel || !takeOver(kernel, cast<OpResult>(result))) {
+      bufferOf_[result] = add(bytesOf(result.getType()), begin_.lookup(&op), lastUse(result));
+    }
   }
 
-  std::vector<int64_t> placesOf(Operation &op) {
-    std::vector<int64_t> places;
+  void placeResults(Operation &op) {
     int64_t here = begin_.lookup(&op);
     takenOver_.clear();
     for (Value result : op.getResults())
-      places.push_back(placeOf(op, result));
+      placeResult(op, result);
     const bool runsOn = collectivesRunBeside_ && isCollective(&op);
     if (int64_t bytes = workspaceBytes(&op))
-      places.push_back(add(bytes, here, runsOn ? firstUse(op.getResult(0)) - 1 : here, Value()));
-    return places;
+      workspaceOf_[&op] = add(bytes, here, runsOn ? firstUse(op.getResult(0)) - 1 : here);
   }
 
   // The operand's buffer, if it has one here, lives as long as the result.
-  int64_t extend(Value operand, Value result) {
-    if (auto it = bufferOf_.find(operand); it != bufferOf_.end()) {
-      int64_t buffer = it->second;
-      frame_.buffers[buffer].end = std::max(frame_.buffers[buffer].end, lastUse(result) + 1);
-      bufferOf_[result] = buffer;
-    }
-    return -1;
+  void extend(Value operand, Value result) {
+    auto it = bufferOf_.find(operand);
+    if (it == bufferOf_.end())
+      return;
+    int64_t buffer = it->second;
+    buffers_[buffer].end = std::max(buffers_[buffer].end, lastUse(result) + 1);
+    bufferOf_[result] = buffer;
   }
 
-  // The buffer of a captured value that nobody reads later, which then is the result's.
-  std::optional<int64_t> takeOver(KernelOp kernel, OpResult result) {
+  // Whether a captured value that nobody reads later has a buffer, which then is the result's.
+  bool takeOver(KernelOp kernel, OpResult result) {
     mlir::Block &body = kernel.getBody().front();
     Value made = body.getTerminator()->getOperand(result.getResultNumber());
     int64_t here = begin_.lookup(kernel);
     for (Operation &op : body.without_terminator())
       for (Value captured : op.getOperands()) {
         auto known = bufferOf_.find(captured);
-        if (known == bufferOf_.end() || frame_.buffers[known->second].end != here + 1 ||
+        if (known == bufferOf_.end() || buffers_[known->second].end != here + 1 ||
             llvm::any_of(captured.getUsers(), isView) || !mayOverwrite(kernel, made, captured) ||
             !takenOver_.insert(known->second).second)
           continue;
         int64_t buffer = known->second;
-        frame_.buffers[buffer].end = lastUse(result) + 1;
+        buffers_[buffer].end = lastUse(result) + 1;
         bufferOf_[result] = buffer;
-        return buffer;
+        return true;
       }
-    return std::nullopt;
+    return false;
   }
 
-  int64_t add(int64_t bytes, int64_t first, int64_t last, Value value) {
-    int64_t buffer = int64_t(frame_.buffers.size());
-    frame_.buffers.push_back({bytes, first, last + 1});
-    if (value)
-      bufferOf_[value] = buffer;
-    return buffer;
+  int64_t add(int64_t bytes, int64_t first, int64_t last) {
+    buffers_.push_back({bytes, first, last + 1});
+    return int64_t(buffers_.size()) - 1;
   }
 
   mlir::Block &body_;
   const bool collectivesRunBeside_;
   int64_t next_ = 0;
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
+  std::vector<memory::LiveBuffer> buffers_; // lifetimes in ops, those of a tile between its begin and end
   llvm::DenseMap<Value, int64_t> bufferOf_;
+  llvm::DenseMap<Operation *, int64_t> workspaceOf_;
   llvm::DenseSet<int64_t> takenOver_; // by results of the op that is being placed
   FunctionFrame frame_;
 };
 
-// Offsets of the frame's buffers as mg.frame has them; an error when it does not fit the frame.
-FailureOr<std::vector<int64_t>> recordedOffsets(const FunctionFrame &frame) {
-  std::vector<int64_t> offsets(frame.buffers.size(), -1);
-  for (const auto &[op, buffers] : frame.places) {
-    auto recorded = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr);
-    if (!recorded || recorded.size() != int64_t(buffers.size()))
-      return op->emitOpError() << "has " << (recorded ? recorded.size() : 0) << " places in " << kFrameAttr
-                               << ", expected " << buffers.size() << ": run mg-memory first";
-    for (auto [buffer, offset] : llvm::zip(buffers, recorded.asArrayRef())) {
-      if ((buffer < 0) != (offset == -1))
-        return op->emitOpError()
-               << kFrameAttr << " is " << recorded
-               << "; expected -1 for what is returned, joined or in place, and for nothing else";
-      if (buffer >= 0 && offsets[buffer] >= 0 && offsets[buffer] != offset)
-        return op->emitOpError() << kFrameAttr << " is " << recorded << "; expected the place "
-                                 << offsets[buffer] << " of the value that a result takes over";
-      if (buffer >= 0)
-        offsets[buffer] = offset;
-    }
-  }
-  return offsets;
-}
-
 } // namespace
 
-bool mayWorkInPlace(Operation *op) {
-  if (isView(op))
-    return true;
-  auto reduce = dyn_cast<AllReduceOp>(op);
-  if (!reduce || isReturned(reduce.getResult()))
-    return false;
-  Value source = reduce.getValue();
-  if (!source.hasOneUse() || source != storageOf(source) ||
-      source.getDefiningOp<JoinOp>() || // whose parts are read besides
-      source.getParentBlock() != op->getBlock())
-    return false;
-  auto argument = dyn_cast<BlockArgument>(source);
-  if (!argument)
-    return true;
-  auto function = dyn_cast<func::FuncOp>(op->getParentOp());
-  if (!function) // a part of a value that the tile does not own
-    return false;
-  auto buffer = function.getArgAttrOfType<DictionaryAttr>(argument.getArgNumber(), kBufferAttr);
-  auto kind = buffer ? buffer.getAs<StringAttr>("kind") : StringAttr();
-  return kind && kind == "gradient";
-}
-
-FunctionFrame frameOf(func::FuncOp function) { return FrameBuilder(function).build(); }
-
-LogicalResult verifyFrame(func::FuncOp function) {
-  auto bytes = function->getAttrOfType<IntegerAttr>(kFrameAttr);
-  if (!bytes)
-    return errorIn(function) << "has no " << kFrameAttr << ": run mg-memory first";
-  WalkResult inPlace = function.walk([](Operation *op) {
-    bool isMarked = op->hasAttr(kInPlaceAttr);
-    if (isMarked ? mayWorkInPlace(op) : !isView(op))
-      return WalkResult::advance();
-    op->emitOpError() << (isMarked ? "may not be " : "is always ") << kInPlaceAttr
-                      << "; a rename and parts are, and an all-reduce may be whose operand dies in it";
-    return WalkResult::interrupt();
-  });
-  if (inPlace.wasInterrupted())
-    return failure();
-  FunctionFrame frame = frameOf(function);
-  auto offsets = recordedOffsets(frame);
-  if (failed(offsets))
-    return failure();
-  Status apart = memory::verify(frame.buffers, {std::move(*offsets), bytes.getInt()});
-  return apart.isOk()
-             ? success()
-             : errorIn(function) << "frame, values numbered as in " << kFrameAttr << ": " << apart.message();
-}
+Result<FunctionFrame> placeFrame(func::FuncOp function) { return FrameBuilder(function).build(); }
 
 } // namespace mgc

@@ -1,5 +1,5 @@
 // See Programs.h.
-#include "compiler/emit/Programs.h"
+#include "compiler/assemble/Programs.h"
 
 #include "dialects/mg/Parameter.h"
 #include "dialects/mg/RowEmitter.h"
@@ -15,13 +15,14 @@ namespace {
 using plan::Instruction;
 using plan::Operand;
 
-class ProgramEmitter {
+class ProgramBuilder {
 public:
-  ProgramEmitter(func::FuncOp function, const BlockFunction *block, size_t number, KernelGraphs &kernels)
-      : function_(function), body_(function.getBody().front()), block_(block), number_(number),
+  ProgramBuilder(func::FuncOp function, const FunctionFrame &frame, const BlockFunction *block, size_t number,
+                 KernelGraphs &kernels)
+      : function_(function), body_(function.getBody().front()), frame_(frame), block_(block), number_(number),
         kernels_(kernels) {}
 
-  Result<EmittedProgram> run() {
+  Result<AssembledProgram> run() {
     out_.program.name = function_.getName().str();
     addSegments();
     MGC_TRY(emitBlock(body_));
@@ -71,22 +72,25 @@ private:
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
-    if (int64_t bytes = function_->getAttrOfType<IntegerAttr>(kFrameAttr).getInt())
-      frame_ = addSegment({SegmentSource::Kind::frame}, "frame", bytes);
+    if (frame_.bytes > 0)
+      frameSegment_ = addSegment({SegmentSource::Kind::frame}, "frame", frame_.bytes);
   }
 
   void placeResults(Operation *op) {
     if (isView(op) || isa<JoinOp>(op)) // have their places
       return;
-    if (op->hasAttr(kInPlaceAttr)) {
+    if (frame_.inPlace.contains(op)) {
       Place place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
       places_[op->getResult(0)] = place;
       return;
     }
-    ArrayRef<int64_t> frame = op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef();
-    for (auto [i, result] : llvm::enumerate(op->getResults()))
-      if (frame[i] >= 0)
-        places_[result].first = {frame_, frame[i]};
+    for (Value result : op->getResults())
+      placeInFrame(result);
+  }
+
+  void placeInFrame(Value value) {
+    if (auto it = frame_.offsets.find(value); it != frame_.offsets.end())
+      places_[value].first = {frameSegment_, it->second};
   }
 
   Place placeOf(Value value) const {
@@ -97,9 +101,7 @@ private:
     place.first.offset += view.offset * bytesOfElement(value);
     return place;
   }
-  Place workspaceOf(Operation *op) const {
-    return {{frame_, op->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr).asArrayRef().back()}};
-  }
+  Place workspaceOf(Operation *op) const { return {{frameSegment_, frame_.workspaces.at(op)}}; }
 
   // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
   // name.
@@ -135,8 +137,7 @@ private:
   // A joined value has its place before its parts are made.
   void placeJoined(mlir::Block &block) {
     for (JoinOp join : block.getOps<JoinOp>())
-      if (int64_t offset = join->getAttrOfType<DenseI64ArrayAttr>(kFrameAttr)[0]; offset >= 0)
-        places_[join.getWhole()].first = {frame_, offset};
+      placeInFrame(join.getWhole());
   }
 
   Status emitBlock(mlir::Block &block) {
@@ -158,7 +159,7 @@ private:
             [&](Operation *o) { return emitCollective(o); })
         .Case<RenameOp, PartsOp, JoinOp>([](Operation *) { return Status::ok(); })
         .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
-        .Default([](Operation *) { return Status::error("is no op of the phase memory"); });
+        .Default([](Operation *) { return Status::error("is no op of the phase fuse"); });
   }
 
   Status emitCall(LibraryOpInterface op) {
@@ -340,12 +341,13 @@ private:
 
   func::FuncOp function_;
   mlir::Block &body_;
+  const FunctionFrame &frame_;
   const BlockFunction *block_;
   size_t number_;
   KernelGraphs &kernels_;
-  EmittedProgram out_;
+  AssembledProgram out_;
   std::string label_;
-  int64_t frame_ = -1;
+  int64_t frameSegment_ = -1;
   llvm::DenseMap<Value, Place> places_;
   std::vector<std::vector<int64_t>> steps_; // by instruction, of its operands
   llvm::DenseSet<Value> accumulated_;       // results that are added to their place
@@ -353,9 +355,9 @@ private:
 
 } // namespace
 
-Result<EmittedProgram> emitProgram(func::FuncOp function, const BlockFunction *block, size_t number,
-                                   KernelGraphs &kernels) {
-  return ProgramEmitter(function, block, number, kernels).run();
+Result<AssembledProgram> assembleProgram(func::FuncOp function, const FunctionFrame &frame,
+                                         const BlockFunction *block, size_t number, KernelGraphs &kernels) {
+  return ProgramBuilder(function, frame, block, number, kernels).run();
 }
 
 } // namespace mgc

@@ -11,8 +11,8 @@
 //   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
 #pragma once
 
-#include "compiler/program/Blocks.h"
 #include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/program/Blocks.h"
 
 namespace mgc {
 

@@ -1,7 +1,8 @@
-// Functions after memory -> plan::Program. Row kernels are collected as graphs, to be compiled together.
+// A function of phase fuse and its frame -> plan::Program. Row kernels are collected as graphs, to be compiled together.
 #pragma once
 
 #include "codegen/rows/Compile.h"
+#include "compiler/assemble/Frame.h"
 #include "compiler/program/Blocks.h"
 #include "plan/Plan.h"
 
@@ -13,7 +14,7 @@ struct SegmentSource {
   size_t index = 0; // argument, result
 };
 
-struct EmittedProgram {
+struct AssembledProgram {
   plan::Program program;
   std::vector<SegmentSource> segments;
 };
@@ -29,7 +30,7 @@ struct KernelGraphs {
 };
 
 // number: the program's index, for KernelGraphs. block: null for the functions of the step's end.
-Result<EmittedProgram> emitProgram(mlir::func::FuncOp function, const BlockFunction *block, size_t number,
-                                   KernelGraphs &kernels);
+Result<AssembledProgram> assembleProgram(mlir::func::FuncOp function, const FunctionFrame &frame,
+                                         const BlockFunction *block, size_t number, KernelGraphs &kernels);
 
 } // namespace mgc

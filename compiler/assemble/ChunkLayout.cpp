@@ -1,5 +1,5 @@
 // See ChunkLayout.h.
-#include "compiler/stage/ChunkLayout.h"
+#include "compiler/assemble/ChunkLayout.h"
 
 using namespace mlir;
 using namespace mgc;
