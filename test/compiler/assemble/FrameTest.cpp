@@ -1,6 +1,7 @@
 // Frames of the functions in frames.mlir, values of 512 bytes where nothing else is said.
 #include "compiler/assemble/Frame.h"
 
+#include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
 #include "mlir/Parser/Parser.h"
 

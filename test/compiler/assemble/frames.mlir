@@ -186,20 +186,6 @@ func.func @tiled.forward(%x: !x) -> !x attributes {mg.block = "tiled", mg.pass =
 
 // What a collective reads that runs beside others stays until its result is used first; where it runs alone, until it has
 // run.
-func.func @beside.forward(
-// CHECK-SAME:    mg.frame = 1280 : i64
-// CHECK:         mg.kernel
-// CHECK:         {mg.frame = array<i64: [[SOURCE:[0-9]+]]>}
-// CHECK:         mg.reduce_scatter
-// CHECK:         mg.kernel
-// CHECK-NOT:     mg.frame = array<i64: [[SOURCE]]>
-// CHECK:         mg.all_gather {{.*}}mg.frame = array<i64: [[SOURCE]]>
-// ALONE-LABEL: func.func @beside.forward(
-// ALONE:         mg.kernel
-// ALONE:         {mg.frame = array<i64: [[SOURCE:[0-9]+]]>}
-// ALONE:         mg.reduce_scatter
-// ALONE:         mg.kernel
-// ALONE:         {mg.frame = array<i64: [[SOURCE]]>}
 func.func @beside.forward(%x: !x, %y: !tpart) -> (!x, !tpart) attributes {mg.block = "beside", mg.pass = "forward"} {
   %0 = mg.kernel {
     %a = mg.silu %x : (!x) -> !x

@@ -102,7 +102,7 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK-NOT:     mg.chain
 
 // Of the module after fuse alone: a schedule per stage.
-// STEPS:      stage 0: 10 steps
+// STEPS:      stage 0: 11 steps
 // STEPS-NEXT: run begin
 // STEPS-NEXT: run forward.0 microbatch 0, {{.*}}output at [[OUTPUT:[0-9]+]]
 // STEPS-NEXT: send output.0 microbatch 0 -> stage 1, {{[0-9]+}} bytes at [[OUTPUT]], after 1
