@@ -1,12 +1,11 @@
 #include "compiler/Phases.h"
 
+#include "compiler/assemble/PhaseText.h"
 #include "compiler/fuse/VerifyFuseForm.h"
 #include "compiler/grad/VerifyGradForm.h"
 #include "compiler/local/VerifyLocalForm.h"
-#include "compiler/memory/VerifyMemoryForm.h"
 #include "compiler/program/Passes.h"
 #include "compiler/program/VerifyImportForm.h"
-#include "compiler/schedule/VerifyScheduleForm.h"
 #include "compiler/shard/VerifyShardForm.h"
 #include "compiler/stage/VerifyStageForm.h"
 #include "dialects/mg/Mg.h"
@@ -45,29 +44,49 @@ ArrayRef<Phase> mgc::phases() {
        },
        verifyFuseForm, /*holdsLater=*/true,
        /*reads=*/{kNoFusionAttr}},
-      {"schedule", "ordered steps per stage", [](OpPassManager &pm) { pm.addPass(createSchedulePass()); },
-       verifyScheduleForm},
-      {"memory", "an offset for every buffer", [](OpPassManager &pm) { pm.addPass(createMemoryPass()); },
-       verifyMemoryForm},
   };
   return table;
 }
 
-std::string mgc::phaseNames() {
-  std::string names;
-  for (const Phase &phase : phases())
-    names += (names.empty() ? "" : ", ") + phase.name.str();
-  return names;
+ArrayRef<TextPhase> mgc::textPhases() {
+  static const TextPhase table[] = {{"schedule", "ordered steps per stage", scheduleText},
+                                    {"memory", "an offset for every buffer", memoryText}};
+  return table;
 }
 
-static Result<size_t> indexOf(StringRef name, StringRef flag) {
+const TextPhase *mgc::textPhaseNamed(StringRef name) {
+  const auto *found = llvm::find_if(textPhases(), [&](const TextPhase &phase) { return phase.name == name; });
+  return found == textPhases().end() ? nullptr : found;
+}
+
+template <typename Table> static std::string namesOf(Table table) {
+  return fmt::format(
+      "{}", fmt::join(llvm::map_range(table, [](const auto &phase) { return phase.name.str(); }), ", "));
+}
+
+// Index of the phase that the module is in.
+static Result<size_t> phaseToStartFrom(ModuleOp module, const std::string &from) {
+  const std::string name = phaseOf(module, from);
   for (auto [i, phase] : llvm::enumerate(phases()))
     if (phase.name == name)
       return i;
-  return errorf("{} {}: there is no such phase\n  phases: {}", flag.str(), name.str(), phaseNames());
+  return errorf("{} {}: {}\n  phases to start from: {}", from.empty() ? "mg.phase =" : "--compile-from", name,
+                textPhaseNamed(name) ? "nothing reads the text of this phase" : "there is no such phase",
+                namesOf(phases()));
 }
 
-Status mgc::verifyReplaceableModule(const std::string &path) {
+// The last phase that gives a module on the way to the one named.
+static Result<size_t> phaseToStopAt(StringRef name) {
+  for (auto [i, phase] : llvm::enumerate(phases()))
+    if (phase.name == name)
+      return i;
+  if (name.empty() || textPhaseNamed(name))
+    return phases().size() - 1;
+  return errorf("--compile-to {}: there is no such phase\n  phases: {}, {}", name.str(), namesOf(phases()),
+                namesOf(textPhases()));
+}
+
+Status mgc::verifyReplaceableText(const std::string &path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::is_regular_file(path, ignored))
     return Status::ok();
@@ -78,24 +97,21 @@ Status mgc::verifyReplaceableModule(const std::string &path) {
   const bool isModule =
       begin.empty() || begin == "module" || llvm::is_contained({'#', '!', '/'}, begin.front());
   return isModule ? Status::ok()
-                  : errorf("{}: holds something else than a module; expected a new name, or --force, which "
+                  : errorf("{}: holds something else than a module or a phase's text; expected a new name, "
+                           "or --force, which "
                            "replaces it",
                            path);
 }
 
-// A file is replaced whole or not at all; a device or pipe is written to.
-Status mgc::writeModule(ModuleOp module, const std::string &path) {
+// A device or pipe is written to.
+Status mgc::writeText(const std::string &text, const std::string &path) {
   std::error_code error;
   if (!path.empty() &&
-      (!std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error))) {
-    std::string text;
-    llvm::raw_string_ostream stream(text);
-    module.print(stream);
+      (!std::filesystem::exists(path, error) || std::filesystem::is_regular_file(path, error)))
     return writeFileAtomically(path, text);
-  }
   llvm::raw_fd_ostream file(path.empty() ? "-" : path, error);
   if (!error) {
-    module.print(file);
+    file << text;
     file.flush();
     error = file.error();
     file.clear_error(); // else the stream ends the process
@@ -104,11 +120,39 @@ Status mgc::writeModule(ModuleOp module, const std::string &path) {
                : Status::ok();
 }
 
-static Status dump(ModuleOp module, size_t index, const std::filesystem::path &directory) {
+static std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream);
+  return text;
+}
+
+Result<std::string> mgc::printPhase(ModuleOp module, StringRef phase) {
+  const TextPhase *text = textPhaseNamed(phase);
+  if (!text)
+    return textOf(module);
+  MGC_ASSIGN(decisions, decide(module));
+  return text->print(decisions);
+}
+
+static Status dump(const std::string &text, const std::string &name, const std::filesystem::path &directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  std::string name = fmt::format("{:02}-{}.mlir", index, phases()[index].name.str());
-  return writeModule(module, (directory / name).string());
+  return writeText(text, (directory / name).string());
+}
+
+// The text phases up to `to`, all where it is empty, and none where it is a phase before them.
+static Status dumpTexts(ModuleOp module, StringRef to, const std::filesystem::path &directory) {
+  if (!to.empty() && !textPhaseNamed(to))
+    return Status::ok();
+  MGC_ASSIGN(decisions, decide(module));
+  for (auto [i, phase] : llvm::enumerate(textPhases())) {
+    MGC_TRY(dump(phase.print(decisions), fmt::format("{:02}-{}.txt", phases().size() + i, phase.name.str()),
+                 directory));
+    if (phase.name == to)
+      break;
+  }
+  return Status::ok();
 }
 
 // A diagnostic as text: with its line, if it came from a file and is not about the whole module.
@@ -141,31 +185,26 @@ std::string mgc::phaseOf(ModuleOp module, const std::string &from) {
 }
 
 Status mgc::verifyUnread(ModuleOp module, const std::string &from, StringRef attribute, StringRef flag) {
-  const std::string phase = phaseOf(module, from);
-  MGC_ASSIGN(last, indexOf(phase, "--compile-from"));
+  MGC_ASSIGN(last, phaseToStartFrom(module, from));
   for (size_t i = 1; i <= last; ++i)
     if (llvm::is_contained(phases()[i].reads, attribute))
       return errorf(
           "{}: the module is in phase {}, and {} has decided by it already; start from the model, or from "
           "phase {} or earlier",
-          flag.str(), phase, phases()[i].name.str(), phases()[i - 1].name.str());
+          flag.str(), phases()[last].name.str(), phases()[i].name.str(), phases()[i - 1].name.str());
   return Status::ok();
 }
 
 Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
   auto recorded = module->getAttrOfType<StringAttr>(kPhaseAttr);
-  const std::string from = phaseOf(module, options.from);
-  MGC_ASSIGN(first, indexOf(from, "--compile-from"));
+  MGC_ASSIGN(first, phaseToStartFrom(module, options.from));
+  const std::string from = phases()[first].name.str();
   if (recorded && recorded != from)
     return errorf(
         "--compile-from {}: the module is in phase {}; leave the flag away, it is needed only for a "
         "module that does not say its phase",
         from, recorded.str());
-  size_t last = phases().size() - 1;
-  if (!options.to.empty()) {
-    MGC_ASSIGN(to, indexOf(options.to, "--compile-to"));
-    last = to;
-  }
+  MGC_ASSIGN(last, phaseToStopAt(options.to));
   if (last < first)
     return errorf("--compile-to {}: the module is already in phase {}", phases()[last].name.str(), from);
 
@@ -181,7 +220,8 @@ Status mgc::runPhases(ModuleOp module, const PhaseOptions &options) {
     if (failed(verifyForm(module, i)))
       return errorf("the module in phase {} does not verify: {}", phases()[i].name.str(), messages);
     if (!options.dumpDirectory.empty())
-      MGC_TRY(dump(module, i, options.dumpDirectory));
+      MGC_TRY(dump(textOf(module), fmt::format("{:02}-{}.mlir", i, phases()[i].name.str()),
+                   options.dumpDirectory));
   }
-  return Status::ok();
+  return options.dumpDirectory.empty() ? Status::ok() : dumpTexts(module, options.to, options.dumpDirectory);
 }

@@ -1,7 +1,8 @@
-// The phases of the compiler as one table, driven by one loop: docs/ir.md.
+// The phases of the compiler as two tables: those that give a module, driven by one loop, and those that print what is
+// decided after the last of them: docs/ir.md.
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "compiler/assemble/Decisions.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/base/Status.h"
 
@@ -21,12 +22,21 @@ struct Phase {
 
 // In order. The first, "import", has no passes: it is what the frontend gives or a .mlir file holds.
 llvm::ArrayRef<Phase> phases();
-std::string phaseNames(); // "import, merge, ..."
+
+// A phase after the last of phases(): nothing reads its text, so that no module enters there.
+struct TextPhase {
+  llvm::StringLiteral name;
+  llvm::StringLiteral description;
+  std::string (*print)(const Decisions &);
+};
+llvm::ArrayRef<TextPhase> textPhases();
+const TextPhase *textPhaseNamed(llvm::StringRef name); // null: there is none
 
 struct PhaseOptions {
-  std::string from;                    // the phase the module is in; empty: mg.phase of the module, or import
-  std::string to;                      // empty: the last
-  std::filesystem::path dumpDirectory; // not empty: NN-PHASE.mlir after each phase
+  std::string from; // the phase the module is in; empty: mg.phase of the module, or import
+  std::string to;   // empty: the last; of a text phase: the last that gives a module
+  std::filesystem::path
+      dumpDirectory; // not empty: NN-PHASE.mlir after each phase, NN-PHASE.txt of text phases
 };
 
 // The phase the module is in: `from`, or where that is empty, what the module says, or import.
@@ -37,11 +47,14 @@ std::string phaseOf(mlir::ModuleOp module, const std::string &from);
 Status verifyUnread(mlir::ModuleOp module, const std::string &from, llvm::StringRef attribute,
                     llvm::StringRef flag);
 
-// An error where a file lies there that does not begin like printed IR.
-Status verifyReplaceableModule(const std::string &path);
+// An error where a file lies there that does not begin like what printPhase gives.
+Status verifyReplaceableText(const std::string &path);
 
-// Prints the IR into a file; an empty path is standard output.
-Status writeModule(mlir::ModuleOp module, const std::string &path);
+// Writes into a file; an empty path is standard output. A file is replaced whole or not at all.
+Status writeText(const std::string &text, const std::string &path);
+
+// What `--compile-to` prints: the module, or the text of a text phase. The module is in the phase that runPhases reached.
+Result<std::string> printPhase(mlir::ModuleOp module, llvm::StringRef phase);
 
 // Runs the phases after `from` up to `to`. The module's form is proved before the first and after each.
 // Messages of passes and verifiers become the error.

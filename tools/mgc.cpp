@@ -1,8 +1,8 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
 #include "compiler/Phases.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
-#include "compiler/schedule/solver/Schedule.h"
 #include "compiler/tune/ProductCache.h"
 #include "compiler/tune/TuneProducts.h"
 #include "frontend/Load.h"
@@ -182,8 +182,9 @@ Status compile(const CompileFlags &flags) {
         flags.model);
   if (!flags.to.empty()) {
     if (!flags.force)
-      MGC_TRY(verifyReplaceableModule(flags.output).at("-o"));
-    return writeModule(*module, flags.output);
+      MGC_TRY(verifyReplaceableText(flags.output).at("-o"));
+    MGC_ASSIGN(text, printPhase(*module, flags.to));
+    return writeText(text, flags.output);
   }
   EmitOptions options;
   options.force = flags.force;

@@ -1,7 +1,7 @@
 // See PlanFacts.h.
 #include "compiler/cost/PlanFacts.h"
 
-#include "compiler/schedule/solver/Timing.h"
+#include "compiler/assemble/schedule/Timing.h"
 #include "plan/Plan.h"
 #include "plan/Work.h"
 #include "plan/mesh/Mesh.h"

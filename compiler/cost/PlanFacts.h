@@ -2,7 +2,7 @@
 // memory, parameters, work and traffic, and the timing of one training step. `mgc explain` prints it.
 #pragma once
 
-#include "compiler/schedule/solver/Schedule.h"
+#include "compiler/assemble/schedule/Schedule.h"
 #include "plan/Plan.h"
 
 namespace mgc::cost {

@@ -1,8 +1,7 @@
 // See Emit.h.
 #include "compiler/emit/Emit.h"
-#include "dialects/mg/Parameter.h"
 
-#include "compiler/emit/Stages.h"
+#include "compiler/assemble/Assemble.h"
 #include "plan/json/PlanJson.h"
 #include "plan/prove/VerifyPlan.h"
 #include "plan/prove/VerifySchedule.h"
@@ -56,50 +55,10 @@ Result<std::optional<plan::KernelLevel>> gpuOf(ModuleOp module) {
   return errorf("{} = '{}'; possible: {}", kTargetAttr.str(), target.str(), fmt::join(targets(), ", "));
 }
 
-void describeModel(ModuleOp module, plan::Plan &plan) {
-  if (auto model = module->getAttrOfType<DictionaryAttr>(kModelAttr)) {
-    if (auto type = model.getAs<StringAttr>("type"))
-      plan.modelType = type.str();
-    if (auto config = model.getAs<TextAttr>("config"))
-      plan.modelConfig = config.getText().str();
-    plan.ignoredTensors = textsIn(model, "ignored_tensors");
-  }
-  plan.mesh = meshOf(module);
-  plan.sequenceLength = trainingInt(module, "sequence_length", 0);
-  plan.zigzag = trainingInt(module, kZigzag, 1);
-  plan.longestDocument = trainingInt(module, kLongestDocument, 0);
-  plan.microBatchSize = trainingInt(module, "micro_batch_size", 0);
-  plan.globalBatchSize = trainingInt(module, "global_batch_size", 0);
-  plan.microbatches = trainingInt(module, "microbatches", 0);
-  plan.vocabulary = trainingInt(module, "vocabulary", 0);
-  plan.zero = trainingInt(module, "zero", 0);
-  plan.schedule = trainingString(module, "schedule");
-  plan.virtualStages = trainingInt(module, "virtual_stages", 1);
-  plan.dtype = dtypeOf(precisionOf(module).values);
-  plan.gradientType = dtypeOf(precisionOf(module).gradients);
-}
-
 class Emitter {
 public:
-  explicit Emitter(ModuleOp module) : module_(module) {}
-
-  Status build() {
-    auto blocks = Blocks::read(module_);
-    if (failed(blocks))
-      return Status::error("the module's functions are not those of phase memory");
-    describeModel(module_, plan_);
-    MGC_TRY(addPrograms(*blocks));
-    EmitContext context{module_, *blocks, programs_, programOf_};
-    std::map<std::string, size_t> known;
-    for (StageOp stage : module_.getOps<StageOp>()) {
-      MGC_ASSIGN(emitted, emitStage(stage, context));
-      plan_.stages.push_back(std::move(emitted));
-      MGC_TRY(addParameters(stage, context, plan_.parameters, known));
-    }
-    for (EmittedProgram &program : programs_)
-      plan_.programs.push_back(std::move(program.program));
-    return Status::ok();
-  }
+  Emitter(ModuleOp module, AssembledPlan assembled)
+      : module_(module), plan_(std::move(assembled.plan)), kernels_(std::move(assembled.kernels)) {}
 
   Status tune(const EmitOptions &options) { return options.tune ? options.tune(plan_) : Status::ok(); }
 
@@ -148,26 +107,8 @@ private:
     }
   }
 
-  Status addPrograms(const Blocks &blocks) {
-    for (auto function : module_.getOps<func::FuncOp>()) {
-      const std::optional<plan::Task> task = taskOf(function);
-      if (!task)
-        continue;
-      auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
-      const BlockFunction *block = name ? blocks.at(name).functionOf(*task) : nullptr;
-      if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
-        continue;
-      programOf_[function.getName().str()] = int64_t(programs_.size());
-      MGC_ASSIGN(program, emitProgram(function, block, programs_.size(), kernels_));
-      programs_.push_back(std::move(program));
-    }
-    return Status::ok();
-  }
-
   ModuleOp module_;
   plan::Plan plan_;
-  std::vector<EmittedProgram> programs_;
-  std::map<std::string, int64_t> programOf_;
   KernelGraphs kernels_;
 };
 
@@ -181,8 +122,8 @@ Status makeFolders(const std::filesystem::path &directory) {
 // Until the new plan is proven, one that was in the folder stays as it is.
 Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &directory,
                               const EmitOptions &options) {
-  Emitter emitter(module);
-  MGC_TRY(emitter.build());
+  MGC_ASSIGN(assembled, assemble(module));
+  Emitter emitter(module, std::move(assembled));
   MGC_TRY(makeFolders(directory));
   MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));

@@ -1,4 +1,4 @@
-// The module of phase memory, proved by runPhases -> the bundle: plan.json and the kernels, for CPUs of each level or for
+// The module of phase fuse, proved by runPhases -> the bundle: plan.json and the kernels, for CPUs of each level or for
 // GPUs of one.
 #pragma once
 

@@ -10,9 +10,6 @@ namespace mgc {
 // On the module: every product stays as the model has it, every row op is a kernel of its own.
 inline constexpr llvm::StringLiteral kNoFusionAttr = "mg.no_fusion";
 
-// On mg.schedule and in mg.stage's memory: bytes of the largest live set, below which no placement can be.
-inline constexpr llvm::StringLiteral kBoundAttr = "mg.bound";
-
 #define GEN_PASS_DECL
 #include "compiler/program/Passes.h.inc"
 
@@ -24,7 +21,5 @@ std::unique_ptr<mlir::Pass> createStagePass();
 std::unique_ptr<mlir::Pass> createTilePass();
 std::unique_ptr<mlir::Pass> createFuseEpiloguesPass();
 std::unique_ptr<mlir::Pass> createFusePass();
-std::unique_ptr<mlir::Pass> createSchedulePass();
-std::unique_ptr<mlir::Pass> createMemoryPass();
 
 } // namespace mgc

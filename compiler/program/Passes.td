@@ -82,23 +82,3 @@ def Fuse : Pass<"mg-fuse", "::mlir::ModuleOp"> {
   let constructor = "::mgc::createFusePass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
-
-def Schedule : Pass<"mg-schedule", "::mlir::ModuleOp"> {
-  let summary = "One ordered list of steps per stage";
-  let description = [{
-    Takes the bytes of each chunk's buffers and the schedule that mg.training names; gives mg.schedule per stage, with
-    the waits and places of all buffers.
-  }];
-  let constructor = "::mgc::createSchedulePass()";
-  let dependentDialects = ["::mgc::MgDialect"];
-}
-
-def Memory : Pass<"mg-memory", "::mlir::ModuleOp"> {
-  let summary = "An offset for every buffer";
-  let description = [{
-    Values of a function that live within a call get a place in its frame (mg.frame); buckets, inputs, activations and
-    the frame get their places in the rank's one allocation. A kernel's result lies where a value that dies in it lay.
-  }];
-  let constructor = "::mgc::createMemoryPass()";
-  let dependentDialects = ["::mgc::MgDialect"];
-}

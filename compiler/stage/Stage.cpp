@@ -11,9 +11,9 @@
 // mod stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
 // from its end on, each of the fewest instances with so many elements of parameters: their gradients are completed
 // while those before them are computed.
+#include "compiler/assemble/schedule/Balance.h"
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
-#include "compiler/schedule/solver/Balance.h"
 #include "compiler/stage/StepEnd.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
@@ -287,13 +287,12 @@ private:
     for (func::FuncOp function : end.gradients)
       gradients.push_back(unique(function));
     builder_.setInsertionPointToEnd(module_.getBody());
-    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update,
-                              DictionaryAttr());
+    auto op = StageOp::create(builder_, loc, builder_.getI64IntegerAttr(stage), begin, reduce, update);
     builder_.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const PlannedBucket &bucket : buckets.buckets)
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
                        axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
-                       bucket.key.decay, bucket.sharded, DictionaryAttr());
+                       bucket.key.decay, bucket.sharded);
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

@@ -2,18 +2,20 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
+#include "plan/Plan.h"
 
 namespace mgc {
 
 struct StateBuffer {
-  llvm::StringRef name;   // in mg.buffer, and in mg.bucket's offsets
+  llvm::StringRef name;   // in mg.buffer
   llvm::StringRef region; // of the memory map
   bool ofShard;           // of a sharded bucket a rank has its part
-  llvm::StringRef
-      unsplit; // where the bucket is not sharded: the buffer that it is then; empty: one of its own
   mlir::Type element;
+  int64_t plan::Bucket::*offset;
+  // Where the bucket is not sharded: the offset of the buffer that it is then; null: it is a buffer of its own.
+  int64_t plan::Bucket::*unsplit = nullptr;
 
-  bool isOwnOf(BucketOp bucket) const { return unsplit.empty() || bucket.getSharded(); }
+  bool isOwnOf(BucketOp bucket) const { return !unsplit || bucket.getSharded(); }
   int64_t elementsOf(BucketOp bucket, MeshAttr mesh) const;
 };
 

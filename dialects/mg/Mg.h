@@ -92,9 +92,5 @@ inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = 
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
-// From memory on, of ops: places of the results in the frame; of functions: the frame's bytes.
-inline constexpr llvm::StringLiteral kFrameAttr = "mg.frame";
-inline constexpr llvm::StringLiteral kInPlaceAttr =
-    "mg.in_place"; // unit: the result has the operand's memory
 
 } // namespace mgc

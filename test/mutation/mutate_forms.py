@@ -7,7 +7,7 @@
 #
 # Facts: the axes of every collective, slice and demote of begin, gradients, reduce and update; what every op there takes,
 # whether it is there, and what is returned; what arguments and results are bound to; what buckets say; the bucket of every
-# place; the functions of stages and reductions. `--phase memory` has them where row ops stand in kernels.
+# place; the functions of stages and reductions. `--phase fuse` has them where row ops stand in kernels.
 import argparse
 import collections
 import concurrent.futures
@@ -190,7 +190,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, default="build/release/bin")
     parser.add_argument("--model", choices=sorted(mutate.MODELS), required=True)
-    parser.add_argument("--phase", choices=("stage", "memory"), default="stage")
+    parser.add_argument("--phase", choices=("stage", "fuse"), default="stage")
     mutate.add_choice(parser)
     options = parser.parse_args()
     options.bin = options.bin.resolve()

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes docs/walkthrough.md: the real IR of one small model after each phase. `--check` says whether the page is fresh.
+"""Writes docs/walkthrough.md: the real IR of one small model after each phase, and what is decided after the last. `--check` says whether the page is fresh.
 
     test/walkthrough/walkthrough.py --bin build/release/bin [--check]
 """
@@ -51,10 +51,11 @@ SHOWN = [
      "the logits never exist as a whole. Collectives over the vocabulary's ranks stand inside `mg.tile`, those over the sequence outside."),
     ("fuse", [(r"func.func @layer.forward", 45)],
      "Everything is a library call, a row kernel (`mg.kernel`) or a collective."),
-    ("schedule", [(r"mg.schedule ", 24)],
-     "The steps of stage 0 in order: 1F1B with two microbatches; sends and receives with the waits that memory reuse needs."),
-    ("memory", [(r"mg.stage 0 ", 8), (r"func.func @layer.forward", 6)],
-     "Every value of a function has an offset in the frame, every bucket and buffer one in the rank's single allocation."),
+    ("schedule", [(r"^stage 0:", 24)],
+     "No IR any more, but what is decided for the plan, as text. The steps of stage 0 in order: 1F1B with two microbatches; sends and "
+     "receives with the waits that memory reuse needs."),
+    ("memory", [(r"^stage 0:", 40), (r"^function layer.forward", 8)],
+     "Every buffer of a stage has an offset in the rank's single allocation, every value of a function one in its frame."),
 ]
 
 
@@ -98,7 +99,10 @@ def excerpt(text, pattern, most):
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if re.search(pattern, line))
     indent = len(lines[start]) - len(lines[start].lstrip())
-    end = next(i for i in range(start + 1, len(lines)) if re.match(r" {%d}\}" % indent, lines[i])) + 1
+    if "{" in lines[start]:
+        end = next(i for i in range(start + 1, len(lines)) if re.match(r" {%d}\}" % indent, lines[i])) + 1
+    else:  # of a text phase: up to the next line that is indented as little
+        end = next((i for i in range(start + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
     shown = lines[start : min(end, start + most)] + (["      ..."] if end > start + most else [])
     return "\n".join(part for line in shown for part in broken("    " + simplified(line[min(indent, 4) :])))
 
@@ -109,7 +113,7 @@ def page(binaries):
         subprocess.run(command, check=True, capture_output=True)
         parts = [INTRO]
         for phase, excerpts, text in SHOWN:
-            (file,) = pathlib.Path(folder, "phases").glob(f"*-{phase}.mlir")
+            (file,) = pathlib.Path(folder, "phases").glob(f"*-{phase}.*")
             ir = file.read_text()
             parts.append(f"## {phase}\n\n{textwrap.fill(text, WIDTH)}\n\n" + "\n\n    ...\n\n".join(excerpt(ir, *e) for e in excerpts) + "\n")
     return "\n".join(parts)

@@ -45,13 +45,19 @@ void addCompile(CLI::App &app, CompileFlags &flags, const frontend::Supported &s
          "Every operation between the products is a kernel of its own")
       ->disable_flag_override();
   auto *phases = app.add_option_group("Phases");
-  phases->add_option("--compile-from", flags.from, "Phase the .mlir is in (default: what it says)")
+  phases
+      ->add_option("--compile-from", flags.from,
+                   "Phase the .mlir is in, fuse or earlier (default: what it says)")
       ->check(notEmpty());
   phases
-      ->add_option("--compile-to", flags.to,
-                   "Stop after this phase and write its IR to -o FILE or standard output")
+      ->add_option(
+          "--compile-to", flags.to,
+          "Stop after this phase and write its IR, or its text after fuse, to -o FILE or standard output")
       ->check(notEmpty());
-  phases->add_option("--dump-phases", flags.dump, "Folder for the IR after every phase")->check(notEmpty());
+  phases
+      ->add_option("--dump-phases", flags.dump,
+                   "Folder for the IR after every phase, and the text of those after fuse")
+      ->check(notEmpty());
   addTuning(app, flags);
 }
 

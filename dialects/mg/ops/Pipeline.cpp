@@ -1,4 +1,4 @@
-// Stages, kernels and schedules: verifiers.
+// Stages, tiles, kernels and moves: verifiers.
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/Tiling.h"
 
@@ -227,15 +227,4 @@ LogicalResult UnpackOp::verify() {
   return tensorOf(getValue()).getNumElements() == int64_t(getResults().size())
              ? success()
              : emitOpError("as many scalars as elements expected (unpack_c1)");
-}
-
-// --- schedule
-
-LogicalResult ScheduleOp::verifyRegions() {
-  for (auto [i, op] : llvm::enumerate(getBody().front()))
-    if (auto waits = op.getAttrOfType<DenseI64ArrayAttr>("waits"))
-      for (int64_t wait : waits.asArrayRef())
-        if (wait < 0 || wait >= int64_t(i))
-          return op.emitOpError() << "waits for step " << wait << ", itself step " << i << " (schedule_c1)";
-  return success();
 }

@@ -1,4 +1,4 @@
-// Ops that stage, fuse, schedule and memory add: stages with buckets and chunks, row kernels, moves, ordered steps.
+// Ops that stage, tile and fuse add: stages with buckets and chunks, tiles, row kernels, moves.
 include "dialects/mg/ops/OpBase.td"
 
 // --- stage ----------------------------------------------------------------------------------------------------------
@@ -6,9 +6,8 @@ include "dialects/mg/ops/OpBase.td"
 def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
   let summary = "The buckets and chunks that the ranks of one pipeline stage hold and run";
   let description = [{
-    Buckets, then the places of parameters in them, then chunks; from `schedule` on, one mg.schedule. `begin`, `reduce`
-    and `update` are functions that run once per training step; their arguments and results are bound to the stage's
-    buffers by mg.buffer.
+    Buckets, then the places of parameters in them, then chunks. `begin`, `reduce` and `update` are functions that run
+    once per training step; their arguments and results are bound to the stage's buffers by mg.buffer.
 
         mg.stage 0 begin @begin.0 reduce @reduce.0 update @update.0 {
           mg.bucket 4096 {split = ["tp"], reduce = [], data = ["dp"], tied = array<i64: 0, 3>, decay}
@@ -25,7 +24,7 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
     4. each parameter of each instance has a place (stage_c4)
   }];
   let arguments = (ins I64Attr:$number, FlatSymbolRefAttr:$begin, FlatSymbolRefAttr:$reduce,
-                       FlatSymbolRefAttr:$update, OptionalAttr<DictionaryAttr>:$memory);
+                       FlatSymbolRefAttr:$update);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$number `begin` $begin `reduce` $reduce `update` $update attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
@@ -36,13 +35,9 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
-  let description = [{
-    `elements` per rank, padded. `offsets` (from `memory` on): bytes of value, gradient, gradient_shard, master (where
-    values are not f32), first_moment and second_moment in the rank's allocation.
-  }];
+  let description = "`elements` per rank, padded.";
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
-                       DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
-                       OptionalAttr<DictionaryAttr>:$offsets);
+                       DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded);
   let assemblyFormat = "$elements attr-dict";
 }
 
@@ -156,32 +151,3 @@ def Mg_UnpackOp : Mg_Op<"unpack", [Pure, Mg_MovesData]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-
-// --- schedule -------------------------------------------------------------------------------------------------------
-
-def Mg_ScheduleOp : Mg_Op<"schedule", [NoTerminator, SingleBlock, HasParent<"StageOp">]> {
-  let summary = "The ordered steps of one training step; `bytes` of the area that holds the chunks' buffers";
-  let description = "1. a step waits for earlier steps only (schedule_c1)";
-  let arguments = (ins I64Attr:$bytes);
-  let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$bytes attr-dict-with-keyword $body";
-  let hasRegionVerifier = 1;
-}
-def Mg_RunOp : Mg_Op<"run", [HasParent<"ScheduleOp">]> {
-  let summary = "Runs a pass of a chunk; `buffers`: offset in the area by buffer kind, -1 where it has none";
-  let description = "With `part`, only that part of it: the instances of the chunk's mg.reduction of that number.";
-  let arguments = (ins StrAttr:$pass, I64Attr:$chunk, I64Attr:$microbatch, OptionalAttr<I64Attr>:$part,
-                       DenseI64ArrayAttr:$buffers, DenseI64ArrayAttr:$waits);
-  let assemblyFormat = [{
-    $pass `chunk` $chunk `microbatch` $microbatch (`part` $part^)? `buffers` $buffers `waits` $waits attr-dict
-  }];
-}
-class Mg_TransferOp<string mnemonic> : Mg_Op<mnemonic, [HasParent<"ScheduleOp">]> {
-  let arguments = (ins I64Attr:$value, I64Attr:$microbatch, I64Attr:$peer, I64Attr:$offset, I64Attr:$bytes,
-                       DenseI64ArrayAttr:$waits);
-  let assemblyFormat = [{
-    $value `microbatch` $microbatch `peer` $peer `at` $offset `bytes` $bytes `waits` $waits attr-dict
-  }];
-}
-def Mg_SendOp : Mg_TransferOp<"send"> { let summary = "Sends a value of the area to a stage"; }
-def Mg_RecvOp : Mg_TransferOp<"recv"> { let summary = "Receives a value into the area from a stage"; }

@@ -28,17 +28,6 @@ def edit(name, phase, pattern, replacement, most=1):
     print(f"{name}:", (result.stderr or "no error").replace("\n", " "))
 
 
-RUNS = r'(mg.run "forward" chunk 0 microbatch 0 buffers (\[[^]]*\]).*?mg.run "forward" chunk 0 microbatch 1 buffers )\[[^]]*\]'
-edit("shared-activations", "memory", RUNS, r"\1\2")
-edit("shared-activations-early", "schedule", RUNS, r"\1\2")
-edit("dropped-wait", "schedule", r'(mg.run "backward" [^\n]* waits )\[\d+\]', r"\1[]")
-
-edit("frame", "memory", r"(mg.slice [^\n]* mg.frame = array<i64: )3072>(.*?mg.reduce_scatter [^\n]* mg.frame = array<i64: )2048>",
-     r"\g<1>2048>\g<2>2048>")
-edit("in-place", "memory", r"(mg.slice [^\n]*)mg.frame = array<i64: \d+>", r"\1mg.frame = array<i64: -1>, mg.in_place")
-edit("map", "memory", r"first_moment = \d+", "first_moment = 0")
-edit("input", "memory", r"(tokens = \{offset = \d+ : i64, stride = )64", r"\g<1>0")
-
 edit("unfused", "fuse", r"(func.func @layer[^\n]* \{\n)", r"\1%99 = mg.silu %arg0 : (tensor<8x1x32xf32, #mg.layout<s, b, h>>) -> tensor<8x1x32xf32, #mg.layout<s, b, h>>\n")
 
 # The gradient of the table is a kernel's; here its result goes through a demote.

@@ -41,7 +41,7 @@ DEMOTED = r"(mg.accumulate %\d+, )(%\d+)"
 edit("replicas", "zero", "stage", "reduce.0", (r"%7 = mg.demote (%\d+) over \[\"tp\"\]", r"%7 = mg.demote \1 over []"))
 edit("parts", "zero", "stage", "reduce.0",
      (r"(%4) = (mg.sum [^\n]*)", r'%98 = \2\n\1 = mg.demote %98 over ["dp"] : tensor<f32, #mg.layout<>> -> tensor<f32, #mg.layout<>>'))
-edit("replicas-in-kernels", "zero", "memory", "reduce.0", (r"(mg.sum_squares %arg1 .*?mg.demote %\d+ over) \[\"tp\"\]", r"\1 []"))
+edit("replicas-in-kernels", "zero", "fuse", "reduce.0", (r"(mg.sum_squares %arg1 .*?mg.demote %\d+ over) \[\"tp\"\]", r"\1 []"))
 edit("whole", "bf16", "stage", "reduce.0", (r'over \["dp", "tp"\] : tensor<f32', r'over ["dp"] : tensor<f32'))
 edit("twice", "zero", "stage", "reduce.0", (DEMOTED, r"\1%4"))
 FIRST = r"mg.accumulate %\d+, (.*?i64: )1, (.*?)tensor<f32, #mg.layout<>>, "
@@ -50,7 +50,7 @@ edit("both-stages", "zero", "stage", "reduce.1",
      (r"mg.sum_squares %arg2 : \(tensor<1x\d+x16", "mg.sum_squares %1 : (tensor<1x64x16"))
 edit("early", "zero", "stage", "reduce.0", (r"mg.sum_squares %1 : \(tensor<1x(.*?)tensor<1x", r"mg.sum_squares %arg0 : (tensor<2x\1tensor<2x"),
      (r"mg.sum %3 : \(tensor<1x", "mg.sum %3 : (tensor<2x"))
-edit("early-in-kernels", "bf16", "memory", "reduce.0", (r"mg.sum_squares %\d+ :", "mg.sum_squares %arg0 :"))
+edit("early-in-kernels", "bf16", "fuse", "reduce.0", (r"mg.sum_squares %\d+ :", "mg.sum_squares %arg0 :"))
 edit("subtracted", "zero", "stage", "reduce.0", (r"signs = array<i64: 1, 1", "signs = array<i64: 1, -1"))
 edit("no-squares", "zero", "stage", "reduce.0", (r"mg.accumulate %4", "mg.accumulate %arg8"))
 edit("no-sum", "zero", "stage", "reduce.0", (r"(mg.pack %arg\d+, %\d+), %\d+", r"\1, %4"))
@@ -61,14 +61,14 @@ edit("other-loss", "zero", "stage", "reduce.0", (r"mg.pack %arg8", "mg.pack %arg
 edit("no-clip", "zero", "stage", "reduce.0", (r"index = 5 : i64, kind = \"step_scalar\"", r'index = 0 : i64, kind = "step_scalar"'))
 edit("other-factor", "zero", "stage", "reduce.0",
      (r"%norm, %factor = (mg.clip_factor [^\n]*)", r"\g<0>\n%again, %other = \1"), (r"(return .*?)%factor", r"\1%other"))
-edit("one-rank", "one", "memory", "reduce.0", (r"(mg.accumulate (%\d+)), %\d+", r"\1, \2"))
+edit("one-rank", "one", "fuse", "reduce.0", (r"(mg.accumulate (%\d+)), %\d+", r"\1, \2"))
 
 edit("slice", "zero", "stage", "update.0", (r'(mg.slice %arg6 over) \["dp"\]', r'\1 ["tp"]'))
 edit("gather", "zero", "stage", "update.0", (r'(mg.all_gather %newValue_0 over) \["dp"\]', r'\1 ["tp"]'))
-edit("gather-in-kernels", "zero", "memory", "update.0", (r'(mg.all_gather %\d+#0 over) \["dp"\]', r'\1 ["tp"]'))
+edit("gather-in-kernels", "zero", "fuse", "update.0", (r'(mg.all_gather %\d+#0 over) \["dp"\]', r'\1 ["tp"]'))
 edit("other-gradient", "zero", "stage", "update.0", (r"(mg.adamw %\d+), %arg15", r"\1, %arg16"))
-edit("moments", "bf16", "memory", "update.0", (r"return (%\d+#0, %\d+#3, )(%\d+#1), (%\d+#2)", r"return \1\3, \2"))
-edit("other-decay", "one", "memory", "update.0", ("decay = true", "decay = false"))
+edit("moments", "bf16", "fuse", "update.0", (r"return (%\d+#0, %\d+#3, )(%\d+#1), (%\d+#2)", r"return \1\3, \2"))
+edit("other-decay", "one", "fuse", "update.0", ("decay = true", "decay = false"))
 edit("other-value", "zero", "stage", "update.0", ("mg.slice %arg14 ", "mg.slice %arg26 "))
 edit("no-update", "bf16", "stage", "update.0", (r"mg.cast %newValue ", "mg.cast %arg2 "))
 edit("no-gather", "zero", "stage", "update.0", (r"(return (?:%\w+, ){3})%3", r"\1%arg6"))

@@ -1,5 +1,5 @@
 // The form of functions that mg.block and mg.pass mark: what every pass takes for granted.
-// RUN: %mg-opt %s --mg-grad --mg-shard --mg-local --mg-fuse --mg-memory -split-input-file -verify-diagnostics
+// RUN: %mg-opt %s --mg-grad --mg-shard --mg-local --mg-fuse -split-input-file -verify-diagnostics
 
 !x = tensor<4xf32, #mg.layout<h>>
 

@@ -139,16 +139,6 @@ func.func @unpack(%x: tensor<2xf32, #mg.layout<scalar>>) {
 
 // -----
 
-func.func @f() { return }
-mg.stage 0 begin @f reduce @f update @f {
-  mg.schedule 0 {
-    // expected-error@+1 {{waits for step 0, itself step 0 (schedule_c1)}}
-    mg.run "begin" chunk -1 microbatch -1 buffers [] waits [0]
-  }
-}
-
-// -----
-
 // What is inside is verified first.
 func.func @unverified_inside(%x: tensor<4xf32>) {
   %0 = mg.kernel {

@@ -7,8 +7,8 @@
 // RUN: sed -i 's/xf32, #mg.layout<v, h, sum/xbf16, #mg.layout<v, h, sum/; s/xf32, #mg.layout<h, sum/xbf16, #mg.layout<h, sum/' %t.mlir
 // RUN: %mg-opt %t.mlir --mg-stage | FileCheck %s --check-prefix=SAME
 // RUN: %mg-opt %s --mg-stage --mg-fuse | FileCheck %s --check-prefix=FUSE
-// RUN: %mg-opt %s --mg-stage --mg-fuse --mg-schedule --mg-memory | FileCheck %s --check-prefix=MEMORY
-// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage --mg-fuse --mg-schedule --mg-memory | FileCheck %s --check-prefix=WHOLE
+// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=memory | FileCheck %s --check-prefix=MEMORY
+// RUN: sed 's/zero = 1/zero = 0/' %s | %mg-opt --mg-stage --mg-fuse -o %t.whole.mlir && %mgc compile %t.whole.mlir --compile-to=memory | FileCheck %s --check-prefix=WHOLE
 
 !i = tensor<4x2xi32, #mg.layout<s, b>>
 !w = tensor<4x2xf32, #mg.layout<s, b>>
@@ -109,14 +109,20 @@ mg.chain { mg.instance @embed mg.instance @layer count 1 mg.instance @head }
 
 // 256 + 64 elements. Values of 2 bytes, gradients of 4 and a rank's half of them again, of masters and two moments a half of
 // 4 each: 640 + 1280 + 640 + 3 * 640.
-// MEMORY: mg.stage 0
-// MEMORY-SAME: gradients = array<i64: 640, 1920>
-// MEMORY-SAME: optimizer = array<i64: 2560, 1920>
-// MEMORY-SAME: parameters = array<i64: 0, 640>
-// MEMORY: mg.bucket 256 {{.*}}offsets = {first_moment = 3200 : i64, gradient = 640 : i64, gradient_shard = 1920 : i64, master = 2560 : i64, second_moment = 3840 : i64, value = 0 : i64}
+// MEMORY:      stage 0:
+// MEMORY-NEXT: parameters: 640 bytes at 0
+// MEMORY-NEXT: bucket0.value at 0
+// MEMORY:      gradients: 1920 bytes at 640
+// MEMORY-NEXT: bucket0.gradient at 640
+// MEMORY:      bucket0.gradient_shard at 1920
+// MEMORY:      optimizer: 1920 bytes at 2560
+// MEMORY-NEXT: bucket0.master at 2560
+// MEMORY:      bucket0.first_moment at 3200
+// MEMORY:      bucket0.second_moment at 3840
 
 // 256 + 32 elements of 2 + 4 + 4 + 4 + 4 = 18 bytes, as Megatron-LM keeps.
-// WHOLE: mg.stage 0
-// WHOLE-SAME: gradients = array<i64: 576, 1152>
-// WHOLE-SAME: optimizer = array<i64: 1728, 3456>
-// WHOLE-SAME: parameters = array<i64: 0, 576>
+// WHOLE:     stage 0:
+// WHOLE:     parameters: 576 bytes at 0
+// WHOLE:     gradients: 1152 bytes at 576
+// WHOLE-NOT: gradient_shard
+// WHOLE:     optimizer: 3456 bytes at 1728

@@ -2,8 +2,8 @@
 // none, and two layers of 8; two more; the embedding. Each part's gradients have buckets of their own and are completed
 // while the parts before it are computed.
 // RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: %mg-opt %s --mg-stage --mg-fuse --mg-schedule | FileCheck %s --check-prefix=STEPS
-// RUN: %mg-opt %s --mg-stage --mg-fuse --mg-schedule --mg-memory | %mg-opt | FileCheck %s --check-prefix=LAST
+// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.mlir && %mgc compile %t.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
+// RUN: %mgc compile %t.mlir --compile-to=memory | FileCheck %s --check-prefix=FRAME
 
 !i = tensor<2x2xi32, #mg.layout<s, b>>
 !w = tensor<2x2xf32, #mg.layout<s, b>>
@@ -73,13 +73,13 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK: mg.reduction @gradients.0.1 chunk 0 instances 2
 // CHECK: mg.reduction @gradients.0.2 chunk 0 instances 1
 
-// STEPS: mg.run "backward" chunk 0 microbatch 0 buffers
-// STEPS: mg.run "backward" chunk 0 microbatch 1 part 0
-// STEPS-NEXT: mg.run "gradients" chunk 0 microbatch -1 part 0 {{.*}} waits [[[PART:[0-9]+]]]
-// STEPS-NEXT: mg.run "backward" chunk 0 microbatch 1 part 1
-// STEPS-NEXT: mg.run "gradients" chunk 0 microbatch -1 part 1
-// STEPS-NEXT: mg.run "backward" chunk 0 microbatch 1 part 2
-// STEPS-NEXT: mg.run "gradients" chunk 0 microbatch -1 part 2
-// STEPS-NEXT: mg.run "reduce" chunk -1
+// STEPS: run backward.0 microbatch 0,
+// STEPS: [[PART:[0-9]+]]: run backward.0 microbatch 1 part 0,
+// STEPS-NEXT: run gradients.0 part 0, after [[PART]]
+// STEPS-NEXT: run backward.0 microbatch 1 part 1,
+// STEPS-NEXT: run gradients.0 part 1, after
+// STEPS-NEXT: run backward.0 microbatch 1 part 2,
+// STEPS-NEXT: run gradients.0 part 2, after
+// STEPS-NEXT: run reduce
 
-// LAST: func.func @gradients.0.0({{.*}}) {{.*}}mg.frame = 0
+// FRAME: function gradients.0.0: frame of 0 bytes

@@ -1,7 +1,7 @@
 // Chunks, buckets and the step's end of two stages. Each layer holds one vector of 8 elements, 16 with padding; its
 // gradient is pending over tp (another axis) and dp (a data axis).
 // RUN: %mg-opt %s --mg-stage | FileCheck %s --enable-var-scope
-// RUN: %mg-opt %s --mg-stage --mg-fuse --mg-schedule --mg-memory | %mg-opt | FileCheck %s --check-prefix=LAST
+// RUN: %mg-opt %s --mg-stage --mg-fuse -o %t.fuse.mlir && %mgc compile %t.fuse.mlir --compile-to=schedule | FileCheck %s --check-prefix=STEPS
 
 !i = tensor<2x2xi32, #mg.layout<s, b>>
 !w = tensor<2x2xf32, #mg.layout<s, b>>
@@ -101,11 +101,11 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK:         mg.instance @head
 // CHECK-NOT:     mg.chain
 
-// After memory: one schedule per stage, places for everything, and the form reads back.
-// LAST:          mg.phase = "memory"
-// LAST:          mg.stage 0 {{.*}}memory = {
-// LAST:          mg.run "begin" chunk -1
-// LAST:          mg.run "forward" chunk 0 microbatch 0
-// LAST:          mg.send 0 microbatch 0 peer 1
-// LAST:          mg.recv 1 microbatch 0 peer 1
-// LAST:          mg.run "update"
+// Of the module after fuse alone: a schedule per stage.
+// STEPS:      stage 0: 11 steps
+// STEPS-NEXT: run begin
+// STEPS-NEXT: run forward.0 microbatch 0, {{.*}}output at [[OUTPUT:[0-9]+]]
+// STEPS-NEXT: send output.0 microbatch 0 -> stage 1, {{[0-9]+}} bytes at [[OUTPUT]], after 1
+// STEPS:      recv gradientIn.0 microbatch 0 <- stage 1
+// STEPS:      run update
+// STEPS:      stage 1:

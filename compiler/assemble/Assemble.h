@@ -1,0 +1,15 @@
+// The module of phase fuse, proved by runPhases -> its plan, as far as it is known before kernels are compiled.
+#pragma once
+
+#include "compiler/assemble/Programs.h"
+
+namespace mgc {
+
+struct AssembledPlan {
+  plan::Plan plan; // without names and files of kernels
+  KernelGraphs kernels;
+};
+
+Result<AssembledPlan> assemble(mlir::ModuleOp module);
+
+} // namespace mgc

@@ -1,0 +1,143 @@
+// See ChunkLayout.h.
+#include "compiler/assemble/ChunkLayout.h"
+
+using namespace mlir;
+using namespace mgc;
+
+using schedule::BufferKind;
+using Arg = BlockFunction::ArgumentKind;
+using Res = BlockFunction::ResultKind;
+
+namespace {
+
+int64_t kind(BufferKind buffer) { return int64_t(buffer); }
+
+// Offsets of values laid side by side, then their sum.
+class SharedInput {
+public:
+  void add(int64_t bytes) {
+    offsets.push_back(end_);
+    end_ += plan::aligned(bytes);
+  }
+  std::vector<int64_t> finish() {
+    offsets.push_back(end_);
+    return std::move(offsets);
+  }
+
+private:
+  std::vector<int64_t> offsets;
+  int64_t end_ = 0;
+};
+
+std::vector<int64_t> resultOffsets(const BlockFunction &function, Res wanted) {
+  SharedInput group;
+  if (function)
+    for (auto [i, result] : llvm::enumerate(function.results))
+      if (result.kind == wanted)
+        group.add(result.activation >= 0 ? 0 : bytesOf(function.resultType(i)));
+  return group.finish();
+}
+
+std::vector<int64_t> activationOffsets(const ModelBlock &block) {
+  SharedInput group;
+  for (int64_t argument : block.activations)
+    group.add(bytesOf(block.forward.argumentType(argument)));
+  return group.finish();
+}
+
+} // namespace
+
+ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move(instances)) {
+  int64_t &activation = bytes_[kind(BufferKind::activation)], &split = bytes_[kind(BufferKind::split)];
+  for (size_t i = 0; i < instances_.size(); ++i) {
+    const ModelBlock &block = *instances_[i].block;
+    auto [it, isNew] = offsets_.try_emplace(&block);
+    BlockOffsets &offsets = it->second;
+    if (isNew) {
+      blocks_.push_back(&block);
+      offsets = {activationOffsets(block), resultOffsets(block.forward, Res::out),
+                 resultOffsets(block.forward, Res::saved), resultOffsets(block.input, Res::split)};
+    }
+    entering_.push_back(i == 0 ? 0 : activation);
+    if (i > 0) {
+      activation += offsets.in.back();
+      flowHalf_ = std::max(flowHalf_, offsets.in.back());
+    }
+    savedStart_.push_back(activation);
+    activation += offsets.saved.back();
+    splitStart_.push_back(split);
+    split += offsets.split.back();
+  }
+  bytes_[kind(BufferKind::input)] = bytes_[kind(BufferKind::gradientOut)] =
+      offsets_.at(instances_.front().block).in.back();
+  bytes_[kind(BufferKind::output)] = bytes_[kind(BufferKind::gradientIn)] =
+      offsets_.at(instances_.back().block).out.back();
+}
+
+ChunkLayout::Spot ChunkLayout::activation(size_t instance, int64_t index) const {
+  int64_t offset = entering_[instance] + offsets_.at(instances_[instance].block).in[index];
+  return {kind(instance == 0 ? BufferKind::input : BufferKind::activation), offset};
+}
+
+ChunkLayout::Spot ChunkLayout::out(size_t instance, int64_t index) const {
+  if (instance + 1 < instances_.size())
+    return activation(instance + 1, index);
+  return {kind(BufferKind::output), offsets_.at(instances_[instance].block).out[index]};
+}
+
+ChunkLayout::Spot ChunkLayout::gradient(size_t instance, int64_t index) const {
+  if (instance == instances_.size())
+    return {kind(BufferKind::gradientIn), offsets_.at(instances_.back().block).out[index]};
+  int64_t offset = offsets_.at(instances_[instance].block).in[index];
+  if (instance == 0)
+    return {kind(BufferKind::gradientOut), offset};
+  return {kFlow, int64_t(instance % 2) * flowHalf_ + offset};
+}
+
+ChunkLayout::Spot ChunkLayout::saved(size_t instance, int64_t index) const {
+  const ModelBlock &block = *instances_[instance].block;
+  const BlockFunction::Result &result = block.forward.results[block.forward.resultsOf(Res::saved)[index]];
+  if (result.activation >= 0)
+    return activation(instance, result.activation);
+  return {kind(BufferKind::activation), savedStart_[instance] + offsets_.at(&block).saved[index]};
+}
+
+ChunkLayout::Spot ChunkLayout::argument(size_t instance, const BlockFunction &function,
+                                        size_t argument) const {
+  const auto &[what, index] = function.arguments[argument];
+  switch (what) {
+  case Arg::activation:
+    return activation(instance, index);
+  case Arg::dout:
+    return gradient(instance + 1, index);
+  case Arg::saved:
+    return saved(instance, index);
+  case Arg::split:
+    return {kind(BufferKind::split),
+            splitStart_[instance] + offsets_.at(instances_[instance].block).split[index]};
+  case Arg::data:
+  case Arg::parameter:
+    return {};
+  }
+  return {};
+}
+
+ChunkLayout::Spot ChunkLayout::result(size_t instance, const BlockFunction &function, size_t number) const {
+  const BlockFunction::Result &result = function.results[number];
+  switch (result.kind) {
+  case Res::out:
+    return out(instance, result.index);
+  case Res::saved:
+    return saved(instance, result.index);
+  case Res::din:
+    return gradient(instance, result.index);
+  case Res::split:
+    return {kind(BufferKind::split),
+            splitStart_[instance] + offsets_.at(instances_[instance].block).split[result.index]};
+  case Res::lossSum:
+  case Res::tokens:
+  case Res::grad:
+    return {};
+  }
+  return {};
+}

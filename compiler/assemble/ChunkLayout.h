@@ -1,0 +1,56 @@
+// Values that a chunk keeps for each microbatch, and where. In: block instances in order. Out: bytes of the chunk's
+// buffers (by schedule::BufferKind), and for every argument and result of every call the buffer and offset it
+// is bound to.
+//
+//   input        activations that enter the chunk
+//   activation   those between its instances, and saved values
+//   output       activations that leave it
+//   gradientIn   gradients of the output
+//   gradientOut  gradients of the input
+//   split        what input halves hand to weight halves
+//   flow         gradients between instances: lives only while a chunk runs; two halves, used in turn
+#pragma once
+
+#include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/program/Blocks.h"
+
+namespace mgc {
+
+class ChunkLayout {
+public:
+  static constexpr int64_t kFlow = schedule::kBufferKinds; // a seventh kind of place
+  struct Spot {
+    int64_t buffer =
+        -1; // schedule::BufferKind or kFlow; -1: in no buffer of the chunk (parameters, data, results)
+    int64_t offset = 0;
+  };
+
+  explicit ChunkLayout(std::vector<Instance> instances);
+
+  const std::vector<Instance> &instances() const { return instances_; }
+  const std::vector<const ModelBlock *> &blocks() const { return blocks_; } // each once
+  const schedule::Sizes &bytes() const { return bytes_; }
+  int64_t flowBytes() const { return 2 * flowHalf_; }
+  Spot argument(size_t instance, const BlockFunction &function, size_t argument) const;
+  Spot result(size_t instance, const BlockFunction &function, size_t result) const;
+
+private:
+  Spot activation(size_t instance, int64_t index) const; // what enters an instance
+  Spot out(size_t instance, int64_t index) const;        // what leaves it
+  Spot gradient(size_t instance, int64_t index) const;   // of what enters it
+  Spot saved(size_t instance, int64_t index) const;
+
+  std::vector<Instance> instances_;
+  std::vector<const ModelBlock *> blocks_;
+  schedule::Sizes bytes_ = {};
+  int64_t flowHalf_ = 0;
+  // Per block, by index: offsets of activations, outs, saved and split values from the start of their group;
+  // then the bytes of the group.
+  struct BlockOffsets {
+    std::vector<int64_t> in, out, saved, split;
+  };
+  std::map<const ModelBlock *, BlockOffsets> offsets_;
+  std::vector<int64_t> entering_, savedStart_, splitStart_; // per instance: start of its groups
+};
+
+} // namespace mgc

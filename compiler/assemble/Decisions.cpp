@@ -1,0 +1,81 @@
+// See Decisions.h.
+#include "compiler/assemble/Decisions.h"
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
+  std::vector<StageDecisions> stages;
+  for (StageOp stage : module.getOps<StageOp>()) {
+    stages.push_back({stage, {}, {}, {}});
+    for (ChunkOp chunk : stage.all<ChunkOp>())
+      stages.back().chunks.emplace_back(blocks.instancesOf(chunk.getBody()));
+  }
+  return stages;
+}
+
+// The scheduling problem that the chunks of all stages pose.
+Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages) {
+  schedule::Problem problem;
+  problem.schedule = trainingString(module, "schedule");
+  problem.shape = {int64_t(stages.size()), trainingInt(module, "virtual_stages", 1),
+                   trainingInt(module, "microbatches", 1)};
+  for (const StageDecisions &stage : stages) {
+    auto &sizes = problem.bytes.emplace_back();
+    for (const ChunkLayout &chunk : stage.chunks)
+      sizes.push_back(chunk.bytes());
+    std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
+    for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
+      if (reduction.getChunk() < parts.size())
+        ++parts[reduction.getChunk()];
+  }
+  MGC_ASSIGN(row, schedule::findSchedule(problem.schedule, problem.shape));
+  if (row->splitBackward != trainingFlag(module, "split_backward"))
+    return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
+                  row->splitBackward);
+  return problem;
+}
+
+Status scheduleStages(ModuleOp module, std::vector<StageDecisions> &stages) {
+  MGC_ASSIGN(problem, readProblem(module, stages));
+  MGC_ASSIGN(solution, schedule::generate(problem));
+  MGC_TRY(schedule::verify(problem, solution));
+  for (auto [stage, schedule] : llvm::zip(stages, solution.stages))
+    stage.schedule = std::move(schedule);
+  return Status::ok();
+}
+
+Status placeFrames(ModuleOp module, Frames &frames) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!taskOf(function))
+      continue;
+    const std::string name = function.getName().str();
+    auto frame = placeFrame(function);
+    MGC_TRY(Status(frame.status()).at("frame of function " + name));
+    frames[name] = std::move(*frame);
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<Decisions> decide(ModuleOp module) {
+  auto blocks = Blocks::read(module);
+  if (failed(blocks))
+    return errorf("the module's functions are not those of phase fuse");
+  Decisions decisions{module, std::move(*blocks), {}, {}};
+  decisions.stages = readStages(module, decisions.blocks);
+  MGC_TRY(scheduleStages(module, decisions.stages).at("schedule"));
+  MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
+  for (StageDecisions &stage : decisions.stages) {
+    auto memory = placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames);
+    MGC_TRY(Status(memory.status()).at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));
+    stage.memory = std::move(*memory);
+  }
+  return decisions;
+}
+
+} // namespace mgc

@@ -1,0 +1,27 @@
+// The module of phase fuse -> all that a plan needs decided, as plain structs: the schedule of each stage, the frame of
+// each function, and where everything of a stage lies in a rank's allocation. Assemble.h builds the plan of them.
+#pragma once
+
+#include "compiler/assemble/StageMemory.h"
+
+namespace mgc {
+
+struct StageDecisions {
+  StageOp op;
+  std::vector<ChunkLayout> chunks;
+  schedule::StageSchedule schedule;
+  StageMemory memory;
+};
+
+struct Decisions {
+  mlir::ModuleOp module;
+  Blocks blocks; // chunks point into them
+  Frames frames;
+  std::vector<StageDecisions> stages;
+};
+
+// Error: no such schedule, one that does not take the shape or the functions that grad built, sizes that 64 bits do not
+// hold.
+Result<Decisions> decide(mlir::ModuleOp module);
+
+} // namespace mgc

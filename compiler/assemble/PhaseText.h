@@ -1,0 +1,24 @@
+// What `mgc compile --compile-to=schedule` and `--compile-to=memory` print, for people and tests.
+#pragma once
+
+#include "compiler/assemble/Decisions.h"
+
+namespace mgc {
+
+// stage 0: 21 steps, 8192 bytes for activations
+//   1: run forward.0 microbatch 0, input at 0, activation at 512, output at 1024
+//   2: send output.0 microbatch 0 -> stage 1, 4096 bytes at 1024, after 1
+std::string scheduleText(const Decisions &decisions);
+
+// stage 0: 24576 bytes, 24000 at least
+//   parameters: 4096 bytes at 0
+//     bucket0.value at 0
+// function layer.forward: frame of 1024 bytes, 1024 at least
+//   %0: 512 bytes at 0
+//   %1: 512 bytes at 0, in place
+std::string memoryText(const Decisions &decisions);
+
+// Of the function that has the frame: its part of memoryText.
+std::string frameText(mlir::func::FuncOp function, const FunctionFrame &frame);
+
+} // namespace mgc

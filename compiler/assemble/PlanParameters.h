@@ -1,0 +1,12 @@
+// mg.place and mg.param -> the plan's parameters: what each is in its file, and where it lies in the buckets of stages.
+#pragma once
+
+#include "compiler/program/Blocks.h"
+
+namespace mgc {
+
+// Adds the stage's parameters, or its places to those that are there. `known`: index in `parameters` by name.
+Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters,
+                     std::map<std::string, size_t> &known);
+
+} // namespace mgc

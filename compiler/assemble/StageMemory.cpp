@@ -1,0 +1,189 @@
+// See StageMemory.h.
+#include "compiler/assemble/StageMemory.h"
+
+#include "compiler/assemble/memory/MemorySolver.h"
+#include "compiler/stage/StateBuffers.h"
+#include "runtime/base/Checked.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+plan::Bucket describeBucket(BucketOp op, size_t number) {
+  plan::Bucket bucket;
+  bucket.name = fmt::format("bucket{}", number);
+  bucket.elements = op.getElements();
+  bucket.splitAxes = axesOf(op.getSplit());
+  bucket.dataAxes = axesOf(op.getData());
+  bucket.sharded = op.getSharded();
+  bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());
+  return bucket;
+}
+
+plan::Input describeInput(plan::Input::Kind kind, RankedTensorType type) {
+  plan::Input input{kind, dtypeOf(type.getElementType()), {}, 0, 0};
+  for (auto [name, size, axes] :
+       llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
+    input.dims.push_back({name.str(), size, axesOf(axes)});
+  return input;
+}
+
+std::string textOf(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+// The functions that the stage runs.
+std::vector<std::string> functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
+  std::vector<std::string> names = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
+  for (ReductionOp reduction : stage.all<ReductionOp>())
+    names.push_back(reduction.getFunction().str());
+  for (const ChunkLayout &chunk : chunks)
+    for (const ModelBlock *block : chunk.blocks())
+      for (const BlockFunction *function : block->functions())
+        names.push_back(func::FuncOp(function->function).getName().str());
+  return names;
+}
+
+int64_t leastBytesOf(const schedule::StageSchedule &schedule) {
+  std::vector<memory::LiveBuffer> lifetimes;
+  for (const schedule::ScheduledBuffer &buffer : schedule.buffers)
+    lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
+  return memory::lowerBound(lifetimes);
+}
+
+class StagePlacement {
+public:
+  StagePlacement(StageOp stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
+      : stage_(stage), module_(stage->getParentOfType<ModuleOp>()), chunks_(chunks), frames_(frames),
+        buckets_(stage.all<BucketOp>()) {}
+
+  Result<StageMemory> run(const schedule::StageSchedule &schedule) {
+    placeBuckets();
+    addRegion("scalars", [&] {
+      out_.stepScalars = take(plan::kStepScalars.size() * 4);
+      out_.results = take(plan::kResults.size() * 4);
+      out_.factor = take(4);
+    });
+    Status inputs = Status::ok();
+    addRegion("inputs", [&] { inputs = placeInputs(); });
+    MGC_TRY(std::move(inputs));
+    addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
+    addRegion("frame", [&] { placeFrame(); });
+    if (!end_)
+      return errorf("the stage's buffers take more bytes than 64 bits hold");
+    std::ranges::sort(out_.regions, {}, [](const plan::Region &region) {
+      return std::tuple(region.offset, region.bytes, region.kind);
+    });
+    out_.bytes = *end_;
+    out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(leastBytesOf(schedule)) -
+                      plan::aligned(largestFrame(&FunctionFrame::bytes)) +
+                      plan::aligned(largestFrame(&FunctionFrame::leastBytes));
+    return std::move(out_);
+  }
+
+private:
+  int64_t take(Checked bytes) {
+    const int64_t begin = end_.value_or(0);
+    const Checked end = checkedAdd(checkedAdd(end_, bytes), plan::kAlignment - 1);
+    end_ = end ? Checked(*end / plan::kAlignment * plan::kAlignment) : std::nullopt;
+    return begin;
+  }
+
+  template <typename Fill> void addRegion(StringRef kind, Fill fill) {
+    const int64_t begin = end_.value_or(0);
+    fill();
+    out_.regions.push_back({kind.str(), begin, end_.value_or(begin) - begin});
+  }
+
+  void placeBuckets() {
+    for (auto [i, bucket] : llvm::enumerate(buckets_))
+      out_.buckets.push_back(describeBucket(bucket, i));
+    for (StringRef region : {"parameters", "gradients", "optimizer"})
+      addRegion(region, [&] {
+        for (const StateBuffer &buffer : stateBuffers(precisionOf(module_)))
+          if (buffer.region == region)
+            placeBuffer(buffer);
+      });
+  }
+
+  void placeBuffer(const StateBuffer &buffer) {
+    auto mesh = module_->getAttrOfType<MeshAttr>(kMeshAttr);
+    for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
+      bucket.*buffer.offset =
+          buffer.isOwnOf(op)
+              ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.element)))
+              : bucket.*buffer.unsplit;
+  }
+
+  // All microbatches of each kind of data that the stage's functions read; positions are the same for all.
+  Status placeInputs() {
+    for (const ChunkLayout &chunk : chunks_)
+      for (const ModelBlock *block : chunk.blocks())
+        for (const BlockFunction *function : block->functions())
+          for (unsigned i = 0; i < function->arguments.size(); ++i)
+            if (function->arguments[i].kind == BlockFunction::ArgumentKind::data)
+              MGC_TRY(placeInput(function->function, i));
+    return Status::ok();
+  }
+
+  Status placeInput(func::FuncOp function, unsigned argument) {
+    const std::string data = function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str();
+    RankedTensorType type = shardedType(function.getArgAttr(argument, kTypeAttr));
+    MGC_ASSIGN(known, findDataKind(data));
+    plan::Input input = describeInput(known->kind, type);
+    auto [it, isNew] = out_.inputs.try_emplace(data, input);
+    if (!isNew) {
+      input.offset = it->second.offset;
+      input.microbatchStride = it->second.microbatchStride;
+      return input == it->second
+                 ? Status::ok()
+                 : errorf("function {}: reads {} as {}; expected the type that the functions before it read",
+                          function.getName().str(), data, textOf(type));
+    }
+    const int64_t stride = plan::aligned(bytesOf(function.getArgumentTypes()[argument]));
+    it->second.microbatchStride = known->isPosition ? 0 : stride;
+    const int64_t count = known->isPosition ? 1 : trainingInt(module_, "microbatches", 1);
+    it->second.offset = take(checkedMultiply(stride, count));
+    return Status::ok();
+  }
+
+  int64_t largestFrame(int64_t FunctionFrame::*bytes) {
+    int64_t most = 0;
+    for (const std::string &name : functionsOf(stage_, chunks_))
+      most = std::max(most, frames_.at(name).*bytes);
+    return most;
+  }
+
+  void placeFrame() {
+    int64_t flow = 0;
+    for (const ChunkLayout &chunk : chunks_)
+      flow = std::max(flow, chunk.flowBytes());
+    out_.flow = take(flow);
+    out_.frame = take(largestFrame(&FunctionFrame::bytes));
+  }
+
+  StageOp stage_;
+  ModuleOp module_;
+  const std::vector<ChunkLayout> &chunks_;
+  const Frames &frames_;
+  SmallVector<BucketOp> buckets_;
+  Checked end_ = 0;
+  StageMemory out_;
+};
+
+} // namespace
+
+Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
+                               const schedule::StageSchedule &schedule, const Frames &frames) {
+  return StagePlacement(stage, chunks, frames).run(schedule);
+}
+
+} // namespace mgc

@@ -1,0 +1,30 @@
+// Where everything of a stage lies in a rank's one allocation: regions one after another.
+//
+//   parameters, gradients, optimizer   the buffers of all buckets (compiler/stage/StateBuffers.h)
+//   scalars                            the step's scalars and results, the clip factor
+//   inputs                             of all microbatches; positions once
+//   activations                        the schedule's area
+//   frame                              gradients that flow between the instances of a chunk, then the largest frame
+#pragma once
+
+#include "compiler/assemble/ChunkLayout.h"
+#include "compiler/assemble/Frame.h"
+
+namespace mgc {
+
+struct StageMemory {
+  std::vector<plan::Bucket> buckets;
+  std::map<std::string, plan::Input> inputs;        // by name of the kind of data
+  std::vector<plan::Region> regions;                // by offset
+  int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
+  int64_t activations = 0, flow = 0, frame = 0;
+  int64_t bytes = 0;
+  // The bytes that the stage would take if the area and the frame were as large as the most that lives together.
+  int64_t leastBytes = 0;
+};
+
+// Error: functions that read one kind of data as two types; more bytes than 64 bits hold.
+Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
+                               const schedule::StageSchedule &schedule, const Frames &frames);
+
+} // namespace mgc

@@ -1,0 +1,312 @@
+// See Stages.h.
+#include "compiler/assemble/Stages.h"
+
+#include "compiler/stage/StateBuffers.h"
+#include "compiler/stage/StepEnd.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace mgc {
+
+namespace {
+
+class StageBuilder {
+public:
+  StageBuilder(const StageDecisions &stage, const StageContext &context)
+      : stage_(stage.op), layouts_(stage.chunks), schedule_(stage.schedule), memory_(stage.memory),
+        context_(context) {
+    for (PlaceOp place : stage_.all<PlaceOp>())
+      places_[{place.getBlock().str(), int64_t(place.getArgument())}].push_back(place);
+  }
+
+  plan::StagePlan run() {
+    addMemory();
+    addLayers();
+    addStepChunk(plan::Task::begin, stage_.getBegin());
+    for (size_t k = 0; k < layouts_.size(); ++k) {
+      for (plan::Task task : passesOf(context_.module))
+        addChunk(task, k);
+      addGradients(int64_t(k));
+    }
+    addStepChunk(plan::Task::reduce, stage_.getReduce());
+    addStepChunk(plan::Task::update, stage_.getUpdate());
+    for (const schedule::Step &step : schedule_.steps)
+      out_.schedule.push_back(step.kind == schedule::Step::Kind::run ? runStep(step) : transfer(step));
+    return std::move(out_);
+  }
+
+private:
+  void addMemory() {
+    out_.buckets = memory_.buckets;
+    for (const auto &[data, input] : memory_.inputs)
+      out_.inputs.push_back(input);
+    out_.regions = memory_.regions;
+    out_.bytes = memory_.bytes;
+    out_.leastBytes = memory_.leastBytes;
+    out_.stepScalarsOffset = memory_.stepScalars;
+    out_.resultsOffset = memory_.results;
+  }
+
+  void addLayers() {
+    bool any = false;
+    for (const ChunkLayout &layout : layouts_)
+      for (const Instance &instance : layout.instances())
+        if (instance.block->isLayer()) {
+          out_.layersBegin = any ? std::min(out_.layersBegin, instance.number) : instance.number;
+          out_.layersEnd = any ? std::max(out_.layersEnd, instance.number + 1) : instance.number + 1;
+          any = true;
+        }
+  }
+
+  // --- Chunks of the step's end
+  plan::Binding bufferBinding(DictionaryAttr buffer) {
+    StringRef kind = buffer.getAs<StringAttr>("kind").getValue();
+    auto index = buffer.getAs<IntegerAttr>("index");
+    if (kind == "result")
+      return {-1, out_.resultsOffset + 4 * index.getInt()};
+    if (kind == "step_scalar")
+      return {-1, out_.stepScalarsOffset + (index ? 4 * index.getInt() : 0)};
+    if (kind == "factor")
+      return {-1, memory_.factor};
+    return {-1, offsetOf(index.getInt(), kind)};
+  }
+
+  int64_t offsetOf(int64_t bucket, StringRef kind) {
+    auto buffers = stateBuffers(precisionOf(context_.module));
+    const StateBuffer *found =
+        llvm::find_if(buffers, [&](const StateBuffer &buffer) { return buffer.name == kind; });
+    return memory_.buckets[bucket].*found->offset; // verified: the stage has the buffer
+  }
+
+  plan::Call stepCall(StringRef functionName) {
+    auto function = ModuleOp(context_.module).lookupSymbol<func::FuncOp>(functionName);
+    plan::Call call;
+    call.program = context_.programOf.at(functionName.str());
+    for (const SegmentSource &segment : context_.programs[call.program].segments)
+      if (segment.kind == SegmentSource::Kind::frame)
+        call.segments.push_back({-1, memory_.frame});
+      else if (segment.kind == SegmentSource::Kind::argument)
+        call.segments.push_back(
+            bufferBinding(function.getArgAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+      else
+        call.segments.push_back(
+            bufferBinding(function.getResultAttrOfType<DictionaryAttr>(segment.index, kBufferAttr)));
+    return call;
+  }
+
+  void addStepChunk(plan::Task task, StringRef functionName) {
+    plan::Chunk chunk;
+    chunk.task = task;
+    chunk.calls.push_back(stepCall(functionName));
+    addChunk(-1, std::move(chunk), {});
+  }
+
+  // A call for each part of chunk k, if it has any.
+  void addGradients(int64_t k) {
+    plan::Chunk chunk;
+    chunk.task = plan::Task::gradients;
+    chunk.virtualStage = k;
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (int64_t(reduction.getChunk()) == k)
+        chunk.calls.push_back(stepCall(reduction.getFunction()));
+    if (!chunk.calls.empty())
+      addChunk(k, std::move(chunk), {});
+  }
+
+  // --- Chunks
+  // A slot stands for a buffer kind, or for a kind of data.
+  struct Slot {
+    int64_t buffer = -1;
+    std::string data;
+    bool operator==(const Slot &) const = default;
+  };
+
+  void addChunk(int64_t k, plan::Chunk chunk, std::vector<Slot> slots) {
+    chunkOf_[{chunk.task, k}] = out_.chunks.size();
+    out_.chunks.push_back(std::move(chunk));
+    slots_.push_back(std::move(slots));
+  }
+
+  void addChunk(plan::Task task, size_t k) {
+    const ChunkLayout &layout = layouts_[k];
+    plan::Chunk chunk;
+    chunk.task = task;
+    chunk.virtualStage = int64_t(k);
+    std::vector<Slot> slots;
+    size_t count = layout.instances().size();
+    std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k)}];
+    for (size_t n = 0; n < count; ++n) {
+      begins.push_back(int64_t(chunk.calls.size()));
+      size_t i = task == plan::Task::forward ? n : count - 1 - n;
+      const BlockFunction *function = layout.instances()[i].block->functionOf(task);
+      if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
+        chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
+    }
+    begins.push_back(int64_t(chunk.calls.size()));
+    addChunk(int64_t(k), std::move(chunk), std::move(slots));
+  }
+
+  int64_t slotOf(Slot slot, int64_t bytes, plan::Chunk &chunk, std::vector<Slot> &slots) {
+    auto it = llvm::find(slots, slot);
+    if (it == slots.end()) {
+      chunk.slots.push_back(slot.buffer >= 0 ? schedule::nameOf(schedule::BufferKind(slot.buffer))
+                                             : slot.data);
+      chunk.slotBytes.push_back(bytes);
+      slots.push_back(std::move(slot));
+      return int64_t(slots.size()) - 1;
+    }
+    return it - slots.begin();
+  }
+
+  // A call of a function for one instance, while the slots of its chunk are collected.
+  struct Caller {
+    const ChunkLayout &layout;
+    size_t instance; // of the layout
+    const BlockFunction &function;
+    plan::Chunk &chunk;
+    std::vector<Slot> &slots;
+  };
+
+  plan::Call makeCall(const Caller &caller) {
+    plan::Call call;
+    call.program = context_.programOf.at(func::FuncOp(caller.function.function).getName().str());
+    call.instance = instanceOf(caller).number;
+    for (const SegmentSource &segment : context_.programs[call.program].segments)
+      call.segments.push_back(segment.kind == SegmentSource::Kind::frame ? plan::Binding{-1, memory_.frame}
+                              : segment.kind == SegmentSource::Kind::argument
+                                  ? argumentBinding(caller, segment.index)
+                                  : resultBinding(caller, segment.index));
+    return call;
+  }
+
+  static const Instance &instanceOf(const Caller &caller) {
+    return caller.layout.instances()[caller.instance];
+  }
+
+  plan::Binding argumentBinding(const Caller &caller, size_t argument) {
+    const BlockFunction::Argument &taken = caller.function.arguments[argument];
+    func::FuncOp function = caller.function.function;
+    if (taken.kind == BlockFunction::ArgumentKind::data)
+      return {slotOf({-1, function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()},
+                     bytesOf(caller.function.argumentType(argument)), caller.chunk, caller.slots),
+              0};
+    if (taken.kind == BlockFunction::ArgumentKind::parameter)
+      return {-1, parameterOffset(instanceOf(caller), taken.index, &plan::Bucket::valueOffset,
+                                  elementOf(caller.function.argumentType(argument)))};
+    return inBuffer(caller, caller.layout.argument(caller.instance, caller.function, argument));
+  }
+
+  plan::Binding resultBinding(const Caller &caller, size_t number) {
+    const BlockFunction::Result &result = caller.function.results[number];
+    switch (result.kind) {
+    case BlockFunction::ResultKind::grad:
+      return {-1, parameterOffset(instanceOf(caller), result.index, &plan::Bucket::gradientOffset,
+                                  elementOf(caller.function.resultType(number)))};
+    case BlockFunction::ResultKind::lossSum:
+      return {-1, out_.resultsOffset + 4 * resultIndex("loss_sum")};
+    case BlockFunction::ResultKind::tokens:
+      return {-1, out_.resultsOffset + 4 * resultIndex("tokens")};
+    default:
+      return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
+    }
+  }
+
+  plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {
+    if (spot.buffer == ChunkLayout::kFlow)
+      return {-1, memory_.flow + spot.offset};
+    return {slotOf({spot.buffer, ""}, caller.layout.bytes()[spot.buffer], caller.chunk, caller.slots),
+            spot.offset};
+  }
+
+  int64_t parameterOffset(const Instance &instance, int64_t argument, int64_t plan::Bucket::*buffer,
+                          Type element) {
+    for (PlaceOp place : places_.at({instance.block->name, argument})) {
+      int64_t n = instance.number - int64_t(place.getFirst());
+      if (n >= 0 && n < int64_t(place.getCount()))
+        return memory_.buckets[place.getBucket()].*buffer +
+               bytesOfElement(element) * (int64_t(place.getOffset()) + n * int64_t(place.getStride()));
+    }
+    return -1; // verified: every instance of the stage has its places
+  }
+
+  // --- Schedule
+  plan::ScheduleStep runStep(const schedule::Step &run) {
+    plan::ScheduleStep step;
+    step.chunk = chunkOf_.at({run.task.kind, run.task.chunk});
+    step.microbatch = run.task.microbatch;
+    step.waits = run.waits;
+    setCalls(run.task, step);
+    for (const Slot &slot : slots_[step.chunk])
+      step.slots.push_back(slot.buffer >= 0 ? bufferOffset(run, schedule::BufferKind(slot.buffer))
+                                            : inputOffset(slot.data, step.microbatch));
+    return step;
+  }
+
+  int64_t bufferOffset(const schedule::Step &run, schedule::BufferKind kind) {
+    for (const auto *uses : {&run.reads, &run.writes})
+      for (const schedule::BufferUse &use : *uses)
+        if (use.kind == kind)
+          return memory_.activations + schedule_.buffers[use.buffer].offset;
+    return -1; // verified: the run uses all buffers that its chunk has
+  }
+
+  int64_t inputOffset(const std::string &data, int64_t microbatch) {
+    const plan::Input &input = memory_.inputs.at(data);
+    return input.offset + microbatch * input.microbatchStride;
+  }
+
+  // Sets the calls of a run of a part: those for its instances, or the one that completes their gradients.
+  void setCalls(const schedule::ScheduledTask &task, plan::ScheduleStep &step) {
+    if (task.part < 0)
+      return;
+    step.firstCall = task.part;
+    step.callCount = 1;
+    auto calls = callsBefore_.find({task.kind, task.chunk});
+    if (calls == callsBefore_.end())
+      return;
+    int64_t begin = 0, end = 0, number = 0; // instances
+    for (ReductionOp reduction : stage_.all<ReductionOp>())
+      if (int64_t(reduction.getChunk()) == task.chunk && number++ <= task.part) {
+        begin = end;
+        end += int64_t(reduction.getInstances());
+      }
+    step.firstCall = calls->second[begin];
+    step.callCount = calls->second[end] - step.firstCall;
+  }
+
+  plan::ScheduleStep transfer(const schedule::Step &transfer) {
+    const bool isSend = transfer.kind == schedule::Step::Kind::send;
+    const schedule::BufferUse &use = isSend ? transfer.reads.front() : transfer.writes.front();
+    plan::ScheduleStep step;
+    step.kind = isSend ? plan::ScheduleStep::Kind::send : plan::ScheduleStep::Kind::recv;
+    step.microbatch = transfer.microbatch;
+    step.peer = transfer.peer;
+    step.value = transfer.value;
+    step.offset = memory_.activations + schedule_.buffers[use.buffer].offset;
+    step.bytes = transfer.bytes;
+    step.waits = transfer.waits;
+    return step;
+  }
+
+  StageOp stage_;
+  const std::vector<ChunkLayout> &layouts_;
+  const schedule::StageSchedule &schedule_;
+  const StageMemory &memory_;
+  const StageContext &context_;
+  std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
+  std::vector<std::vector<Slot>> slots_;                                   // by chunk of the plan
+  std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;              // by task and chunk of the stage
+  // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
+  std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;
+  plan::StagePlan out_;
+};
+
+} // namespace
+
+plan::StagePlan assembleStage(const StageDecisions &stage, const StageContext &context) {
+  return StageBuilder(stage, context).run();
+}
+
+} // namespace mgc

@@ -1,0 +1,70 @@
+// Runs the orders against their data dependencies: forward needs the forward before it in the chain, backward
+// and input need their own forward and the gradient behind them, weight needs its input.
+#include "compiler/assemble/schedule/Orders.h"
+
+#include <algorithm>
+
+namespace mgc::schedule {
+namespace {
+
+class Clock {
+public:
+  explicit Clock(const Shape &shape)
+      : shape(shape), forward(shape.chunks() * shape.microbatches, -1), gradient(forward) {}
+
+  // When the inputs of the task are there, or -1 when not all have been computed.
+  int64_t ready(int64_t global, const ScheduledTask &task) const {
+    if (task.kind == TaskKind::forward)
+      return global == 0 ? 0 : at(forward, global - 1, task.microbatch);
+    if (task.kind == TaskKind::weight)
+      return at(gradient, global, task.microbatch);
+    int64_t own = at(forward, global, task.microbatch);
+    int64_t next = global + 1 == shape.chunks() ? 0 : at(gradient, global + 1, task.microbatch);
+    return own < 0 || next < 0 ? -1 : std::max(own, next);
+  }
+
+  void finish(int64_t global, const ScheduledTask &task, int64_t time) {
+    if (task.kind != TaskKind::weight)
+      (task.kind == TaskKind::forward ? forward : gradient)[global * shape.microbatches + task.microbatch] =
+          time;
+  }
+
+private:
+  int64_t at(const std::vector<int64_t> &times, int64_t global, int64_t microbatch) const {
+    return times[global * shape.microbatches + microbatch];
+  }
+  Shape shape;
+  std::vector<int64_t> forward, gradient; // end times, [global chunk][microbatch]
+};
+
+} // namespace
+
+OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders) {
+  OrderTimes times;
+  Clock clock(shape);
+  size_t stages = orders.size(), remaining = 0;
+  for (const Order &order : orders) {
+    times.start.emplace_back(order.size(), -1);
+    times.end.emplace_back(order.size(), -1);
+    remaining += order.size();
+  }
+  std::vector<size_t> next(stages, 0);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t stage = 0; stage < stages; ++stage)
+      for (size_t &i = next[stage]; i < orders[stage].size(); ++i, --remaining, progress = true) {
+        const ScheduledTask &task = orders[stage][i];
+        int64_t global = shape.globalChunk(int64_t(stage), task.chunk);
+        int64_t ready = clock.ready(global, task);
+        if (ready < 0)
+          break;
+        times.start[stage][i] = std::max(ready, i ? times.end[stage][i - 1] : 0);
+        times.end[stage][i] = times.start[stage][i] + (task.kind == TaskKind::backward ? 2 : 1);
+        clock.finish(global, task, times.end[stage][i]);
+      }
+  }
+  times.complete = remaining == 0;
+  return times;
+}
+
+} // namespace mgc::schedule

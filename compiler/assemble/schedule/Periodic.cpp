@@ -1,0 +1,198 @@
+// See Periodic.h.
+#include "compiler/assemble/schedule/Periodic.h"
+
+#include "compiler/assemble/memory/MemorySolver.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace mgc::schedule {
+namespace {
+
+// --- Repeats of a list -------------------------------------------------------------------------------------
+
+std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
+  std::vector<PeriodicStep> steps;
+  for (size_t i = 0; i < stage.steps.size(); ++i) {
+    Step step = stage.steps[i];
+    for (int64_t &wait : step.waits)
+      wait = int64_t(i) - wait;
+    std::ranges::sort(step.waits);
+    for (std::vector<BufferUse> *uses : {&step.reads, &step.writes})
+      for (BufferUse &use : *uses)
+        use.buffer = stage.buffers[use.buffer].ring;
+    steps.push_back({std::move(step)});
+  }
+  return steps;
+}
+
+bool sameUses(const std::vector<BufferUse> &a, const std::vector<BufferUse> &b) {
+  return std::ranges::equal(a, b, [](const BufferUse &x, const BufferUse &y) {
+    return x.kind == y.kind && x.buffer == y.buffer;
+  });
+}
+
+// All but their microbatches.
+bool sameStep(const Step &a, const Step &b) {
+  return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk &&
+         a.task.part == b.task.part && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
+         (a.microbatch < 0) == (b.microbatch < 0) && sameUses(a.reads, b.reads) && sameUses(a.writes, b.writes);
+}
+
+class RepeatFinder {
+public:
+  explicit RepeatFinder(const std::vector<PeriodicStep> &steps) : steps_(steps) {}
+
+  void find(PeriodicStage &out) const {
+    for (size_t i = 0; i < steps_.size();) {
+      const auto [length, count] = bestAt(i);
+      const auto begin = int64_t(out.steps.size());
+      for (size_t j = i; j < i + length; ++j) {
+        out.steps.push_back(steps_[j]);
+        out.steps.back().microbatchStride = count > 1 ? strideOf(j, length) : 0;
+      }
+      if (count > 1)
+        out.repeats.push_back({begin, int64_t(out.steps.size()), count});
+      i += length * size_t(count);
+    }
+  }
+
+private:
+  struct Found {
+    size_t length = 1;
+    int64_t count = 1;
+  };
+
+  // The repeat from step i on that saves most steps; of equal ones the shortest.
+  Found bestAt(size_t i) const {
+    Found best;
+    size_t saved = 0;
+    for (size_t length = 1; i + 2 * length <= steps_.size(); ++length)
+      if (const int64_t count = countAt(i, length); length * size_t(count - 1) > saved)
+        best = {length, count}, saved = length * size_t(count - 1);
+    return best;
+  }
+
+  int64_t strideOf(size_t i, size_t length) const {
+    return steps_[i + length].step.microbatch - steps_[i].step.microbatch;
+  }
+
+  int64_t countAt(size_t i, size_t length) const {
+    int64_t count = 1;
+    for (size_t begin = i + length; begin + length <= steps_.size(); begin += length, ++count)
+      for (size_t j = 0; j < length; ++j)
+        if (!continues(i + j, begin + j, length))
+          return count;
+    return count;
+  }
+
+  // Whether the step at `to` is that of the first iteration at `from`, further on by the stride for each iteration.
+  bool continues(size_t from, size_t to, size_t length) const {
+    const Step &a = steps_[from].step, &b = steps_[to].step;
+    return sameStep(a, b) && a.waits == b.waits &&
+           b.microbatch - a.microbatch == strideOf(from, length) * int64_t((to - from) / length);
+  }
+
+  const std::vector<PeriodicStep> &steps_;
+};
+
+int64_t leastBytesOf(const StageSchedule &stage) {
+  std::vector<memory::LiveBuffer> buffers;
+  for (const ScheduledBuffer &buffer : stage.buffers)
+    buffers.push_back({buffer.bytes, buffer.begin, buffer.end});
+  return memory::lowerBound(buffers);
+}
+
+PeriodicSolution periodic(const Solution &solution) {
+  PeriodicSolution out{solution.shape, {}};
+  for (const StageSchedule &stage : solution.stages)
+    out.stages.push_back(findRepeats(stage));
+  return out;
+}
+
+// --- From two solutions to one for more microbatches -------------------------------------------------------
+
+// Numbers of `to` go on from `from` over so many times their difference. Nothing where the two differ in anything else.
+class Extrapolation {
+public:
+  explicit Extrapolation(int64_t groups) : groups_(groups) {}
+
+  bool extend(PeriodicSolution &to, const PeriodicSolution &from) {
+    return to.stages.size() == from.stages.size() && all(to.stages, from.stages);
+  }
+
+private:
+  template <typename T> bool all(std::vector<T> &to, const std::vector<T> &from) {
+    if (to.size() != from.size())
+      return false;
+    for (size_t i = 0; i < to.size(); ++i)
+      if (!extend(to[i], from[i]))
+        return false;
+    return true;
+  }
+  bool extend(int64_t &to, const int64_t &from) {
+    to += groups_ * (to - from);
+    return true;
+  }
+  bool extend(plan::Repeat &to, const plan::Repeat &from) {
+    return to.begin == from.begin && to.end == from.end && extend(to.count, from.count);
+  }
+  bool extend(plan::Ring::Turn &to, const plan::Ring::Turn &from) {
+    return extend(to.first, from.first) && extend(to.slots, from.slots) && extend(to.phase, from.phase);
+  }
+  bool extend(plan::Ring &to, const plan::Ring &from) {
+    return to.name == from.name && to.bytes == from.bytes && to.stride == from.stride &&
+           extend(to.offset, from.offset) && all(to.turns, from.turns);
+  }
+  bool extend(PeriodicStep &to, const PeriodicStep &from) {
+    return sameStep(to.step, from.step) && to.microbatchStride == from.microbatchStride &&
+           extend(to.step.microbatch, from.step.microbatch) &&
+           extend(to.step.task.microbatch, from.step.task.microbatch) && all(to.step.waits, from.step.waits);
+  }
+  bool extend(PeriodicStage &to, const PeriodicStage &from) {
+    return all(to.steps, from.steps) && all(to.repeats, from.repeats) && all(to.rings, from.rings) &&
+           extend(to.bytes, from.bytes) && extend(to.leastBytes, from.leastBytes);
+  }
+
+  int64_t groups_;
+};
+
+// Microbatches for which each stage passes from its warm-up into steady state, goes around all rings and drains.
+int64_t sampleOf(const Shape &shape, int64_t group) {
+  const int64_t most = group > 1 ? (shape.virtualStages + 4) * shape.stages : 3 * shape.stages + 4;
+  return most + (shape.microbatches - most % group + group) % group;
+}
+
+Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
+  problem.shape.microbatches = microbatches;
+  MGC_ASSIGN(solution, generate(problem));
+  return periodic(solution);
+}
+
+} // namespace
+
+PeriodicStage findRepeats(const StageSchedule &stage) {
+  PeriodicStage out;
+  RepeatFinder(relativeSteps(stage)).find(out);
+  out.rings = stage.rings;
+  out.bytes = stage.bytes;
+  out.leastBytes = leastBytesOf(stage);
+  return out;
+}
+
+Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
+  MGC_TRY(Status(findSchedule(problem.schedule, problem.shape).status()));
+  const int64_t group = groupOf(problem.shape), sample = sampleOf(problem.shape, group);
+  if (problem.shape.microbatches > sample + 2 * group) {
+    MGC_ASSIGN(less, generateFor(problem, sample));
+    MGC_ASSIGN(more, generateFor(problem, sample + group));
+    const int64_t groups = (problem.shape.microbatches - sample - group) / group;
+    if (Extrapolation(groups).extend(more, less)) {
+      more.shape = problem.shape;
+      return std::move(more);
+    }
+  }
+  return generateFor(problem, problem.shape.microbatches);
+}
+
+} // namespace mgc::schedule

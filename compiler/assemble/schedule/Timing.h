@@ -1,0 +1,43 @@
+// The cost of a schedule, and its picture. In: a solution and the seconds of each task. Out: makespan, idle
+// time, text.
+#pragma once
+
+#include "compiler/assemble/schedule/Schedule.h"
+
+namespace mgc::schedule {
+
+struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
+  double forward = 1, backward = 2, input = 1, weight = 1;
+  double gradients = 0; // of all its parts
+};
+
+struct Costs {
+  std::vector<ChunkCost> chunks; // by global chunk; empty: ChunkCost() everywhere
+  double begin = 0, reduce = 0, update = 0;
+  double messageLatency = 0, secondsPerByte = 0;
+};
+
+struct StageTiming {
+  double busy = 0;                // seconds in runs
+  double idle = 0;                // fraction of the makespan
+  std::vector<double> start, end; // of each step; NaN when it never happens
+  std::vector<bool> isRun;        // of each step: it occupies the compute stream
+};
+
+struct Timing {
+  double makespan = 0;
+  double idle = 0; // fraction of makespan x stages: the pipeline's bubble
+  std::vector<StageTiming> stages;
+};
+
+// Runs start when the run before them and their waits are done; a message when both ends have started it.
+// The solution must have passed verify().
+Timing simulate(const Solution &solution, const Costs &costs = {});
+
+// One row per stage, time in columns: F forward, B backward, I input, W weight, each with its microbatch; Z R
+// U are begin, reduce and update where they take time. A task of several time units is followed by dots, idle
+// time is blank. Chunks of a stage are told apart by letters: F0a F0b. Rows longer than maxColumns end in
+// "...".
+std::string draw(const Solution &solution, const Costs &costs = {}, int64_t maxColumns = 200);
+
+} // namespace mgc::schedule
