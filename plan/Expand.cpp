@@ -22,7 +22,7 @@ Call inIteration(Call call, int64_t iteration) {
 }
 
 Operand inIteration(const Operand &operand, int64_t iteration) {
-  return {operand.segment, operand.offset + iteration * operand.stride};
+  return {operand.segment, operand.offset + iteration * operand.stride, 0, operand.value};
 }
 
 std::vector<Call> expandedCalls(const Chunk &chunk) {

@@ -41,7 +41,7 @@ bool areApart(const OperandInfo &a, int64_t offsetA, const OperandInfo &b, int64
 
 static Infos describe(const Mesh &, const RowKernel &kernel) {
   Infos infos;
-  for (const RowKernel::Operand &operand : kernel.operands)
+  for (const RowKernel::Operand &operand : kernel.uses)
     infos.push_back({"of the kernel", operand.bytes, operand.use, operand.rowBytes, operand.rowStride});
   return infos;
 }

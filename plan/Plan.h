@@ -141,6 +141,9 @@ struct Operand {
   int64_t segment = 0;
   int64_t offset = 0; // bytes
   int64_t stride = 0; // bytes
+  // Number of the value, in its program, that these bytes are of: what an instruction writes as one value is read as no
+  // other. -1: any.
+  int64_t value = -1;
   bool operator==(const Operand &) const = default;
 };
 
@@ -182,7 +185,7 @@ struct RowKernel {
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
   std::vector<Scalar> scalars;
   double flops = 0, bytes = 0; // cost of the whole range
-  std::vector<Operand> operands; // as Instruction::operands
+  std::vector<Operand> uses; // of each of Instruction::operands
   bool operator==(const RowKernel &) const = default;
 };
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
@@ -281,6 +284,7 @@ struct Program {
   std::string name; // "layer.fwd"
   std::vector<std::string> segments;
   std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
+  int64_t frame = -1; // the segment of values that live in a call only; -1: there are none
   std::vector<Instruction> instructions;
   std::vector<Repeat> repeats; // of instructions: the tiles of a loss
   bool operator==(const Program &) const = default;

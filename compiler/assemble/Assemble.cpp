@@ -41,10 +41,9 @@ public:
   Result<AssembledPlan> run() {
     describeModel(module_, out_.plan);
     MGC_TRY(addPrograms());
-    std::map<std::string, size_t> known;
     for (const StageDecisions &stage : decisions_.stages) {
       out_.plan.stages.push_back(assembleStage(stage, {module_, programs_, programOf_}));
-      MGC_TRY(addParameters(stage.op, decisions_.blocks, out_.plan.parameters, known));
+      MGC_TRY(addParameters(stage.op, decisions_.blocks, out_.plan.parameters));
     }
     for (AssembledProgram &program : programs_)
       out_.plan.programs.push_back(std::move(program.program));

@@ -9,7 +9,7 @@ namespace mgc {
 struct StageDecisions {
   StageOp op;
   std::vector<ChunkLayout> chunks;
-  schedule::StageSchedule schedule;
+  schedule::PeriodicStage schedule;
   StageMemory memory;
 };
 

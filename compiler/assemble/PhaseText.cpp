@@ -2,6 +2,7 @@
 #include "compiler/assemble/PhaseText.h"
 
 #include "compiler/stage/StateBuffers.h"
+#include "plan/Expand.h"
 #include "mlir/IR/AsmState.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -16,41 +17,55 @@ using schedule::Step;
 
 // --- The schedule
 
-std::string nameOfBuffer(const schedule::StageSchedule &schedule, const schedule::BufferUse &use) {
-  return fmt::format("{} at {}", schedule::nameOf(use.kind), schedule.buffers[use.buffer].offset);
+using schedule::PeriodicStage;
+using schedule::PeriodicStep;
+
+// "3", or "3 + i" and "8 - 2 i" in iteration i of a repeat.
+std::string microbatchText(const PeriodicStep &step) {
+  const int64_t stride = step.microbatchStride;
+  if (stride == 0)
+    return fmt::to_string(step.step.microbatch);
+  return fmt::format("{} {} {}i", step.step.microbatch, stride < 0 ? '-' : '+',
+                     std::abs(stride) == 1 ? "" : fmt::format("{} ", std::abs(stride)));
 }
 
-std::string runText(const schedule::StageSchedule &schedule, const Step &step) {
-  std::string text = fmt::format("run {}", plan::nameOf(step.task.kind));
-  if (step.task.chunk >= 0)
-    text += fmt::format(".{}", step.task.chunk);
-  if (step.microbatch >= 0)
-    text += fmt::format(" microbatch {}", step.microbatch);
-  if (step.task.part >= 0)
-    text += fmt::format(" part {}", step.task.part);
-  for (const auto *uses : {&step.reads, &step.writes})
-    for (const schedule::BufferUse &use : *uses)
-      text += ", " + nameOfBuffer(schedule, use);
-  return text;
+std::string runText(const PeriodicStep &step) {
+  const schedule::ScheduledTask &task = step.step.task;
+  std::string text = fmt::format("run {}", plan::nameOf(task.kind));
+  if (task.chunk >= 0)
+    text += fmt::format(".{}", task.chunk);
+  if (task.microbatch >= 0)
+    text += " microbatch " + microbatchText(step);
+  return task.part < 0 ? text : text + fmt::format(" part {}", task.part);
 }
 
-std::string transferText(const schedule::StageSchedule &schedule, const Step &step) {
-  const bool isSend = step.kind == Step::Kind::send;
-  const schedule::BufferUse &use = isSend ? step.reads.front() : step.writes.front();
-  return fmt::format("{} {}.{} microbatch {} {} stage {}, {} bytes at {}", isSend ? "send" : "recv",
-                     schedule::nameOf(use.kind), step.task.chunk, step.microbatch, isSend ? "->" : "<-",
-                     step.peer, step.bytes, schedule.buffers[use.buffer].offset);
+std::string transferText(const PeriodicStage &schedule, const PeriodicStep &step) {
+  const bool isSend = step.step.kind == Step::Kind::send;
+  const int64_t ring = (isSend ? step.step.reads : step.step.writes).front().buffer;
+  return fmt::format("{} {} microbatch {} {} stage {}, {} bytes", isSend ? "send" : "recv",
+                     schedule.rings[ring].name, microbatchText(step), isSend ? "->" : "<-", step.step.peer,
+                     step.step.bytes);
+}
+
+std::string stepText(const PeriodicStage &schedule, const PeriodicStep &step) {
+  std::string text = step.step.kind == Step::Kind::run ? runText(step) : transferText(schedule, step);
+  return step.step.waits.empty() ? text + "\n"
+                                 : fmt::format("{}, waits {} back\n", text, fmt::join(step.step.waits, ", "));
 }
 
 std::string stageScheduleText(const StageDecisions &stage) {
-  const schedule::StageSchedule &schedule = stage.schedule;
-  std::string text =
-      fmt::format("stage {}: {} steps, {} bytes for activations\n", int64_t(StageOp(stage.op).getNumber()),
-                  schedule.steps.size(), schedule.bytes);
-  for (auto [i, step] : llvm::enumerate(schedule.steps)) {
-    text += fmt::format(
-        "  {}: {}", i, step.kind == Step::Kind::run ? runText(schedule, step) : transferText(schedule, step));
-    text += step.waits.empty() ? "\n" : fmt::format(", after {}\n", fmt::join(step.waits, ", "));
+  const PeriodicStage &schedule = stage.schedule;
+  std::string text = fmt::format("stage {}: {} steps, {} bytes for activations\n",
+                                 int64_t(StageOp(stage.op).getNumber()),
+                                 plan::runCount(schedule.steps.size(), schedule.repeats), schedule.bytes);
+  size_t next = 0;
+  for (int64_t i = 0; i < int64_t(schedule.steps.size()); ++i) {
+    if (next < schedule.repeats.size() && schedule.repeats[next].end <= i)
+      ++next;
+    const bool isInside = next < schedule.repeats.size() && schedule.repeats[next].begin <= i;
+    if (isInside && schedule.repeats[next].begin == i)
+      text += fmt::format("  {} times, i = 0 ..\n", schedule.repeats[next].count);
+    text += (isInside ? "    " : "  ") + stepText(schedule, schedule.steps[i]);
   }
   return text;
 }
@@ -96,17 +111,20 @@ private:
 
   void addInputs() {
     for (const auto &[data, input] : memory_.inputs)
-      if (input.microbatchStride > 0)
-        add("    {} at {}, {} bytes a microbatch\n", data, input.offset, input.microbatchStride);
-      else
-        add("    {} at {}, for all microbatches\n", data, input.offset);
+      addRing(input.ring, 0);
   }
 
   void addActivations() {
-    for (const schedule::ScheduledBuffer &buffer : stage_.schedule.buffers)
-      add("    {}.{} microbatch {}: {} bytes at {}, steps {} to {}\n", schedule::nameOf(buffer.kind),
-          buffer.chunk, buffer.microbatch, buffer.bytes, memory_.activations + buffer.offset, buffer.begin,
-          buffer.end - 1);
+    for (const plan::Ring &ring : stage_.schedule.rings)
+      addRing(ring, memory_.activations);
+  }
+
+  void addRing(const plan::Ring &ring, int64_t area) {
+    std::vector<std::string> turns;
+    for (const auto &[first, slots, phase] : ring.turns)
+      turns.push_back(fmt::format("{} from {} on{}", slots, first, phase > 0 ? fmt::format(", phase {}", phase) : ""));
+    add("    {}: slots of {} bytes, {} apart from {} on; {}\n", ring.name, ring.bytes, ring.stride,
+        area + ring.offset, fmt::join(turns, "; "));
   }
 
   const StageDecisions &stage_;
@@ -118,8 +136,8 @@ private:
 
 std::string scheduleText(const Decisions &decisions) {
   std::string text =
-      "// The steps of each stage in order. Places are bytes in the stage's activations. A step starts when\n"
-      "// the steps behind \"after\" are done.\n";
+      "// The steps of each stage in order. A step that \"waits 3 back\" starts when the step that ran 3 steps\n"
+      "// before it is done; iterations of what runs several times count.\n";
   for (const StageDecisions &stage : decisions.stages)
     text += stageScheduleText(stage);
   return text;

@@ -6,8 +6,9 @@
 namespace mgc {
 
 // stage 0: 21 steps, 8192 bytes for activations
-//   1: run forward.0 microbatch 0, input at 0, activation at 512, output at 1024
-//   2: send output.0 microbatch 0 -> stage 1, 4096 bytes at 1024, after 1
+//   4 times, i = 0 ..
+//     run forward.0 microbatch 0 + i
+//     send output.0 microbatch 0 + i -> stage 1, 4096 bytes, waits 1 back
 std::string scheduleText(const Decisions &decisions);
 
 // stage 0: 24576 bytes, 24000 at least

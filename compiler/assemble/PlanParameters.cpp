@@ -47,18 +47,16 @@ plan::Parameter::Rows rowsOf(RankedTensorType type, MeshAttr mesh, StringAttr al
   return {place, begin * inner, type.getDimSize(place) * inner};
 }
 
-Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along,
-                                     int64_t instance) {
+Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type, StringAttr along) {
   auto list = [&](StringRef name) {
     auto array = view.getAs<DenseI64ArrayAttr>(name);
     return array ? std::vector<int64_t>(array.asArrayRef().begin(), array.asArrayRef().end())
                  : std::vector<int64_t>();
   };
   plan::Parameter parameter;
-  parameter.name = nameForInstance(nameOf(view), instance);
-  parameter.tensor = nameForInstance(view.getAs<StringAttr>("tensor").str(), instance);
-  for (const std::string &alias : textsIn(view, "aliases"))
-    parameter.aliases.push_back(nameForInstance(alias, instance));
+  parameter.name = nameOf(view);
+  parameter.tensor = view.getAs<StringAttr>("tensor").str();
+  parameter.aliases = textsIn(view, "aliases");
   parameter.fileShape = list("file_shape");
   parameter.grouping = list("grouping");
   parameter.offset = list("offset");
@@ -70,39 +68,49 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   return parameter;
 }
 
-// One place of the parameters that the argument of forward joins, or of the one that it is.
-Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, int64_t instance,
-                plan::Parameter::Place where, std::vector<plan::Parameter> &parameters,
-                std::map<std::string, size_t> &known) {
+// Equal but for their places.
+bool isSame(plan::Parameter a, const plan::Parameter &b) {
+  a.places = b.places;
+  return a == b;
+}
+
+// Adds the place to the parameter that is equal otherwise, or the parameter.
+void add(plan::Parameter parameter, const plan::Parameter::Place &place,
+         std::vector<plan::Parameter> &parameters) {
+  auto it = llvm::find_if(parameters, [&](const plan::Parameter &other) { return isSame(parameter, other); });
+  if (it == parameters.end())
+    it = parameters.insert(it, std::move(parameter));
+  if (!llvm::is_contained(it->places, place))
+    it->places.push_back(place);
+}
+
+// A place of the parameters that the argument of forward joins, or of the one that it is.
+Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, const plan::Parameter::Place &place,
+                std::vector<plan::Parameter> &parameters) {
   auto param = forward.getArgAttrOfType<DictionaryAttr>(argument, kParamAttr);
   RankedTensorType type = shardedType(forward.getArgAttr(argument, kTypeAttr));
   int64_t begin = 0;
   for (DictionaryAttr view : viewsOf(param)) {
-    MGC_ASSIGN(parameter, describeView(view, type, alongOf(param), instance));
+    MGC_ASSIGN(parameter, describeView(view, type, alongOf(param)));
     parameter.rows = rowsOf(type, mesh, alongOf(param), begin);
     begin += positionsOf(view);
-    auto [it, isNew] = known.try_emplace(parameter.name, parameters.size());
-    if (isNew)
-      parameters.push_back(std::move(parameter));
-    std::vector<plan::Parameter::Place> &places = parameters[it->second].places;
-    if (!llvm::is_contained(places, where))
-      places.push_back(where);
+    const bool isNumbered = parameter.name.find("{}") != std::string::npos;
+    add(std::move(parameter), isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset},
+        parameters);
   }
   return Status::ok();
 }
 
 } // namespace
 
-Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters,
-                     std::map<std::string, size_t> &known) {
+Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters) {
   auto mesh = stage->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
-  for (PlaceOp place : stage.all<PlaceOp>()) {
-    func::FuncOp forward = blocks.at(place.getBlock()).forward.function;
-    for (int64_t n = 0; n < int64_t(place.getCount()); ++n)
-      MGC_TRY(addPlace(forward, mesh, place.getArgument(), int64_t(place.getFirst()) + n,
-                       {int64_t(stage.getNumber()), int64_t(place.getBucket()),
-                        int64_t(place.getOffset()) + n * int64_t(place.getStride())},
-                       parameters, known));
+  for (PlaceOp op : stage.all<PlaceOp>()) {
+    const auto count = int64_t(op.getCount());
+    const plan::Parameter::Place place = {int64_t(stage.getNumber()), int64_t(op.getBucket()),
+                                          int64_t(op.getOffset()),    int64_t(op.getFirst()),
+                                          count,                      count > 1 ? int64_t(op.getStride()) : 0};
+    MGC_TRY(addPlace(blocks.at(op.getBlock()).forward.function, mesh, op.getArgument(), place, parameters));
   }
   return Status::ok();
 }

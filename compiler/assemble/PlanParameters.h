@@ -5,8 +5,7 @@
 
 namespace mgc {
 
-// Adds the stage's parameters, or its places to those that are there. `known`: index in `parameters` by name.
-Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters,
-                     std::map<std::string, size_t> &known);
+// Adds the stage's parameters, or its places to those that are there.
+Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Parameter> &parameters);
 
 } // namespace mgc

@@ -31,11 +31,8 @@ public:
 
 private:
   // --- Places
-  // Place of a value; in a tile, the place of its first part, and the bytes from one part to the next.
-  struct Place {
-    Operand first;
-    int64_t step = 0;
-  };
+  // Place of a value; in a tile, the place of its first part, and as stride the bytes from one part to the next.
+  using Place = Operand;
 
   int64_t addSegment(SegmentSource source, std::string name, int64_t bytes) {
     out_.segments.push_back(source);
@@ -58,30 +55,30 @@ private:
       unsigned i = argument.getArgNumber();
       if (llvm::all_of(argument.getUsers(), llvm::IsaPred<func::ReturnOp>)) // no instruction reads it
         continue;
-      places_[argument].first = {addSegment({SegmentSource::Kind::argument, i},
-                                            nameOf("in", i, function_.getArgAttrDict(i)),
-                                            bytesOf(argument.getType()))};
+      places_[argument] = newValue(addSegment({SegmentSource::Kind::argument, i},
+                                              nameOf("in", i, function_.getArgAttrDict(i)),
+                                              bytesOf(argument.getType())));
     }
     Operation *terminator = body_.getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (block_ && block_->results[i].activation >= 0)
         continue;
-      places_[storageOf(value)].first = {addSegment({SegmentSource::Kind::result, i},
-                                                    nameOf("out", i, function_.getResultAttrDict(i)),
-                                                    bytesOf(value.getType()))};
+      places_[storageOf(value)] = newValue(addSegment({SegmentSource::Kind::result, i},
+                                                      nameOf("out", i, function_.getResultAttrDict(i)),
+                                                      bytesOf(value.getType())));
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
     if (frame_.bytes > 0)
-      frameSegment_ = addSegment({SegmentSource::Kind::frame}, "frame", frame_.bytes);
+      out_.program.frame = addSegment({SegmentSource::Kind::frame}, "frame", frame_.bytes);
   }
 
   void placeResults(Operation *op) {
     if (isView(op) || isa<JoinOp>(op)) // have their places
       return;
     if (frame_.inPlace.contains(op)) {
-      Place place = placeOf(op->getOperand(0)); // a copy: the new entry may move the others
-      places_[op->getResult(0)] = place;
+      const Place place = placeOf(op->getOperand(0));
+      places_[op->getResult(0)] = newValue(place.segment, place.offset, place.stride);
       return;
     }
     for (Value result : op->getResults())
@@ -90,7 +87,7 @@ private:
 
   void placeInFrame(Value value) {
     if (auto it = frame_.offsets.find(value); it != frame_.offsets.end())
-      places_[value].first = {frameSegment_, it->second};
+      places_[value] = newValue(out_.program.frame, it->second);
   }
 
   Place placeOf(Value value) const {
@@ -98,10 +95,13 @@ private:
     if (view.base == value)
       return places_.at(value);
     Place place = placeOf(view.base);
-    place.first.offset += view.offset * bytesOfElement(value);
+    place.offset += view.offset * bytesOfElement(value);
     return place;
   }
-  Place workspaceOf(Operation *op) const { return {{frameSegment_, frame_.workspaces.at(op)}}; }
+  Place workspaceOf(Operation *op) { return newValue(out_.program.frame, frame_.workspaces.at(op)); }
+  Place newValue(int64_t segment, int64_t offset = 0, int64_t stride = 0) {
+    return {segment, offset, stride, values_++};
+  }
 
   // "layer.forward/einsum h.{}.attn.c_attn.weight[q]": a product is known by its parameter, an op by its
   // name.
@@ -118,13 +118,7 @@ private:
   }
 
   // --- Instructions
-  template <typename Body> void add(Body body, const std::vector<Place> &places) {
-    std::vector<Operand> operands;
-    std::vector<int64_t> &steps = steps_.emplace_back();
-    for (const Place &place : places) {
-      operands.push_back(place.first);
-      steps.push_back(place.step);
-    }
+  template <typename Body> void add(Body body, std::vector<Place> operands) {
     out_.program.instructions.push_back({std::move(body), std::move(operands), label_});
   }
   std::vector<Place> placesOf(ValueRange values) const {
@@ -208,20 +202,19 @@ private:
   }
 
   // --- Tiles
-  // The body once, for the first part; then the same instructions for each other part, their operands steps further.
   Status emitTile(TileOp op) {
     placeParts(op);
-    size_t begin = out_.program.instructions.size();
+    const auto begin = int64_t(out_.program.instructions.size());
     MGC_TRY(emitBlock(op.getBody().front()));
-    size_t end = out_.program.instructions.size(), uses = kernels_.uses.size();
-    for (int64_t part = 1; part < int64_t(op.getCount()); ++part)
-      repeat(begin, end, uses, part);
+    const auto end = int64_t(out_.program.instructions.size());
+    if (end > begin)
+      out_.program.repeats.push_back({begin, end, int64_t(op.getCount())});
     return Status::ok();
   }
 
   void placeParts(TileOp op) {
     for (auto [value, argument] : llvm::zip(op.getValues(), op.getBody().getArguments()))
-      places_[argument] = {placeOf(value).first, bytesOf(argument.getType())};
+      places_[argument] = inTile(placeOf(value), bytesOf(argument.getType()));
     for (auto [i, value] : llvm::enumerate(op.getYield().getOperands())) {
       Value result = op.getResult(i);
       bool isSum = op.isSum(i);
@@ -229,22 +222,13 @@ private:
         addFill(result);
       if (isSum)
         accumulated_.insert(value);
-      places_[storageOf(value)] = {placeOf(result).first, isSum ? 0 : bytesOf(value.getType())};
+      places_[storageOf(value)] = inTile(placeOf(result), isSum ? 0 : bytesOf(value.getType()));
     }
   }
 
-  void repeat(size_t begin, size_t end, size_t uses, int64_t part) {
-    size_t moved = out_.program.instructions.size() - begin;
-    for (size_t i = begin; i < end; ++i) {
-      Instruction instruction = out_.program.instructions[i];
-      for (auto [operand, step] : llvm::zip(instruction.operands, steps_[i]))
-        operand.offset += part * step;
-      out_.program.instructions.push_back(std::move(instruction));
-      steps_.emplace_back(steps_[i].size(), 0);
-    }
-    for (size_t i = 0; i < uses; ++i)
-      if (KernelGraphs::Use use = kernels_.uses[i]; use.program == number_ && use.instruction >= begin)
-        kernels_.uses.push_back({use.program, use.instruction + moved, use.graph});
+  static Place inTile(Place place, int64_t stride) {
+    place.stride = stride;
+    return place;
   }
 
   void addFill(Value value) {
@@ -329,10 +313,11 @@ private:
     } else {
       move.bytes = bytesOfElement(op->getOperand(0));
       bool packs = isa<PackOp>(op);
-      Operand whole = placeOf(packs ? op->getResult(0) : op->getOperand(0)).first;
+      const Place whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
       for (auto [i, part] :
            llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
-        Place element{{whole.segment, whole.offset + int64_t(i) * move.bytes}};
+        Place element = whole;
+        element.offset += int64_t(i) * move.bytes;
         add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
       }
     }
@@ -347,9 +332,8 @@ private:
   KernelGraphs &kernels_;
   AssembledProgram out_;
   std::string label_;
-  int64_t frameSegment_ = -1;
+  int64_t values_ = 0; // so far
   llvm::DenseMap<Value, Place> places_;
-  std::vector<std::vector<int64_t>> steps_; // by instruction, of its operands
   llvm::DenseSet<Value> accumulated_;       // results that are added to their place
 };
 

@@ -1,7 +1,6 @@
 // See StageMemory.h.
 #include "compiler/assemble/StageMemory.h"
 
-#include "compiler/assemble/memory/MemorySolver.h"
 #include "compiler/stage/StateBuffers.h"
 #include "runtime/base/Checked.h"
 
@@ -27,7 +26,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
 }
 
 plan::Input describeInput(plan::Input::Kind kind, RankedTensorType type) {
-  plan::Input input{kind, dtypeOf(type.getElementType()), {}, 0, 0};
+  plan::Input input{kind, dtypeOf(type.getElementType()), {}, -1};
   for (auto [name, size, axes] :
        llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
     input.dims.push_back({name.str(), size, axesOf(axes)});
@@ -52,20 +51,13 @@ std::vector<std::string> functionsOf(StageOp stage, const std::vector<ChunkLayou
   return names;
 }
 
-int64_t leastBytesOf(const schedule::StageSchedule &schedule) {
-  std::vector<memory::LiveBuffer> lifetimes;
-  for (const schedule::ScheduledBuffer &buffer : schedule.buffers)
-    lifetimes.push_back({buffer.bytes, buffer.begin, buffer.end});
-  return memory::lowerBound(lifetimes);
-}
-
 class StagePlacement {
 public:
   StagePlacement(StageOp stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
       : stage_(stage), module_(stage->getParentOfType<ModuleOp>()), chunks_(chunks), frames_(frames),
         buckets_(stage.all<BucketOp>()) {}
 
-  Result<StageMemory> run(const schedule::StageSchedule &schedule) {
+  Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     placeBuckets();
     addRegion("scalars", [&] {
       out_.stepScalars = take(plan::kStepScalars.size() * 4);
@@ -83,7 +75,7 @@ public:
       return std::tuple(region.offset, region.bytes, region.kind);
     });
     out_.bytes = *end_;
-    out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(leastBytesOf(schedule)) -
+    out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(schedule.leastBytes) -
                       plan::aligned(largestFrame(&FunctionFrame::bytes)) +
                       plan::aligned(largestFrame(&FunctionFrame::leastBytes));
     return std::move(out_);
@@ -138,20 +130,19 @@ private:
     const std::string data = function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str();
     RankedTensorType type = shardedType(function.getArgAttr(argument, kTypeAttr));
     MGC_ASSIGN(known, findDataKind(data));
-    plan::Input input = describeInput(known->kind, type);
-    auto [it, isNew] = out_.inputs.try_emplace(data, input);
-    if (!isNew) {
-      input.offset = it->second.offset;
-      input.microbatchStride = it->second.microbatchStride;
-      return input == it->second
+    const plan::Input input = describeInput(known->kind, type);
+    auto [it, isNew] = out_.inputs.try_emplace(data, StageInput{input, {}});
+    if (!isNew)
+      return input == it->second.input
                  ? Status::ok()
                  : errorf("function {}: reads {} as {}; expected the type that the functions before it read",
                           function.getName().str(), data, textOf(type));
-    }
-    const int64_t stride = plan::aligned(bytesOf(function.getArgumentTypes()[argument]));
-    it->second.microbatchStride = known->isPosition ? 0 : stride;
-    const int64_t count = known->isPosition ? 1 : trainingInt(module_, "microbatches", 1);
-    it->second.offset = take(checkedMultiply(stride, count));
+    plan::Ring &ring = it->second.ring;
+    ring.name = data;
+    ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
+    ring.stride = plan::aligned(ring.bytes);
+    ring.turns = {{0, known->isPosition ? 1 : trainingInt(module_, "microbatches", 1), 0}};
+    ring.offset = take(checkedMultiply(ring.stride, ring.slots()));
     return Status::ok();
   }
 
@@ -182,7 +173,7 @@ private:
 } // namespace
 
 Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
-                               const schedule::StageSchedule &schedule, const Frames &frames) {
+                               const schedule::PeriodicStage &schedule, const Frames &frames) {
   return StagePlacement(stage, chunks, frames).run(schedule);
 }
 

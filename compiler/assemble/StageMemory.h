@@ -9,12 +9,18 @@
 
 #include "compiler/assemble/ChunkLayout.h"
 #include "compiler/assemble/Frame.h"
+#include "compiler/assemble/schedule/Periodic.h"
 
 namespace mgc {
 
+struct StageInput {
+  plan::Input input; // its ring is `ring`
+  plan::Ring ring;
+};
+
 struct StageMemory {
   std::vector<plan::Bucket> buckets;
-  std::map<std::string, plan::Input> inputs;        // by name of the kind of data
+  std::map<std::string, StageInput> inputs;         // by name of the kind of data
   std::vector<plan::Region> regions;                // by offset
   int64_t stepScalars = 0, results = 0, factor = 0; // this and the following: bytes in the allocation
   int64_t activations = 0, flow = 0, frame = 0;
@@ -25,6 +31,6 @@ struct StageMemory {
 
 // Error: functions that read one kind of data as two types; more bytes than 64 bits hold.
 Result<StageMemory> placeStage(StageOp stage, const std::vector<ChunkLayout> &chunks,
-                               const schedule::StageSchedule &schedule, const Frames &frames);
+                               const schedule::PeriodicStage &schedule, const Frames &frames);
 
 } // namespace mgc

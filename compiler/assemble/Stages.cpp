@@ -1,6 +1,7 @@
 // See Stages.h.
 #include "compiler/assemble/Stages.h"
 
+#include "compiler/assemble/schedule/FindRepeats.h"
 #include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/StepEnd.h"
 
@@ -11,6 +12,42 @@ using namespace mlir;
 namespace mgc {
 
 namespace {
+
+// The second call is the first in a later iteration, `iterations` times the strides from it to `next` on.
+bool continues(const plan::Call &first, const plan::Call &next, const plan::Call &later, int64_t iterations) {
+  const auto isAffine = [&](int64_t a, int64_t b, int64_t c) { return c - a == iterations * (b - a); };
+  if (first.program != later.program || !isAffine(first.instance, next.instance, later.instance))
+    return false;
+  for (size_t i = 0; i < first.segments.size(); ++i)
+    if (first.segments[i].slot != later.segments[i].slot ||
+        !isAffine(first.segments[i].offset, next.segments[i].offset, later.segments[i].offset))
+      return false;
+  return true;
+}
+
+plan::Call withStrides(plan::Call call, const plan::Call &next) {
+  call.instanceStride = next.instance - call.instance;
+  for (size_t i = 0; i < call.segments.size(); ++i)
+    call.segments[i].stride = next.segments[i].offset - call.segments[i].offset;
+  return call;
+}
+
+// Equal layers, once.
+void findRepeats(plan::Chunk &chunk) {
+  const std::vector<plan::Call> all = std::move(chunk.calls);
+  chunk.calls.clear();
+  const auto parts = schedule::findRepeatedParts(all.size(), [&](size_t from, size_t to, size_t length) {
+    return all[from].program == all[from + length].program &&
+           continues(all[from], all[from + length], all[to], int64_t((to - from) / length));
+  });
+  for (const auto &[first, length, count] : parts) {
+    const auto begin = int64_t(chunk.calls.size());
+    for (size_t i = first; i < first + length; ++i)
+      chunk.calls.push_back(count > 1 ? withStrides(all[i], all[i + length]) : all[i]);
+    if (count > 1)
+      chunk.repeats.push_back({begin, int64_t(chunk.calls.size()), count});
+  }
+}
 
 class StageBuilder {
 public:
@@ -32,21 +69,50 @@ public:
     }
     addStepChunk(plan::Task::reduce, stage_.getReduce());
     addStepChunk(plan::Task::update, stage_.getUpdate());
-    for (const schedule::Step &step : schedule_.steps)
-      out_.schedule.push_back(step.kind == schedule::Step::Kind::run ? runStep(step) : transfer(step));
+    for (const schedule::PeriodicStep &step : schedule_.steps)
+      out_.schedule.push_back(stepOf(step));
+    out_.repeats = schedule_.repeats;
     return std::move(out_);
   }
 
 private:
   void addMemory() {
     out_.buckets = memory_.buckets;
-    for (const auto &[data, input] : memory_.inputs)
-      out_.inputs.push_back(input);
+    addRings();
     out_.regions = memory_.regions;
     out_.bytes = memory_.bytes;
     out_.leastBytes = memory_.leastBytes;
     out_.stepScalarsOffset = memory_.stepScalars;
     out_.resultsOffset = memory_.results;
+  }
+
+  // Those of the inputs, then those of the schedule.
+  void addRings() {
+    for (const auto &[data, input] : memory_.inputs) {
+      ringOfData_[data] = int64_t(out_.rings.size());
+      out_.inputs.push_back(input.input);
+      out_.inputs.back().ring = int64_t(out_.rings.size());
+      out_.rings.push_back(input.ring);
+    }
+    firstRing_ = int64_t(out_.rings.size());
+    for (const plan::Ring &ring : schedule_.rings) {
+      out_.rings.push_back(ring);
+      out_.rings.back().offset += memory_.activations;
+    }
+    for (const schedule::PeriodicStep &step : schedule_.steps)
+      readUses(step.step);
+  }
+
+  // The ring that each chunk has for each kind of buffer, and where rings come from or go to.
+  void readUses(const schedule::Step &step) {
+    for (const auto *uses : {&step.reads, &step.writes})
+      for (const schedule::BufferUse &use : *uses) {
+        const int64_t ring = firstRing_ + use.buffer;
+        if (step.kind == schedule::Step::Kind::run)
+          ringOf_[{use.kind, step.task.chunk}] = ring;
+        else
+          out_.rings[ring].peer = step.peer, out_.rings[ring].value = step.value;
+      }
   }
 
   void addLayers() {
@@ -100,7 +166,7 @@ private:
     plan::Chunk chunk;
     chunk.task = task;
     chunk.calls.push_back(stepCall(functionName));
-    addChunk(-1, std::move(chunk), {});
+    addChunk(-1, std::move(chunk));
   }
 
   // A call for each part of chunk k, if it has any.
@@ -112,21 +178,14 @@ private:
       if (int64_t(reduction.getChunk()) == k)
         chunk.calls.push_back(stepCall(reduction.getFunction()));
     if (!chunk.calls.empty())
-      addChunk(k, std::move(chunk), {});
+      addChunk(k, std::move(chunk));
   }
 
   // --- Chunks
-  // A slot stands for a buffer kind, or for a kind of data.
-  struct Slot {
-    int64_t buffer = -1;
-    std::string data;
-    bool operator==(const Slot &) const = default;
-  };
-
-  void addChunk(int64_t k, plan::Chunk chunk, std::vector<Slot> slots) {
+  void addChunk(int64_t k, plan::Chunk chunk) {
     chunkOf_[{chunk.task, k}] = out_.chunks.size();
+    findRepeats(chunk);
     out_.chunks.push_back(std::move(chunk));
-    slots_.push_back(std::move(slots));
   }
 
   void addChunk(plan::Task task, size_t k) {
@@ -134,7 +193,6 @@ private:
     plan::Chunk chunk;
     chunk.task = task;
     chunk.virtualStage = int64_t(k);
-    std::vector<Slot> slots;
     size_t count = layout.instances().size();
     std::vector<int64_t> &begins = callsBefore_[{task, int64_t(k)}];
     for (size_t n = 0; n < count; ++n) {
@@ -142,31 +200,26 @@ private:
       size_t i = task == plan::Task::forward ? n : count - 1 - n;
       const BlockFunction *function = layout.instances()[i].block->functionOf(task);
       if (function && context_.programOf.contains(func::FuncOp(function->function).getName().str()))
-        chunk.calls.push_back(makeCall({layout, i, *function, chunk, slots}));
+        chunk.calls.push_back(makeCall({layout, k, i, *function, chunk}));
     }
     begins.push_back(int64_t(chunk.calls.size()));
-    addChunk(int64_t(k), std::move(chunk), std::move(slots));
+    addChunk(int64_t(k), std::move(chunk));
   }
 
-  int64_t slotOf(Slot slot, int64_t bytes, plan::Chunk &chunk, std::vector<Slot> &slots) {
-    auto it = llvm::find(slots, slot);
-    if (it == slots.end()) {
-      chunk.slots.push_back(slot.buffer >= 0 ? schedule::nameOf(schedule::BufferKind(slot.buffer))
-                                             : slot.data);
-      chunk.slotBytes.push_back(bytes);
-      slots.push_back(std::move(slot));
-      return int64_t(slots.size()) - 1;
-    }
-    return it - slots.begin();
+  static int64_t slotOf(int64_t ring, plan::Chunk &chunk) {
+    auto it = llvm::find(chunk.slots, ring);
+    if (it == chunk.slots.end())
+      it = chunk.slots.insert(chunk.slots.end(), ring);
+    return it - chunk.slots.begin();
   }
 
   // A call of a function for one instance, while the slots of its chunk are collected.
   struct Caller {
     const ChunkLayout &layout;
+    size_t number;   // of the layout in the stage
     size_t instance; // of the layout
     const BlockFunction &function;
     plan::Chunk &chunk;
-    std::vector<Slot> &slots;
   };
 
   plan::Call makeCall(const Caller &caller) {
@@ -189,8 +242,8 @@ private:
     const BlockFunction::Argument &taken = caller.function.arguments[argument];
     func::FuncOp function = caller.function.function;
     if (taken.kind == BlockFunction::ArgumentKind::data)
-      return {slotOf({-1, function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()},
-                     bytesOf(caller.function.argumentType(argument)), caller.chunk, caller.slots),
+      return {slotOf(ringOfData_.at(function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str()),
+                     caller.chunk),
               0};
     if (taken.kind == BlockFunction::ArgumentKind::parameter)
       return {-1, parameterOffset(instanceOf(caller), taken.index, &plan::Bucket::valueOffset,
@@ -216,7 +269,7 @@ private:
   plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {
     if (spot.buffer == ChunkLayout::kFlow)
       return {-1, memory_.flow + spot.offset};
-    return {slotOf({spot.buffer, ""}, caller.layout.bytes()[spot.buffer], caller.chunk, caller.slots),
+    return {slotOf(ringOf_.at({schedule::BufferKind(spot.buffer), int64_t(caller.number)}), caller.chunk),
             spot.offset};
   }
 
@@ -232,29 +285,21 @@ private:
   }
 
   // --- Schedule
-  plan::ScheduleStep runStep(const schedule::Step &run) {
+  plan::ScheduleStep stepOf(const schedule::PeriodicStep &periodic) {
+    using Kind = schedule::Step::Kind;
+    const schedule::Step &from = periodic.step;
     plan::ScheduleStep step;
-    step.chunk = chunkOf_.at({run.task.kind, run.task.chunk});
-    step.microbatch = run.task.microbatch;
-    step.waits = run.waits;
-    setCalls(run.task, step);
-    for (const Slot &slot : slots_[step.chunk])
-      step.slots.push_back(slot.buffer >= 0 ? bufferOffset(run, schedule::BufferKind(slot.buffer))
-                                            : inputOffset(slot.data, step.microbatch));
+    step.kind = plan::ScheduleStep::Kind(from.kind);
+    step.microbatch = from.microbatch;
+    step.microbatchStride = periodic.microbatchStride;
+    step.waits = from.waits;
+    if (from.kind == Kind::run) {
+      step.chunk = chunkOf_.at({from.task.kind, from.task.chunk});
+      setCalls(from.task, step);
+    } else {
+      step.ring = firstRing_ + (from.kind == Kind::send ? from.reads : from.writes).front().buffer;
+    }
     return step;
-  }
-
-  int64_t bufferOffset(const schedule::Step &run, schedule::BufferKind kind) {
-    for (const auto *uses : {&run.reads, &run.writes})
-      for (const schedule::BufferUse &use : *uses)
-        if (use.kind == kind)
-          return memory_.activations + schedule_.buffers[use.buffer].offset;
-    return -1; // verified: the run uses all buffers that its chunk has
-  }
-
-  int64_t inputOffset(const std::string &data, int64_t microbatch) {
-    const plan::Input &input = memory_.inputs.at(data);
-    return input.offset + microbatch * input.microbatchStride;
   }
 
   // Sets the calls of a run of a part: those for its instances, or the one that completes their gradients.
@@ -276,27 +321,15 @@ private:
     step.callCount = calls->second[end] - step.firstCall;
   }
 
-  plan::ScheduleStep transfer(const schedule::Step &transfer) {
-    const bool isSend = transfer.kind == schedule::Step::Kind::send;
-    const schedule::BufferUse &use = isSend ? transfer.reads.front() : transfer.writes.front();
-    plan::ScheduleStep step;
-    step.kind = isSend ? plan::ScheduleStep::Kind::send : plan::ScheduleStep::Kind::recv;
-    step.microbatch = transfer.microbatch;
-    step.peer = transfer.peer;
-    step.value = transfer.value;
-    step.offset = memory_.activations + schedule_.buffers[use.buffer].offset;
-    step.bytes = transfer.bytes;
-    step.waits = transfer.waits;
-    return step;
-  }
-
   StageOp stage_;
   const std::vector<ChunkLayout> &layouts_;
-  const schedule::StageSchedule &schedule_;
+  const schedule::PeriodicStage &schedule_;
   const StageMemory &memory_;
   const StageContext &context_;
   std::map<std::pair<std::string, int64_t>, std::vector<PlaceOp>> places_; // by block and argument
-  std::vector<std::vector<Slot>> slots_;                                   // by chunk of the plan
+  std::map<std::string, int64_t> ringOfData_;
+  std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
+  int64_t firstRing_ = 0;                                              // of the schedule
   std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;              // by task and chunk of the stage
   // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
   std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;

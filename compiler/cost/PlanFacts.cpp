@@ -2,7 +2,7 @@
 #include "compiler/cost/PlanFacts.h"
 
 #include "compiler/assemble/schedule/Timing.h"
-#include "plan/Plan.h"
+#include "plan/Expand.h"
 #include "plan/Work.h"
 #include "plan/mesh/Mesh.h"
 
@@ -86,7 +86,8 @@ std::vector<double> attentionWork(const Mesh &mesh, const Attention &attention) 
 
 Work workOf(const Mesh &mesh, const Program &program) {
   Work work;
-  for (const Instruction &instruction : program.instructions) {
+  forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t) {
+    const Instruction &instruction = program.instructions[number];
     work.flops += flopsOf(instruction.body);
     if (auto *attention = std::get_if<Attention>(&instruction.body))
       work.add({.attention = attentionWork(mesh, *attention)}, 1);
@@ -95,7 +96,7 @@ Work workOf(const Mesh &mesh, const Program &program) {
       work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},
                1);
     }
-  }
+  });
   return work;
 }
 
@@ -103,24 +104,24 @@ std::vector<Work> worksOfChunks(const StagePlan &stage, const std::vector<Work> 
   std::vector<Work> works;
   for (const Chunk &chunk : stage.chunks) {
     Work &work = works.emplace_back();
-    for (const Call &call : chunk.calls)
+    for (const Call &call : expandedCalls(chunk))
       work.add(programs[call.program], 1);
   }
   return works;
 }
 
 // A chunk may run in parts: one of them has the last call.
-bool runsLastCall(const Chunk &chunk, const ScheduleStep &step) {
-  const auto calls = static_cast<int64_t>(chunk.calls.size());
-  return step.endCall(chunk.calls.size()) == calls && (calls == 0 || step.firstCall < calls);
+bool runsLastCall(const Chunk &chunk, const ExpandedStep &step) {
+  const int64_t calls = runCount(chunk.calls.size(), chunk.repeats);
+  return step.endCall(calls) == calls && (calls == 0 || step.firstCall < calls);
 }
 
 Work workOfStep(const StagePlan &stage, const std::vector<Work> &chunks) {
   Work work;
-  for (const ScheduleStep &step : stage.schedule) {
-    if (step.kind == ScheduleStep::Kind::run && runsLastCall(stage.chunks[step.chunk], step))
+  for (const ExpandedStep &step : expandedSchedule(stage)) {
+    if (step.kind == ExpandedStep::Kind::run && runsLastCall(stage.chunks[step.chunk], step))
       work.add(chunks[step.chunk], 1);
-    if (step.kind == ScheduleStep::Kind::send)
+    if (step.kind == ExpandedStep::Kind::send)
       work.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
   }
   return work;
@@ -128,7 +129,7 @@ Work workOfStep(const StagePlan &stage, const std::vector<Work> &chunks) {
 
 int64_t parametersOf(const Plan &plan, int64_t stage) {
   int64_t sum = 0;
-  for (const Parameter &parameter : plan.parameters)
+  for (const Parameter &parameter : expandedParameters(plan))
     for (const Parameter::Place &place : parameter.places) {
       int64_t elements = place.stage == stage ? 1 : 0;
       for (const ParameterDim &dim : parameter.dims)
@@ -140,7 +141,7 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
 
 int64_t parametersOf(const Plan &plan) {
   int64_t sum = 0;
-  for (const Parameter &parameter : plan.parameters) {
+  for (const Parameter &parameter : expandedParameters(plan)) {
     int64_t elements = 1;
     for (const ParameterDim &dim : parameter.dims)
       elements *= dim.valid;
@@ -192,12 +193,12 @@ schedule::Solution solutionOf(const Plan &plan) {
   for (const StagePlan &stage : plan.stages) {
     std::vector<schedule::Step> &steps = solution.stages.emplace_back().steps;
     std::map<std::pair<int64_t, int64_t>, int64_t> parts; // (chunk, microbatch) -> those so far
-    for (const ScheduleStep &step : stage.schedule) {
+    for (const ExpandedStep &step : expandedSchedule(stage)) {
       schedule::Step &out = steps.emplace_back();
       out.kind = schedule::Step::Kind(step.kind);
-      if (step.kind == ScheduleStep::Kind::run)
+      if (step.kind == ExpandedStep::Kind::run)
         out.task = taskOf(stage.chunks[step.chunk], step.microbatch);
-      if (step.kind == ScheduleStep::Kind::run && step.callCount >= 0)
+      if (step.kind == ExpandedStep::Kind::run && step.callCount >= 0)
         out.task.part = parts[{step.chunk, step.microbatch}]++;
       out.peer = step.peer;
       out.value = step.value;

@@ -104,6 +104,7 @@ private:
       kernel.range = found.info.range;
       kernel.flops = found.info.flops;
       kernel.bytes = found.info.bytes;
+      kernel.uses = found.info.operands;
     }
   }
 

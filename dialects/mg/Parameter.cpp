@@ -38,11 +38,6 @@ std::vector<std::string> mgc::textsIn(DictionaryAttr dictionary, StringRef name)
   return texts;
 }
 
-std::string mgc::nameForInstance(std::string name, int64_t instance) {
-  size_t hole = name.find("{}");
-  return hole == std::string::npos ? name : name.replace(hole, 2, std::to_string(instance));
-}
-
 int64_t mgc::positionsOf(DictionaryAttr view) {
   auto count = view.getAs<IntegerAttr>("count");
   return count ? count.getInt() : 1;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "dialects/mg/Mg.h"
+#include "plan/Expand.h"
 #include "runtime/base/Status.h"
 
 #include <string>
@@ -28,7 +29,7 @@ std::string nameOf(mlir::DictionaryAttr param);
 std::vector<std::string> textsIn(mlir::DictionaryAttr dictionary, llvm::StringRef name);
 
 // A name, of a tensor or an identity, for an instance.
-std::string nameForInstance(std::string name, int64_t instance);
+using plan::nameForInstance;
 
 // The number of positions of `along` that a view takes; whether the optimizer decays the view (its tensor has two or
 // more dimensions).

@@ -95,6 +95,7 @@ template <typename V> void fields(V &v, Of<Operand>) {
   v.required("segment", &Operand::segment);
   v.required("offset", &Operand::offset);
   v.optional("stride", &Operand::stride);
+  v.optional("value", &Operand::value);
 }
 
 template <typename V> void fields(V &v, Of<Scalar::Term>) {
@@ -121,7 +122,7 @@ template <typename V> void fields(V &v, Of<RowKernel>) {
   v.optional("scalars", &RowKernel::scalars);
   v.optional("flops", &RowKernel::flops);
   v.optional("bytes", &RowKernel::bytes);
-  v.required("operands", &RowKernel::operands);
+  v.required("uses", &RowKernel::uses);
 }
 
 template <typename V> void fields(V &v, Of<Gemm>) {
@@ -198,6 +199,7 @@ template <typename V> void fields(V &v, Of<Program>) {
   v.required("name", &Program::name);
   v.required("segments", &Program::segments);
   v.required("segmentBytes", &Program::segmentBytes);
+  v.optional("frame", &Program::frame);
   v.required("instructions", &Program::instructions);
   v.optional("repeats", &Program::repeats);
 }

@@ -25,7 +25,7 @@ public:
     notNegative("bytes", kernel.bytes);
     for (const Scalar &scalar : kernel.scalars)
       verify(scalar);
-    for (const RowKernel::Operand &operand : kernel.operands)
+    for (const RowKernel::Operand &operand : kernel.uses)
       verify(operand);
   }
   void operator()(const Gemm &gemm) {
@@ -229,8 +229,9 @@ private:
   }
 
   void verifyOperand(size_t i) {
-    const auto &[segment, offset, stride] = instruction_.operands[i];
+    const auto &[segment, offset, stride, value] = instruction_.operands[i];
     Place operands = place_.field("operands"), place = operands.element(i);
+    violations_.expect(value >= -1, place, "value = {}, expected -1 or a number", value);
     if (!violations_.expect(inRange(segment, program_.segmentBytes.size()), place,
                             "segment {} is not one of {} ({})", segment, program_.segmentBytes.size(),
                             instruction_.label))
@@ -289,6 +290,9 @@ static void verifyProgram(Checks &checks, const Program &program, const Place &p
                                 "found {} segments and {} segmentBytes, expected as many",
                                 program.segments.size(), program.segmentBytes.size()))
     return;
+  checks.violations.expect(program.frame == -1 || inRange(program.frame, program.segments.size()), place,
+                           "frame = {} is neither -1 nor one of {} segments", program.frame,
+                           program.segments.size());
   if (!verifyRepeats(checks, place, program.repeats, program.instructions.size()))
     return;
   Place instructions = place.field("instructions");

@@ -162,6 +162,7 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
       tensors.push_back({parameter.tensor, parameter.aliases, parameter.fileShape, {}});
     tensors[entry->second].parameters.push_back(&parameter);
   }
+  std::ranges::sort(tensors, {}, &FileTensor::name); // not by stages: a file is the same for every layout
   return tensors;
 }
 

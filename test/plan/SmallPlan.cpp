@@ -56,6 +56,7 @@ Program makeBlock() {
   add(Gemm{.m = 4, .n = 8, .k = 2}, {{0, 0}, {0, 64}, {1, 0}});
   RowKernel kernel{.symbol = "gelu", .range = 16, .scalars = {{}}, .flops = 32, .bytes = 128};
   kernel.scalars[0].terms = {{{"tp"}, 4}};
+  kernel.uses = {{OperandUse::read, 64}, {OperandUse::written, 64}};
   add(kernel, {{0, 0}, {1, 64}});
   Attention forward{.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 2, .scale = 0.7, .workspaceBytes = 64};
   add(forward, {{0, 0}, {0, 64}, {0, 128}, {0, 192}, {0, 256}, {1, 0}, {1, 64}, {1, 128}});
@@ -130,34 +131,46 @@ std::vector<Bucket> makeBuckets(int64_t stage) {
 }
 
 std::vector<Input> makeInputs(int64_t stage) {
-  Input positions{.kind = Input::Kind::positions, .dims = {{"s", 4, {}}}, .offset = 2944};
+  Input positions{.kind = Input::Kind::positions, .dims = {{"s", 4, {}}}, .ring = 1};
   Input data{.kind = stage == 0 ? Input::Kind::tokens : Input::Kind::labels};
   data.dims = {{"s", 4, {}}, {"b", 2, {"dp"}}};
-  data.offset = 3008;
-  data.microbatchStride = 16;
+  data.ring = 2;
   Input weights = data;
   weights.kind = Input::Kind::lossWeights;
   weights.type = DType::f32;
-  weights.offset = 3040;
+  weights.ring = 3;
   return stage == 0 ? std::vector{positions, data} : std::vector{positions, data, weights};
 }
 
-ScheduleStep run(int64_t chunk, int64_t microbatch, std::vector<int64_t> slots,
-                 std::vector<int64_t> waits = {}) {
-  return {.chunk = chunk, .microbatch = microbatch, .slots = std::move(slots), .waits = std::move(waits)};
+// Ring 0 is a value saved by forward, 1 to 3 are inputs, 4 and 5 are sent and received.
+std::vector<Ring> makeRings(int64_t stage) {
+  return {{"saved", 1024, 896, 0},
+          {"positions", 16, 2944, 0},
+          {"tokens", 16, 3008, 16, {{0, 2, 0}}},
+          {"lossWeights", 16, 3040, 16, {{0, 2, 0}}},
+          {"sent", 64, 896, 0, {{}}, 1 - stage, 0},
+          {"received", 64, 896, 0, {{}}, 1 - stage, 0}};
 }
 
-ScheduleStep transfer(ScheduleStep::Kind kind, int64_t microbatch, int64_t peer, std::vector<int64_t> waits) {
-  ScheduleStep step{
-      .kind = kind, .microbatch = microbatch, .peer = peer, .value = 0, .offset = 896, .bytes = 64};
-  step.waits = std::move(waits);
-  return step;
+// Two microbatches; stage 0: run, send; stage 1: receive, run, and a message back.
+std::vector<ScheduleStep> makeSchedule(int64_t stage) {
+  using Kind = ScheduleStep::Kind;
+  const ScheduleStep forward{.chunk = 0, .microbatch = 0, .microbatchStride = 1};
+  ScheduleStep run = forward, send = forward, receive = forward;
+  send.kind = Kind::send, receive.kind = Kind::recv;
+  send.chunk = receive.chunk = -1;
+  send.ring = 4, receive.ring = 5;
+  send.waits = {1};
+  (stage == 0 ? receive : run).waits = {1};
+  const ScheduleStep reduce{.chunk = 1};
+  return stage == 0 ? std::vector{run, send, receive, reduce} : std::vector{receive, run, send, reduce};
 }
 
 StagePlan makeStage(int64_t stage) {
   StagePlan plan;
   plan.buckets = makeBuckets(stage);
   plan.regions = makeRegions();
+  plan.rings = makeRings(stage);
   plan.inputs = makeInputs(stage);
   plan.bytes = 3200;
   plan.leastBytes = 3136;
@@ -165,24 +178,13 @@ StagePlan makeStage(int64_t stage) {
   plan.resultsOffset = 3168;
   plan.layersBegin = stage;
   plan.layersEnd = stage + 1;
-  Chunk forward{.task = Task::forward, .slots = {"saved"}, .slotBytes = {1024}};
+  Chunk forward{.task = Task::forward, .slots = {0}};
   forward.calls = {{.program = 0, .instance = stage, .segments = {{0, 0}, {-1, 1920}}}};
   Chunk reduce{.task = Task::reduce};
   reduce.calls = {{.program = 1, .instance = 0, .segments = {{-1, 256}}}};
   plan.chunks = {forward, reduce};
-  using Kind = ScheduleStep::Kind;
-  for (int64_t microbatch : {0, 1}) { // stage 0: run, send; stage 1: recv, run, and a message back
-    int64_t last = static_cast<int64_t>(plan.schedule.size());
-    if (stage == 0)
-      plan.schedule.insert(plan.schedule.end(),
-                           {run(0, microbatch, {896}), transfer(Kind::send, microbatch, 1, {last}),
-                            transfer(Kind::recv, microbatch, 1, {last + 1})});
-    else
-      plan.schedule.insert(plan.schedule.end(),
-                           {transfer(Kind::recv, microbatch, 0, {}), run(0, microbatch, {896}, {last}),
-                            transfer(Kind::send, microbatch, 0, {last + 1})});
-  }
-  plan.schedule.push_back(run(1, -1, {}));
+  plan.schedule = makeSchedule(stage);
+  plan.repeats = {{0, 3, 2}};
   return plan;
 }
 

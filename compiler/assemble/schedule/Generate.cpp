@@ -9,15 +9,9 @@
 // none. A recv is posted when the run listed before it ends. The memory of a sent buffer is reused by steps
 // from run R on only, where R starts no earlier than both ends of the message are posted. So each wait points
 // back in these times.
-<<<<<<< HEAD:compiler/assemble/schedule/Generate.cpp
 #include "compiler/assemble/schedule/Orders.h"
 #include "compiler/assemble/schedule/Rings.h"
 #include "compiler/assemble/schedule/Waits.h"
-=======
-#include "compiler/assemble/memory/MemorySolver.h"
-#include "compiler/assemble/schedule/Orders.h"
-#include "compiler/assemble/schedule/Waits.h"
->>>>>>> wt-assemble:compiler/assemble/schedule/Generate.cpp
 
 #include <algorithm>
 #include <map>

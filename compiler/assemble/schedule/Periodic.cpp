@@ -2,6 +2,7 @@
 #include "compiler/assemble/schedule/Periodic.h"
 
 #include "compiler/assemble/memory/MemorySolver.h"
+#include "compiler/assemble/schedule/FindRepeats.h"
 
 #include <algorithm>
 #include <optional>
@@ -39,62 +40,25 @@ bool sameStep(const Step &a, const Step &b) {
          (a.microbatch < 0) == (b.microbatch < 0) && sameUses(a.reads, b.reads) && sameUses(a.writes, b.writes);
 }
 
-class RepeatFinder {
-public:
-  explicit RepeatFinder(const std::vector<PeriodicStep> &steps) : steps_(steps) {}
-
-  void find(PeriodicStage &out) const {
-    for (size_t i = 0; i < steps_.size();) {
-      const auto [length, count] = bestAt(i);
-      const auto begin = int64_t(out.steps.size());
-      for (size_t j = i; j < i + length; ++j) {
-        out.steps.push_back(steps_[j]);
-        out.steps.back().microbatchStride = count > 1 ? strideOf(j, length) : 0;
-      }
-      if (count > 1)
-        out.repeats.push_back({begin, int64_t(out.steps.size()), count});
-      i += length * size_t(count);
-    }
-  }
-
-private:
-  struct Found {
-    size_t length = 1;
-    int64_t count = 1;
+void addRepeats(const std::vector<PeriodicStep> &steps, PeriodicStage &out) {
+  const auto stride = [&](size_t i, size_t length) {
+    return steps[i + length].step.microbatch - steps[i].step.microbatch;
   };
-
-  // The repeat from step i on that saves most steps; of equal ones the shortest.
-  Found bestAt(size_t i) const {
-    Found best;
-    size_t saved = 0;
-    for (size_t length = 1; i + 2 * length <= steps_.size(); ++length)
-      if (const int64_t count = countAt(i, length); length * size_t(count - 1) > saved)
-        best = {length, count}, saved = length * size_t(count - 1);
-    return best;
-  }
-
-  int64_t strideOf(size_t i, size_t length) const {
-    return steps_[i + length].step.microbatch - steps_[i].step.microbatch;
-  }
-
-  int64_t countAt(size_t i, size_t length) const {
-    int64_t count = 1;
-    for (size_t begin = i + length; begin + length <= steps_.size(); begin += length, ++count)
-      for (size_t j = 0; j < length; ++j)
-        if (!continues(i + j, begin + j, length))
-          return count;
-    return count;
-  }
-
-  // Whether the step at `to` is that of the first iteration at `from`, further on by the stride for each iteration.
-  bool continues(size_t from, size_t to, size_t length) const {
-    const Step &a = steps_[from].step, &b = steps_[to].step;
+  const auto continues = [&](size_t from, size_t to, size_t length) {
+    const Step &a = steps[from].step, &b = steps[to].step;
     return sameStep(a, b) && a.waits == b.waits &&
-           b.microbatch - a.microbatch == strideOf(from, length) * int64_t((to - from) / length);
+           b.microbatch - a.microbatch == stride(from, length) * int64_t((to - from) / length);
+  };
+  for (const auto &[first, length, count] : findRepeatedParts(steps.size(), continues)) {
+    const auto begin = int64_t(out.steps.size());
+    for (size_t i = first; i < first + length; ++i) {
+      out.steps.push_back(steps[i]);
+      out.steps.back().microbatchStride = count > 1 ? stride(i, length) : 0;
+    }
+    if (count > 1)
+      out.repeats.push_back({begin, int64_t(out.steps.size()), count});
   }
-
-  const std::vector<PeriodicStep> &steps_;
-};
+}
 
 int64_t leastBytesOf(const StageSchedule &stage) {
   std::vector<memory::LiveBuffer> buffers;
@@ -173,7 +137,7 @@ Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
 
 PeriodicStage findRepeats(const StageSchedule &stage) {
   PeriodicStage out;
-  RepeatFinder(relativeSteps(stage)).find(out);
+  addRepeats(relativeSteps(stage), out);
   out.rings = stage.rings;
   out.bytes = stage.bytes;
   out.leastBytes = leastBytesOf(stage);

@@ -84,12 +84,11 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
 TEST(PlanJson, IsDeterministicAndLineByLine) {
   std::string text = smallText();
   EXPECT_EQ(text, smallText());
-  EXPECT_EQ(text.find("{\n\"version\": 10,\n\"checksum\": \""), 0u);
+  EXPECT_EQ(text.find("{\n\"version\": 11,\n\"checksum\": \""), 0u);
   for (std::string_view line :
        {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
         "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
-        "\n        {\"kind\":\"send\",\"microbatch\":0,\"peer\":1,\"value\":0,\"offset\":896,"
-        "\"bytes\":64,\"waits\":[0]},\n",
+        "\n        {\"kind\":\"send\",\"ring\":4,\"microbatch\":0,\"microbatchStride\":1,\"waits\":[1]},\n",
         "\n    {\"level\":\"x86-64-v3\",\"path\":\"kernels/x86-64-v3.so\",\"hash\":\"fedcba9876543210\"},\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
@@ -201,7 +200,7 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
             "programs[0].instructions[0].m: found 4.5, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"m\":4", "\"m\":9223372036854775808"),
             "programs[0].instructions[0].m: found 9223372036854775808, expected an integer of 64 bits");
-  EXPECT_EQ(errorAfter("\"waits\":[0]", "\"waits\":0"),
+  EXPECT_EQ(errorAfter("\"waits\":[1]", "\"waits\":0"),
             "stages[0].schedule[1].waits: found 0, expected a list");
   EXPECT_EQ(errorAfter("\"sharded\":true", "\"sharded\":1"),
             "stages[0].buckets[0].sharded: found 1, expected true or false");

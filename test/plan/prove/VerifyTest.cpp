@@ -12,16 +12,16 @@ TEST(Verify, TheSmallPlanIsSound) {
 TEST(Verify, ListsAllViolations) {
   Plan plan = makeSmallPlan();
   plan.vocabulary = 0;
-  plan.stages[1].schedule[0].peer = 7;
+  plan.stages[1].rings[4].peer = 7;
   std::string message = verifyPlan(plan).message();
   EXPECT_NE(message.find("vocabulary: found 0"), std::string::npos) << message;
-  EXPECT_NE(message.find("stages[1].schedule[0]: peer 7"), std::string::npos) << message;
+  EXPECT_NE(message.find("stages[1].rings[4]: peer 7"), std::string::npos) << message;
 }
 
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 10"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 11"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },

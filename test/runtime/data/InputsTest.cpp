@@ -17,8 +17,7 @@ plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t strid
   input.kind = kind;
   input.type = kind == Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
   input.dims = std::move(dims);
-  input.offset = 8;
-  input.microbatchStride = stride;
+  input.ring = addRing(plan, 0, 8, stride, stride == 0 ? 1 : 2);
   plan.stages[0].inputs = {input};
   return plan;
 }

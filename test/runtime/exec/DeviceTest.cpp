@@ -77,7 +77,7 @@ TEST(Device, kernelsAreFoundByName) {
   ASSERT_TRUE(needs);
   EXPECT_EQ(needs->range, 1);
   EXPECT_EQ(needs->scalars, 1);
-  EXPECT_EQ(std::vector(needs->operandBytes.begin(), needs->operandBytes.end()), std::vector<int64_t>{4});
+  EXPECT_EQ(needs->operands, (std::vector<plan::RowKernel::Operand>{{plan::OperandUse::written, 64}}));
   EXPECT_FALSE((*library)->needsOf("norm"));
   const Result<RowFunction> missing = (*library)->find("nowhere");
   ASSERT_FALSE(missing.isOk());

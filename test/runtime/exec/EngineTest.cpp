@@ -266,12 +266,13 @@ TEST(Engine, aTransferThatWaitsDoesNotHoldUpTheList) {
                            ProgramBuilder("meet", {64}).add(collective, {0, 0}), {to.resultsOffset});
   }
   const int64_t a = buffers[0], b = buffers[1];
-  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, a, 64), transferStep(true, 1, 11, 0, a, 64, {0}),
-                             transferStep(true, 1, 12, 0, a + 64, 64), runStep(meet[0], 0),
-                             runStep(meet[0], 1)};
-  plan.stages[1].schedule = {runStep(meet[1], 0), transferStep(true, 0, 10, 0, b, 64), runStep(meet[1], 1),
-                             transferStep(false, 0, 11, 0, b + 64, 64),
-                             transferStep(false, 0, 12, 0, b + 128, 64)};
+  const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {
+    return addRing(plan, stage, offset, 64, 1, 1 - stage, value);
+  };
+  plan.stages[0].schedule = {receiveStep(ring(0, a, 10), 0), sendStep(ring(0, a, 11), 0, {1}),
+                             sendStep(ring(0, a + 64, 12), 0), runStep(meet[0], 0), runStep(meet[0], 1)};
+  plan.stages[1].schedule = {runStep(meet[1], 0), sendStep(ring(1, b, 10), 0), runStep(meet[1], 1),
+                             receiveStep(ring(1, b + 64, 11), 0), receiveStep(ring(1, b + 128, 12), 0)};
   std::unique_ptr<Engine> engine = makeEngine(plan, {.timeout = std::chrono::seconds(30)});
   for (int64_t step = 0; step < 20; ++step) {
     std::memset(engine->arenas()[0] + a + 64, 7, 64);

@@ -66,13 +66,34 @@ ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body,
   instruction.body = std::move(body);
   for (int64_t segment : segments)
     instruction.operands.push_back({segment, 0});
+  if (auto *kernel = std::get_if<plan::RowKernel>(&instruction.body))
+    for (size_t i = 0; i < segments.size(); ++i)
+      kernel->uses[i].bytes = program.segmentBytes[segments[i]];
   instruction.label = fmt::format("{}/{}", program.name, program.instructions.size());
   program.instructions.push_back(std::move(instruction));
   return *this;
 }
 
+// r: read, w: written, u: updated; of kernels of other types too, whose names go on behind these.
+static std::string_view usesOf(std::string_view symbol) {
+  for (auto [name, uses] : std::to_array<std::array<std::string_view, 2>>({{"scaleForward", "rrw"},
+                                                                          {"scaleBackward", "rru"},
+                                                                          {"linearLoss", "rrwu"},
+                                                                          {"norm", "ru"},
+                                                                          {"descendMasters", "wrrru"},
+                                                                          {"descend", "urrr"},
+                                                                          {"showScalars", "w"}}))
+    if (symbol.starts_with(name))
+      return uses;
+  return "";
+}
+
 plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars) {
   plan::RowKernel kernel;
+  for (char use : usesOf(symbol))
+    kernel.uses.push_back({use == 'r'   ? plan::OperandUse::read
+                           : use == 'w' ? plan::OperandUse::written
+                                        : plan::OperandUse::updated});
   kernel.symbol = symbol;
   kernel.range = range;
   for (int64_t value : scalars) {
@@ -83,19 +104,28 @@ plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::v
   return kernel;
 }
 
+int64_t addRing(plan::Plan &plan, int64_t stage, int64_t offset, int64_t bytes, int64_t slots, int64_t peer,
+                int64_t value) {
+  std::vector<plan::Ring> &rings = plan.stages[stage].rings;
+  rings.push_back({fmt::format("ring{}", rings.size()), bytes, offset, bytes, {{0, slots, 0}}, peer, value});
+  return static_cast<int64_t>(rings.size()) - 1;
+}
+
+int64_t addRing(plan::Plan &plan, int64_t stage, int64_t offset, int64_t bytes, int64_t slots) {
+  return addRing(plan, stage, offset, bytes, slots, -1, -1);
+}
+
 int64_t addChunk(plan::Plan &plan, int64_t stage, plan::Task task, const ProgramBuilder &program,
                  const std::vector<int64_t> &offsets) {
   plan::Chunk chunk;
   chunk.task = task;
   plan::Call call;
   call.program = static_cast<int64_t>(plan.programs.size());
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    const bool inSlot = offsets[i] < 0;
-    if (inSlot) {
-      chunk.slots.push_back(fmt::format("slot{}", chunk.slots.size()));
-      chunk.slotBytes.push_back(program.program.segmentBytes[i]);
-    }
-    call.segments.push_back({inSlot ? -1 - offsets[i] : -1, inSlot ? 0 : offsets[i]});
+  for (int64_t offset : offsets) {
+    const bool inSlot = offset < 0;
+    call.segments.push_back({inSlot ? static_cast<int64_t>(chunk.slots.size()) : -1, inSlot ? 0 : offset});
+    if (inSlot)
+      chunk.slots.push_back(-1 - offset);
   }
   chunk.calls.push_back(call);
   plan.programs.push_back(program.program);
@@ -103,28 +133,16 @@ int64_t addChunk(plan::Plan &plan, int64_t stage, plan::Task task, const Program
   return static_cast<int64_t>(plan.stages[stage].chunks.size()) - 1;
 }
 
-plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch, std::vector<int64_t> slots,
-                           std::vector<int64_t> waits) {
-  plan::ScheduleStep step;
-  step.kind = plan::ScheduleStep::Kind::run;
-  step.chunk = chunk;
-  step.microbatch = microbatch;
-  step.slots = std::move(slots);
-  step.waits = std::move(waits);
-  return step;
+plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch, std::vector<int64_t> waits) {
+  return {.chunk = chunk, .microbatch = microbatch, .waits = std::move(waits)};
 }
 
-plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_t microbatch, int64_t offset,
-                                int64_t bytes, std::vector<int64_t> waits) {
-  plan::ScheduleStep step;
-  step.kind = isSend ? plan::ScheduleStep::Kind::send : plan::ScheduleStep::Kind::recv;
-  step.peer = peer;
-  step.value = value;
-  step.microbatch = microbatch;
-  step.offset = offset;
-  step.bytes = bytes;
-  step.waits = std::move(waits);
-  return step;
+plan::ScheduleStep sendStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
+  return {.kind = plan::ScheduleStep::Kind::send, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
+}
+
+plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
+  return {.kind = plan::ScheduleStep::Kind::recv, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
 }
 
 namespace {
@@ -146,13 +164,12 @@ plan::Move fill(int64_t bytes) {
   return move;
 }
 
-plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t offset, int64_t stride) {
+plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t ring) {
   plan::Input input;
   input.kind = kind;
   input.type = kind == plan::Input::Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
   input.dims = {{"s", plan.sequenceLength, {}}, {"b", plan.globalBatchSize / plan.microbatches, {"dp"}}};
-  input.offset = offset;
-  input.microbatchStride = stride;
+  input.ring = ring;
   return input;
 }
 
@@ -237,7 +254,10 @@ void PipelineBuilder::buildFirstStage() {
   const int64_t tokens = layout.place("inputs", inputBytes * plan.microbatches);
   const int64_t buffers = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
-  stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokens, inputBytes)};
+  const int64_t tokensRing = addRing(plan, 0, tokens, inputBytes, plan.microbatches),
+                activations = addRing(plan, 0, buffers, activationBytes, plan.microbatches, 1, kActivation),
+                gradients = addRing(plan, 0, buffers, activationBytes, plan.microbatches, 1, kGradient);
+  stage.inputs = {makeInput(plan, plan::Input::Kind::tokens, tokensRing)};
   addParameter(firstMoment, secondMoment);
 
   const int64_t s = plan.sequenceLength, b = plan.microBatchSize;
@@ -248,12 +268,12 @@ void PipelineBuilder::buildFirstStage() {
   const int64_t forward = addChunk(plan, 0, plan::Task::forward,
                                    ProgramBuilder("forward", {inputBytes, wBytes, activationBytes})
                                        .add(rowKernel(ofValues("scaleForward"), s, {b}), {0, 1, 2}),
-                                   {-1, w, -2});
+                                   {inRing(tokensRing), w, inRing(activations)});
   const int64_t backward =
       addChunk(plan, 0, plan::Task::backward,
                ProgramBuilder("backward", {inputBytes, activationBytes, gradientBytes})
                    .add(rowKernel(ofGradients(ofValues("scaleBackward")), s, {b}), {0, 1, 2}),
-               {-1, -2, wGradient});
+               {inRing(tokensRing), inRing(gradients), wGradient});
   ProgramBuilder reduceProgram("reduce.first", {kLine, gradientBytes});
   reduceProgram.add(allReduce(s, {"dp"}, {}, plan.gradientType), {1, 1})
       .add(rowKernel(ofGradients("norm"), 1, {s}), {1, 0});
@@ -267,18 +287,13 @@ void PipelineBuilder::buildFirstStage() {
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
   steps.push_back(runStep(begin));
-  const auto bufferOf = [&](int64_t m) { return buffers + m * activationBytes; };
-  std::vector<int64_t> receives;
   for (int64_t m = 0; m < plan.microbatches; ++m) {
-    steps.push_back(runStep(forward, m, {tokens + m * inputBytes, bufferOf(m)}));
-    steps.push_back(transferStep(true, 1, kActivation, m, bufferOf(m), activationBytes,
-                                 {static_cast<int64_t>(steps.size()) - 1}));
-    steps.push_back(transferStep(false, 1, kGradient, m, bufferOf(m), activationBytes,
-                                 {static_cast<int64_t>(steps.size()) - 1}));
-    receives.push_back(static_cast<int64_t>(steps.size()) - 1);
+    steps.push_back(runStep(forward, m));
+    steps.push_back(sendStep(activations, m, {1}));
+    steps.push_back(receiveStep(gradients, m, {1}));
   }
-  for (int64_t m = 0; m < plan.microbatches; ++m)
-    steps.push_back(runStep(backward, m, {tokens + m * inputBytes, bufferOf(m)}, {receives[m]}));
+  for (int64_t m = 0; m < plan.microbatches; ++m) // of its receive: there are 3 steps for each microbatch
+    steps.push_back(runStep(backward, m, {1 + 3 * (plan.microbatches - 1 - m) + m}));
   steps.push_back(runStep(reduce));
   steps.push_back(runStep(update));
 }
@@ -291,7 +306,10 @@ void PipelineBuilder::buildLastStage() {
   const int64_t received = layout.place("activations", activationBytes * plan.microbatches);
   const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
-  stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weights, inputBytes)};
+  const int64_t weightsRing = addRing(plan, 1, weights, inputBytes, plan.microbatches),
+                activationsRing = addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
+                gradientsRing = addRing(plan, 1, gradients, activationBytes, plan.microbatches, 0, kGradient);
+  stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weightsRing)};
 
   const int64_t elements = plan.sequenceLength * plan.microBatchSize;
   const int64_t begin =
@@ -300,7 +318,8 @@ void PipelineBuilder::buildLastStage() {
   const int64_t loss = addChunk(plan, 1, plan::Task::forward,
                                 ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
                                     .add(rowKernel(ofValues("linearLoss"), 1, {elements}), {0, 1, 2, 3}),
-                                {-1, -2, -3, stage.resultsOffset});
+                                {inRing(activationsRing), inRing(weightsRing), inRing(gradientsRing),
+                                 stage.resultsOffset});
   ProgramBuilder reduceProgram("reduce.last", {kLine});
   reduceResults(reduceProgram);
   const int64_t reduce = addChunk(plan, 1, plan::Task::reduce, reduceProgram, {stage.resultsOffset});
@@ -309,12 +328,9 @@ void PipelineBuilder::buildLastStage() {
   std::vector<plan::ScheduleStep> &steps = stage.schedule;
   steps.push_back(runStep(begin));
   for (int64_t m = 0; m < plan.microbatches; ++m) {
-    const int64_t offset = m * activationBytes;
-    steps.push_back(transferStep(false, 0, kActivation, m, received + offset, activationBytes));
-    steps.push_back(runStep(loss, m, {received + offset, weights + m * inputBytes, gradients + offset},
-                            {static_cast<int64_t>(steps.size()) - 1}));
-    steps.push_back(transferStep(true, 0, kGradient, m, gradients + offset, activationBytes,
-                                 {static_cast<int64_t>(steps.size()) - 1}));
+    steps.push_back(receiveStep(activationsRing, m));
+    steps.push_back(runStep(loss, m, {1}));
+    steps.push_back(sendStep(gradientsRing, m, {1}));
   }
   steps.push_back(runStep(reduce));
   steps.push_back(runStep(update));

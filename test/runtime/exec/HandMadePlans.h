@@ -33,17 +33,25 @@ struct ProgramBuilder {
   ProgramBuilder(std::string name, std::vector<int64_t> segmentBytes);
   ProgramBuilder &add(decltype(plan::Instruction::body) body, const std::vector<int64_t> &segments);
 };
+// A kernel of TestKernels.cpp; what it does with its operands is known there.
 plan::RowKernel rowKernel(const std::string &symbol, int64_t range, const std::vector<int64_t> &scalars = {});
 
-// Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets; an
-// offset below 0 is slot -1 - offset of the chunk. Returns the chunk's index in the stage.
+// A ring with a slot of `bytes` bytes for each of so many microbatches. Returns its index in the stage.
+int64_t addRing(plan::Plan &plan, int64_t stage, int64_t offset, int64_t bytes, int64_t slots = 1);
+// The same, of a value that travels.
+int64_t addRing(plan::Plan &plan, int64_t stage, int64_t offset, int64_t bytes, int64_t slots, int64_t peer,
+                int64_t value);
+constexpr int64_t inRing(int64_t ring) { return -1 - ring; } // among the offsets of a chunk
+
+// Adds the program and a chunk that calls it once, every segment bound to the allocation at these offsets, or to a ring.
+// Returns the chunk's index in the stage.
 int64_t addChunk(plan::Plan &plan, int64_t stage, plan::Task task, const ProgramBuilder &program,
                  const std::vector<int64_t> &offsets);
 
-plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<int64_t> slots = {},
-                           std::vector<int64_t> waits = {});
-plan::ScheduleStep transferStep(bool isSend, int64_t peer, int64_t value, int64_t microbatch, int64_t offset,
-                                int64_t bytes, std::vector<int64_t> waits = {});
+// waits: distances back.
+plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch = -1, std::vector<int64_t> waits = {});
+plan::ScheduleStep sendStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits = {});
+plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits = {});
 
 // The model of TestKernels.cpp over two stages and dp data ranks. Stage 0 holds w and the tokens, stage 1 the
 // loss. Gradients come back into the buffers the activations left from, so stage 0's receives wait for its

@@ -125,9 +125,9 @@ void descend(void *const *operands, const int64_t *, int64_t begin, int64_t end)
     w[i] -= lr * gradient[i] / tokens;
 }
 
-// The least arguments that showScalars is given; the other kernels do not state theirs.
+// The arguments that showScalars is given, an operand that is written; the other kernels do not state theirs.
 extern const int64_t showScalars_needs[];
-const int64_t showScalars_needs[] = {1, 1, 1, 4};
+const int64_t showScalars_needs[] = {1, 1, 1, 1, 64, 0, 0};
 
 // Writes its scalars, as many as scalar 0 says, as i32.
 void showScalars(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end) {

@@ -7,19 +7,21 @@
 namespace mgc {
 namespace {
 
+const std::vector<plan::RowKernel::Operand> kUses = {{plan::OperandUse::read, 64},
+                                                     {plan::OperandUse::written, 32}};
+
 // Knows one kernel, `half`: 8 rows, a scalar, 64 bytes read and 32 written.
 class OneKernel final : public KernelLibrary {
 public:
   Result<RowFunction> find(const std::string &) const override { return errorf("not called"); }
   std::optional<KernelNeeds> needsOf(const std::string &symbol) const override {
-    static constexpr int64_t kBytes[] = {64, 32};
-    return symbol == "half" ? std::optional<KernelNeeds>({8, 1, kBytes}) : std::nullopt;
+    return symbol == "half" ? std::optional<KernelNeeds>({8, 1, kUses}) : std::nullopt;
   }
 };
 
 plan::Plan planOf(const std::function<void(plan::Program &, plan::RowKernel &)> &edit) {
   plan::Program program{"layer.fwd", {"in", "out"}, {128, 64}, {}};
-  plan::RowKernel kernel{"half", 8, {{}}};
+  plan::RowKernel kernel{.symbol = "half", .range = 8, .scalars = {{}}, .uses = kUses};
   program.instructions.push_back({kernel, {{0, 64}, {1, 32}}, "layer.fwd/half"});
   edit(program, kernel);
   program.instructions[0].body = kernel;
@@ -56,17 +58,14 @@ TEST(VerifyKernels, anythingElseIsRefused) {
               program.instructions[0].operands.pop_back();
             }),
             place + "operands = 1, but the kernel was compiled for 2; compile the plan again");
-  EXPECT_EQ(
-      messageOf(
-          [](plan::Program &program, plan::RowKernel &) { program.instructions[0].operands[1].offset = 36; }),
-      place +
-          "operand 1: the kernel uses 32 bytes, from 36 on not inside segment 'out' of 64 bytes; compile the "
-          "plan again");
-  EXPECT_EQ(
-      messageOf([](plan::Program &program, plan::RowKernel &) { program.segmentBytes[0] = 124; }),
-      place +
-          "operand 0: the kernel uses 64 bytes, from 64 on not inside segment 'in' of 124 bytes; compile the "
-          "plan again");
+  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
+            place + "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
+                    "bytes in rows of 0, 0 apart, written; compile the plan again");
+  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) {
+              kernel.uses[1].use = plan::OperandUse::read;
+            }),
+            place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled for 32 bytes "
+                    "in rows of 0, 0 apart, written; compile the plan again");
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // The trace and the profile of a run: that every instruction is there, and that the times add up.
+#include "plan/Expand.h"
 #include "runtime/train/Training.h"
 #include "test/runtime/exec/Bundle.h"
 
@@ -50,8 +51,8 @@ using ExecutionPlace = std::tuple<std::string, int64_t, std::string>;
 std::vector<ExecutionPlace> instructionsOf(const plan::Plan &plan, int64_t rank) {
   std::vector<ExecutionPlace> places;
   const plan::StagePlan &stage = plan.stages[rank / 2]; // dp = 2
-  for (const plan::ScheduleStep &step : stage.schedule)
-    if (step.kind == plan::ScheduleStep::Kind::run)
+  for (const plan::ExpandedStep &step : plan::expandedSchedule(stage))
+    if (step.kind == plan::ExpandedStep::Kind::run)
       for (const plan::Call &call : stage.chunks[step.chunk].calls)
         for (const plan::Instruction &instruction : plan.programs[call.program].instructions)
           places.emplace_back(stage.chunks[step.chunk].name(), step.microbatch, instruction.label);

@@ -77,9 +77,12 @@ plan::Plan planOf(const ProgramBuilder &program) {
   stage.resultsOffset = layout.place("scalars", kBytes);
   ProgramBuilder begin("begin", std::vector<int64_t>(kBuffers + 1, kBytes));
   std::vector<int64_t> bindings, slots;
+  const int64_t buffers = layout.bytes();
   for (int64_t i = 0; i < kBuffers; ++i) {
     slots.push_back(layout.place("activations", kBytes));
-    bindings.push_back(-1 - i);
+    const int64_t ring = addRing(plan, 0, buffers, kBytes, kBuffers);
+    plan.stages[0].rings[ring].turns = {{i, 1, 0}, {(i + 2) % kBuffers, 1, 0}};
+    bindings.push_back(inRing(ring));
     begin.add(move(plan::Move::Kind::copy), {kBuffers, i});
   }
   layout.finish(stage);
@@ -88,9 +91,7 @@ plan::Plan planOf(const ProgramBuilder &program) {
   bindings.push_back(stage.resultsOffset);
   const int64_t first = addChunk(plan, 0, plan::Task::begin, begin, beginBindings);
   const int64_t work = addChunk(plan, 0, plan::Task::forward, program, bindings);
-  stage.schedule = {runStep(first), runStep(work, 0, slots)};
-  std::rotate(slots.begin(), slots.begin() + 2, slots.end());
-  stage.schedule.push_back(runStep(work, 1, slots));
+  stage.schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};
   return plan;
 }
 

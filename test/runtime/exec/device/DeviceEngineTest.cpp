@@ -125,12 +125,13 @@ plan::Plan forwardingPlan() {
                             ProgramBuilder("keep", {64, 64}).add(copy, {0, 1}),
                             {buffers[stage], to.resultsOffset}));
   }
-  plan.stages[0].schedule = {transferStep(false, 1, 10, 0, buffers[0], 64),
-                             transferStep(true, 1, 11, 0, buffers[0], 64, {0}), runStep(runs[0]),
-                             runStep(runs[1], 0, {}, {0})};
-  plan.stages[1].schedule = {runStep(runs[2]),
-                             transferStep(true, 0, 10, 0, plan.stages[1].stepScalarsOffset, 64, {0}),
-                             transferStep(false, 0, 11, 0, buffers[1], 64), runStep(runs[3], 0, {}, {2})};
+  const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {
+    return addRing(plan, stage, offset, 64, 1, 1 - stage, value);
+  };
+  plan.stages[0].schedule = {receiveStep(ring(0, buffers[0], 10), 0), sendStep(ring(0, buffers[0], 11), 0, {1}),
+                             runStep(runs[0]), runStep(runs[1], 0, {3})};
+  plan.stages[1].schedule = {runStep(runs[2]), sendStep(ring(1, plan.stages[1].stepScalarsOffset, 10), 0, {1}),
+                             receiveStep(ring(1, buffers[1], 11), 0), runStep(runs[3], 0, {1})};
   return plan;
 }
 

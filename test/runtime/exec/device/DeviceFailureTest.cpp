@@ -153,13 +153,13 @@ TEST(DeviceFailure, aHostThatHangsIsNamedAtTheDeadline) {
 TEST(DeviceFailure, transfersThatDoNotAgreeNameBothEnds) {
   PluginControls controls;
   PipelinePlan pipeline = makePipelinePlan(1);
-  for (plan::ScheduleStep &step : pipeline.plan.stages[1].schedule)
-    if (step.kind == plan::ScheduleStep::Kind::recv && step.microbatch == 1)
-      step.value = 77;
+  for (plan::Ring &ring : pipeline.plan.stages[1].rings)
+    if (ring.value == 1) // that of the activations, which it receives
+      ring.value = 77;
   const std::string failure = failureOf(*unverifiedEngineOnDevice(pipeline.plan));
   EXPECT_NE(
       failure.find(
-          "rank 0 sends value 1 of microbatch 1 (128 bytes) where rank 1 receives value 77 of microbatch 1 "
+          "rank 0 sends value 1 of microbatch 0 (128 bytes) where rank 1 receives value 77 of microbatch 0 "
           "(128 bytes)"),
       std::string::npos)
       << failure;

@@ -7,9 +7,13 @@
   const int64_t symbol##_needs[] = {__VA_ARGS__};                                                            \
   }
 
-// range, scalars, operands, bytes of each
-MGC_NEEDS(scaleForward, 16, 1, 3, 128, 64, 128)
-MGC_NEEDS(scaleBackward, 16, 1, 3, 128, 128, 64)
-MGC_NEEDS(linearLoss, 1, 1, 4, 128, 128, 128, 8)
-MGC_NEEDS(norm, 1, 1, 2, 64, 12)
-MGC_NEEDS(descend, 16, 0, 4, 64, 64, 4, 8)
+#define MGC_READ(bytes) 0, bytes, 0, 0
+#define MGC_WRITTEN(bytes) 1, bytes, 0, 0
+#define MGC_UPDATED(bytes) 2, bytes, 0, 0
+
+// range, scalars, operands, what is done with each. Scalars and results of a step have a line each.
+MGC_NEEDS(scaleForward, 16, 1, 3, MGC_READ(128), MGC_READ(64), MGC_WRITTEN(128))
+MGC_NEEDS(scaleBackward, 16, 1, 3, MGC_READ(128), MGC_READ(128), MGC_UPDATED(64))
+MGC_NEEDS(linearLoss, 1, 1, 4, MGC_READ(128), MGC_READ(128), MGC_WRITTEN(128), MGC_UPDATED(64))
+MGC_NEEDS(norm, 1, 1, 2, MGC_READ(64), MGC_UPDATED(64))
+MGC_NEEDS(descend, 16, 0, 4, MGC_UPDATED(64), MGC_READ(64), MGC_READ(64), MGC_READ(64))
