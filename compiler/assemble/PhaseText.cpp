@@ -114,17 +114,6 @@ private:
   std::string text_;
 };
 
-} // namespace
-
-std::string scheduleText(const Decisions &decisions) {
-  std::string text =
-      "// The steps of each stage in order. Places are bytes in the stage's activations. A step starts when\n"
-      "// the steps behind \"after\" are done.\n";
-  for (const StageDecisions &stage : decisions.stages)
-    text += stageScheduleText(stage);
-  return text;
-}
-
 std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -148,6 +137,17 @@ std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
       stream << "  workspace of " << op->getName() << ": " << workspaceBytes(op) << " bytes at "
              << place->second << "\n";
   });
+  return text;
+}
+
+} // namespace
+
+std::string scheduleText(const Decisions &decisions) {
+  std::string text =
+      "// The steps of each stage in order. Places are bytes in the stage's activations. A step starts when\n"
+      "// the steps behind \"after\" are done.\n";
+  for (const StageDecisions &stage : decisions.stages)
+    text += stageScheduleText(stage);
   return text;
 }
 
