@@ -94,13 +94,12 @@ Status mgc::verifyReplaceableText(const std::string &path) {
   MGC_ASSIGN(file, FileReader::open(path));
   std::string begin(std::min<size_t>(kBegin, file.size()), '\0');
   MGC_TRY(file.read(0, std::as_writable_bytes(std::span(begin))));
-  const bool isModule =
+  const bool isOurs =
       begin.empty() || begin == "module" || llvm::is_contained({'#', '!', '/'}, begin.front());
-  return isModule ? Status::ok()
-                  : errorf("{}: holds something else than a module or a phase's text; expected a new name, "
-                           "or --force, which "
-                           "replaces it",
-                           path);
+  return isOurs ? Status::ok()
+                : errorf("{}: holds something else than a module or a phase's text; expected a new name, or "
+                         "--force, which replaces it",
+                         path);
 }
 
 // A device or pipe is written to.

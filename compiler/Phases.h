@@ -2,13 +2,15 @@
 // decided after the last of them: docs/ir.md.
 #pragma once
 
-#include "compiler/assemble/Decisions.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "runtime/base/Status.h"
 
 #include <filesystem>
 
 namespace mgc {
+
+struct Decisions;
 
 struct Phase {
   llvm::StringLiteral name;

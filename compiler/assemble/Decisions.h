@@ -1,5 +1,5 @@
-// The module of phase fuse -> all that a plan needs decided, as plain structs: the schedule of each stage, the frame of
-// each function, and where everything of a stage lies in a rank's allocation. Assemble.h builds the plan of them.
+// The module of phase fuse -> everything that is decided before the plan is built (Assemble.h), as plain structs: the
+// schedule of each stage, the frame of each function, and where everything of a stage lies in a rank's allocation.
 #pragma once
 
 #include "compiler/assemble/StageMemory.h"

@@ -15,8 +15,9 @@ namespace mgc {
 
 struct FunctionFrame {
   int64_t bytes = 0;
-  int64_t leastBytes = 0; // of the most that lives together, below which no placement can be
-  // Of all values but views, parts of a joined value, and what is returned or made in an argument's place.
+  int64_t leastBytes = 0; // of the largest set of values that live together: no placement takes less
+  // Places in the frame. Views, parts of a joined value, results of the function and of tiles, and what is reduced in an
+  // argument's place have none.
   llvm::DenseMap<mlir::Value, int64_t> offsets;
   llvm::DenseMap<mlir::Operation *, int64_t> workspaces;
   // All-reduces whose result has the operand's memory: the operand dies there, and is a value of the frame or a gradient

@@ -132,17 +132,6 @@ private:
   std::string text_;
 };
 
-} // namespace
-
-std::string scheduleText(const Decisions &decisions) {
-  std::string text =
-      "// The steps of each stage in order. A step that \"waits 3 back\" starts when the step that ran 3 steps\n"
-      "// before it is done; iterations of what runs several times count.\n";
-  for (const StageDecisions &stage : decisions.stages)
-    text += stageScheduleText(stage);
-  return text;
-}
-
 std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -166,6 +155,17 @@ std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
       stream << "  workspace of " << op->getName() << ": " << workspaceBytes(op) << " bytes at "
              << place->second << "\n";
   });
+  return text;
+}
+
+} // namespace
+
+std::string scheduleText(const Decisions &decisions) {
+  std::string text =
+      "// The steps of each stage in order. A step that \"waits 3 back\" starts when the step that ran 3 steps\n"
+      "// before it is done; iterations of what runs several times count.\n";
+  for (const StageDecisions &stage : decisions.stages)
+    text += stageScheduleText(stage);
   return text;
 }
 

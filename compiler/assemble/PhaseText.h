@@ -19,7 +19,4 @@ std::string scheduleText(const Decisions &decisions);
 //   %1: 512 bytes at 0, in place
 std::string memoryText(const Decisions &decisions);
 
-// Of the function that has the frame: its part of memoryText.
-std::string frameText(mlir::func::FuncOp function, const FunctionFrame &frame);
-
 } // namespace mgc

@@ -1,4 +1,4 @@
-// Table of the buffers kept for a bucket. The builder of the step's end, the memory map and the proofs of both read it.
+// Table of the buffers kept for a bucket. The builder of the step's end, its proof and the memory map read it.
 #pragma once
 
 #include "dialects/mg/Mg.h"
