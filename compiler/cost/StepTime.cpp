@@ -139,7 +139,7 @@ void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Cost
     cost.hiddenGradients -= left - without;
     left = without;
   }
-  cost.parts.bubble = left - busy;
+  cost.parts.bubble = std::max(0.0, left - busy);
 }
 
 bool isOfVocabulary(const Plan &plan, const plan::Parameter &parameter) {
@@ -223,7 +223,6 @@ StepCost predict(const Plan &plan, const Machine &machine) {
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? 1 - work.busy() / cost.seconds : 0});
-    cost.idle += cost.stages.back().idle / stages;
     busy += work.busy() / stages;
   }
   addWaits(cost, solution, costs, busy);

@@ -20,7 +20,7 @@ struct StepParts {
 
 struct StageTime {
   double busy = 0; // seconds of a step
-  double idle = 0; // fraction of the step
+  double idle = 0; // fraction of the step: waiting for messages, other stages, or its gradients
 };
 
 struct StepCost {
@@ -29,11 +29,11 @@ struct StepCost {
   double hiddenLayers = 0,
          hiddenGradients = 0; // seconds of collectives beside other work, mean over the stages
   std::vector<StageTime> stages;
-  double idle = 0;            // fraction of the step, mean over the stages: bubble and messages
   double tokensPerSecond = 0; // of one device
   double modelFlops = 0;      // of all devices in a step: 6 x parameters x tokens + attention
   double hardwareFlops = 0;   // the same as the plan runs them: products and attention
-  double modelUtilisation = 0, hardwareUtilisation = 0; // of the peak at the plan's type
+  double modelUtilisation = 0, hardwareUtilisation = 0;                      // of the peak at the plan's type
+  double bubble() const { return seconds > 0 ? parts.bubble / seconds : 0; } // fraction of the step
 };
 
 // Seconds of each program of the plan, once.

@@ -61,9 +61,9 @@ void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost 
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
       plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
-  say(stdout, "schedule   {}{}, stages wait {:.1f} % of the step\n", plan.schedule,
+  say(stdout, "schedule   {}{}, bubble {:.1f} % of the predicted step\n", plan.schedule,
       plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
-      100 * step.idle);
+      100 * step.bubble());
   say(stdout, "optimizer  AdamW, {}\n",
       plan.zero ? fmt::format("ZeRO-1: {}moments split over the data ranks",
                               plan.dtype == plan::DType::f32 ? "" : "masters and ")

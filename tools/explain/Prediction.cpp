@@ -32,10 +32,12 @@ std::string secondsText(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
 }
 
+constexpr double kLeastShare = 0.0005; // of the step: what is less is not printed
+
 std::string partsText(const StepCost &step) {
   std::string text;
   for (const NamedPart &part : kParts)
-    if (const double seconds = step.parts.*part.seconds; seconds > 0)
+    if (const double seconds = step.parts.*part.seconds; seconds > kLeastShare * step.seconds)
       text += fmt::format("  {:<40} {:>10}  {:>5.1f} %\n", part.text, secondsText(seconds),
                           100 * seconds / step.seconds);
   return text;
@@ -59,15 +61,25 @@ std::string memoryText(const plan::Plan &plan, const Machine &machine) {
                      1e-9 * double(needed), 1e-9 * machine.memory.bytes);
 }
 
+// Where a machine is named that runs other plans.
+std::string targetText(const plan::Plan &plan, const Machine &machine) {
+  if (machine.target.starts_with(nameOf(plan.target)))
+    return "";
+  return fmt::format(
+      "  the machine runs plans for {}, this one is for {}: its kernels and its order of collectives are "
+      "others\n",
+      machine.target, describeTarget(plan));
+}
+
 } // namespace
 
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   return fmt::format(
       "predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-      "{:.1f} %, of the hardware's {:.1f} %\n{}{}{}",
+      "{:.1f} %, of the hardware's {:.1f} %\n{}{}{}{}",
       machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
       100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step), hiddenText(plan, step),
-      memoryText(plan, machine));
+      memoryText(plan, machine), targetText(plan, machine));
 }
 
 nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost &step) {
@@ -78,7 +90,7 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
           {"seconds", step.seconds},
           {"parts", parts},
           {"hidden", {{"layers", step.hiddenLayers}, {"gradients", step.hiddenGradients}}},
-          {"idle", step.idle},
+          {"bubble", step.bubble()},
           {"tokens_per_second_per_device", step.tokensPerSecond},
           {"model_flops", step.modelFlops},
           {"hardware_flops", step.hardwareFlops},
