@@ -87,8 +87,8 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   explain
       ->add_option(
           "--machine", parsed.flags.explain.machine,
-          "Predict the step on it: a100, h100, h200, b200, cpu, or a machine file, docs/cost.md (default: "
-          "by the plan's target)")
+          "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
+          "file, docs/cost.md (default: by the plan's target)")
       ->check(notEmpty());
   auto *options =
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
