@@ -1,4 +1,4 @@
-// A machine as the cost library sees it: many equal devices, one for each rank, and the links between them.
+// The description of a machine: many equal devices, one for each rank, and the links between them.
 // docs/cost.md describes the file format and how each number is used.
 #pragma once
 

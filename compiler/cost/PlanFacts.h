@@ -6,8 +6,8 @@
 
 namespace mgc::cost {
 
-// Data that one rank sends in one training step for equal operations over equal axes: bytesSent of Cluster.h; send:
-// what it says.
+// Data that one rank sends in one training step for equal operations over equal axes: bytesSent of Cluster.h; send: the
+// bytes of the message.
 struct Traffic {
   std::string operation; // "all_reduce", ..., "send"
   std::string over;      // "tp", "dp", "stages 0, 1", "stage 1"

@@ -1,4 +1,4 @@
-// Seconds of a program on one rank, by what takes them. In: the program and the devices. Out: a ProgramTime.
+// Seconds of a program on one rank, by kind of instruction. In: the program and the devices. Out: a ProgramTime.
 //
 // On a target whose collectives run beside products (plan::runsCollectivesBeside), a collective is hidden by the
 // products and attention that follow it, second for second, up to the first instruction that touches its operands:

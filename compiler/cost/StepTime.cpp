@@ -29,7 +29,7 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
   return times;
 }
 
-// Where Costs has the seconds of a task. What all stages do together is as long as the longest.
+// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
 void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seconds) {
   schedule::ChunkCost *chunk = isPerVirtualStage(task) ? &costs.chunks[globalChunk] : nullptr;
   switch (task) {
@@ -76,7 +76,7 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTim
   return costs;
 }
 
-// --- What a stage does in a step -----------------------------------------------------------------------------
+// --- The work of a stage in a step -----------------------------------------------------------------------------
 
 struct StageWork {
   ProgramTime layers;    // forward and backward
@@ -98,7 +98,7 @@ StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks)
   return work;
 }
 
-// A share of the step's parts: those of one of so many stages.
+// Adds a stage's seconds to the means over the stages. `share`: 1 / stages.
 void addParts(StepCost &cost, const StageWork &work, double share) {
   StepParts &parts = cost.parts;
   const auto context = size_t(plan::AxisRole::sequence);
@@ -115,14 +115,15 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
       share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }
 
-// --- What stages wait for ----------------------------------------------------------------------------------------
+// --- Waiting ----------------------------------------------------------------------------------------
 
 bool hasGradients(const schedule::Costs &costs) {
   return std::ranges::any_of(costs.chunks,
                              [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
 }
 
-// Plays the schedule again without messages, then without the gradients' stream: what it is shorter by, they cost.
+// The schedule is played again without messages, then without the gradients' stream too: each costs the seconds by which
+// the step gets shorter.
 void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Costs costs, double busy) {
   double left = cost.seconds;
   if (solution.stages.size() > 1) {
@@ -158,7 +159,7 @@ double attentionOfForward(const plan::Program &program) {
   return flops;
 }
 
-// Of all ranks in a step.
+// FLOPs of all ranks in a step.
 double attentionOfForward(const Plan &plan) {
   std::vector<double> programs;
   for (const plan::Program &program : plan.programs)

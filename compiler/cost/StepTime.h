@@ -7,15 +7,15 @@
 
 namespace mgc::cost {
 
-// Seconds of a step, together all of it. Those of a stage are means over the stages; a stage's ranks are equal, or
-// count as the slowest.
+// Seconds of the parts of a step; their sum is the step. Each is the mean over the stages. Where ranks of a stage have
+// unequal work, the slowest counts.
 struct StepParts {
   double products = 0, attention = 0, rows = 0, moves = 0;
   double tensor = 0, context = 0; // collectives of the layers that nothing hides
   double gradients = 0;           // collectives of gradients and updated parameters that nothing hides
   double optimizer = 0;           // begin, norm, clipping and update, without those
-  double messages = 0;            // by which the step is longer than with messages that take no time
-  double bubble = 0;              // for other stages, with such messages
+  double messages = 0;            // the step is so much longer than with messages that take no time
+  double bubble = 0;              // waiting for other stages, with messages that take no time
 };
 
 struct StageTime {

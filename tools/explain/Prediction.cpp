@@ -32,7 +32,7 @@ std::string secondsText(double seconds) {
   return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds) : fmt::format("{:.2f} us", 1e6 * seconds);
 }
 
-constexpr double kLeastShare = 0.0005; // of the step: what is less is not printed
+constexpr double kLeastShare = 0.0005; // of the step: smaller parts are not printed
 
 std::string partsText(const StepCost &step) {
   std::string text;
@@ -43,7 +43,7 @@ std::string partsText(const StepCost &step) {
   return text;
 }
 
-// Of collectives that take no time of their own.
+// The collectives that the parts leave out.
 std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
   if (!plan::runsCollectivesBeside(plan.target) && step.hiddenGradients <= 0)
     return "";
@@ -57,11 +57,11 @@ std::string memoryText(const plan::Plan &plan, const Machine &machine) {
   const auto needed = std::ranges::max(plan.stages, {}, &plan::StagePlan::bytes).bytes;
   if (double(needed) <= machine.memory.bytes)
     return "";
-  return fmt::format("  a rank needs {:.1f} GB, a device has {:.1f} GB: the plan does not fit\n",
+  return fmt::format("  a rank needs {:.3g} GB, a device has {:.3g} GB: the plan does not fit\n",
                      1e-9 * double(needed), 1e-9 * machine.memory.bytes);
 }
 
-// Where a machine is named that runs other plans.
+// Warns where the user named a machine that runs plans of another target.
 std::string targetText(const plan::Plan &plan, const Machine &machine) {
   if (machine.target.starts_with(nameOf(plan.target)))
     return "";
@@ -76,7 +76,7 @@ std::string targetText(const plan::Plan &plan, const Machine &machine) {
 std::string mgc::tools::predictionText(const plan::Plan &plan, const Machine &machine, const StepCost &step) {
   return fmt::format(
       "predicted step on {} ({})\n  {} a step, {:.0f} tokens/s of each device; model FLOPs utilisation "
-      "{:.1f} %, of the hardware's {:.1f} %\n{}{}{}{}",
+      "{:.1f} %, hardware FLOPs utilisation {:.1f} %\n{}{}{}{}",
       machine.name, machine.device, secondsText(step.seconds), step.tokensPerSecond,
       100 * step.modelUtilisation, 100 * step.hardwareUtilisation, partsText(step), hiddenText(plan, step),
       memoryText(plan, machine), targetText(plan, machine));

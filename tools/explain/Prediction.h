@@ -1,4 +1,4 @@
-// What `mgc explain` says of the predicted time of a step, as text and as JSON.
+// The predicted time of a step as `mgc explain` prints it: text and JSON.
 #pragma once
 
 #include "compiler/cost/StepTime.h"

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What the library has, as JSON to be changed.
+// A valid machine file, for tests that change it.
 Json goodJson() {
   return Json::parse(R"({
     "name": "toy", "device": "a toy", "target": "cuda:sm_90", "flops": {"f32": 1e12, "bf16": 1e13},
