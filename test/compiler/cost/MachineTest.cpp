@@ -111,7 +111,9 @@ TEST(MachineFile, NotJson) {
 }
 
 TEST(MachineFile, MissingFields) {
-  for (const auto &[name, value] : goodJson().items())
+  const Json good = goodJson();
+  ASSERT_FALSE(good.empty());
+  for (const auto &[name, value] : good.items())
     expectIn(refusalWithout("", name.c_str()), "machine: \"" + name + "\" is missing");
   expectIn(refusalWithout("/links/0", "ranks"), "machine.links[0].ranks: found 0, expected a whole number");
   expectIn(refusalWithout("/memory", "fraction"), "machine.memory: \"fraction\" is missing");
