@@ -137,7 +137,8 @@ void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Cost
       chunk.gradients = 0;
     const double without = simulate(solution, costs).makespan;
     cost.parts.gradients += left - without;
-    cost.hiddenGradients -= left - without;
+    // The mean over the stages less what the slowest exposes, which may have more than the mean.
+    cost.hiddenGradients = std::max(0.0, cost.hiddenGradients - (left - without));
     left = without;
   }
   cost.parts.bubble = std::max(0.0, left - busy);

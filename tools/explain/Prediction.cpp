@@ -50,7 +50,7 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
   return fmt::format(
       "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {} of the "
       "gradients' behind the backward pass\n",
-      secondsText(step.hiddenLayers), secondsText(std::max(0.0, step.hiddenGradients)));
+      secondsText(step.hiddenLayers), secondsText(step.hiddenGradients));
 }
 
 std::string memoryText(const plan::Plan &plan, const Machine &machine) {

@@ -108,6 +108,28 @@ TEST(StepTime, SecondsAndParts) {
   EXPECT_DOUBLE_EQ(step.stages[1].idle, 1 - step.stages[1].busy / step.seconds);
 }
 
+// An all_reduce over dp (1 + 64 + 2 x 5 = 75 s) on the stream of task gradients, once F0 is done; R waits for it. On stage
+// 1 it starts with F1, which hides 6.84 s of it.
+TEST(StepTime, GradientsBesideTheBackward) {
+  plan::Plan plan = stepPlan();
+  plan.programs.push_back({.name = "gradients", .segments = {"g"}, .segmentBytes = {64}});
+  plan.programs[2].instructions = {{Collective{.axes = {"dp"}, .chunk = 16}, {{0, 0}, {0, 0}}, "reduce"}};
+  for (int64_t stage : {0, 1}) {
+    plan::StagePlan &of = plan.stages[stage];
+    of.chunks.push_back({.task = plan::Task::gradients, .calls = {{.program = 2, .segments = {{-1, 256}}}}});
+    plan::ScheduleStep gradients{.chunk = 2, .waits = {stage}}; // the first run
+    of.schedule.back().waits = {static_cast<int64_t>(of.schedule.size()) - 1};
+    of.schedule.insert(of.schedule.end() - 1, gradients);
+  }
+  constexpr double gradients = 75;
+  const StepCost step = predict(plan, makeToyMachine());
+  EXPECT_NEAR(step.seconds, 2 * kForward + kMessage + gradients + kReduce, 1e-9);
+  EXPECT_NEAR(step.parts.gradients, kReduce + gradients - kForward, 1e-9);
+  EXPECT_NEAR(step.hiddenGradients, kForward, 1e-9);
+  EXPECT_NEAR(step.parts.messages, kMessage, 1e-9);
+  EXPECT_NEAR(step.parts.bubble, kForward, 1e-9);
+}
+
 TEST(StepTime, PartsAreTheStep) {
   for (const Machine &machine : {makeToyMachine(), *findMachine("h100")}) {
     const StepCost step = predict(plan::makeSmallPlan(), machine);
