@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace mgc::plan {
 
@@ -81,13 +83,22 @@ static Parameter ofInstance(const Parameter &all, int64_t instance) {
   return one;
 }
 
+static bool isNumbered(const Parameter &parameter) { return parameter.name.find("{}") != std::string::npos; }
+
+int64_t instanceCount(const Parameter &parameter) {
+  std::set<int64_t> numbers;
+  for (const Parameter::Place &place : parameter.places)
+    for (int64_t i = 0; i < place.count; ++i)
+      numbers.insert(isNumbered(parameter) ? place.first + i : 0);
+  return static_cast<int64_t>(numbers.size());
+}
+
 std::vector<Parameter> instancesOf(const Parameter &parameter) {
   std::vector<Parameter> instances;
   std::map<int64_t, size_t> known; // by number
-  const bool isNumbered = parameter.name.find("{}") != std::string::npos;
   for (const Parameter::Place &place : parameter.places)
     for (int64_t i = 0; i < place.count; ++i) {
-      const int64_t number = isNumbered ? place.first + i : 0;
+      const int64_t number = isNumbered(parameter) ? place.first + i : 0;
       const auto [found, isNew] = known.try_emplace(number, instances.size());
       if (isNew)
         instances.push_back(ofInstance(parameter, number));

@@ -51,6 +51,8 @@ std::vector<ExpandedStep> expandedSchedule(const StagePlan &stage);
 // With "{}" replaced by the instance's number.
 std::string nameForInstance(std::string name, int64_t instance);
 
+int64_t instanceCount(const Parameter &parameter); // different ones
+
 // A parameter for each instance, with places of one instance each.
 std::vector<Parameter> instancesOf(const Parameter &parameter);
 std::vector<Parameter> expandedParameters(const Plan &plan);

@@ -262,6 +262,9 @@ struct Collective {
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
 constexpr bool packsRows(Target target) { return target == Target::cuda; }
+// Whether collectives of plans for the target run beside the products that follow, until something needs what they make:
+// threads of a CPU rank do one thing after another.
+constexpr bool runsCollectivesBeside(Target target) { return target == Target::cuda; }
 // Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
 // axes.
 struct Move {

@@ -1,8 +1,10 @@
 // See PlanFacts.h.
 #include "compiler/cost/PlanFacts.h"
 
+#include "compiler/cost/Cluster.h"
+#include "compiler/cost/PlanWalk.h"
 #include "compiler/assemble/schedule/Timing.h"
-#include "plan/Expand.h"
+#include "plan/Plan.h"
 #include "plan/Work.h"
 #include "plan/mesh/Mesh.h"
 
@@ -17,19 +19,6 @@ using namespace mgc::cost;
 namespace {
 
 // --- Traffic of one instruction
-
-double bytesSent(const Collective &c, double ranks) {
-  double block = double(c.outer) * double(c.middle) * double(c.chunk) * double(sizeInBytes(c.type));
-  switch (c.kind) {
-  case Collective::Kind::allReduce:
-    return 2 * block * (ranks - 1) / ranks;
-  case Collective::Kind::allGather:
-  case Collective::Kind::reduceScatter:
-  case Collective::Kind::allToAll:
-    return block * (ranks - 1); // `block` is what one rank has of the whole
-  }
-  return 0;
-}
 
 std::string joined(const std::vector<std::string> &parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -86,15 +75,13 @@ std::vector<double> attentionWork(const Mesh &mesh, const Attention &attention) 
 
 Work workOf(const Mesh &mesh, const Program &program) {
   Work work;
-  forEachRun(program.instructions.size(), program.repeats, [&](int64_t number, int64_t) {
-    const Instruction &instruction = program.instructions[number];
+  forEachInstruction(program, [&](const Instruction &instruction) {
     work.flops += flopsOf(instruction.body);
     if (auto *attention = std::get_if<Attention>(&instruction.body))
       work.add({.attention = attentionWork(mesh, *attention)}, 1);
     if (auto *c = std::get_if<Collective>(&instruction.body)) {
       int64_t ranks = groupSize(mesh, *c);
-      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, double(ranks))},
-               1);
+      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, ranks)}, 1);
     }
   });
   return work;
@@ -104,34 +91,29 @@ std::vector<Work> worksOfChunks(const StagePlan &stage, const std::vector<Work> 
   std::vector<Work> works;
   for (const Chunk &chunk : stage.chunks) {
     Work &work = works.emplace_back();
-    for (const Call &call : expandedCalls(chunk))
-      work.add(programs[call.program], 1);
+    forEachCall(chunk, [&](const Call &call) { work.add(programs[call.program], 1); });
   }
   return works;
 }
 
-// A chunk may run in parts: one of them has the last call.
-bool runsLastCall(const Chunk &chunk, const ExpandedStep &step) {
-  const int64_t calls = runCount(chunk.calls.size(), chunk.repeats);
-  return step.endCall(calls) == calls && (calls == 0 || step.firstCall < calls);
-}
-
 Work workOfStep(const StagePlan &stage, const std::vector<Work> &chunks) {
   Work work;
-  for (const ExpandedStep &step : expandedSchedule(stage)) {
-    if (step.kind == ExpandedStep::Kind::run && runsLastCall(stage.chunks[step.chunk], step))
-      work.add(chunks[step.chunk], 1);
+  const std::vector<int64_t> runs = runsOfChunks(stage);
+  for (size_t i = 0; i < chunks.size(); ++i)
+    if (runs[i] > 0)
+      work.add(chunks[i], runs[i]);
+  forEachStep(stage, [&](const ExpandedStep &step) {
     if (step.kind == ExpandedStep::Kind::send)
       work.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
-  }
+  });
   return work;
 }
 
 int64_t parametersOf(const Plan &plan, int64_t stage) {
   int64_t sum = 0;
-  for (const Parameter &parameter : expandedParameters(plan))
+  for (const Parameter &parameter : plan.parameters)
     for (const Parameter::Place &place : parameter.places) {
-      int64_t elements = place.stage == stage ? 1 : 0;
+      int64_t elements = place.stage == stage ? place.count : 0;
       for (const ParameterDim &dim : parameter.dims)
         elements *= dim.size / groupSize(plan.mesh, dim.axes);
       sum += elements;
@@ -141,12 +123,8 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
 
 int64_t parametersOf(const Plan &plan) {
   int64_t sum = 0;
-  for (const Parameter &parameter : expandedParameters(plan)) {
-    int64_t elements = 1;
-    for (const ParameterDim &dim : parameter.dims)
-      elements *= dim.valid;
-    sum += elements;
-  }
+  for (const Parameter &parameter : plan.parameters)
+    sum += elementsOf(parameter);
   return sum;
 }
 
@@ -180,58 +158,6 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
   return facts;
 }
 
-// --- The schedule
-
-schedule::ScheduledTask taskOf(const Chunk &chunk, int64_t microbatch) {
-  return {chunk.task, isPerVirtualStage(chunk.task) ? chunk.virtualStage : -1, microbatch};
-}
-
-schedule::Solution solutionOf(const Plan &plan) {
-  schedule::Solution solution;
-  solution.schedule = plan.schedule;
-  solution.shape = {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
-  for (const StagePlan &stage : plan.stages) {
-    std::vector<schedule::Step> &steps = solution.stages.emplace_back().steps;
-    std::map<std::pair<int64_t, int64_t>, int64_t> parts; // (chunk, microbatch) -> those so far
-    for (const ExpandedStep &step : expandedSchedule(stage)) {
-      schedule::Step &out = steps.emplace_back();
-      out.kind = schedule::Step::Kind(step.kind);
-      if (step.kind == ExpandedStep::Kind::run)
-        out.task = taskOf(stage.chunks[step.chunk], step.microbatch);
-      if (step.kind == ExpandedStep::Kind::run && step.callCount >= 0)
-        out.task.part = parts[{step.chunk, step.microbatch}]++;
-      out.peer = step.peer;
-      out.value = step.value;
-      out.microbatch = step.microbatch;
-      out.bytes = step.bytes;
-      out.waits = step.waits;
-    }
-  }
-  return solution;
-}
-
-// Seconds of a machine that does one FLOP in a second.
-schedule::Costs costsOf(const Plan &plan, const schedule::Shape &shape,
-                        const std::vector<std::vector<Work>> &chunks) {
-  schedule::Costs costs;
-  costs.chunks.assign(shape.chunks(), {0, 0, 0, 0});
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
-    for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
-      schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
-      schedule::ChunkCost &cost = costs.chunks[shape.globalChunk(int64_t(stage), task.chunk)];
-      double flops = chunks[stage][i].flops;
-      if (task.kind == schedule::TaskKind::forward)
-        cost.forward = flops;
-      if (task.kind == schedule::TaskKind::backward)
-        cost.backward = flops;
-      if (task.kind == schedule::TaskKind::input)
-        cost.input = flops;
-      if (task.kind == schedule::TaskKind::weight)
-        cost.weight = flops;
-    }
-  return costs;
-}
-
 } // namespace
 
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
@@ -240,18 +166,12 @@ PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   std::vector<Work> programs;
   for (const Program &program : plan.programs)
     programs.push_back(workOf(plan.mesh, program));
-  std::vector<std::vector<Work>> chunks;
-  int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
+  const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    chunks.push_back(worksOfChunks(plan.stages[stage], programs));
-    facts.stages.push_back(::factsOf(plan, int64_t(stage), workOfStep(plan.stages[stage], chunks.back())));
+    const std::vector<Work> chunks = worksOfChunks(plan.stages[stage], programs);
+    facts.stages.push_back(::factsOf(plan, int64_t(stage), workOfStep(plan.stages[stage], chunks)));
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
-  schedule::Solution solution = solutionOf(plan);
-  schedule::Timing timing = schedule::simulate(solution, costsOf(plan, solution.shape, chunks));
-  for (size_t stage = 0; stage < facts.stages.size(); ++stage)
-    facts.stages[stage].idle = timing.stages[stage].idle;
-  facts.bubble = timing.idle;
-  facts.picture = schedule::draw(solution, {}, columns);
+  facts.picture = schedule::draw(solutionOf(plan), {}, columns);
   return facts;
 }

@@ -1,15 +1,13 @@
-// The facts of a plan, in numbers. In: a plan that passed verifyPlan and verifySchedule. Out: per stage its
-// memory, parameters, work and traffic, and the timing of one training step. `mgc explain` prints it.
+// The facts of a plan, in numbers that no machine changes. In: a plan that passed verifyPlan and verifySchedule. Out: per
+// stage its memory, parameters, work and traffic, and the picture of the schedule. `mgc explain` prints it.
 #pragma once
 
-#include "compiler/assemble/schedule/Schedule.h"
 #include "plan/Plan.h"
 
 namespace mgc::cost {
 
-// Data that one rank sends in one training step for equal operations over equal axes. Bytes are those of ring
-// algorithms: all_reduce of B bytes over n ranks 2 B (n - 1) / n, all_gather and reduce_scatter between B and
-// B / n, and all_to_all of B bytes, B (n - 1) / n; send: what it says.
+// Data that one rank sends in one training step for equal operations over equal axes: bytesSent of Cluster.h; send: the
+// bytes of the message.
 struct Traffic {
   std::string operation; // "all_reduce", ..., "send"
   std::string over;      // "tp", "dp", "stages 0, 1", "stage 1"
@@ -28,15 +26,13 @@ struct StageFacts {
   // Attention work of each rank along the axes of the role sequence, relative to the mean. Empty: one rank.
   std::vector<double> attentionShares;
   std::vector<Traffic> traffic;
-  double idle = 0; // fraction of the step
 };
 
 struct PlanFacts {
   std::vector<StageFacts> stages;
   int64_t parameters = 0; // of the model, tied ones once, without padding
   double flops = 0;       // of all ranks in a training step
-  double bubble = 0; // idle fraction of all stages, when time is proportional to FLOPs and messages are free
-  std::string picture; // the schedule, a backward two and everything else one unit long
+  std::string picture;    // the schedule, a backward two and everything else one unit long
 };
 
 // `columns`: of the picture.

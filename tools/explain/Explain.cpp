@@ -2,11 +2,13 @@
 #include "tools/explain/Explain.h"
 
 #include "compiler/cost/PlanFacts.h"
+#include "compiler/cost/StepTime.h"
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/VerifyPlan.h"
 #include "plan/prove/VerifySchedule.h"
+#include "tools/explain/Prediction.h"
 #include "tools/process/Process.h"
 
 #include <algorithm>
@@ -52,16 +54,16 @@ std::string precisionText(const plan::Plan &plan) {
   return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
 }
 
-void printLayout(const plan::Plan &plan, const PlanFacts &facts) {
+void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost &step) {
   say(stdout, "model      {}, {} parameters, {}{}\n", plan.modelType, countText(double(facts.parameters)),
       plan::nameOf(plan.dtype), precisionText(plan));
   say(stdout, "target     {}\n", plan::describeTarget(plan));
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
       plan.globalBatchSize, plan.sequenceLength, plan.microbatches, plan.microBatchSize);
-  say(stdout, "schedule   {}{}, bubble {:.1f} % of the step\n", plan.schedule,
+  say(stdout, "schedule   {}{}, bubble {:.1f} % of the predicted step\n", plan.schedule,
       plan.virtualStages > 1 ? fmt::format(" with {} chunks per stage", plan.virtualStages) : "",
-      100 * facts.bubble);
+      100 * step.bubble());
   say(stdout, "optimizer  AdamW, {}\n",
       plan.zero ? fmt::format("ZeRO-1: {}moments split over the data ranks",
                               plan.dtype == plan::DType::f32 ? "" : "masters and ")
@@ -116,15 +118,15 @@ std::string balanceText(const std::vector<StageFacts> &stages) {
              : "";
 }
 
-std::string workTable(const std::vector<StageFacts> &stages) {
+std::string workTable(const std::vector<StageFacts> &stages, const StepCost &step) {
   std::vector<TableRow> rows = {
       {"stage", "layers", "parameters", "work a step", "idle", "memory", "at least", "bytes"}};
   for (const StageFacts &stage : stages)
-    rows.push_back({fmt::format("{}", rows.size() - 1), layersText(stage),
-                    countText(double(stage.parameters)),
-                    countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
-                    fmt::format("{:.1f} %", 100 * stage.idle), bytesText(double(stage.bytes)),
-                    bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
+    rows.push_back(
+        {fmt::format("{}", rows.size() - 1), layersText(stage), countText(double(stage.parameters)),
+         countText(stage.flops) + (stage.flops < 1000 ? " FLOP" : "FLOP"),
+         fmt::format("{:.1f} %", 100 * step.stages[rows.size() - 1].idle), bytesText(double(stage.bytes)),
+         bytesText(double(stage.leastBytes)), fmt::format("{}", stage.bytes)});
   return tableText(rows);
 }
 
@@ -178,13 +180,14 @@ std::string trafficText(const std::vector<StageFacts> &stages) {
   return text;
 }
 
-void printText(const plan::Plan &plan, const PlanFacts &facts) {
-  printLayout(plan, facts);
+void printText(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine, const StepCost &step) {
+  printLayout(plan, facts, step);
   say(stdout, "\neach rank of a stage{}\n{}",
       plan.virtualStages > 1 ? fmt::format(" ({} chunks, of layers from among those)", plan.virtualStages)
                              : "",
-      workTable(facts.stages));
+      workTable(facts.stages, step));
   say(stdout, "{}", balanceText(facts.stages));
+  say(stdout, "\n{}", predictionText(plan, machine, step));
   say(stdout, "\nmemory by kind\n{}", memoryTable(facts.stages));
   if (const std::string traffic = trafficText(facts.stages); !traffic.empty())
     say(stdout, "\ntraffic, sent by a rank in a step\n{}", traffic);
@@ -194,7 +197,7 @@ void printText(const plan::Plan &plan, const PlanFacts &facts) {
       facts.picture);
 }
 
-nlohmann::json jsonOf(const StageFacts &stage) {
+nlohmann::json jsonOf(const StageFacts &stage, const StageTime &time) {
   nlohmann::json memory = nlohmann::json::object(), traffic = nlohmann::json::array();
   for (const auto &[kind, bytes] : stage.memory)
     memory[kind] = bytes;
@@ -212,15 +215,16 @@ nlohmann::json jsonOf(const StageFacts &stage) {
           {"flops", stage.flops},
           {"attention_shares", stage.attentionShares},
           {"traffic", traffic},
-          {"idle", stage.idle}};
+          {"idle", time.idle}};
 }
 
-nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
+nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
+                      const StepCost &step) {
   nlohmann::json mesh = nlohmann::json::array(), stages = nlohmann::json::array();
   for (const plan::Axis &axis : plan.mesh.axes)
     mesh.push_back({{"name", axis.name}, {"size", axis.size}});
-  for (const StageFacts &stage : facts.stages)
-    stages.push_back(jsonOf(stage));
+  for (size_t stage = 0; stage < facts.stages.size(); ++stage)
+    stages.push_back(jsonOf(facts.stages[stage], step.stages[stage]));
   return {{"model", plan.modelType},
           {"mesh", mesh},
           {"ranks", plan.mesh.worldSize()},
@@ -236,7 +240,7 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
           {"gradient_dtype", plan::nameOf(plan.gradientType)},
           {"parameters", facts.parameters},
           {"flops", facts.flops},
-          {"bubble", facts.bubble},
+          {"prediction", predictionJson(machine, step)},
           {"stages", stages}};
 }
 
@@ -246,11 +250,16 @@ Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::verifyPlan(plan).at(flags.plan));
   MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
+  Result<Machine> machine =
+      flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
+  if (!machine.isOk())
+    return Status(machine.status()).at("--machine");
+  const StepCost step = predict(plan, *machine);
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (flags.json)
-    say(stdout, "{}\n", jsonOf(plan, facts).dump(2));
+    say(stdout, "{}\n", jsonOf(plan, facts, *machine, step).dump(2));
   else
-    printText(plan, facts);
+    printText(plan, facts, *machine, step);
   return checkOutput();
 }
 

@@ -82,13 +82,20 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   app.set_version_flag("--version", version);
   auto *compile = app.add_subcommand("compile", "Compile a model into a plan");
   addCompile(*compile, parsed.flags.compile, supported);
-  auto *explain = app.add_subcommand("explain", "Say what a plan does: layout, memory, traffic, schedule");
+  auto *explain = app.add_subcommand(
+      "explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
   explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
   explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
   explain
       ->add_option("--width", parsed.flags.explain.width,
                    "Columns of the schedule's picture (default: the terminal's, else 120)")
       ->check(wholeNumber(20));
+  explain
+      ->add_option(
+          "--machine", parsed.flags.explain.machine,
+          "Predict the step on this machine: its name (h100, ..; an unknown one lists all) or a machine "
+          "file, docs/cost.md (default: by the plan's target)")
+      ->check(notEmpty());
   auto *options =
       app.add_subcommand("options", "Print the reference of the layout's options (docs/options.md)");
   options->add_flag("--schema", parsed.flags.schema, "The JSON schema of model.json's defaults instead");

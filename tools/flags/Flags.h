@@ -23,7 +23,8 @@ struct CompileFlags {
 struct ExplainFlags {
   std::string plan;
   bool json = false;
-  int64_t width = 0; // columns of the schedule; 0: those of the terminal
+  int64_t width = 0;   // columns of the schedule; 0: those of the terminal
+  std::string machine; // --machine: name or file; empty: by the plan's target
 };
 
 struct Flags {

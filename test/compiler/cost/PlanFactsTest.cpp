@@ -62,10 +62,6 @@ TEST(PlanFacts, Memory) {
   EXPECT_EQ(stage.memory.front(), (std::pair<std::string, int64_t>("parameters", 256)));
 }
 
-// Two microbatches through two stages of equal work: two of three time units each.
-TEST(PlanFacts, Bubble) {
-  EXPECT_DOUBLE_EQ(smallFacts().bubble, 1.0 / 3);
-  EXPECT_EQ(smallFacts().picture, "stage 0 |F0 F1\nstage 1 |   F0 F1\n");
-}
+TEST(PlanFacts, Picture) { EXPECT_EQ(smallFacts().picture, "stage 0 |F0 F1\nstage 1 |   F0 F1\n"); }
 
 } // namespace

@@ -1,0 +1,19 @@
+// Seconds of one instruction on one rank, by the FLOPs and bytes of plan/Work.h: the one place, a function for each
+// kind.
+#pragma once
+
+#include "compiler/cost/Cluster.h"
+#include "plan/Operands.h"
+
+namespace mgc::cost {
+
+// From the start of the instruction to that of the next, with nothing beside it; of the slowest rank where ranks
+// have unequal work.
+//   product      max(FLOPs of whole waves of tiles / (peak x fraction), bytes / memory) + launch
+//   attention    max(FLOPs / (peak x fraction), bytes / memory) + launch
+//   row kernel   max(FLOPs / (f32 peak x rows), bytes / memory) + launch
+//   move         bytes / memory + launch
+//   collective   as Cluster.h + launch
+double secondsOf(const Cluster &cluster, const plan::InstructionBody &body);
+
+} // namespace mgc::cost

@@ -1,0 +1,78 @@
+// The description of a machine: many equal devices, one for each rank, and the links between them.
+// docs/cost.md describes the file format and how each number is used.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mgc::cost {
+
+// FLOP/s of one device at its dense peak, by the type of a product's operands.
+struct PeakRates {
+  double f32 = 0, bf16 = 0;
+};
+
+// A tile of a product's result that one unit of the device makes at a time, and the fraction of the peak that the
+// device reaches when all units make such tiles of a product with a large k.
+struct ProductTile {
+  int64_t m = 1, n = 1;
+  double fraction = 1;
+};
+
+struct ProductRates {
+  int64_t units = 1;              // that make tiles concurrently: multiprocessors of a GPU
+  double startDepth = 0;          // a tile's start and end take as long as this many steps of k
+  std::vector<ProductTile> tiles; // the library picks the fastest, in either orientation
+};
+
+struct AttentionRates {
+  double forward = 1, backward = 1; // fractions of the peak
+};
+
+struct MemoryRates {
+  double bytes = 0;     // of one device
+  double bandwidth = 0; // bytes/s, read and written
+  double fraction = 1;  // of the bandwidth that a kernel reaches
+};
+
+// The links of a level join the devices of a domain: `ranks` of consecutive numbers. A device sends at the
+// bandwidth and receives at it concurrently.
+struct LinkLevel {
+  int64_t ranks = 0;    // of a domain; 0, for the last level alone: all
+  double bandwidth = 0; // bytes/s of one device in one direction
+  double fraction = 1;  // of the bandwidth that a collective reaches
+  double latency = 0;   // seconds of one message
+};
+
+struct Machine {
+  std::string name, device;
+  std::string target; // "cuda:sm_90": of plans that this machine describes by default
+  PeakRates flops;
+  ProductRates products;
+  AttentionRates attention;
+  double rows = 1; // row kernels: fraction of the f32 peak
+  MemoryRates memory;
+  double launch = 0; // seconds between the end of a kernel and the start of the next
+  std::vector<LinkLevel> links;
+  std::map<std::string, std::string> sources; // by field of this struct: where its numbers come from
+};
+
+// The names of the machines that the library has, in order of preference.
+std::vector<std::string> machineNames();
+
+// The machine of that name, or of a file where `nameOrPath` is none and a file is there. Errors name the file and
+// field, what was found and what was expected.
+Result<Machine> findMachine(const std::string &nameOrPath);
+
+// The first machine of the library whose target is `target`; the first of all where there is none.
+Machine machineForTarget(std::string_view target);
+
+// A machine from the text of its file; the text is hostile.
+Result<Machine> parseMachine(std::string_view text);
+
+} // namespace mgc::cost

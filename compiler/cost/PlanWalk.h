@@ -1,0 +1,35 @@
+// How often a plan runs what: the one place of this library that walks programs, chunks and schedules.
+#pragma once
+
+#include "compiler/assemble/schedule/Schedule.h"
+#include "plan/Expand.h"
+
+namespace mgc::cost {
+
+template <typename Visit> void forEachInstruction(const plan::Program &program, Visit &&visit) {
+  plan::forEachRun(program.instructions.size(), program.repeats,
+                   [&](int64_t number, int64_t) { visit(program.instructions[number]); });
+}
+
+template <typename Visit> void forEachCall(const plan::Chunk &chunk, Visit &&visit) {
+  plan::forEachRun(chunk.calls.size(), chunk.repeats,
+                   [&](int64_t number, int64_t) { visit(chunk.calls[number]); });
+}
+
+template <typename Visit> void forEachStep(const plan::StagePlan &stage, Visit &&visit) {
+  for (const plan::ExpandedStep &step : plan::expandedSchedule(stage))
+    visit(step);
+}
+
+// How often a training step runs all of each chunk.
+std::vector<int64_t> runsOfChunks(const plan::StagePlan &stage);
+
+// Of all its instances, without padding.
+int64_t elementsOf(const plan::Parameter &parameter);
+
+schedule::ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch);
+
+// The schedule as its solver has it, without buffers.
+schedule::Solution solutionOf(const plan::Plan &plan);
+
+} // namespace mgc::cost

@@ -1,0 +1,182 @@
+// See ProgramTime.h.
+#include "compiler/cost/ProgramTime.h"
+
+#include "compiler/cost/InstructionTime.h"
+#include "compiler/cost/PlanWalk.h"
+#include "plan/Work.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace mgc::cost {
+
+using plan::Collective;
+using plan::Instruction;
+using plan::OperandInfo;
+
+ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
+  products += other.products;
+  attention += other.attention;
+  rows += other.rows;
+  moves += other.moves;
+  for (size_t role = 0; role < kAxisRoles; ++role) {
+    exposed[role] += other.exposed[role];
+    hidden[role] += other.hidden[role];
+  }
+  flops += other.flops;
+  return *this;
+}
+
+ProgramTime ProgramTime::operator*(double times) const {
+  ProgramTime product = *this;
+  for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops})
+    *value *= times;
+  for (size_t role = 0; role < kAxisRoles; ++role) {
+    product.exposed[role] *= times;
+    product.hidden[role] *= times;
+  }
+  return product;
+}
+
+namespace {
+
+// --- Bytes that an instruction touches -------------------------------------------------------------------------
+
+struct TouchedBytes {
+  int64_t segment = 0, begin = 0, end = 0;
+  bool isWritten = false;
+};
+
+// A row kernel's operands are known to its code only: each counts with its first byte, as written.
+std::vector<TouchedBytes> bytesTouched(const plan::Mesh &mesh, const Instruction &instruction) {
+  const std::vector<OperandInfo> infos = operandsOf(mesh, instruction.body);
+  std::vector<TouchedBytes> touched;
+  for (size_t i = 0; i < instruction.operands.size(); ++i) {
+    const plan::Operand &operand = instruction.operands[i];
+    const bool isKnown = i < infos.size();
+    const int64_t bytes = isKnown ? infos[i].span().value_or(0) : 1;
+    touched.push_back({operand.segment, operand.offset, operand.offset + bytes,
+                       !isKnown || infos[i].use == OperandInfo::Use::written});
+  }
+  return touched;
+}
+
+bool collide(const TouchedBytes &a, const TouchedBytes &b) {
+  return a.segment == b.segment && (a.isWritten || b.isWritten) &&
+         std::max(a.begin, b.begin) < std::min(a.end, b.end);
+}
+
+bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedBytes> &others) {
+  return std::ranges::any_of(some, [&](const TouchedBytes &a) {
+    return std::ranges::any_of(others, [&](const TouchedBytes &b) { return collide(a, b); });
+  });
+}
+
+// --- Collectives beside products -------------------------------------------------------------------------------
+
+size_t roleOf(const plan::Mesh &mesh, const Collective &collective) {
+  if (!collective.stages.empty())
+    return size_t(plan::AxisRole::stage);
+  size_t outermost = 0;
+  const plan::Axes names = primitiveAxes(mesh, collective.axes);
+  for (const plan::Axis &axis : mesh.axes)
+    if (std::ranges::find(names, axis.name) != names.end())
+      outermost = std::max(outermost, size_t(axis.role));
+  return outermost;
+}
+
+class CollectivesBeside {
+public:
+  explicit CollectivesBeside(ProgramTime &time) : time_(time) {}
+
+  bool empty() const { return pending_.empty(); }
+  void start(double seconds, size_t role, std::vector<TouchedBytes> touched) {
+    pending_.push_back({seconds, role, std::move(touched)});
+  }
+  // A product or attention takes so long.
+  void hide(double seconds) {
+    while (seconds > 0 && !pending_.empty()) {
+      Pending &first = pending_.front();
+      const double part = std::min(seconds, first.left);
+      time_.hidden[first.role] += part;
+      first.left -= part;
+      seconds -= part;
+      if (first.left <= 0)
+        pending_.pop_front();
+    }
+  }
+  // Waits for those in the way of an instruction, and those before them.
+  void join(const std::vector<TouchedBytes> &touched) {
+    const auto last = std::find_if(pending_.rbegin(), pending_.rend(),
+                                   [&](const Pending &one) { return collide(one.touched, touched); });
+    for (auto left = pending_.rend() - last; left > 0; --left)
+      expose();
+  }
+  void finish() {
+    while (!pending_.empty())
+      expose();
+  }
+
+private:
+  struct Pending {
+    double left;
+    size_t role;
+    std::vector<TouchedBytes> touched;
+  };
+  void expose() {
+    time_.exposed[pending_.front().role] += pending_.front().left;
+    pending_.pop_front();
+  }
+
+  ProgramTime &time_;
+  std::deque<Pending> pending_;
+};
+
+double &partOf(ProgramTime &time, const plan::InstructionBody &body) {
+  if (std::holds_alternative<plan::Gemm>(body))
+    return time.products;
+  if (std::holds_alternative<plan::Attention>(body))
+    return time.attention;
+  return std::holds_alternative<plan::RowKernel>(body) ? time.rows : time.moves;
+}
+
+bool hides(const plan::InstructionBody &body) {
+  return std::holds_alternative<plan::Gemm>(body) || std::holds_alternative<plan::Attention>(body);
+}
+
+} // namespace
+
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
+  const bool isBeside = plan::runsCollectivesBeside(cluster.target);
+  ProgramTime time;
+  CollectivesBeside beside(time);
+  forEachInstruction(program, [&](const Instruction &instruction) {
+    const double seconds = secondsOf(cluster, instruction.body);
+    const auto *collective = std::get_if<Collective>(&instruction.body);
+    std::vector<TouchedBytes> touched;
+    if (isBeside && (collective || !beside.empty()))
+      touched = bytesTouched(cluster.mesh, instruction);
+    if (!collective) {
+      beside.join(touched);
+      partOf(time, instruction.body) += seconds;
+    }
+    if (collective && isBeside)
+      beside.start(seconds, roleOf(cluster.mesh, *collective), std::move(touched));
+    else if (collective)
+      time.exposed[roleOf(cluster.mesh, *collective)] += seconds;
+    if (hides(instruction.body)) {
+      beside.hide(seconds);
+      time.flops += flopsOf(instruction.body);
+    }
+  });
+  beside.finish();
+  return time;
+}
+
+ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs) {
+  ProgramTime time;
+  forEachCall(chunk, [&](const plan::Call &call) { time += programs[call.program]; });
+  return time;
+}
+
+} // namespace mgc::cost

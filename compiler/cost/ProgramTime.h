@@ -1,0 +1,40 @@
+// Seconds of a program on one rank, by kind of instruction. In: the program and the devices. Out: a ProgramTime.
+//
+// On a target whose collectives run beside products (plan::runsCollectivesBeside), a collective is hidden by the
+// products and attention that follow it, second for second, up to the first instruction that touches its operands:
+// row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed, and takes
+// the time of the program. Collectives of a program follow each other.
+//
+//   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result
+//               |----------- hidden ----3 s|1 s exposed|
+#pragma once
+
+#include "compiler/cost/Cluster.h"
+
+#include <array>
+
+namespace mgc::cost {
+
+inline constexpr size_t kAxisRoles = 4;               // of plan::AxisRole
+using SecondsByRole = std::array<double, kAxisRoles>; // of collectives, by the outermost role of their axes
+inline double total(const SecondsByRole &seconds) {
+  return seconds[0] + seconds[1] + seconds[2] + seconds[3];
+}
+
+struct ProgramTime {
+  double products = 0, attention = 0, rows = 0, moves = 0; // seconds
+  SecondsByRole exposed = {}, hidden = {};
+  double flops = 0; // of products and attention, the mean where ranks differ
+
+  double compute() const { return products + attention + rows + moves; }
+  double seconds() const { return compute() + total(exposed); } // from begin to end
+  ProgramTime &operator+=(const ProgramTime &other);
+  ProgramTime operator*(double times) const;
+};
+
+ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
+
+// Of all calls of the chunk. `programs`: by program of the plan.
+ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
+
+} // namespace mgc::cost

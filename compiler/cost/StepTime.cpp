@@ -1,0 +1,242 @@
+// See StepTime.h.
+#include "compiler/cost/StepTime.h"
+
+#include "compiler/cost/PlanWalk.h"
+#include "plan/Work.h"
+
+#include <algorithm>
+
+namespace mgc::cost {
+
+using plan::Chunk;
+using plan::Plan;
+using plan::StagePlan;
+using plan::Task;
+
+namespace {
+
+// [stage][chunk]: of one run.
+using ChunkTimes = std::vector<std::vector<ProgramTime>>;
+
+ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
+  const std::vector<ProgramTime> programs = secondsOfPrograms(cluster, plan);
+  ChunkTimes times;
+  for (const StagePlan &stage : plan.stages) {
+    times.emplace_back();
+    for (const Chunk &chunk : stage.chunks)
+      times.back().push_back(secondsOf(chunk, programs));
+  }
+  return times;
+}
+
+// Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
+void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seconds) {
+  schedule::ChunkCost *chunk = isPerVirtualStage(task) ? &costs.chunks[globalChunk] : nullptr;
+  switch (task) {
+  case Task::begin:
+    costs.begin = std::max(costs.begin, seconds);
+    break;
+  case Task::forward:
+    chunk->forward = seconds;
+    break;
+  case Task::backward:
+    chunk->backward = seconds;
+    break;
+  case Task::input:
+    chunk->input = seconds;
+    break;
+  case Task::weight:
+    chunk->weight = seconds;
+    break;
+  case Task::gradients:
+    chunk->gradients = seconds;
+    break;
+  case Task::reduce:
+    costs.reduce = std::max(costs.reduce, seconds);
+    break;
+  case Task::update:
+    costs.update = std::max(costs.update, seconds);
+    break;
+  }
+}
+
+schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTimes &times) {
+  const schedule::Shape shape{int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
+  schedule::Costs costs;
+  costs.chunks.assign(shape.chunks(), {0, 0, 0, 0, 0});
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    for (size_t i = 0; i < plan.stages[stage].chunks.size(); ++i) {
+      const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[i], 0);
+      const int64_t chunk = task.chunk < 0 ? -1 : shape.globalChunk(int64_t(stage), task.chunk);
+      setCost(costs, chunk, task.kind, times[stage][i].seconds());
+    }
+  const MessageRates messages = messageRates(cluster);
+  costs.messageLatency = messages.latency;
+  costs.secondsPerByte = messages.secondsPerByte;
+  return costs;
+}
+
+// --- The work of a stage in a step -----------------------------------------------------------------------------
+
+struct StageWork {
+  ProgramTime layers;    // forward and backward
+  ProgramTime step;      // begin, reduce, update
+  ProgramTime gradients; // on a stream of its own
+  double busy() const { return layers.seconds() + step.seconds(); }
+};
+
+StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks) {
+  const std::vector<int64_t> runs = runsOfChunks(stage);
+  StageWork work;
+  for (size_t i = 0; i < stage.chunks.size(); ++i) {
+    const Task task = stage.chunks[i].task;
+    ProgramTime &sum = isPerMicrobatch(task)     ? work.layers
+                       : task == Task::gradients ? work.gradients
+                                                 : work.step;
+    sum += chunks[i] * double(runs[i]);
+  }
+  return work;
+}
+
+// Adds a stage's seconds to the means over the stages. `share`: 1 / stages.
+void addParts(StepCost &cost, const StageWork &work, double share) {
+  StepParts &parts = cost.parts;
+  const auto context = size_t(plan::AxisRole::sequence);
+  parts.products += share * work.layers.products;
+  parts.attention += share * work.layers.attention;
+  parts.rows += share * work.layers.rows;
+  parts.moves += share * work.layers.moves;
+  parts.context += share * work.layers.exposed[context];
+  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context]);
+  parts.gradients += share * total(work.step.exposed);
+  parts.optimizer += share * work.step.compute();
+  cost.hiddenLayers += share * total(work.layers.hidden);
+  cost.hiddenGradients +=
+      share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
+}
+
+// --- Waiting ----------------------------------------------------------------------------------------
+
+bool hasGradients(const schedule::Costs &costs) {
+  return std::ranges::any_of(costs.chunks,
+                             [](const schedule::ChunkCost &chunk) { return chunk.gradients > 0; });
+}
+
+// The schedule is played again without messages, then without the gradients' stream too: each costs the seconds by which
+// the step gets shorter.
+void addWaits(StepCost &cost, const schedule::Solution &solution, schedule::Costs costs, double busy) {
+  double left = cost.seconds;
+  if (solution.stages.size() > 1) {
+    costs.messageLatency = costs.secondsPerByte = 0;
+    const double without = simulate(solution, costs).makespan;
+    cost.parts.messages = left - without;
+    left = without;
+  }
+  if (hasGradients(costs)) {
+    for (schedule::ChunkCost &chunk : costs.chunks)
+      chunk.gradients = 0;
+    const double without = simulate(solution, costs).makespan;
+    cost.parts.gradients += left - without;
+    // The mean over the stages less what the slowest exposes, which may have more than the mean.
+    cost.hiddenGradients = std::max(0.0, cost.hiddenGradients - (left - without));
+    left = without;
+  }
+  cost.parts.bubble = std::max(0.0, left - busy);
+}
+
+bool isOfVocabulary(const Plan &plan, const plan::Parameter &parameter) {
+  return parameter.dims.size() > 1 && std::ranges::any_of(parameter.dims, [&](const plan::ParameterDim &dim) {
+           return dim.valid == plan.vocabulary && dim.size >= plan.vocabulary;
+         });
+}
+
+double attentionOfForward(const plan::Program &program) {
+  double flops = 0;
+  forEachInstruction(program, [&](const plan::Instruction &instruction) {
+    if (const auto *attention = std::get_if<plan::Attention>(&instruction.body);
+        attention && !attention->backward)
+      flops += flopsOf(*attention);
+  });
+  return flops;
+}
+
+// FLOPs of all ranks in a step.
+double attentionOfForward(const Plan &plan) {
+  std::vector<double> programs;
+  for (const plan::Program &program : plan.programs)
+    programs.push_back(attentionOfForward(program));
+  double flops = 0;
+  for (const StagePlan &stage : plan.stages) {
+    const std::vector<int64_t> runs = runsOfChunks(stage);
+    for (size_t i = 0; i < stage.chunks.size(); ++i)
+      if (stage.chunks[i].task == Task::forward)
+        forEachCall(stage.chunks[i],
+                    [&](const plan::Call &call) { flops += double(runs[i]) * programs[call.program]; });
+  }
+  return flops * double(plan.mesh.worldSize() / stageCount(plan.mesh));
+}
+
+void addUtilisation(StepCost &cost, const Plan &plan, const Machine &machine) {
+  const auto ranks = double(plan.mesh.worldSize());
+  const double peak = plan.dtype == plan::DType::bf16 ? machine.flops.bf16 : machine.flops.f32;
+  cost.modelFlops = modelFlops(plan);
+  if (cost.seconds <= 0)
+    return;
+  cost.tokensPerSecond = double(plan.globalBatchSize) * double(plan.sequenceLength) / cost.seconds / ranks;
+  cost.modelUtilisation = cost.modelFlops / (cost.seconds * ranks * peak);
+  cost.hardwareUtilisation = cost.hardwareFlops / (cost.seconds * ranks * peak);
+}
+
+} // namespace
+
+std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const Plan &plan) {
+  std::vector<ProgramTime> times;
+  for (const plan::Program &program : plan.programs)
+    times.push_back(secondsOf(cluster, program));
+  return times;
+}
+
+schedule::Costs costsOf(const Cluster &cluster, const Plan &plan) {
+  return costsOf(cluster, plan, chunkTimes(cluster, plan));
+}
+
+double modelFlops(const Plan &plan) {
+  double parameters = 0;
+  bool hasVocabulary = false;
+  for (const plan::Parameter &parameter : plan.parameters) {
+    const bool counts = !isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true);
+    parameters += counts ? double(elementsOf(parameter)) : 0;
+  }
+  const double tokens = double(plan.globalBatchSize) * double(plan.sequenceLength);
+  return 6 * parameters * tokens + 3 * attentionOfForward(plan);
+}
+
+StepCost predict(const Plan &plan, const Machine &machine) {
+  const Cluster cluster{machine, plan.mesh, plan.target};
+  const ChunkTimes times = chunkTimes(cluster, plan);
+  const schedule::Solution solution = solutionOf(plan);
+  const schedule::Costs costs = costsOf(cluster, plan, times);
+  const auto stages = double(plan.stages.size());
+  StepCost cost;
+  cost.seconds = simulate(solution, costs).makespan;
+  double busy = 0;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    const StageWork work = workOf(plan.stages[stage], times[stage]);
+    addParts(cost, work, 1 / stages);
+    cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
+    cost.stages.push_back({work.busy(), cost.seconds > 0 ? 1 - work.busy() / cost.seconds : 0});
+    busy += work.busy() / stages;
+  }
+  addWaits(cost, solution, costs, busy);
+  addUtilisation(cost, plan, machine);
+  return cost;
+}
+
+Machine machineOf(const Plan &plan) {
+  std::string target(nameOf(plan.target));
+  if (plan.target != plan::Target::cpu && !plan.kernels.empty())
+    target += fmt::format(":{}", factsOf(plan.kernels.back().level).name);
+  return machineForTarget(target);
+}
+
+} // namespace mgc::cost

@@ -1,0 +1,55 @@
+// The time of a training step, predicted. In: a plan that passed verifyPlan and verifySchedule, and a machine. Out:
+// seconds, what takes them, and how much of the machine's peak they use. docs/cost.md defines every number.
+#pragma once
+
+#include "compiler/cost/ProgramTime.h"
+#include "compiler/assemble/schedule/Timing.h"
+
+namespace mgc::cost {
+
+// Seconds of the parts of a step; their sum is the step. Each is the mean over the stages. Where ranks of a stage have
+// unequal work, the slowest counts.
+struct StepParts {
+  double products = 0, attention = 0, rows = 0, moves = 0;
+  double tensor = 0, context = 0; // collectives of the layers that nothing hides
+  double gradients = 0;           // collectives of gradients and updated parameters that nothing hides
+  double optimizer = 0;           // begin, norm, clipping and update, without those
+  double messages = 0;            // the step is so much longer than with messages that take no time
+  double bubble = 0;              // waiting for other stages, with messages that take no time
+};
+
+struct StageTime {
+  double busy = 0; // seconds of a step
+  double idle = 0; // fraction of the step: waiting for messages, other stages, or its gradients
+};
+
+struct StepCost {
+  double seconds = 0; // of a training step
+  StepParts parts;
+  double hiddenLayers = 0,
+         hiddenGradients = 0; // seconds of collectives beside other work, mean over the stages
+  std::vector<StageTime> stages;
+  double tokensPerSecond = 0; // of one device
+  double modelFlops = 0;      // of all devices in a step: 6 x parameters x tokens + attention
+  double hardwareFlops = 0;   // the same as the plan runs them: products and attention
+  double modelUtilisation = 0, hardwareUtilisation = 0;                      // of the peak at the plan's type
+  double bubble() const { return seconds > 0 ? parts.bubble / seconds : 0; } // fraction of the step
+};
+
+// Seconds of each program of the plan, once.
+std::vector<ProgramTime> secondsOfPrograms(const Cluster &cluster, const plan::Plan &plan);
+
+// Seconds of the tasks of all chunks and of messages, for schedule::simulate. A schedule is not needed: the steps of
+// the plan's stages are not read.
+schedule::Costs costsOf(const Cluster &cluster, const plan::Plan &plan);
+
+// 6 x N x tokens + 3 x attention of a forward pass. N: parameters of the model; of two matrices of the vocabulary one
+// counts, as the table of the embedding is only looked up.
+double modelFlops(const plan::Plan &plan);
+
+StepCost predict(const plan::Plan &plan, const Machine &machine);
+
+// The machine that a plan is predicted on where nobody names one: the first for its target.
+Machine machineOf(const plan::Plan &plan);
+
+} // namespace mgc::cost
