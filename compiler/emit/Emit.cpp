@@ -3,8 +3,7 @@
 
 #include "compiler/assemble/Assemble.h"
 #include "plan/json/PlanJson.h"
-#include "plan/prove/VerifyPlan.h"
-#include "plan/prove/VerifySchedule.h"
+#include "plan/prove/ProvePlan.h"
 #include "runtime/base/File.h"
 #include "runtime/random/Philox.h"
 
@@ -129,8 +128,7 @@ Result<plan::Plan> emitBeside(ModuleOp module, const std::filesystem::path &dire
   MGC_TRY(emitter.tune(options)); // may take minutes, and be stopped: before there is anything to remove
   MGC_TRY(emitter.compile(directory, options));
   plan::Plan plan = emitter.take();
-  MGC_TRY(plan::verifyPlan(plan).at("the emitted plan does not verify"));
-  MGC_TRY(schedule::verifySchedule(plan).at("the emitted schedule does not verify"));
+  MGC_TRY(plan::provePlan(plan).at("the emitted plan cannot be proved"));
   return plan;
 }
 

@@ -19,6 +19,21 @@ template <> inline constexpr bool onManyLines<Program> = true;
 template <> inline constexpr bool onManyLines<StagePlan> = true;
 template <> inline constexpr bool onManyLines<Chunk> = true;
 
+// --- Structs whose fields are a list, without names: short ones of which there are many. Fields at its end may be missing that
+// are optional -----------------------------------------------------------------------------------------------
+
+template <typename T> inline constexpr bool isTuple = false;
+template <> inline constexpr bool isTuple<Repeat> = true;
+template <> inline constexpr bool isTuple<Operand> = true;
+template <> inline constexpr bool isTuple<Binding> = true;
+template <> inline constexpr bool isTuple<RowKernel::Operand> = true;
+template <> inline constexpr bool isTuple<Ring::Turn> = true;
+template <> inline constexpr bool isTuple<Parameter::Place> = true;
+template <> inline constexpr bool isTuple<Region> = true;
+template <> inline constexpr bool isTuple<ParameterDim> = true;
+template <> inline constexpr bool isTuple<Input::Dim> = true;
+template <> inline constexpr bool isTuple<Scalar::Term> = true;
+
 // --- Fields ------------------------------------------------------------------------------------------------
 
 template <typename T> struct Of {}; // names the struct whose fields are wanted
@@ -94,8 +109,8 @@ template <typename V> void fields(V &v, Of<Bucket>) {
 template <typename V> void fields(V &v, Of<Operand>) {
   v.required("segment", &Operand::segment);
   v.required("offset", &Operand::offset);
-  v.optional("stride", &Operand::stride);
   v.optional("value", &Operand::value);
+  v.optional("stride", &Operand::stride);
 }
 
 template <typename V> void fields(V &v, Of<Scalar::Term>) {
@@ -104,7 +119,7 @@ template <typename V> void fields(V &v, Of<Scalar::Term>) {
 }
 
 template <typename V> void fields(V &v, Of<Scalar>) {
-  v.required("kind", &Scalar::kind);
+  v.optional("kind", &Scalar::kind);
   v.optional("value", &Scalar::value);
   v.optional("terms", &Scalar::terms);
 }
@@ -242,11 +257,11 @@ template <typename V> void fields(V &v, Of<Ring>) {
 }
 
 template <typename V> void fields(V &v, Of<ScheduleStep>) {
-  v.required("kind", &ScheduleStep::kind);
+  v.optional("kind", &ScheduleStep::kind);
   v.optional("chunk", &ScheduleStep::chunk);
   v.optional("ring", &ScheduleStep::ring);
   v.optional("microbatch", &ScheduleStep::microbatch);
-  v.optional("microbatchStride", &ScheduleStep::microbatchStride);
+  v.optional("stride", &ScheduleStep::microbatchStride);
   v.optional("firstCall", &ScheduleStep::firstCall);
   v.optional("callCount", &ScheduleStep::callCount);
   v.optional("waits", &ScheduleStep::waits);

@@ -42,6 +42,9 @@ public:
     if constexpr (std::is_enum_v<T>) {
       int64_t index = choose(json, enumNames<T>, place);
       value = index < 0 ? value : static_cast<T>(index);
+    } else if constexpr (isTuple<T>) {
+      if (expect(json.is_array(), json, "a list", place))
+        readTuple(json, value, place);
     } else if (expect(json.is_object(), json, "an object", place)) {
       readObject(json, value, place);
     }
@@ -61,11 +64,19 @@ public:
 
 private:
   template <typename T> class Object;
+  template <typename T> class Tuple;
 
   bool expect(bool holds, const Json &json, std::string_view wanted, const Place &place);
   // The index among `names` of a string, or -1.
   int64_t choose(const Json &json, std::span<const std::string_view> names, const Place &place);
   void refuseUnknown(const Json &json, const std::set<std::string_view> &known, const Place &place);
+
+  template <typename T> void readTuple(const Json &json, T &value, const Place &place) {
+    Tuple<T> tuple{*this, json, value, place};
+    fields(tuple, Of<T>());
+    if (json.size() > tuple.next)
+      violations_.add(place, "has {} numbers, expected at most {}", json.size(), tuple.next);
+  }
 
   template <typename T> void readObject(const Json &json, T &value, const Place &place) {
     std::set<std::string_view> known;
@@ -76,6 +87,27 @@ private:
   }
 
   Violations &violations_;
+};
+
+// The visitor that reads the fields of a tuple.
+template <typename T> class JsonReader::Tuple {
+public:
+  JsonReader &reader;
+  const Json &json;
+  T &value;
+  const Place &place;
+  size_t next = 0; // field
+
+  template <typename Member> void required(std::string_view name, Member member) {
+    if (!optional(name, member))
+      reader.violations_.add(place, "\"{}\", its number {}, is missing", name, next - 1);
+  }
+  template <typename Member> bool optional(std::string_view name, Member member) {
+    if (next++ >= json.size())
+      return false;
+    reader.read(json[next - 1], value.*member, place.field(name));
+    return true;
+  }
 };
 
 // The visitor that reads the fields of one struct.

@@ -1,6 +1,6 @@
 // A plan struct -> JSON text, by the fields of Fields.h. Deterministic; defaults of optional fields are left
 // out. Structs on many lines have a line per field, and a line per element of each list of structs; others
-// are one line. Throws nlohmann::json::exception for a string that is not UTF-8; ok() is false after a number
+// are one line, tuples a list. Throws nlohmann::json::exception for a string that is not UTF-8; ok() is false after a number
 // that is not finite.
 #pragma once
 
@@ -33,11 +33,13 @@ public:
   template <typename T> void write(const T &value, int indent) {
     if constexpr (std::is_enum_v<T>)
       fmt::format_to(std::back_inserter(out_), "\"{}\"", enumNames<T>[static_cast<size_t>(value)]);
+    else if constexpr (isTuple<T>)
+      writeTuple(value);
     else
       writeObject(value, indent);
   }
   template <typename T> void write(const std::vector<T> &values, int indent) {
-    bool lines = indent > 0 && std::is_class_v<T> && !std::is_same_v<T, std::string> && !values.empty();
+    bool lines = indent > 0 && std::is_class_v<T> && !isTuple<T> && !std::is_same_v<T, std::string> && !values.empty();
     writeList('[', ']', values, lines ? indent : 0, [&](const T &value, int inner) { write(value, inner); });
   }
   template <typename T> void write(const std::map<std::string, T> &values, int) {
@@ -50,6 +52,7 @@ public:
 
 private:
   template <typename T> class Object;
+  template <typename T> class Tuple;
 
   void newLine(int indent) {
     out_ += '\n';
@@ -64,12 +67,20 @@ private:
       if (!std::exchange(first, false))
         out_ += ',';
       if (indent > 0)
-        newLine(indent + 2);
-      writeOne(value, indent > 0 ? indent + 2 : 0);
+        newLine(indent + 1);
+      writeOne(value, indent > 0 ? indent + 1 : 0);
     }
     if (indent > 0)
       newLine(indent);
     out_ += close;
+  }
+
+  template <typename T> void writeTuple(const T &value) {
+    out_ += '[';
+    Tuple<T> tuple{*this, value, out_.size()};
+    fields(tuple, Of<T>());
+    out_.resize(tuple.end);
+    out_ += ']';
   }
 
   template <typename T> void writeObject(const T &value, int indent) {
@@ -85,6 +96,33 @@ private:
   bool finite_ = true;
 };
 
+// The visitor that writes the fields of a tuple.
+template <typename T> class JsonWriter::Tuple {
+public:
+  JsonWriter &writer;
+  const T &value;
+  size_t end; // of the last field that may not be missing
+  bool first = true;
+
+  template <typename Member> void required(std::string_view, Member member) {
+    add(member);
+    end = writer.out_.size();
+  }
+  template <typename Member> void optional(std::string_view, Member member) {
+    static const T defaults{};
+    add(member);
+    if (value.*member != defaults.*member)
+      end = writer.out_.size();
+  }
+
+private:
+  template <typename Member> void add(Member member) {
+    if (!std::exchange(first, false))
+      writer.out_ += ',';
+    writer.write(value.*member, 0);
+  }
+};
+
 // The visitor that writes the fields of one struct.
 template <typename T> class JsonWriter::Object {
 public:
@@ -94,7 +132,7 @@ public:
 
   template <typename Member> void required(std::string_view name, Member member) {
     key(name);
-    writer_.write(value_.*member, onManyLines<T> ? indent_ + 2 : 0);
+    writer_.write(value_.*member, onManyLines<T> ? indent_ + 1 : 0);
   }
   template <typename Member> void optional(std::string_view name, Member member) {
     static const T defaults{};
@@ -117,7 +155,7 @@ private:
     if (!std::exchange(first_, false))
       writer_.out_ += ',';
     if (onManyLines<T>)
-      writer_.newLine(indent_ + 2);
+      writer_.newLine(indent_ + 1);
     writer_.out_ += fmt::format(onManyLines<T> ? "\"{}\": " : "\"{}\":", name);
   }
 

@@ -1,8 +1,5 @@
-// The offsets that a plan gives for its buckets are those that its programs work on: begin, which zeroes, and
-// reduce bind each gradient whole, update each buffer. In: a plan whose steps are well formed. Out: problems.
-#include "plan/prove/VerifySchedule.h"
-
-#include "plan/prove/Match.h"
+// See VerifyBucketUse.h.
+#include "plan/prove/VerifyBucketUse.h"
 
 #include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
@@ -11,11 +8,7 @@
 #include <map>
 #include <set>
 
-namespace mgc::schedule {
-
-using plan::Bucket;
-using plan::Plan;
-using plan::StagePlan;
+namespace mgc::plan {
 
 namespace {
 
@@ -46,8 +39,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
       problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage,
                    bucket.name, name, offset, elements, plan::nameOf(task));
   };
-  using enum plan::Task;
-  using plan::DType;
+  using enum Task;
   check(begin, "gradient", bucket.gradientOffset, all, plan.gradientType);
   bound[reduce].insert(bound[gradients].begin(), bound[gradients].end()); // either completes it
   check(reduce, "gradient", bucket.gradientOffset, all, plan.gradientType);
@@ -62,7 +54,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
 
 } // namespace
 
-void checkBuckets(const Plan &plan, Problems &problems) {
+void verifyBucketUse(const Plan &plan, Problems &problems) {
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
     std::map<plan::Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     for (const Bucket &bucket : plan.stages[s].buckets)
@@ -70,4 +62,4 @@ void checkBuckets(const Plan &plan, Problems &problems) {
   }
 }
 
-} // namespace mgc::schedule
+} // namespace mgc::plan

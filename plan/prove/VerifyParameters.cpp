@@ -187,7 +187,6 @@ void ParameterChecks::addTo(Contents &contents, const LocalRows &rows, int64_t b
 void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) {
   const int64_t extent = parameter_.rows.extent;
   const Checked span = checkedMultiply(rows.count, extent == 0 ? rows.elements : extent);
-  violations_.expect(!parameter_.places.empty(), place_, "'{}' has no place", parameter_.name);
   std::set<int64_t> stages;
   Place places = place_.field("places");
   for (size_t i = 0; i < parameter_.places.size(); ++i) {
@@ -412,7 +411,7 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
   constexpr int64_t kMost = int64_t(1) << 20;
   const auto isNumbered = [](const std::string &name) { return name.find("{}") != std::string::npos; };
   Place places = place.field("places");
-  bool sound = true;
+  bool sound = checks.violations.expect(!parameter.places.empty(), place, "'{}' has no place", parameter.name);
   for (size_t i = 0; i < parameter.places.size(); ++i) {
     const Parameter::Place &at = parameter.places[i];
     const Checked last = checkedAdd(at.elementOffset, checkedMultiply(at.stride, at.count - 1));

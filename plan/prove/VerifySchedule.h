@@ -3,7 +3,6 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "runtime/base/Problems.h"
 #include "runtime/base/Status.h"
 
 namespace mgc::schedule {
@@ -13,7 +12,5 @@ namespace mgc::schedule {
 // of a send or recv in flight is touched by no run that is not ordered with it; each buffer of a bucket is
 // what some call binds.
 Status verifySchedule(const plan::Plan &plan);
-
-void checkBuckets(const plan::Plan &plan, Problems &problems); // the last of it
 
 } // namespace mgc::schedule

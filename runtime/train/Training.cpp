@@ -3,7 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/json/PlanJson.h"
-#include "plan/prove/VerifyPlan.h"
+#include "plan/prove/ProvePlan.h"
 #include "runtime/base/Cores.h"
 #include "runtime/base/File.h"
 #include "runtime/checkpoint/SaveTarget.h"
@@ -130,7 +130,7 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(verifyIterations(options_));
   MGC_TRY(checkOptimizer(options_.optimizer, options_.trainIters));
   MGC_ASSIGN(plan, plan::readPlan(options_.plan));
-  MGC_TRY(plan::verifyPlan(plan).at(options_.plan + "/" + plan::kPlanFile));
+  MGC_TRY(plan::provePlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   plan.parameters = plan::expandedParameters(plan);
   MGC_TRY(verifyDeviceFlags(options_, plan));
   MGC_TRY(verifyModelOfWeights(plan));

@@ -6,8 +6,7 @@
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
-#include "plan/prove/VerifyPlan.h"
-#include "plan/prove/VerifySchedule.h"
+#include "plan/prove/ProvePlan.h"
 #include "tools/explain/Prediction.h"
 #include "tools/process/Process.h"
 
@@ -248,8 +247,7 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Mach
 
 Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
-  MGC_TRY(plan::verifyPlan(plan).at(flags.plan));
-  MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
+  MGC_TRY(plan::provePlan(plan).at(flags.plan));
   Result<Machine> machine =
       flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
   if (!machine.isOk())

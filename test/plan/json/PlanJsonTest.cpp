@@ -86,10 +86,10 @@ TEST(PlanJson, IsDeterministicAndLineByLine) {
   EXPECT_EQ(text, smallText());
   EXPECT_EQ(text.find("{\n\"version\": 11,\n\"checksum\": \""), 0u);
   for (std::string_view line :
-       {"\n        {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[{\"segment\":0,\"offset\":0},"
-        "{\"segment\":0,\"offset\":64},{\"segment\":1,\"offset\":0}],\"label\":\"block.fwd/0\"},\n",
-        "\n        {\"kind\":\"send\",\"ring\":4,\"microbatch\":0,\"microbatchStride\":1,\"waits\":[1]},\n",
-        "\n    {\"level\":\"x86-64-v3\",\"path\":\"kernels/x86-64-v3.so\",\"hash\":\"fedcba9876543210\"},\n"})
+       {"\n    {\"op\":\"gemm\",\"m\":4,\"n\":8,\"k\":2,\"operands\":[[0,0],[0,64],[1,0]],"
+        "\"label\":\"block.fwd/0\"},\n",
+        "\n    {\"kind\":\"send\",\"ring\":4,\"microbatch\":0,\"stride\":1,\"waits\":[1]},\n",
+        "\n  {\"level\":\"x86-64-v3\",\"path\":\"kernels/x86-64-v3.so\",\"hash\":\"fedcba9876543210\"},\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
 }
 
@@ -120,7 +120,7 @@ TEST(PlanJson, RefusesToWriteWhatJsonCannotSay) {
 TEST(PlanJson, AnotherVersionNamesBoth) {
   EXPECT_EQ(
       errorOf(sealPlan(1, smallBody())),
-      "is of version 1, this program reads version 10; recompile the plan with the mgc of this version");
+      "is of version 1, this program reads version 11; recompile the plan with the mgc of this version");
   for (const std::string version : {"99999999999999999999", "\"5\"", "05", "5.5", "-1"})
     EXPECT_EQ(errorOf("{\n\"version\": " + version + ",\n\"checksum\": \"")
                   .find("is of version " + version + ", this"),
@@ -208,8 +208,12 @@ TEST(PlanJson, NamesThePlaceOfAWrongType) {
             "sequenceLength: found a list of 2, expected an integer of 64 bits");
   EXPECT_EQ(errorAfter("\"fedcba9876543210\"", "\"fedcba987654321\""),
             "kernels[0].hash: found \"fedcba987654321\", expected a string of 16 hexadecimal digits");
-  EXPECT_EQ(errorAfter("{\"segment\":0,\"offset\":64}", "[0,64]"),
-            "programs[0].instructions[0].operands[1]: found a list of 2, expected an object");
+  EXPECT_EQ(errorAfter("[0,64]", "{\"segment\":0,\"offset\":64}"),
+            "programs[0].instructions[0].operands[1]: found an object of 2, expected a list");
+  EXPECT_EQ(errorAfter("[0,64]", "[0]"),
+            "programs[0].instructions[0].operands[1]: \"offset\", its number 1, is missing");
+  EXPECT_EQ(errorAfter("[0,64]", "[0,64,-1,0,5]"),
+            "programs[0].instructions[0].operands[1]: has 5 numbers, expected at most 4");
 }
 
 TEST(PlanJson, NamesWhatIsMissingOrUnknown) {

@@ -1,0 +1,168 @@
+// See ChunkFlow.h.
+#include "plan/prove/ChunkFlow.h"
+
+#include "plan/Expand.h"
+
+#include <algorithm>
+
+namespace mgc::plan {
+
+namespace {
+
+constexpr int64_t kUntouched = -1;
+
+class ChunkFlowBuilder {
+public:
+  ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
+      : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
+        allocation_(stage_.bytes, kUntouched) {
+    for (int64_t ring : chunk.slots)
+      slots_.emplace_back(stage_.rings[ring].bytes, kUntouched);
+    out_.slots.resize(chunk.slots.size());
+    for (const Region &region : stage_.regions)
+      if (region.kind == "frame")
+        frame_.add({region.offset, region.offset + region.bytes});
+  }
+
+  ChunkFlow build(int64_t first, int64_t end) {
+    first_ = first;
+    int64_t number = 0;
+    forEachRun(chunk_.calls.size(), chunk_.repeats, [&](int64_t call, int64_t iteration) {
+      if (number >= first && number < end)
+        run(inIteration(chunk_.calls[call], iteration), number);
+      ++number;
+    });
+    for (size_t i = 0; i < slots_.size(); ++i)
+      addWrites(slots_[i], out_.slots[i].writes);
+    addWrites(allocation_, out_.allocation.writes);
+    allocation_.peek({0, allocation_.bytes()}, [&](ByteRange range, int64_t writer) {
+      if (writer == end - 1 && frame_.meets(range))
+        out_.left.add(range);
+    });
+    return std::move(out_);
+  }
+
+private:
+  // Where the program's segments lie: segments bound to the same bytes are one.
+  static std::vector<int64_t> placesOf(const Call &call) {
+    std::vector<int64_t> places(call.segments.size());
+    for (size_t i = 0; i < places.size(); ++i)
+      places[i] = std::ranges::find(call.segments, call.segments[i]) - call.segments.begin();
+    return places;
+  }
+
+  void run(const Call &call, int64_t number) {
+    const Program &program = plan_.programs[call.program];
+    const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
+    verifyApart(call, program, flow);
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      if (static_cast<int64_t>(i) != program.frame)
+        for (ByteRange range : flow.segments[i].reads.ranges())
+          read(call.segments[i], range, program, number);
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      for (ByteRange range : flow.segments[i].writes.ranges())
+        write(call.segments[i], range, number);
+    if (program.frame >= 0) // what is in it is nobody's
+      contentsOf(call.segments[program.frame])
+          .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kUntouched);
+  }
+
+  ByteMap<int64_t> &contentsOf(const Binding &binding) {
+    return binding.slot < 0 ? allocation_ : slots_[binding.slot];
+  }
+  static ByteRange placed(const Binding &binding, ByteRange range) {
+    return {binding.offset + range.begin, binding.offset + range.end};
+  }
+
+  void read(const Binding &binding, ByteRange range, const Program &program, int64_t number) {
+    const ByteRange at = placed(binding, range);
+    const bool isFrame = binding.slot < 0 && frame_.meets(at);
+    bool isStale = false;
+    const bool continues = isFrame && number == first_ && first_ > 0;
+    contentsOf(binding).peek(at, [&](ByteRange part, int64_t writer) {
+      const ByteRange inside = {std::max(part.begin, at.begin), std::min(part.end, at.end)};
+      if (continues)
+        out_.continued.add(inside);
+      else if (isFrame)
+        isStale |= writer != number - 1;
+      else if (writer == kUntouched)
+        readsOf(binding).add(inside);
+    });
+    if (isStale)
+      problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the frame, which the call before it "
+                    "did not write",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end);
+  }
+
+  void write(const Binding &binding, ByteRange range, int64_t number) {
+    contentsOf(binding).set(placed(binding, range), number);
+  }
+
+  ByteSet &readsOf(const Binding &binding) {
+    return binding.slot < 0 ? out_.allocation.reads : out_.slots[binding.slot].reads;
+  }
+
+  // Other segments than those of one place have no byte in common that is written.
+  void verifyApart(const Call &call, const Program &program, const ProgramFlow &flow) {
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      for (size_t j = 0; j < flow.segments.size(); ++j)
+        if (i != j && call.segments[i].slot == call.segments[j].slot &&
+            meet(call, flow.segments[i].writes, i, flow.segments[j].reads, j))
+          overlap(call, program, i, j);
+        else if (i < j && call.segments[i].slot == call.segments[j].slot &&
+                 meet(call, flow.segments[i].writes, i, flow.segments[j].writes, j))
+          overlap(call, program, i, j);
+  }
+  static bool meet(const Call &call, const ByteSet &a, size_t i, const ByteSet &b, size_t j) {
+    const int64_t shift = call.segments[i].offset - call.segments[j].offset;
+    return std::ranges::any_of(a.ranges(), [&](ByteRange range) {
+      return b.meets({range.begin + shift, range.end + shift});
+    });
+  }
+  void overlap(const Call &call, const Program &program, size_t i, size_t j) {
+    problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap in bytes that "
+                  "the program writes",
+                  index_, chunk_.name(), program.name, program.segments[i], call.segments[i].offset,
+                  program.segments[j], call.segments[j].offset);
+  }
+
+  // What a run leaves in the frame is nobody's either.
+  void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
+    contents.peek({0, contents.bytes()}, [&](ByteRange range, int64_t writer) {
+      if (writer != kUntouched && !(&contents == &allocation_ && frame_.meets(range)))
+        writes.add(range);
+    });
+  }
+
+  const Plan &plan_;
+  int64_t index_;
+  const StagePlan &stage_;
+  const Chunk &chunk_;
+  Flows &flows_;
+  Problems &problems_;
+  ByteMap<int64_t> allocation_; // the call that wrote last
+  std::vector<ByteMap<int64_t>> slots_;
+  ByteSet frame_;
+  int64_t first_ = 0;
+  ChunkFlow out_;
+};
+
+} // namespace
+
+const ProgramFlow &Flows::of(int64_t program, const std::vector<int64_t> &place) {
+  const auto found = programs_.find({program, place});
+  if (found != programs_.end())
+    return found->second;
+  return programs_.emplace(std::pair(program, place), flowOf(plan_, plan_.programs[program], place, problems_))
+      .first->second;
+}
+
+const ChunkFlow &Flows::of(int64_t stage, int64_t chunk, int64_t first, int64_t end) {
+  const auto key = std::tuple(stage, chunk, first, end);
+  if (const auto found = chunks_.find(key); found != chunks_.end())
+    return found->second;
+  ChunkFlowBuilder builder(plan_, stage, plan_.stages[stage].chunks[chunk], *this, problems_);
+  return chunks_.emplace(key, builder.build(first, end)).first->second;
+}
+
+} // namespace mgc::plan

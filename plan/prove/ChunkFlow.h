@@ -1,0 +1,37 @@
+// What a run of a chunk reads and writes, by bytes, proved of its calls in order. In: a plan that passed verifyPlan. Out: the bytes
+// of each slot and of the allocation that the run reads before it writes them, and those that it writes; or what is wrong:
+//   bytes of the frame are read that the call before did not write     gradients flow from call to call, and no further
+//   segments of a call overlap in bytes that the program writes
+#pragma once
+
+#include "plan/prove/ProgramFlow.h"
+
+#include <map>
+#include <tuple>
+
+namespace mgc::plan {
+
+struct ChunkFlow {
+  std::vector<SegmentFlow> slots;
+  SegmentFlow allocation; // without what is read and written in the frame
+  // Of a run of a part of the calls: bytes of the frame that its first call reads of the part before, and those that its last
+  // call leaves to the next one.
+  ByteSet continued, left;
+};
+
+// The flows of a plan's programs and chunks, each made once.
+class Flows {
+public:
+  Flows(const Plan &plan, Problems &problems) : plan_(plan), problems_(problems) {}
+  // Of the calls [first, end), repeats run.
+  const ChunkFlow &of(int64_t stage, int64_t chunk, int64_t first, int64_t end);
+  const ProgramFlow &of(int64_t program, const std::vector<int64_t> &place);
+
+private:
+  const Plan &plan_;
+  Problems &problems_;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, ChunkFlow> chunks_;
+  std::map<std::pair<int64_t, std::vector<int64_t>>, ProgramFlow> programs_;
+};
+
+} // namespace mgc::plan

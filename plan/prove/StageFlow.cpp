@@ -1,0 +1,486 @@
+// See StageFlow.h. The list is run as it stands, one step after the other, but for repeats: when the state after an iteration is that
+// after an earlier one, moved on by the microbatches between them, all later iterations do the same, and the rest of the repeat is
+// passed over. What follows then runs with the numbers of the iterations that were run: microbatch m stands for m + skipped_.
+#include "plan/prove/StageFlow.h"
+
+#include "plan/Expand.h"
+#include "plan/prove/StageMemory.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <optional>
+#include <set>
+
+namespace mgc::plan {
+
+namespace {
+
+using Kind = ScheduleStep::Kind;
+constexpr int64_t kMostSteps = int64_t(1) << 20; // that are run one by one
+constexpr int64_t kNone = INT64_MIN, kAlways = INT64_MAX; // in a state: no such step; one that all know to be complete
+
+// Writes what the future depends on as numbers. Steps that every step from now on knows to be complete are alike, and so are
+// messages that no memory and no wait refers to any more.
+class StateWriter {
+public:
+  StateWriter(int64_t base, int64_t now) : base_(base), now_(now) {}
+  std::vector<int64_t> numbers;
+
+  void know(const Completed &known) {
+    leastCompute_ = std::min(leastCompute_, known.lastCompute());
+    leastGradients_ = std::min(leastGradients_, known.lastGradients());
+  }
+  void add(int64_t number) { numbers.push_back(number); }
+  void add(const Completed &known) {
+    add(relative(known.lastCompute()));
+    add(relative(known.lastGradients()));
+    add(static_cast<int64_t>(known.messages().size()));
+    for (int64_t message : known.messages())
+      add(relative(message));
+  }
+  void addStep(int64_t step) { add(relative(step)); }
+  std::vector<int64_t> numbersOf(const Piece &piece) const {
+    std::vector<int64_t> numbers = {piece.content.ring,
+                                    piece.content.ring < 0 ? kNone : piece.content.microbatch - base_,
+                                    static_cast<int64_t>(piece.writer.stream),
+                                    stepOf(piece.writer),
+                                    stepOf({piece.computeReader, StepStream::compute}),
+                                    stepOf({piece.gradientsReader, StepStream::gradients})};
+    for (int64_t reader : piece.messageReaders)
+      numbers.push_back(relative(reader));
+    return numbers;
+  }
+
+private:
+  int64_t relative(int64_t step) const { return step < 0 ? kNone : step - now_; }
+  int64_t stepOf(StepId id) const {
+    const int64_t least = id.stream == StepStream::compute     ? leastCompute_
+                          : id.stream == StepStream::gradients ? leastGradients_
+                                                               : -1;
+    return id.step >= 0 && id.step <= least ? kAlways : relative(id.step);
+  }
+  int64_t base_, now_;
+  int64_t leastCompute_ = INT64_MAX, leastGradients_ = INT64_MAX;
+};
+
+class StageProof {
+public:
+  StageProof(const Plan &plan, int64_t index, Flows &flows, Problems &problems)
+      : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems), memory_(stage_),
+        allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
+    for (const Region &region : stage_.regions)
+      if (region.kind == "parameters" || region.kind == "optimizer")
+        defined_.add({region.offset, region.offset + region.bytes});
+    defined_.add({stage_.stepScalarsOffset,
+                  stage_.stepScalarsOffset + static_cast<int64_t>(kStepScalars.size()) * sizeInBytes(DType::f32)});
+    for (const ScheduleStep &step : stage_.schedule)
+      for (int64_t wait : step.waits)
+        window_ = std::max(window_, wait);
+    hasGradients_ = std::ranges::find(stage_.chunks, Task::gradients, &Chunk::task) != stage_.chunks.end();
+  }
+
+  void prove() {
+    size_t next = 0;
+    for (int64_t item = 0; item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
+      while (next < stage_.repeats.size() && stage_.repeats[next].end <= item)
+        ++next;
+      const bool isRepeat = next < stage_.repeats.size() && stage_.repeats[next].begin == item;
+      const Repeat part = isRepeat ? stage_.repeats[next] : Repeat{item, item + 1, 1};
+      runPart(part);
+      item = part.end;
+    }
+    verifyEnd();
+  }
+
+private:
+  static constexpr size_t kEnough = 20;
+
+  // --- Repeats
+
+  void runPart(const Repeat &part) {
+    std::vector<std::pair<int64_t, std::vector<int64_t>>> states; // by iteration
+    const std::optional<int64_t> stride = strideOf(part);
+    for (int64_t i = 0; i < part.count && problems_.count() < kEnough; ++i) {
+      if (now_ > kMostSteps)
+        return problems_.add("stage {}: more than {} of its steps do not repeat themselves; fewer microbatches would do",
+                             index_, kMostSteps);
+      for (int64_t item = part.begin; item < part.end; ++item)
+        run(stage_.schedule[item], stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
+      if (!stride || part.count - i < 3 || static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
+        continue;
+      std::vector<int64_t> state = stateAt(baseOf(part, i));
+      const auto same = std::ranges::find(states, state, &decltype(states)::value_type::second);
+      if (same == states.end()) {
+        states.emplace_back(i, std::move(state));
+        continue;
+      }
+      const int64_t skipped = iterationsToSkip(part.count - 1 - i, i - same->first, *stride);
+      skippedMicrobatches_ += skipped * *stride;
+      skippedSteps_ += skipped * (part.end - part.begin);
+      i += skipped;
+      states.clear();
+    }
+  }
+
+  // By which all microbatches of the part go on; nothing: they differ, or there are none.
+  std::optional<int64_t> strideOf(const Repeat &part) const {
+    std::optional<int64_t> stride;
+    for (int64_t item = part.begin; item < part.end; ++item)
+      if (const ScheduleStep &step = stage_.schedule[item]; step.microbatch >= 0) {
+        if (stride && *stride != step.microbatchStride)
+          return std::nullopt;
+        stride = step.microbatchStride;
+      }
+    return part.count > 1 && stride && *stride > 0 ? stride : std::nullopt;
+  }
+  int64_t baseOf(const Repeat &part, int64_t iteration) const {
+    for (int64_t item = part.begin; item < part.end; ++item)
+      if (const ScheduleStep &step = stage_.schedule[item]; step.microbatch >= 0)
+        return step.microbatch + iteration * step.microbatchStride - skippedMicrobatches_;
+    return 0;
+  }
+  // As many of `left` as leave slots where they are: a multiple of the period of the states, and of that of the memory.
+  int64_t iterationsToSkip(int64_t left, int64_t period, int64_t stride) const {
+    const int64_t unit = std::lcm(period, memory_.period() / std::gcd(memory_.period(), stride));
+    return left / unit * unit;
+  }
+
+  // The state relative to microbatch `base` and to the step that runs next.
+  std::vector<int64_t> stateAt(int64_t base);
+  void forgetMessages();
+  void addRings(StateWriter &state, int64_t base) const;
+
+  // --- Steps
+
+  void run(const ScheduleStep &step, int64_t microbatch) {
+    step_ = &step;
+    microbatch_ = microbatch;
+    microbatch -= microbatch >= 0 ? skippedMicrobatches_ : 0;
+    const bool isRun = step.kind == Kind::run;
+    const bool isGradients = isRun && stage_.chunks[step.chunk].task == Task::gradients;
+    id_ = {now_, !isRun ? StepStream::message : isGradients ? StepStream::gradients : StepStream::compute};
+    startAfter(step);
+    if (isRun)
+      runChunk(step, microbatch);
+    else if (step.kind == Kind::send)
+      read(step.ring, microbatch, {0, stage_.rings[step.ring].bytes});
+    else
+      write(step.ring, microbatch, {0, stage_.rings[step.ring].bytes});
+    ++now_;
+  }
+
+  // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
+  // was a run, and the same of the steps that it waits for.
+  void startAfter(const ScheduleStep &step) {
+    const int64_t stream = step.kind == Kind::run ? -1 - static_cast<int64_t>(id_.stream)
+                                                  : 2 * stage_.rings[step.ring].peer + (step.kind == Kind::send);
+    known_ = Completed();
+    if (const auto last = lastOfStream_.find(stream); last != lastOfStream_.end()) {
+      known_.join(last->second.known);
+      if (step.kind == Kind::run)
+        known_.add(id_.stream, last->second.id.step);
+    }
+    for (int64_t wait : step.waits) {
+      const Started &earlier = recent_[recent_.size() - static_cast<size_t>(wait)];
+      known_.join(earlier.known);
+      known_.add(earlier.id.stream, earlier.id.step);
+    }
+    lastOfStream_[stream] = {id_, known_};
+    recent_.push_back({id_, known_});
+    if (static_cast<int64_t>(recent_.size()) > window_ + 1)
+      recent_.pop_front();
+  }
+
+  void runChunk(const ScheduleStep &step, int64_t microbatch) {
+    const Chunk &chunk = stage_.chunks[step.chunk];
+    const int64_t calls = runCount(chunk.calls.size(), chunk.repeats),
+                  end = step.callCount < 0 ? calls : step.firstCall + step.callCount;
+    verifyTurn(step, chunk, calls, end);
+    const ChunkFlow &flow = flows_.of(index_, step.chunk, step.firstCall, end);
+    verifyContinued(step, flow, end);
+    for (size_t slot = 0; slot < chunk.slots.size(); ++slot)
+      for (ByteRange range : flow.slots[slot].reads.ranges())
+        read(chunk.slots[slot], microbatch, range);
+    readAllocation(flow.allocation.reads);
+    for (size_t slot = 0; slot < chunk.slots.size(); ++slot)
+      for (ByteRange range : flow.slots[slot].writes.ranges())
+        write(chunk.slots[slot], microbatch, range);
+    writeAllocation(chunk, flow.allocation.writes);
+  }
+
+  // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.
+  void verifyContinued(const ScheduleStep &step, const ChunkFlow &flow, int64_t end) {
+    const bool follows = part_.chunk == step.chunk && part_.microbatch == microbatch_ && part_.end == step.firstCall;
+    for (ByteRange range : flow.continued.ranges())
+      if (!follows || !part_.left->contains(range))
+        report("reads bytes [{}, {}) of the frame, which the run before it on its stream did not leave there", range.begin,
+               range.end);
+    if (id_.stream == StepStream::compute)
+      part_ = {step.chunk, microbatch_, end, &flow.left};
+  }
+
+  // begin, then the microbatches of each chunk in ascending order, then reduce and update; each once, with all calls.
+  void verifyTurn(const ScheduleStep &step, const Chunk &chunk, int64_t calls, int64_t end) {
+    int64_t &call = nextCall_[step.chunk], &next = nextMicrobatch_[step.chunk];
+    if (step.firstCall != call)
+      report("runs calls from {} on, expected from {} on", step.firstCall, call);
+    else if (microbatch_ >= 0 && microbatch_ - skippedMicrobatches_ != next)
+      report("comes where microbatch {} of the chunk is next: sums over microbatches are in their order",
+             next + skippedMicrobatches_);
+    else if (microbatch_ < 0 && next > 0)
+      report("runs a second time");
+    call = end == calls ? 0 : end;
+    next += end == calls;
+    verifyPhase(chunk.task);
+  }
+
+  void verifyPhase(Task task) {
+    const int64_t phase = task == Task::begin ? 0 : task == Task::reduce ? 2 : task == Task::update ? 3 : 1;
+    if (phase < phase_ || (phase == 0 && ranAny_))
+      report("comes after a task that ends the step; expected begin, all microbatches, reduce, update");
+    phase_ = std::max(phase_, phase);
+    ranAny_ = true;
+  }
+
+  void verifyEnd() {
+    for (size_t i = 0; i < stage_.chunks.size() && problems_.count() < kEnough; ++i) {
+      const Chunk &chunk = stage_.chunks[i];
+      const int64_t runs = isPerMicrobatch(chunk.task) ? plan_.microbatches : 1,
+                    found = nextMicrobatch_[i] + (isPerMicrobatch(chunk.task) ? skippedMicrobatches_ : 0);
+      if (found != runs || nextCall_[i] != 0)
+        problems_.add("stage {}: the steps run chunk '{}' for {} microbatches and {} calls, expected {} and no calls more",
+                      index_, chunk.name(), found, nextCall_[i], runs);
+    }
+  }
+
+  // --- Memory of rings
+
+  void read(int64_t ring, int64_t microbatch, ByteRange range) {
+    if (!memory_.isTracked(ring))
+      return;
+    const Content expected{ring, microbatch};
+    bool isOther = false;
+    StepId unordered;
+    memory_.groupOf(ring).pieces.forEach(memory_.at(ring, microbatch, range), [&](ByteRange, Piece &piece) {
+      isOther |= piece.content != expected;
+      follow(piece.writer, unordered);
+      addReader(piece);
+    });
+    if (isOther)
+      report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin, range.end,
+             stage_.rings[ring].name);
+    else
+      reportUnordered(unordered, "reads", ring, range);
+  }
+
+  void write(int64_t ring, int64_t microbatch, ByteRange range) {
+    if (!memory_.isTracked(ring))
+      return report("writes bytes of '{}', which the runtime writes", stage_.rings[ring].name);
+    StepId unordered;
+    auto &pieces = memory_.groupOf(ring).pieces;
+    const ByteRange at = memory_.at(ring, microbatch, range);
+    pieces.forEach(at, [&](ByteRange, Piece &piece) { followAll(piece, unordered); });
+    pieces.set(at, {id_, {ring, microbatch}});
+    reportUnordered(unordered, "writes", ring, range);
+  }
+
+  // --- Memory of the allocation. Streams other than compute use it only where task gradients does.
+
+  void readAllocation(const ByteSet &reads) {
+    for (ByteRange range : reads.ranges()) {
+      if (!defined_.contains(range))
+        report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step", range.begin,
+               range.end);
+      if (!hasGradients_)
+        continue;
+      StepId unordered;
+      allocation_.forEach(range, [&](ByteRange, Piece &piece) {
+        follow(piece.writer, unordered);
+        addReader(piece);
+      });
+      reportUnordered(unordered, "reads", range);
+    }
+  }
+
+  void writeAllocation(const Chunk &chunk, const ByteSet &writes) {
+    for (ByteRange range : writes.ranges()) {
+      verifyRegion(chunk, range);
+      defined_.add(range);
+      if (!hasGradients_)
+        continue;
+      StepId unordered;
+      allocation_.forEach(range, [&](ByteRange, Piece &piece) { followAll(piece, unordered); });
+      allocation_.set(range, {id_, {}});
+      reportUnordered(unordered, "writes", range);
+    }
+  }
+
+  // Only update writes parameters and the optimizer's state; nobody writes inputs, or activations but by their rings.
+  void verifyRegion(const Chunk &chunk, ByteRange range) {
+    for (const Region &region : stage_.regions) {
+      const bool isState = region.kind == "parameters" || region.kind == "optimizer";
+      const bool isRings = region.kind == "inputs" || region.kind == "activations";
+      if (range.begin < region.offset + region.bytes && region.offset < range.end &&
+          (isRings || (isState && chunk.task != Task::update)))
+        report("writes bytes [{}, {}), which lie in the region '{}'", range.begin, range.end, region.kind);
+    }
+  }
+
+  // --- Order
+
+  void follow(StepId other, StepId &unordered) const {
+    if (other.step >= 0 && other.step != id_.step && !known_.has(other.stream, other.step))
+      unordered = other;
+  }
+  void followAll(const Piece &piece, StepId &unordered) const {
+    follow(piece.writer, unordered);
+    follow({piece.computeReader, StepStream::compute}, unordered);
+    follow({piece.gradientsReader, StepStream::gradients}, unordered);
+    for (int64_t reader : piece.messageReaders)
+      follow({reader, StepStream::message}, unordered);
+  }
+  void addReader(Piece &piece) const {
+    if (id_.stream == StepStream::compute)
+      piece.computeReader = id_.step;
+    else if (id_.stream == StepStream::gradients)
+      piece.gradientsReader = id_.step;
+    else
+      piece.messageReaders.push_back(id_.step);
+  }
+
+  void reportUnordered(StepId other, std::string_view verb, int64_t ring, ByteRange range) {
+    if (other.step >= 0)
+      report("{} bytes [{}, {}) of '{}' without being ordered after step {}, which uses them; a wait is missing, or the "
+             "memory may not be shared",
+             verb, range.begin, range.end, stage_.rings[ring].name, other.step + skippedSteps_);
+  }
+  void reportUnordered(StepId other, std::string_view verb, ByteRange range) {
+    if (other.step >= 0)
+      report("{} bytes [{}, {}) of the allocation without being ordered after step {}, which uses them; a wait is missing, "
+             "or the memory may not be shared",
+             verb, range.begin, range.end, other.step + skippedSteps_);
+  }
+
+  template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
+    problems_.add("stage {} step {} ({}): {}", index_, now_ + skippedSteps_, describe(),
+                  fmt::format(format, std::forward<Args>(args)...));
+  }
+  std::string describe() const {
+    if (step_->kind != Kind::run)
+      return fmt::format("{} of '{}' for microbatch {}", step_->kind == Kind::send ? "send" : "recv",
+                         stage_.rings[step_->ring].name, microbatch_);
+    const std::string name = stage_.chunks[step_->chunk].name();
+    return microbatch_ < 0 ? fmt::format("run {}", name) : fmt::format("run {} for microbatch {}", name, microbatch_);
+  }
+
+  struct Started {
+    StepId id;
+    Completed known; // when it started
+  };
+
+  const Plan &plan_;
+  const int64_t index_;
+  const StagePlan &stage_;
+  Flows &flows_;
+  Problems &problems_;
+  StageMemory memory_;
+  ByteMap<Piece> allocation_;
+  ByteSet defined_;
+  bool hasGradients_ = false, ranAny_ = false;
+  int64_t window_ = 1, phase_ = 0;
+  int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;
+  std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk
+  std::map<int64_t, Started> lastOfStream_;
+  std::deque<Started> recent_; // the last window_ + 1
+  struct {
+    int64_t chunk = -1, microbatch = -1, end = 0;
+    const ByteSet *left = nullptr;
+  } part_; // the last run on stream compute
+  // The step that runs.
+  const ScheduleStep *step_ = nullptr;
+  int64_t microbatch_ = -1, now_ = 0;
+  StepId id_;
+  Completed known_;
+};
+
+// Of the range, relative to its begin; neighbours that are alike are one.
+void addPieces(StateWriter &state, const ByteMap<Piece> &pieces, ByteRange range) {
+  std::vector<int64_t> last;
+  pieces.peek(range, [&](ByteRange part, const Piece &piece) {
+    std::vector<int64_t> numbers = state.numbersOf(piece);
+    if (numbers == last)
+      return;
+    state.add(std::max(part.begin, range.begin) - range.begin);
+    state.numbers.insert(state.numbers.end(), numbers.begin(), numbers.end());
+    last = std::move(numbers);
+  });
+}
+
+// Those that no wait can name any more and no memory refers to.
+void StageProof::forgetMessages() {
+  std::set<int64_t> named;
+  const auto name = [&](const ByteMap<Piece> &pieces) {
+    for (const auto &[begin, piece] : pieces.parts()) {
+      if (piece.writer.stream == StepStream::message)
+        named.insert(piece.writer.step);
+      named.insert(piece.messageReaders.begin(), piece.messageReaders.end());
+    }
+  };
+  for (const RingGroup &group : memory_.groups())
+    name(group.pieces);
+  const auto keep = [&](int64_t message) { return message >= now_ - window_ || named.contains(message); };
+  for (auto &[stream, last] : lastOfStream_)
+    last.known.keepMessages(keep);
+  for (Started &started : recent_)
+    started.known.keepMessages(keep);
+}
+
+void StageProof::addRings(StateWriter &state, int64_t base) const {
+  for (const RingGroup &group : memory_.groups()) {
+    state.add(base % (group.turns ? group.period : memory_.period()));
+    if (!group.turns)
+      addPieces(state, group.pieces, {0, group.pieces.bytes()});
+    for (const Cycle &cycle : group.turns ? group.cycles : std::vector<Cycle>())
+      for (int64_t i = 0; i < cycle.slots; ++i) {
+        const int64_t begin = (cycle.first + (base / group.period + i) % cycle.slots) * group.stride;
+        addPieces(state, group.pieces, {begin, std::min(begin + group.stride, group.pieces.bytes())});
+      }
+  }
+}
+
+std::vector<int64_t> StageProof::stateAt(int64_t base) {
+  forgetMessages();
+  StateWriter state(base, now_);
+  for (const auto &[stream, last] : lastOfStream_)
+    state.know(last.known);
+  for (const Started &started : recent_)
+    state.know(started.known);
+  addRings(state, base);
+  if (hasGradients_)
+    addPieces(state, allocation_, {0, stage_.bytes});
+  for (ByteRange range : defined_.ranges())
+    state.add(range.begin), state.add(range.end);
+  for (const auto &[stream, last] : lastOfStream_) {
+    state.add(stream);
+    state.add(last.known);
+    state.addStep(last.id.step);
+  }
+  for (const Started &started : recent_) {
+    state.add(static_cast<int64_t>(started.id.stream));
+    state.add(started.known);
+  }
+  for (size_t chunk = 0; chunk < nextMicrobatch_.size(); ++chunk) {
+    state.add(nextCall_[chunk]);
+    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base : nextMicrobatch_[chunk]);
+  }
+  return std::move(state.numbers);
+}
+
+} // namespace
+
+void proveStage(const Plan &plan, int64_t stage, Flows &flows, Problems &problems) {
+  StageProof(plan, stage, flows, problems).prove();
+}
+
+} // namespace mgc::plan

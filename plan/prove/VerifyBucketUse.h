@@ -1,0 +1,12 @@
+// The offsets that a plan gives for its buckets are those that its programs work on.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/base/Problems.h"
+
+namespace mgc::plan {
+
+// begin, which zeroes, and reduce bind each gradient whole, update each buffer. In: a plan that passed verifyPlan.
+void verifyBucketUse(const Plan &plan, Problems &problems);
+
+} // namespace mgc::plan
