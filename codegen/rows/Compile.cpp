@@ -44,28 +44,44 @@ static Status verifyAll(const std::vector<NamedGraph> &graphs) {
 }
 
 namespace {
-// The distinct graphs, in modules; and of each graph which kernel it is.
-struct Division {
-  std::vector<std::vector<const NamedGraph *>> modules;
+// The distinct graphs; and of each graph which kernel it is.
+struct Kernels {
+  std::vector<const NamedGraph *> distinct;
   std::vector<CompiledKernel> results;
 };
 } // namespace
 
-static Division divide(const std::vector<NamedGraph> &graphs) {
-  Division division;
-  std::vector<const NamedGraph *> distinct;
+static Kernels dropEqual(const std::vector<NamedGraph> &graphs) {
+  Kernels kernels;
   std::map<std::string, std::string> symbolOf; // key -> symbol
   for (const NamedGraph &named : graphs) {
     auto [place, isNew] = symbolOf.try_emplace(named.graph.key(), named.symbol);
     if (isNew)
-      distinct.push_back(&named);
-    division.results.push_back({place->second, describe(named.graph)});
+      kernels.distinct.push_back(&named);
+    kernels.results.push_back({place->second, describe(named.graph)});
   }
-  division.modules.resize(divideUp(distinct.size(), kKernelsPerModule));
-  for (size_t number = 0; number < distinct.size(); ++number)
-    division.modules[number % division.modules.size()].push_back(
-        distinct[number]); // neighbours are alike: spreads the heavy ones
-  return division;
+  return kernels;
+}
+
+static std::vector<KernelCode> shareCode(const std::vector<const NamedGraph *> &graphs) {
+  std::vector<KernelCode> codes;
+  std::map<std::string, size_t> known; // code key -> index
+  for (const NamedGraph *graph : graphs) {
+    const auto [place, isNew] = known.try_emplace(LoopLayout(graph->graph).codeKey(), codes.size());
+    if (isNew)
+      codes.push_back({graph, {}});
+    else
+      codes[place->second].others.push_back(graph);
+  }
+  return codes;
+}
+
+// Modules of a few each. Neighbours are alike: dealing them out spreads the heavy ones.
+template <typename T> static std::vector<std::vector<T>> divide(const std::vector<T> &kernels) {
+  std::vector<std::vector<T>> modules(divideUp(kernels.size(), kKernelsPerModule));
+  for (size_t number = 0; number < kernels.size(); ++number)
+    modules[number % modules.size()].push_back(kernels[number]);
+  return modules;
 }
 
 // compile(number, printed): one module.
@@ -98,13 +114,14 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
                                                    const std::vector<SharedObject> &outputs,
                                                    const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
-  Division division = divide(graphs);
+  Kernels kernels = dropEqual(graphs);
   std::vector<CpuTarget> targets;
   for (const SharedObject &output : outputs)
     targets.push_back(output.target);
-  std::vector<std::vector<std::string>> objects(division.modules.size()); // of each module, one per target
-  MGC_TRY(compileAll(division.modules.size(), options, [&](size_t number, std::string *printed) {
-    return compileModule(division.modules[number], targets, objects[number], printed);
+  const std::vector<std::vector<KernelCode>> modules = divide(shareCode(kernels.distinct));
+  std::vector<std::vector<std::string>> objects(modules.size()); // of each module, one per target
+  MGC_TRY(compileAll(modules.size(), options, [&](size_t number, std::string *printed) {
+    return compileModule(modules[number], targets, objects[number], printed);
   }));
   for (size_t number = 0; number < outputs.size(); ++number) {
     std::vector<std::string> ofTarget;
@@ -112,20 +129,21 @@ Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph>
       ofTarget.push_back(std::move(module[number]));
     MGC_TRY(linkSharedObject(ofTarget, outputs[number].path));
   }
-  return division.results;
+  return kernels.results;
 }
 
 Result<std::vector<CompiledKernel>> compileKernels(const std::vector<NamedGraph> &graphs,
                                                    const PtxFile &output, const CompileOptions &options) {
   MGC_TRY(verifyAll(graphs));
-  Division division = divide(graphs);
-  std::vector<std::string> texts(division.modules.size());
+  Kernels kernels = dropEqual(graphs);
+  const std::vector<std::vector<const NamedGraph *>> modules = divide(kernels.distinct);
+  std::vector<std::string> texts(modules.size());
   MGC_TRY(compileAll(texts.size(), options, [&](size_t number, std::string *printed) {
-    return compilePtx(division.modules[number], output.level, texts[number], printed);
+    return compilePtx(modules[number], output.level, texts[number], printed);
   }));
   MGC_ASSIGN(joined, joinPtx(texts, output.level));
   MGC_TRY(writeFile(output.path, joined));
-  return division.results;
+  return kernels.results;
 }
 
 } // namespace mgc::rowgen

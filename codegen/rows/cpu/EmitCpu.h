@@ -38,6 +38,7 @@ private:
   // --- EmitRows.cpp: forms rows and blocks
   void emitRows();
   void emitBlocks();
+  void emitFlat(const std::vector<size_t> &stores);
   void emitPass(int pass, int passes);
   // A dear value that two passes need: the first stores it where the last will store an effect, the others load it.
   struct Kept {

@@ -282,11 +282,24 @@ void CpuEmitter::finishReductions(const std::vector<Node> &reductions,
 
 // The range counts (row, block) pairs. Only the last block of a row has the columns beyond the last full
 // vector.
+void CpuEmitter::emitFlat(const std::vector<size_t> &stores) {
+  setRow(i64(0));
+  for (size_t effect : stores)
+    prepareStore(effect);
+  loop(mulI64(begin_, kWidth), mulI64(end_, kWidth), kWidth, {}, [&](Value position, ValueRange) {
+    Lanes lanes{kWidth, kWidth, position};
+    storeLanes(lanes, stores);
+    return Values();
+  });
+}
+
 void CpuEmitter::emitBlocks() {
   int64_t blocks = layout_.blocksPerRow(), size = layout_.innerSize(), full = size / kWidth * kWidth;
   std::vector<size_t> stores;
   for (size_t effect = 0; effect < graph_.effects().size(); ++effect)
     stores.push_back(effect);
+  if (layout_.isFlat())
+    return emitFlat(stores);
   loop(begin_, end_, 1, {}, [&](Value number, ValueRange) {
     Value block = blocks == 1 ? i64(0) : arith::RemUIOp::create(b_, loc_, number, i64(blocks)).getResult();
     setRow(blocks == 1 ? number : arith::DivUIOp::create(b_, loc_, number, i64(blocks)).getResult());

@@ -152,18 +152,30 @@ static void addNeeds(mlir::ModuleOp module, const std::string &symbol, const Ker
                                builder.getI64TensorAttr(needs));
 }
 
-Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
+// The other symbols of the kernels' code.
+static void addAliases(llvm::Module &module, const std::vector<KernelCode> &kernels) {
+  for (const KernelCode &kernel : kernels)
+    for (const NamedGraph *other : kernel.others)
+      llvm::GlobalAlias::create(llvm::GlobalValue::ExternalLinkage, other->symbol,
+                                module.getFunction(kernel.graph->symbol));
+}
+
+Status compileModule(const std::vector<KernelCode> &kernels, const std::vector<CpuTarget> &targets,
                      std::vector<std::string> &objects, std::string *mlirText) {
   initializeTarget();
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   loadDialects(context);
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
-  for (const NamedGraph *kernel : kernels) {
-    LoopLayout layout(kernel->graph);
-    MGC_TRY(emitKernel(*module, kernel->symbol, layout));
-    addNeeds(*module, kernel->symbol, layout.info());
+  std::vector<const NamedGraph *> graphs;
+  for (const auto &[graph, others] : kernels) {
+    graphs.push_back(graph);
+    LoopLayout layout(graph->graph);
+    MGC_TRY(emitKernel(*module, graph->symbol, layout));
+    addNeeds(*module, graph->symbol, layout.info());
+    for (const NamedGraph *other : others)
+      addNeeds(*module, other->symbol, describe(other->graph));
   }
-  const ModuleDiagnostics diagnostics(context, kernels);
+  const ModuleDiagnostics diagnostics(context, graphs);
   if (mlirText)
     *mlirText = printed(*module);
   if (failed(mlir::verify(*module)))
@@ -178,6 +190,7 @@ Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::
   llvmModule->setTargetTriple(machine->getTargetTriple());
   llvmModule->setDataLayout(machine->createDataLayout());
   setAttributes(*llvmModule);
+  addAliases(*llvmModule, kernels);
   if (!simplify(*llvmModule, *machine))
     return diagnostics.failure("simplification");
   objects.resize(targets.size());

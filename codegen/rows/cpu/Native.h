@@ -7,9 +7,15 @@
 
 namespace mgc::rowgen {
 
+// A kernel, and others that are the same code: they have symbols and needs of their own.
+struct KernelCode {
+  const NamedGraph *graph;
+  std::vector<const NamedGraph *> others;
+};
+
 // Thread-safe: makes its own contexts. `objects` receives the bytes of an object file per target; `printed`, if
 // set, the MLIR.
-Status compileModule(const std::vector<const NamedGraph *> &kernels, const std::vector<CpuTarget> &targets,
+Status compileModule(const std::vector<KernelCode> &kernels, const std::vector<CpuTarget> &targets,
                      std::vector<std::string> &objects, std::string *printed);
 
 // Runs ld.lld. Error: not found, failed, an unresolved symbol.

@@ -43,8 +43,9 @@ LoopLayout::LoopLayout(const RowGraph &graph) : graph_(graph) {
   while (firstColumn_ < loops_.size() && !loops_[firstColumn_].column)
     ++firstColumn_;
   findNodeFacts();
+  isFlat_ = form_ == Form::blocks && loops_.size() == 1 && hasColumns() && innerSize() % kWidth == 0;
   if (form_ == Form::blocks)
-    blockSize_ = std::min(kFlatBlock, innerSize());
+    blockSize_ = isFlat_ ? kWidth : std::min(kFlatBlock, innerSize());
   if (form_ == Form::columns)
     chooseColumnBlocks();
 }
@@ -299,6 +300,24 @@ KernelInfo LoopLayout::info() const {
     for (size_t loop = firstColumn_; loop + 1 < loops_.size(); ++loop)
       info.range *= loops_[loop].size;
   return info;
+}
+
+// Whether no code depends on the size of the first dim: it is the outermost loop, and no operand's strides have it.
+bool LoopLayout::isBoundByRange() const {
+  const Dim first{0};
+  const bool isOuter = !loops_.empty() && loops_[0].dims[0].id == first.id && (isFlat_ || firstColumn_ > 0);
+  return isOuter && form_ != Form::columns &&
+         std::ranges::all_of(graph_.operands(), [&](const RowGraph::OperandInfo &operand) {
+           return std::none_of(operand.dims.begin() + (operand.dims.empty() ? 0 : 1), operand.dims.end(),
+                               [&](Dim dim) { return dim.id == first.id; });
+         });
+}
+
+std::string LoopLayout::codeKey() const {
+  std::string key = graph_.key();
+  if (isBoundByRange()) // it begins with the first dim: "d0:512 "
+    key.erase(key.find(':') + 1, key.find(' ') - key.find(':') - 1);
+  return key;
 }
 
 KernelInfo describe(const RowGraph &graph) { return LoopLayout(graph).info(); }

@@ -34,12 +34,17 @@ public:
   bool hasColumns() const { return firstColumn_ < loops_.size(); }
   int64_t innerSize() const { return hasColumns() ? loops_.back().size : 1; }
   int64_t rows() const; // product of the row loops
+  // blocks: one loop of whole vectors; a block is a vector, so that the code is the same for every number of them.
+  bool isFlat() const { return isFlat_; }
   // blocks, columns: number of inner columns per block; the last block of a row may be shorter.
   int64_t blockSize() const { return blockSize_; }
   int64_t blocksPerRow() const;
   // columns: number of rows whose sum over a block is in registers.
   int64_t rowChunk() const { return rowChunk_; }
   KernelInfo info() const;
+  // Equal for graphs that have the same code on a CPU, which the arguments begin and end of the range alone bound: graphs that
+  // differ in the size of their outermost dim only.
+  std::string codeKey() const;
 
   // Elements from one iteration of the loop to the next; 0 where the access does not depend on it.
   int64_t stride(RowOperand operand, const std::vector<At> &at, size_t loop) const;
@@ -68,6 +73,7 @@ public:
 
 private:
   bool isElementwise() const;
+  bool isBoundByRange() const;
   size_t countStreams() const;
   void chooseColumnBlocks();
   bool mayMerge(const Loop &outer, const Loop &inner) const;
@@ -83,6 +89,7 @@ private:
   Form form_ = Form::rows;
   std::vector<Loop> loops_;
   size_t firstColumn_ = 0;
+  bool isFlat_ = false;
   int64_t blockSize_ = 1, rowChunk_ = 1;
   std::vector<bool> varies_, used_;
   std::vector<int> levels_;
