@@ -17,7 +17,7 @@
 
 namespace mgc::rowgen {
 
-static constexpr size_t kKernelsPerModule = 5;
+static constexpr size_t kKernelsPerModule = 8;
 
 static Status checkSymbol(const std::string &symbol) {
   bool isValid = !symbol.empty() && !std::isdigit(static_cast<unsigned char>(symbol[0]));
