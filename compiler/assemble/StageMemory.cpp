@@ -140,9 +140,10 @@ private:
     plan::Ring &ring = it->second.ring;
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
-    ring.stride = plan::aligned(ring.bytes);
-    ring.turns = {{0, known->isPosition ? 1 : trainingInt(module_, "microbatches", 1), 0}};
-    ring.offset = take(checkedMultiply(ring.stride, ring.slots()));
+    const int64_t slots = known->isPosition ? 1 : trainingInt(module_, "microbatches", 1);
+    ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
+    ring.turns = {{0, slots, 0}};
+    ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));
     return Status::ok();
   }
 

@@ -98,6 +98,8 @@ private:
     for (const plan::Ring &ring : schedule_.rings) {
       out_.rings.push_back(ring);
       out_.rings.back().offset += memory_.activations;
+      if (ring.slots() == 1)
+        out_.rings.back().stride = 0;
     }
     for (const schedule::PeriodicStep &step : schedule_.steps)
       readUses(step.step);
