@@ -7,22 +7,22 @@
 
 namespace mgc::plan {
 
-struct ByteRange {
+struct ByteInterval {
   int64_t begin = 0, end = 0;
-  bool operator==(const ByteRange &) const = default;
+  bool operator==(const ByteInterval &) const = default;
 };
 
 // Disjoint ranges in order; ranges that touch are one.
 class ByteSet {
 public:
-  void add(ByteRange range);
-  const std::vector<ByteRange> &ranges() const { return ranges_; }
-  bool contains(ByteRange range) const;
-  bool meets(ByteRange range) const;
+  void add(ByteInterval range);
+  const std::vector<ByteInterval> &ranges() const { return ranges_; }
+  bool contains(ByteInterval range) const;
+  bool meets(ByteInterval range) const;
   bool operator==(const ByteSet &) const = default;
 
 private:
-  std::vector<ByteRange> ranges_;
+  std::vector<ByteInterval> ranges_;
 };
 
 // Bytes [0, bytes) with a T each; neighbours may be equal.
@@ -31,22 +31,23 @@ public:
   ByteMap(int64_t bytes, T value) : bytes_(bytes) { parts_[0] = std::move(value); }
 
   // Calls visit(range, T &) for each part of the range; parts are cut at its ends.
-  template <typename Visit> void forEach(ByteRange range, Visit &&visit) {
+  template <typename Visit> void forEach(ByteInterval range, Visit &&visit) {
     if (range.begin >= range.end)
       return;
     cut(range.end);
     for (auto part = cut(range.begin); part != parts_.end() && part->first < range.end; ++part)
-      visit(ByteRange{part->first, endOf(part)}, part->second);
+      visit(ByteInterval{part->first, endOf(part)}, part->second);
   }
   // Calls visit(range, const T &) for each part that meets the range, whole.
-  template <typename Visit> void peek(ByteRange range, Visit &&visit) const {
+  template <typename Visit> void peek(ByteInterval range, Visit &&visit) const {
     if (range.begin >= range.end)
       return;
-    for (auto part = std::prev(parts_.upper_bound(range.begin)); part != parts_.end() && part->first < range.end; ++part)
-      visit(ByteRange{part->first, endOf(part)}, part->second);
+    for (auto part = std::prev(parts_.upper_bound(range.begin));
+         part != parts_.end() && part->first < range.end; ++part)
+      visit(ByteInterval{part->first, endOf(part)}, part->second);
   }
   // Makes the range one part.
-  void set(ByteRange range, const T &value) {
+  void set(ByteInterval range, const T &value) {
     if (range.begin >= range.end)
       return;
     cut(range.end);

@@ -14,8 +14,8 @@ constexpr int64_t kUntouched = -1;
 class ChunkFlowBuilder {
 public:
   ChunkFlowBuilder(const Plan &plan, int64_t stage, const Chunk &chunk, Flows &flows, Problems &problems)
-      : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows), problems_(problems),
-        allocation_(stage_.bytes, kUntouched) {
+      : plan_(plan), index_(stage), stage_(plan.stages[stage]), chunk_(chunk), flows_(flows),
+        problems_(problems), allocation_(stage_.bytes, kUntouched) {
     for (int64_t ring : chunk.slots)
       slots_.emplace_back(stage_.rings[ring].bytes, kUntouched);
     out_.slots.resize(chunk.slots.size());
@@ -35,7 +35,7 @@ public:
     for (size_t i = 0; i < slots_.size(); ++i)
       addWrites(slots_[i], out_.slots[i].writes);
     addWrites(allocation_, out_.allocation.writes);
-    allocation_.peek({0, allocation_.bytes()}, [&](ByteRange range, int64_t writer) {
+    allocation_.peek({0, allocation_.bytes()}, [&](ByteInterval range, int64_t writer) {
       if (writer == end - 1 && frame_.meets(range))
         out_.left.add(range);
     });
@@ -57,10 +57,10 @@ private:
     verifyApart(call, program, flow);
     for (size_t i = 0; i < flow.segments.size(); ++i)
       if (static_cast<int64_t>(i) != program.frame)
-        for (ByteRange range : flow.segments[i].reads.ranges())
+        for (ByteInterval range : flow.segments[i].reads.ranges())
           read(call.segments[i], range, program, number);
     for (size_t i = 0; i < flow.segments.size(); ++i)
-      for (ByteRange range : flow.segments[i].writes.ranges())
+      for (ByteInterval range : flow.segments[i].writes.ranges())
         write(call.segments[i], range, number);
     if (program.frame >= 0) // what is in it is nobody's
       contentsOf(call.segments[program.frame])
@@ -70,17 +70,17 @@ private:
   ByteMap<int64_t> &contentsOf(const Binding &binding) {
     return binding.slot < 0 ? allocation_ : slots_[binding.slot];
   }
-  static ByteRange placed(const Binding &binding, ByteRange range) {
+  static ByteInterval placed(const Binding &binding, ByteInterval range) {
     return {binding.offset + range.begin, binding.offset + range.end};
   }
 
-  void read(const Binding &binding, ByteRange range, const Program &program, int64_t number) {
-    const ByteRange at = placed(binding, range);
+  void read(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
+    const ByteInterval at = placed(binding, range);
     const bool isFrame = binding.slot < 0 && frame_.meets(at);
     bool isStale = false;
     const bool continues = isFrame && number == first_ && first_ > 0;
-    contentsOf(binding).peek(at, [&](ByteRange part, int64_t writer) {
-      const ByteRange inside = {std::max(part.begin, at.begin), std::min(part.end, at.end)};
+    contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
+      const ByteInterval inside = {std::max(part.begin, at.begin), std::min(part.end, at.end)};
       if (continues)
         out_.continued.add(inside);
       else if (isFrame)
@@ -89,12 +89,13 @@ private:
         readsOf(binding).add(inside);
     });
     if (isStale)
-      problems_.add("stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the frame, which the call before it "
-                    "did not write",
-                    index_, chunk_.name(), number, program.name, at.begin, at.end);
+      problems_.add(
+          "stage {} chunk {} call {} ('{}'): reads bytes [{}, {}) of the frame, which the call before it "
+          "did not write",
+          index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
 
-  void write(const Binding &binding, ByteRange range, int64_t number) {
+  void write(const Binding &binding, ByteInterval range, int64_t number) {
     contentsOf(binding).set(placed(binding, range), number);
   }
 
@@ -115,12 +116,12 @@ private:
   }
   static bool meet(const Call &call, const ByteSet &a, size_t i, const ByteSet &b, size_t j) {
     const int64_t shift = call.segments[i].offset - call.segments[j].offset;
-    return std::ranges::any_of(a.ranges(), [&](ByteRange range) {
-      return b.meets({range.begin + shift, range.end + shift});
-    });
+    return std::ranges::any_of(
+        a.ranges(), [&](ByteInterval range) { return b.meets({range.begin + shift, range.end + shift}); });
   }
   void overlap(const Call &call, const Program &program, size_t i, size_t j) {
-    problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap in bytes that "
+    problems_.add("stage {} chunk {}: a call of '{}' binds segments '{}' at {} and '{}' at {}, which overlap "
+                  "in bytes that "
                   "the program writes",
                   index_, chunk_.name(), program.name, program.segments[i], call.segments[i].offset,
                   program.segments[j], call.segments[j].offset);
@@ -128,7 +129,7 @@ private:
 
   // What a run leaves in the frame is nobody's either.
   void addWrites(const ByteMap<int64_t> &contents, ByteSet &writes) const {
-    contents.peek({0, contents.bytes()}, [&](ByteRange range, int64_t writer) {
+    contents.peek({0, contents.bytes()}, [&](ByteInterval range, int64_t writer) {
       if (writer != kUntouched && !(&contents == &allocation_ && frame_.meets(range)))
         writes.add(range);
     });
@@ -153,7 +154,8 @@ const ProgramFlow &Flows::of(int64_t program, const std::vector<int64_t> &place)
   const auto found = programs_.find({program, place});
   if (found != programs_.end())
     return found->second;
-  return programs_.emplace(std::pair(program, place), flowOf(plan_, plan_.programs[program], place, problems_))
+  return programs_
+      .emplace(std::pair(program, place), flowOf(plan_, plan_.programs[program], place, problems_))
       .first->second;
 }
 

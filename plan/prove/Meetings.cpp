@@ -74,21 +74,24 @@ private:
         const auto *collective = std::get_if<Collective>(&instruction.body);
         const std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
         if (!stages.empty())
-          meetings.push_back(meetingAt(*collective, stages, instruction, inIteration(call, iteration), stage));
+          meetings.push_back(
+              meetingAt(*collective, stages, instruction, inIteration(call, iteration), stage));
       });
     });
     if (!meetings.empty() && chunk.task == Task::gradients)
-      problems_.add("stage {} chunk {}: {} is a collective between stages; task gradients has those inside one", stage,
-                    chunk.name(), meetings.front().what);
+      problems_.add(
+          "stage {} chunk {}: {} is a collective between stages; task gradients has those inside one", stage,
+          chunk.name(), meetings.front().what);
     return meetings;
   }
 
   Meeting meetingAt(const Collective &c, const std::vector<int64_t> &stages, const Instruction &instruction,
                     const Call &call, int64_t stage) {
     const auto number = numbers_.try_emplace(stages, static_cast<int64_t>(numbers_.size())).first->second;
-    return {number, fmt::format("{} {} of {} x {} x {} {}{} over [{}]{}", nameOf(c.kind), nameOf(c.reduce), c.outer,
-                                c.middle, c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "",
-                                fmt::join(c.axes, ", "), bucketOf(stage, call, instruction))};
+    return {number,
+            fmt::format("{} {} of {} x {} x {} {}{} over [{}]{}", nameOf(c.kind), nameOf(c.reduce), c.outer,
+                        c.middle, c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "",
+                        fmt::join(c.axes, ", "), bucketOf(stage, call, instruction))};
   }
 
   // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may number it otherwise, and
@@ -118,7 +121,8 @@ private:
       if (step.kind != ScheduleStep::Kind::run || ofChunks[step.chunk].empty())
         continue;
       if (isRepeated[i] || step.callCount >= 0)
-        problems_.add("stage {} schedule[{}]: {} is a collective between stages, in a step that is repeated or runs a part "
+        problems_.add("stage {} schedule[{}]: {} is a collective between stages, in a step that is repeated "
+                      "or runs a part "
                       "of its chunk; expected a run of its own",
                       stage, i, ofChunks[step.chunk].front().what);
       for (const Meeting &meeting : ofChunks[step.chunk])
@@ -130,17 +134,19 @@ private:
     const std::vector<std::string> &first = followed_[{number, stages.front()}];
     for (int64_t stage : stages) {
       const std::vector<std::string> &own = followed_[{number, stage}];
-      const size_t same = std::mismatch(first.begin(), first.end(), own.begin(), own.end()).first - first.begin();
+      const size_t same =
+          std::mismatch(first.begin(), first.end(), own.begin(), own.end()).first - first.begin();
       if (same != first.size() || same != own.size())
         problems_.add("collective {} between stages: stage {} has {}, stage {} has {}", same, stages.front(),
-                      same < first.size() ? first[same] : "none", stage, same < own.size() ? own[same] : "none");
+                      same < first.size() ? first[same] : "none", stage,
+                      same < own.size() ? own[same] : "none");
     }
   }
 
   const Plan &plan_;
   Problems &problems_;
-  std::vector<std::vector<size_t>> collectives_;                                // by program
-  std::map<std::vector<int64_t>, int64_t> numbers_;                             // of groups
+  std::vector<std::vector<size_t>> collectives_;                             // by program
+  std::map<std::vector<int64_t>, int64_t> numbers_;                          // of groups
   std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> followed_; // by group and stage
 };
 

@@ -13,12 +13,12 @@ namespace {
 constexpr int64_t kUntouched = -2; // as the caller left it
 
 // Where one operand of an instruction lies when it runs.
-struct Access {
+struct OperandAccess {
   int64_t segment = 0, value = -1;
-  ByteRange span;
+  ByteInterval span;
   int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
   // Columns of its rows, counted from multiples of the stride.
-  ByteRange columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
+  ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
 };
 
 class FlowBuilder {
@@ -42,7 +42,7 @@ public:
       run(infos[number], iteration);
     });
     for (size_t i = 0; i < contents_.size(); ++i)
-      contents_[i].peek({0, contents_[i].bytes()}, [&](ByteRange range, int64_t value) {
+      contents_[i].peek({0, contents_[i].bytes()}, [&](ByteInterval range, int64_t value) {
         if (value != kUntouched)
           flow_.segments[i].writes.add(range);
       });
@@ -59,14 +59,18 @@ private:
         write(accessOf(infos[i], instruction_->operands[i], iteration));
   }
 
-  Access accessOf(const OperandInfo &info, const Operand &operand, int64_t iteration) const {
+  OperandAccess accessOf(const OperandInfo &info, const Operand &operand, int64_t iteration) const {
     const int64_t begin = operand.offset + iteration * operand.stride;
-    return {place_[operand.segment], operand.value, {begin, begin + *info.span()}, *info.rowBytes, *info.rowStride};
+    return {place_[operand.segment],
+            operand.value,
+            {begin, begin + *info.span()},
+            *info.rowBytes,
+            *info.rowStride};
   }
 
-  void read(const Access &access, std::string_view name) {
+  void read(const OperandAccess &access, std::string_view name) {
     bool isOther = false, isUntouched = false;
-    contents_[access.segment].peek(access.span, [&](ByteRange range, int64_t value) {
+    contents_[access.segment].peek(access.span, [&](ByteInterval range, int64_t value) {
       if (value == kUntouched) {
         isUntouched = true;
         flow_.segments[access.segment].reads.add(
@@ -84,7 +88,7 @@ private:
   }
 
   // Of a value whose rows are written apart.
-  bool hasColumns(const Access &access) const {
+  bool hasColumns(const OperandAccess &access) const {
     const auto written = columns_.find(access.value);
     if (written == columns_.end())
       return true;
@@ -92,16 +96,17 @@ private:
     if (access.rowStride == stride)
       return columns.contains(access.columns());
     const int64_t begin = access.span.begin % stride, length = access.span.end - access.span.begin;
-    return columns.contains(length >= stride ? ByteRange{0, stride} : ByteRange{begin, begin + length});
+    return columns.contains(length >= stride ? ByteInterval{0, stride} : ByteInterval{begin, begin + length});
   }
 
-  bool holds(const Access &access) const {
+  bool holds(const OperandAccess &access) const {
     bool all = true;
-    contents_[access.segment].peek(access.span, [&](ByteRange, int64_t value) { all &= value == access.value; });
+    contents_[access.segment].peek(access.span,
+                                   [&](ByteInterval, int64_t value) { all &= value == access.value; });
     return all;
   }
 
-  void write(const Access &access) {
+  void write(const OperandAccess &access) {
     if (access.rowStride > 0 && !columns_.contains(access.value) && holds(access))
       return; // rows of what is written whole already
     contents_[access.segment].set(access.span, access.value);
@@ -119,7 +124,7 @@ private:
     columns.add({0, end - stride}); // rows that go on behind a multiple of the stride
   }
 
-  void report(const Access &access, std::string_view name, std::string_view what) {
+  void report(const OperandAccess &access, std::string_view name, std::string_view what) {
     problems_.add("program '{}': {}: operand {}, bytes [{}, {}) of segment '{}', {}", program_.name,
                   instruction_->label, name, access.span.begin, access.span.end,
                   program_.segments[access.segment], what);
@@ -136,13 +141,14 @@ private:
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
   std::vector<ByteMap<int64_t>> contents_; // by segment: the value that was written last
-  std::map<int64_t, Columns> columns_;     // by value: what of its rows is written, where they are written apart
+  std::map<int64_t, Columns> columns_; // by value: what of its rows is written, where they are written apart
   ProgramFlow flow_;
 };
 
 } // namespace
 
-ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place, Problems &problems) {
+ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
+                   Problems &problems) {
   return FlowBuilder(plan, program, place, problems).build();
 }
 

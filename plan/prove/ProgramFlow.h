@@ -22,6 +22,7 @@ struct ProgramFlow {
 
 // `place`: by segment, the one in whose memory it lies, itself or an earlier one: where a call binds both to the same bytes.
 // What is read and written stands there.
-ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place, Problems &problems);
+ProgramFlow flowOf(const Plan &plan, const Program &program, const std::vector<int64_t> &place,
+                   Problems &problems);
 
 } // namespace mgc::plan

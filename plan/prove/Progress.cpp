@@ -38,10 +38,11 @@ struct Stage {
   int64_t microbatch() const { return step().microbatch + iteration * step().microbatchStride; }
 };
 
-class Player {
+class RoundPlayer {
 public:
-  Player(const Plan &plan, const Meetings &meetings, Problems &problems)
-      : plan_(plan), meetings_(meetings), problems_(problems), channels_(plan.stages.size() * plan.stages.size()),
+  RoundPlayer(const Plan &plan, const Meetings &meetings, Problems &problems)
+      : plan_(plan), meetings_(meetings), problems_(problems),
+        channels_(plan.stages.size() * plan.stages.size()),
         arrivals_(meetings.groups.size(), std::vector<int64_t>(plan.stages.size())), met_(arrivals_) {
     for (const StagePlan &stage : plan.stages)
       stages_.push_back(stageOf(stage));
@@ -60,7 +61,9 @@ public:
         return reportDeadlock();
       passOver();
     }
-    problems_.add("the steps of the stages do not repeat themselves within {} rounds; fewer microbatches would do", kMostRounds);
+    problems_.add(
+        "the steps of the stages do not repeat themselves within {} rounds; fewer microbatches would do",
+        kMostRounds);
   }
 
 private:
@@ -83,7 +86,8 @@ private:
   }
 
   int64_t channelOf(int64_t stage, const ScheduleStep &step) const {
-    const int64_t peer = plan_.stages[stage].rings[step.ring].peer, stages = static_cast<int64_t>(stages_.size());
+    const int64_t peer = plan_.stages[stage].rings[step.ring].peer,
+                  stages = static_cast<int64_t>(stages_.size());
     return step.kind == Kind::send ? stage * stages + peer : peer * stages + stage;
   }
 
@@ -172,7 +176,9 @@ private:
                                      static_cast<int64_t>(stage.meeting), stage.hasArrived,
                                      static_cast<int64_t>(stage.recent.size())});
       for (const Issued &issued : stage.recent)
-        numbers.insert(numbers.end(), {issued.channel, issued.channel < 0 ? 0 : issued.number - channels_[issued.channel].sends});
+        numbers.insert(
+            numbers.end(),
+            {issued.channel, issued.channel < 0 ? 0 : issued.number - channels_[issued.channel].sends});
     }
     for (const Channel &channel : channels_)
       if (channel.sends + channel.receives > 0)
@@ -198,7 +204,8 @@ private:
     int64_t periods = INT64_MAX;
     for (size_t s = 0; s < stages_.size(); ++s)
       if (const int64_t by = now.iterations[s] - same->iterations[s]; by > 0)
-        periods = std::min(periods, (stages_[s].parts[stages_[s].part].count - 1 - stages_[s].iteration) / by);
+        periods =
+            std::min(periods, (stages_[s].parts[stages_[s].part].count - 1 - stages_[s].iteration) / by);
     if (periods > 0 && periods < INT64_MAX)
       skip(*same, now, periods);
     seen_.clear();
@@ -214,7 +221,8 @@ private:
       stages_[s].iteration += periods * (to.iterations[s] - from.iterations[s]);
       for (Issued &issued : stages_[s].recent)
         if (issued.channel >= 0)
-          issued.number += periods * (to.channels[issued.channel].sends - from.channels[issued.channel].sends);
+          issued.number +=
+              periods * (to.channels[issued.channel].sends - from.channels[issued.channel].sends);
     }
     for (size_t c = 0; c < channels_.size(); ++c) {
       channels_[c].sends += periods * (to.channels[c].sends - from.channels[c].sends);
@@ -227,10 +235,12 @@ private:
   std::string describe(int64_t s, int64_t item, int64_t iteration) const {
     const StagePlan &plan = plan_.stages[s];
     const ScheduleStep &step = plan.schedule[item];
-    const std::string what = step.kind == Kind::run ? "run " + plan.chunks[step.chunk].name()
-                                                    : fmt::format("{} of '{}' {} stage {}", step.kind == Kind::send ? "send" : "recv",
-                                                                  plan.rings[step.ring].name, step.kind == Kind::send ? "to" : "from",
-                                                                  plan.rings[step.ring].peer);
+    const std::string what =
+        step.kind == Kind::run
+            ? "run " + plan.chunks[step.chunk].name()
+            : fmt::format("{} of '{}' {} stage {}", step.kind == Kind::send ? "send" : "recv",
+                          plan.rings[step.ring].name, step.kind == Kind::send ? "to" : "from",
+                          plan.rings[step.ring].peer);
     return fmt::format("stage {} schedule[{}], iteration {} ({})", s, item, iteration, what);
   }
 
@@ -243,10 +253,12 @@ private:
       const Stage &other = stages_[peer];
       return {peer, fmt::format("{} waits for its {}, whose other end {}", here, describe(s, wait->item, 0),
                                 other.isDone() ? fmt::format("stage {} does not have", peer)
-                                               : fmt::format("comes after {}", describe(peer, other.item, other.iteration)))};
+                                               : fmt::format("comes after {}",
+                                                             describe(peer, other.item, other.iteration)))};
     }
     const std::vector<int64_t> &groups = meetings_.ofChunks[s][stage.step().chunk];
-    for (int64_t other : stage.meeting < groups.size() ? meetings_.groups[groups[stage.meeting]] : std::vector<int64_t>())
+    for (int64_t other :
+         stage.meeting < groups.size() ? meetings_.groups[groups[stage.meeting]] : std::vector<int64_t>())
       if (arrivals_[groups[stage.meeting]][other] <= met_[groups[stage.meeting]][s])
         return {other, fmt::format("{} waits for stage {} to come to the same collective", here, other)};
     return {-1, here};
@@ -286,7 +298,7 @@ void proveProgress(const Plan &plan, Problems &problems) {
   const size_t known = problems.count();
   const Meetings meetings = meetingsOf(plan, problems);
   if (problems.count() == known)
-    Player(plan, meetings, problems).play();
+    RoundPlayer(plan, meetings, problems).play();
 }
 
 } // namespace mgc::plan

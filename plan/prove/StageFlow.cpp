@@ -4,7 +4,7 @@
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
-#include "plan/prove/StageMemory.h"
+#include "plan/prove/RingMemory.h"
 
 #include <algorithm>
 #include <deque>
@@ -18,7 +18,8 @@ namespace {
 
 using Kind = ScheduleStep::Kind;
 constexpr int64_t kMostSteps = int64_t(1) << 20; // that are run one by one
-constexpr int64_t kNone = INT64_MIN, kAlways = INT64_MAX; // in a state: no such step; one that all know to be complete
+constexpr int64_t kNone = INT64_MIN,
+                  kAlways = INT64_MAX; // in a state: no such step; one that all know to be complete
 
 // Writes what the future depends on as numbers. Steps that every step from now on knows to be complete are alike, and so are
 // messages that no memory and no wait refers to any more.
@@ -67,13 +68,15 @@ private:
 class StageProof {
 public:
   StageProof(const Plan &plan, int64_t index, Flows &flows, Problems &problems)
-      : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems), memory_(stage_),
-        allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()), nextCall_(stage_.chunks.size()) {
+      : plan_(plan), index_(index), stage_(plan.stages[index]), flows_(flows), problems_(problems),
+        memory_(stage_), allocation_(stage_.bytes, {}), nextMicrobatch_(stage_.chunks.size()),
+        nextCall_(stage_.chunks.size()) {
     for (const Region &region : stage_.regions)
       if (region.kind == "parameters" || region.kind == "optimizer")
         defined_.add({region.offset, region.offset + region.bytes});
-    defined_.add({stage_.stepScalarsOffset,
-                  stage_.stepScalarsOffset + static_cast<int64_t>(kStepScalars.size()) * sizeInBytes(DType::f32)});
+    defined_.add(
+        {stage_.stepScalarsOffset,
+         stage_.stepScalarsOffset + static_cast<int64_t>(kStepScalars.size()) * sizeInBytes(DType::f32)});
     for (const ScheduleStep &step : stage_.schedule)
       for (int64_t wait : step.waits)
         window_ = std::max(window_, wait);
@@ -82,7 +85,8 @@ public:
 
   void prove() {
     size_t next = 0;
-    for (int64_t item = 0; item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
+    for (int64_t item = 0;
+         item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
       while (next < stage_.repeats.size() && stage_.repeats[next].end <= item)
         ++next;
       const bool isRepeat = next < stage_.repeats.size() && stage_.repeats[next].begin == item;
@@ -103,10 +107,12 @@ private:
     const std::optional<int64_t> stride = strideOf(part);
     for (int64_t i = 0; i < part.count && problems_.count() < kEnough; ++i) {
       if (now_ > kMostSteps)
-        return problems_.add("stage {}: more than {} of its steps do not repeat themselves; fewer microbatches would do",
-                             index_, kMostSteps);
+        return problems_.add(
+            "stage {}: more than {} of its steps do not repeat themselves; fewer microbatches would do",
+            index_, kMostSteps);
       for (int64_t item = part.begin; item < part.end; ++item)
-        run(stage_.schedule[item], stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
+        run(stage_.schedule[item],
+            stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
       if (!stride || part.count - i < 3 || static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
         continue;
       std::vector<int64_t> state = stateAt(baseOf(part, i));
@@ -173,8 +179,9 @@ private:
   // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
   // was a run, and the same of the steps that it waits for.
   void startAfter(const ScheduleStep &step) {
-    const int64_t stream = step.kind == Kind::run ? -1 - static_cast<int64_t>(id_.stream)
-                                                  : 2 * stage_.rings[step.ring].peer + (step.kind == Kind::send);
+    const int64_t stream = step.kind == Kind::run
+                               ? -1 - static_cast<int64_t>(id_.stream)
+                               : 2 * stage_.rings[step.ring].peer + (step.kind == Kind::send);
     known_ = Completed();
     if (const auto last = lastOfStream_.find(stream); last != lastOfStream_.end()) {
       known_.join(last->second.known);
@@ -200,22 +207,23 @@ private:
     const ChunkFlow &flow = flows_.of(index_, step.chunk, step.firstCall, end);
     verifyContinued(step, flow, end);
     for (size_t slot = 0; slot < chunk.slots.size(); ++slot)
-      for (ByteRange range : flow.slots[slot].reads.ranges())
+      for (ByteInterval range : flow.slots[slot].reads.ranges())
         read(chunk.slots[slot], microbatch, range);
     readAllocation(flow.allocation.reads);
     for (size_t slot = 0; slot < chunk.slots.size(); ++slot)
-      for (ByteRange range : flow.slots[slot].writes.ranges())
+      for (ByteInterval range : flow.slots[slot].writes.ranges())
         write(chunk.slots[slot], microbatch, range);
     writeAllocation(chunk, flow.allocation.writes);
   }
 
   // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.
   void verifyContinued(const ScheduleStep &step, const ChunkFlow &flow, int64_t end) {
-    const bool follows = part_.chunk == step.chunk && part_.microbatch == microbatch_ && part_.end == step.firstCall;
-    for (ByteRange range : flow.continued.ranges())
+    const bool follows =
+        part_.chunk == step.chunk && part_.microbatch == microbatch_ && part_.end == step.firstCall;
+    for (ByteInterval range : flow.continued.ranges())
       if (!follows || !part_.left->contains(range))
-        report("reads bytes [{}, {}) of the frame, which the run before it on its stream did not leave there", range.begin,
-               range.end);
+        report("reads bytes [{}, {}) of the frame, which the run before it on its stream did not leave there",
+               range.begin, range.end);
     if (id_.stream == StepStream::compute)
       part_ = {step.chunk, microbatch_, end, &flow.left};
   }
@@ -249,38 +257,40 @@ private:
       const int64_t runs = isPerMicrobatch(chunk.task) ? plan_.microbatches : 1,
                     found = nextMicrobatch_[i] + (isPerMicrobatch(chunk.task) ? skippedMicrobatches_ : 0);
       if (found != runs || nextCall_[i] != 0)
-        problems_.add("stage {}: the steps run chunk '{}' for {} microbatches and {} calls, expected {} and no calls more",
+        problems_.add("stage {}: the steps run chunk '{}' for {} microbatches and {} calls, expected {} and "
+                      "no calls more",
                       index_, chunk.name(), found, nextCall_[i], runs);
     }
   }
 
   // --- Memory of rings
 
-  void read(int64_t ring, int64_t microbatch, ByteRange range) {
+  void read(int64_t ring, int64_t microbatch, ByteInterval range) {
     if (!memory_.isTracked(ring))
       return;
     const Content expected{ring, microbatch};
     bool isOther = false;
     StepId unordered;
-    memory_.groupOf(ring).pieces.forEach(memory_.at(ring, microbatch, range), [&](ByteRange, Piece &piece) {
-      isOther |= piece.content != expected;
-      follow(piece.writer, unordered);
-      addReader(piece);
-    });
+    memory_.groupOf(ring).pieces.forEach(memory_.at(ring, microbatch, range),
+                                         [&](ByteInterval, Piece &piece) {
+                                           isOther |= piece.content != expected;
+                                           follow(piece.writer, unordered);
+                                           addReader(piece);
+                                         });
     if (isOther)
-      report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin, range.end,
-             stage_.rings[ring].name);
+      report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin,
+             range.end, stage_.rings[ring].name);
     else
       reportUnordered(unordered, "reads", ring, range);
   }
 
-  void write(int64_t ring, int64_t microbatch, ByteRange range) {
+  void write(int64_t ring, int64_t microbatch, ByteInterval range) {
     if (!memory_.isTracked(ring))
       return report("writes bytes of '{}', which the runtime writes", stage_.rings[ring].name);
     StepId unordered;
     auto &pieces = memory_.groupOf(ring).pieces;
-    const ByteRange at = memory_.at(ring, microbatch, range);
-    pieces.forEach(at, [&](ByteRange, Piece &piece) { followAll(piece, unordered); });
+    const ByteInterval at = memory_.at(ring, microbatch, range);
+    pieces.forEach(at, [&](ByteInterval, Piece &piece) { followAll(piece, unordered); });
     pieces.set(at, {id_, {ring, microbatch}});
     reportUnordered(unordered, "writes", ring, range);
   }
@@ -288,14 +298,14 @@ private:
   // --- Memory of the allocation. Streams other than compute use it only where task gradients does.
 
   void readAllocation(const ByteSet &reads) {
-    for (ByteRange range : reads.ranges()) {
+    for (ByteInterval range : reads.ranges()) {
       if (!defined_.contains(range))
-        report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step", range.begin,
-               range.end);
+        report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step",
+               range.begin, range.end);
       if (!hasGradients_)
         continue;
       StepId unordered;
-      allocation_.forEach(range, [&](ByteRange, Piece &piece) {
+      allocation_.forEach(range, [&](ByteInterval, Piece &piece) {
         follow(piece.writer, unordered);
         addReader(piece);
       });
@@ -304,20 +314,20 @@ private:
   }
 
   void writeAllocation(const Chunk &chunk, const ByteSet &writes) {
-    for (ByteRange range : writes.ranges()) {
+    for (ByteInterval range : writes.ranges()) {
       verifyRegion(chunk, range);
       defined_.add(range);
       if (!hasGradients_)
         continue;
       StepId unordered;
-      allocation_.forEach(range, [&](ByteRange, Piece &piece) { followAll(piece, unordered); });
+      allocation_.forEach(range, [&](ByteInterval, Piece &piece) { followAll(piece, unordered); });
       allocation_.set(range, {id_, {}});
       reportUnordered(unordered, "writes", range);
     }
   }
 
   // Only update writes parameters and the optimizer's state; nobody writes inputs, or activations but by their rings.
-  void verifyRegion(const Chunk &chunk, ByteRange range) {
+  void verifyRegion(const Chunk &chunk, ByteInterval range) {
     for (const Region &region : stage_.regions) {
       const bool isState = region.kind == "parameters" || region.kind == "optimizer";
       const bool isRings = region.kind == "inputs" || region.kind == "activations";
@@ -349,15 +359,17 @@ private:
       piece.messageReaders.push_back(id_.step);
   }
 
-  void reportUnordered(StepId other, std::string_view verb, int64_t ring, ByteRange range) {
+  void reportUnordered(StepId other, std::string_view verb, int64_t ring, ByteInterval range) {
     if (other.step >= 0)
-      report("{} bytes [{}, {}) of '{}' without being ordered after step {}, which uses them; a wait is missing, or the "
+      report("{} bytes [{}, {}) of '{}' without being ordered after step {}, which uses them; a wait is "
+             "missing, or the "
              "memory may not be shared",
              verb, range.begin, range.end, stage_.rings[ring].name, other.step + skippedSteps_);
   }
-  void reportUnordered(StepId other, std::string_view verb, ByteRange range) {
+  void reportUnordered(StepId other, std::string_view verb, ByteInterval range) {
     if (other.step >= 0)
-      report("{} bytes [{}, {}) of the allocation without being ordered after step {}, which uses them; a wait is missing, "
+      report("{} bytes [{}, {}) of the allocation without being ordered after step {}, which uses them; a "
+             "wait is missing, "
              "or the memory may not be shared",
              verb, range.begin, range.end, other.step + skippedSteps_);
   }
@@ -371,7 +383,8 @@ private:
       return fmt::format("{} of '{}' for microbatch {}", step_->kind == Kind::send ? "send" : "recv",
                          stage_.rings[step_->ring].name, microbatch_);
     const std::string name = stage_.chunks[step_->chunk].name();
-    return microbatch_ < 0 ? fmt::format("run {}", name) : fmt::format("run {} for microbatch {}", name, microbatch_);
+    return microbatch_ < 0 ? fmt::format("run {}", name)
+                           : fmt::format("run {} for microbatch {}", name, microbatch_);
   }
 
   struct Started {
@@ -384,7 +397,7 @@ private:
   const StagePlan &stage_;
   Flows &flows_;
   Problems &problems_;
-  StageMemory memory_;
+  RingMemory memory_;
   ByteMap<Piece> allocation_;
   ByteSet defined_;
   bool hasGradients_ = false, ranAny_ = false;
@@ -405,9 +418,9 @@ private:
 };
 
 // Of the range, relative to its begin; neighbours that are alike are one.
-void addPieces(StateWriter &state, const ByteMap<Piece> &pieces, ByteRange range) {
+void addPieces(StateWriter &state, const ByteMap<Piece> &pieces, ByteInterval range) {
   std::vector<int64_t> last;
-  pieces.peek(range, [&](ByteRange part, const Piece &piece) {
+  pieces.peek(range, [&](ByteInterval part, const Piece &piece) {
     std::vector<int64_t> numbers = state.numbersOf(piece);
     if (numbers == last)
       return;
@@ -459,7 +472,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   addRings(state, base);
   if (hasGradients_)
     addPieces(state, allocation_, {0, stage_.bytes});
-  for (ByteRange range : defined_.ranges())
+  for (ByteInterval range : defined_.ranges())
     state.add(range.begin), state.add(range.end);
   for (const auto &[stream, last] : lastOfStream_) {
     state.add(stream);
@@ -472,7 +485,8 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   }
   for (size_t chunk = 0; chunk < nextMicrobatch_.size(); ++chunk) {
     state.add(nextCall_[chunk]);
-    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base : nextMicrobatch_[chunk]);
+    state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base
+                                                         : nextMicrobatch_[chunk]);
   }
   return std::move(state.numbers);
 }

@@ -28,16 +28,16 @@ std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
 }
 
 bool sameUses(const std::vector<BufferUse> &a, const std::vector<BufferUse> &b) {
-  return std::ranges::equal(a, b, [](const BufferUse &x, const BufferUse &y) {
-    return x.kind == y.kind && x.buffer == y.buffer;
-  });
+  return std::ranges::equal(
+      a, b, [](const BufferUse &x, const BufferUse &y) { return x.kind == y.kind && x.buffer == y.buffer; });
 }
 
 // All but their microbatches.
 bool sameStep(const Step &a, const Step &b) {
   return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk &&
          a.task.part == b.task.part && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
-         (a.microbatch < 0) == (b.microbatch < 0) && sameUses(a.reads, b.reads) && sameUses(a.writes, b.writes);
+         (a.microbatch < 0) == (b.microbatch < 0) && sameUses(a.reads, b.reads) &&
+         sameUses(a.writes, b.writes);
 }
 
 void addRepeats(const std::vector<PeriodicStep> &steps, PeriodicStage &out) {

@@ -89,7 +89,8 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
     }
     for (size_t i = 0; i < stage.repeats.size(); ++i)
       for (int64_t by : {-1, 1})
-        change(stage.repeats[i].count, stage.repeats[i].count + by, fmt::format("{} repeat {} count {:+}", at, i, by));
+        change(stage.repeats[i].count, stage.repeats[i].count + by,
+               fmt::format("{} repeat {} count {:+}", at, i, by));
     for (size_t i = 0; i < stage.rings.size(); ++i) {
       plan::Ring &ring = stage.rings[i];
       const std::string here = fmt::format("{} ring {} ({})", at, i, ring.name);
@@ -121,7 +122,8 @@ TEST(Proof, agreesWithTheProofOfEveryStep) {
         refused += !onRepeats;
       });
     }
-  std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused), long(morePrecise));
+  std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused),
+              long(morePrecise));
   EXPECT_GT(refused, mutants * 8 / 10);
 }
 

@@ -1,5 +1,5 @@
-// See StageMemory.h.
-#include "plan/prove/StageMemory.h"
+// See RingMemory.h.
+#include "plan/prove/RingMemory.h"
 
 #include <algorithm>
 #include <numeric>
@@ -40,7 +40,7 @@ int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 } // namespace
 
-StageMemory::StageMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage.rings.size(), -1) {
+RingMemory::RingMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage.rings.size(), -1) {
   std::vector<int64_t> order;
   for (int64_t ring = 0; ring < static_cast<int64_t>(stage.rings.size()); ++ring)
     if (std::ranges::none_of(stage.inputs, [&](const Input &input) { return input.ring == ring; }))
@@ -68,18 +68,20 @@ StageMemory::StageMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage
     for (const Cycle &cycle : cycles)
       slots = leastCommonMultiple(slots, cycle.slots), mostSlots_ = std::max(mostSlots_, cycle.slots);
     if (!group.turns)
-      period_ = leastCommonMultiple(period_, slots > kMostPeriod / group.period ? kMostPeriod : slots * group.period);
+      period_ = leastCommonMultiple(period_,
+                                    slots > kMostPeriod / group.period ? kMostPeriod : slots * group.period);
     group.pieces = ByteMap<Piece>(end - group.offset, {});
     groups_.push_back(std::move(group));
   }
 }
 
-ByteRange StageMemory::at(int64_t index, int64_t microbatch, ByteRange range) const {
+ByteInterval RingMemory::at(int64_t index, int64_t microbatch, ByteInterval range) const {
   const Ring &ring = stage_.rings[index];
   const auto period = static_cast<int64_t>(ring.turns.size());
   const int64_t round = floorDivide(microbatch, period);
   const Ring::Turn &turn = ring.turns[microbatch - round * period];
-  const int64_t place = turn.phase + round, slot = turn.first + place - floorDivide(place, turn.slots) * turn.slots;
+  const int64_t place = turn.phase + round,
+                slot = turn.first + place - floorDivide(place, turn.slots) * turn.slots;
   const int64_t begin = ring.offset + ring.stride * slot - groups_[groupOf_[index]].offset;
   return {begin + range.begin, begin + range.end};
 }

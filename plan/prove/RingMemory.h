@@ -44,14 +44,14 @@ struct RingGroup {
   ByteMap<Piece> pieces{1, {}}; // from `offset` on
 };
 
-class StageMemory {
+class RingMemory {
 public:
-  explicit StageMemory(const StagePlan &stage);
+  explicit RingMemory(const StagePlan &stage);
   bool isTracked(int64_t ring) const { return groupOf_[ring] >= 0; } // not an input's
   RingGroup &groupOf(int64_t ring) { return groups_[groupOf_[ring]]; }
   const std::vector<RingGroup> &groups() const { return groups_; }
   // The bytes, in the group, of `range` of the ring's slot for the microbatch, which may be below 0.
-  ByteRange at(int64_t ring, int64_t microbatch, ByteRange range) const;
+  ByteInterval at(int64_t ring, int64_t microbatch, ByteInterval range) const;
   // Microbatches after which all slots are what they were, as far as groups that turn go and others are the same.
   int64_t period() const { return period_; }
   int64_t mostSlots() const { return mostSlots_; }

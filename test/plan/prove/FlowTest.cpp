@@ -1,0 +1,158 @@
+// Data flow by bytes: sets and maps of bytes, programs, chunks, and the message for each thing that is wrong.
+#include "plan/prove/ChunkFlow.h"
+#include "plan/prove/Completed.h"
+
+#include <gtest/gtest.h>
+
+namespace mgc::plan {
+namespace {
+
+using Ranges = std::vector<ByteInterval>;
+
+TEST(ByteSet, joinsWhatTouches) {
+  ByteSet set;
+  set.add({8, 16});
+  set.add({24, 32});
+  set.add({4, 4});
+  EXPECT_EQ(set.ranges(), (Ranges{{8, 16}, {24, 32}}));
+  set.add({16, 20});
+  EXPECT_EQ(set.ranges(), (Ranges{{8, 20}, {24, 32}}));
+  set.add({0, 28});
+  EXPECT_EQ(set.ranges(), (Ranges{{0, 32}}));
+}
+
+TEST(ByteSet, containsAndMeets) {
+  ByteSet set;
+  set.add({8, 16});
+  EXPECT_TRUE(set.contains({8, 16}));
+  EXPECT_FALSE(set.contains({7, 9}));
+  EXPECT_TRUE(set.contains({20, 20})) << "nothing is everywhere";
+  EXPECT_TRUE(set.meets({0, 9}));
+  EXPECT_FALSE(set.meets({0, 8}));
+  EXPECT_FALSE(set.meets({16, 20}));
+}
+
+TEST(ByteMap, cutsAtTheEndsOfRanges) {
+  ByteMap<int> map(32, 0);
+  map.set({8, 16}, 1);
+  map.set({12, 20}, 2);
+  std::vector<std::pair<int64_t, int>> parts(map.parts().begin(), map.parts().end());
+  EXPECT_EQ(parts, (std::vector<std::pair<int64_t, int>>{{0, 0}, {8, 1}, {12, 2}, {20, 0}}));
+  int sum = 0;
+  map.forEach({10, 32}, [&](ByteInterval range, int value) { sum += value * int(range.end - range.begin); });
+  EXPECT_EQ(sum, 2 * 1 + 8 * 2);
+  map.set({30, 32}, 5);
+  map.set({4, 4}, 7);
+  EXPECT_EQ(map.parts().at(30), 5);
+  EXPECT_EQ(map.parts().count(4), 0u);
+}
+
+TEST(Completed, runsOfAStreamCompleteInOrderAndMessagesDoNot) {
+  Completed known, other;
+  known.add(StepStream::compute, 7);
+  known.add(StepStream::message, 5);
+  EXPECT_TRUE(known.has(StepStream::compute, 3));
+  EXPECT_FALSE(known.has(StepStream::compute, 8));
+  EXPECT_FALSE(known.has(StepStream::gradients, 3));
+  EXPECT_FALSE(known.has(StepStream::message, 4));
+  other.add(StepStream::message, 4);
+  other.add(StepStream::gradients, 6);
+  known.join(other);
+  EXPECT_EQ(known.messages(), (std::vector<int64_t>{4, 5}));
+  EXPECT_TRUE(known.has(StepStream::gradients, 6));
+}
+
+// --- Programs ----------------------------------------------------------------------------------------------
+
+constexpr int64_t kLine = 64;
+
+struct Step {
+  std::vector<RowKernel::Operand> uses;
+  std::vector<Operand> operands;
+};
+
+Program programOf(const std::vector<Step> &steps) {
+  Program program;
+  program.name = "p";
+  program.segments = {"in", "out", "frame"};
+  program.segmentBytes = {4 * kLine, 4 * kLine, 4 * kLine};
+  program.frame = 2;
+  for (const Step &step : steps) {
+    RowKernel kernel;
+    kernel.symbol = "k";
+    kernel.uses = step.uses;
+    program.instructions.push_back(
+        {kernel, step.operands, "p/" + std::to_string(program.instructions.size())});
+  }
+  return program;
+}
+
+const RowKernel::Operand kRead{OperandUse::read, kLine}, kWritten{OperandUse::written, kLine},
+    kUpdated{OperandUse::updated, kLine};
+
+std::string problemOf(const Program &program) {
+  Problems problems;
+  flowOf(Plan(), program, {0, 1, 2}, problems);
+  return problems.status().isOk() ? "" : problems.status().message();
+}
+
+TEST(ProgramFlow, readsBeforeWritesAreTheCallers) {
+  Problems problems;
+  const Program program =
+      programOf({{{kRead, kWritten}, {{0, 0}, {2, 0}}}, {{kRead, kUpdated}, {{2, 0}, {1, kLine}}}});
+  const ProgramFlow flow = flowOf(Plan(), program, {0, 1, 2}, problems);
+  EXPECT_EQ(problems.count(), 0u);
+  EXPECT_EQ(flow.segments[0].reads.ranges(), (Ranges{{0, kLine}}));
+  EXPECT_EQ(flow.segments[1].reads.ranges(), (Ranges{{kLine, 2 * kLine}})) << "it is added to";
+  EXPECT_EQ(flow.segments[1].writes.ranges(), (Ranges{{kLine, 2 * kLine}}));
+  EXPECT_TRUE(flow.segments[2].reads.ranges().empty());
+}
+
+TEST(ProgramFlow, theFrameIsWrittenBeforeItIsRead) {
+  EXPECT_EQ(problemOf(programOf({{{kRead, kWritten}, {{2, kLine}, {1, 0}}}})),
+            "program 'p': p/0: operand of the kernel, bytes [64, 128) of segment 'frame', reads bytes of the "
+            "frame that no "
+            "instruction wrote");
+}
+
+TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
+  const auto program = [](int64_t place) { // values 1 and 2 in the frame; then 1 is read
+    return programOf({{{kRead, kWritten}, {{0, 0}, {2, 0, 0, 1}}},
+                      {{kRead, kWritten}, {{0, 0}, {2, place, 0, 2}}},
+                      {{kRead, kWritten}, {{2, 0, 0, 1}, {1, 0}}}});
+  };
+  EXPECT_EQ(problemOf(program(kLine)), "");
+  EXPECT_EQ(problemOf(program(0)),
+            "program 'p': p/2: operand of the kernel, bytes [0, 64) of segment 'frame', reads bytes that "
+            "another value was written to since");
+}
+
+// A matrix of 4 rows of 32 bytes, of which each of two instructions writes 16.
+TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
+  const RowKernel::Operand half{OperandUse::written, kLine, 16, 32}, whole{OperandUse::read, 2 * kLine};
+  const Step left{{kRead, half}, {{0, 0}, {2, 0, 0, 1}}}, right{{kRead, half}, {{0, 0}, {2, 16, 0, 1}}},
+      all{{whole, kWritten}, {{2, 0, 0, 1}, {1, 0}}};
+  EXPECT_EQ(problemOf(programOf({left, right, all})), "");
+  EXPECT_EQ(problemOf(programOf({left, right, right, all})), "");
+  EXPECT_NE(problemOf(programOf({left, all})), "");
+  const RowKernel::Operand readLeft{OperandUse::read, kLine, 16, 32};
+  EXPECT_EQ(problemOf(programOf({left, {{readLeft, kWritten}, {{2, 0, 0, 1}, {1, 0}}}})), "");
+  const RowKernel::Operand three{OperandUse::read, 48, 16,
+                                 32}; // of the right half, up to where the left one ends
+  EXPECT_NE(problemOf(programOf({left, {{three, kWritten}, {{2, 16, 0, 1}, {1, 0}}}}))
+                .find("reads rows of which no instruction wrote all"),
+            std::string::npos);
+}
+
+TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {
+  Problems problems;
+  const Program program = programOf(
+      {{{kRead, kWritten}, {{0, 0, 0, 1}, {1, 0, 0, 2}}}, {{kRead, kWritten}, {{0, 0, 0, 1}, {2, 0}}}});
+  flowOf(Plan(), program, {0, 1, 2}, problems);
+  EXPECT_EQ(problems.count(), 0u);
+  flowOf(Plan(), program, {0, 0, 2}, problems);
+  EXPECT_EQ(problems.count(), 1u) << "in is read after out, in its place, was written";
+}
+
+} // namespace
+} // namespace mgc::plan
