@@ -1,7 +1,7 @@
 // See ProvePlan.h.
 #include "plan/prove/ProvePlan.h"
 
-#include "plan/prove/Messages.h"
+#include "plan/prove/Matching.h"
 #include "plan/prove/Progress.h"
 #include "plan/prove/StageFlow.h"
 #include "plan/prove/VerifyBucketUse.h"

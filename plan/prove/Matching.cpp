@@ -1,5 +1,5 @@
-// See Messages.h.
-#include "plan/prove/Messages.h"
+// See Matching.h.
+#include "plan/prove/Matching.h"
 
 #include "plan/Expand.h"
 
