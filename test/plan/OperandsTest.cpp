@@ -24,7 +24,7 @@ std::string describe(SmallInstruction index) {
 
 TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kGemm), "A:32 B:64 C:128!");
-  EXPECT_EQ(describe(kRowKernel), "");
+  EXPECT_EQ(describe(kRowKernel), "of the kernel:64 of the kernel:64!");
   EXPECT_EQ(describe(kAttention), "q:32 k:32 v:32 queryPos:16 keyPos:16 o:32! lse:16! workspace:64!");
   EXPECT_EQ(describe(kAttentionBackward), "q:32 k:32 v:32 o:32 lse:16 do:32 queryPos:16 keyPos:16 sample:4 "
                                           "dq:32! dk:32! dv:32! workspace:64!");

@@ -90,7 +90,7 @@ private:
 };
 
 TEST(Fields, CountsFields) {
-  EXPECT_EQ(fieldCount<Operand>(), 2u);
+  EXPECT_EQ(fieldCount<Operand>(), 4u);
   EXPECT_EQ(fieldCount<Mesh>(), 2u);
   EXPECT_EQ(fieldCount<Gemm>(), 11u);
   EXPECT_EQ(fieldCount<Bucket>(), 12u);

@@ -213,17 +213,17 @@ const Broken kBf16[] = {
        body<Gemm>(plan, kGemm).inputType = DType::bf16;
        instruction(plan, kGemm).operands[0].offset = 1;
      },
-     "programs[0].instructions[0].operands[0]: offset 1 is not a multiple of 2"},
+     "programs[0].instructions[0].operands[0]: offset 1 or stride 0 is not a multiple of 2"},
     {"ResultAligned",
      [](Plan &plan) {
        body<Gemm>(plan, kGemm).inputType = DType::bf16;
        instruction(plan, kGemm).operands[2].offset = 2;
      },
-     "programs[0].instructions[0].operands[2]: offset 2 is not a multiple of 4"},
+     "programs[0].instructions[0].operands[2]: offset 2 or stride 0 is not a multiple of 4"},
     {"RowKernelAligned", [](Plan &plan) { instruction(plan, kRowKernel).operands[0].offset = 3; },
-     "programs[0].instructions[1].operands[0]: offset 3 is not a multiple of 2"},
+     "programs[0].instructions[1].operands[0]: offset 3 or stride 0 is not a multiple of 2"},
     {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
-     "stages[0].chunks[0].calls[0].segments[1]: offset 3 is not a multiple of 2"},
+     "stages[0].chunks[0].calls[0].segments[1]: offset 3 or stride 0 is not a multiple of 2"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), ruleName);
