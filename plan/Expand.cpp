@@ -35,7 +35,8 @@ std::vector<Call> expandedCalls(const Chunk &chunk) {
   return calls;
 }
 
-static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int64_t iteration, int64_t index) {
+static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int64_t iteration,
+                           int64_t index) {
   ExpandedStep out;
   out.kind = step.kind;
   out.chunk = step.chunk;

@@ -10,8 +10,7 @@ namespace mgc::plan {
 int64_t runCount(size_t items, const std::vector<Repeat> &repeats);
 
 // Calls visit(item, iteration) for each item that runs, in order; outside of repeats the iteration is 0.
-template <typename Visit>
-void forEachRun(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
+template <typename Visit> void forEachRun(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
   int64_t next = 0;
   for (const Repeat &repeat : repeats) {
     for (; next < repeat.begin; ++next)

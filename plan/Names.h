@@ -32,8 +32,7 @@ inline constexpr auto enumNames<GemmPath> =
 template <>
 inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
 template <>
-inline constexpr auto enumNames<OperandUse> =
-    std::to_array<std::string_view>({"read", "written", "updated"});
+inline constexpr auto enumNames<OperandUse> = std::to_array<std::string_view>({"read", "written", "updated"});
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =

@@ -185,7 +185,7 @@ struct RowKernel {
   int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
   std::vector<Scalar> scalars;
   double flops = 0, bytes = 0; // cost of the whole range
-  std::vector<Operand> uses; // of each of Instruction::operands
+  std::vector<Operand> uses;   // of each of Instruction::operands
   bool operator==(const RowKernel &) const = default;
 };
 // How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
@@ -287,7 +287,7 @@ struct Program {
   std::string name; // "layer.fwd"
   std::vector<std::string> segments;
   std::vector<int64_t> segmentBytes; // least size of each; offsets + sizes stay inside
-  int64_t frame = -1; // the segment of values that live in a call only; -1: there are none
+  int64_t frame = -1;                // the segment of values that live in a call only; -1: there are none
   std::vector<Instruction> instructions;
   std::vector<Repeat> repeats; // of instructions: the tiles of a loss
   bool operator==(const Program &) const = default;
@@ -296,7 +296,7 @@ struct Program {
 // --- Chunks and schedule -----------------------------------------------------------------------------------
 
 struct Binding {
-  int64_t slot = -1; // of the chunk; -1: the rank's allocation
+  int64_t slot = -1;  // of the chunk; -1: the rank's allocation
   int64_t offset = 0; // bytes
   int64_t stride = 0; // bytes
   bool operator==(const Binding &) const = default;
@@ -322,8 +322,8 @@ constexpr bool isPerVirtualStage(Task task) { return isPerMicrobatch(task) || ta
 
 struct Chunk {
   Task task = Task::begin;
-  int64_t virtualStage = 0; // of the stage's layers, which part; 0 for what is not per virtual stage
-  std::string name() const; // "forward.0", "begin"
+  int64_t virtualStage = 0;   // of the stage's layers, which part; 0 for what is not per virtual stage
+  std::string name() const;   // "forward.0", "begin"
   std::vector<int64_t> slots; // rings of the stage
   std::vector<Call> calls;
   std::vector<Repeat> repeats; // of calls: equal layers
@@ -362,9 +362,9 @@ struct Ring {
 // they match in list order, untagged. A step with waits starts after those events.
 struct ScheduleStep {
   enum class Kind { run, send, recv } kind = Kind::run;
-  int64_t chunk = -1;         // run: which
-  int64_t ring = -1;          // send, recv: of what travels
-  int64_t microbatch = -1;    // -1: once per training step
+  int64_t chunk = -1;      // run: which
+  int64_t ring = -1;       // send, recv: of what travels
+  int64_t microbatch = -1; // -1: once per training step
   int64_t microbatchStride = 0;
   int64_t firstCall = 0;      // run: of the chunk's calls, repeats run, from this one on,
   int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.

@@ -2,8 +2,8 @@
 #include "compiler/assemble/PhaseText.h"
 
 #include "compiler/stage/StateBuffers.h"
-#include "plan/Expand.h"
 #include "mlir/IR/AsmState.h"
+#include "plan/Expand.h"
 
 #include "llvm/Support/raw_ostream.h"
 
@@ -55,9 +55,9 @@ std::string stepText(const PeriodicStage &schedule, const PeriodicStep &step) {
 
 std::string stageScheduleText(const StageDecisions &stage) {
   const PeriodicStage &schedule = stage.schedule;
-  std::string text = fmt::format("stage {}: {} steps, {} bytes for activations\n",
-                                 int64_t(StageOp(stage.op).getNumber()),
-                                 plan::runCount(schedule.steps.size(), schedule.repeats), schedule.bytes);
+  std::string text =
+      fmt::format("stage {}: {} steps, {} bytes for activations\n", int64_t(StageOp(stage.op).getNumber()),
+                  plan::runCount(schedule.steps.size(), schedule.repeats), schedule.bytes);
   size_t next = 0;
   for (int64_t i = 0; i < int64_t(schedule.steps.size()); ++i) {
     if (next < schedule.repeats.size() && schedule.repeats[next].end <= i)
@@ -122,7 +122,8 @@ private:
   void addRing(const plan::Ring &ring, int64_t area) {
     std::vector<std::string> turns;
     for (const auto &[first, slots, phase] : ring.turns)
-      turns.push_back(fmt::format("{} from {} on{}", slots, first, phase > 0 ? fmt::format(", phase {}", phase) : ""));
+      turns.push_back(
+          fmt::format("{} from {} on{}", slots, first, phase > 0 ? fmt::format(", phase {}", phase) : ""));
     add("    {}: slots of {} bytes, {} apart from {} on; {}\n", ring.name, ring.bytes, ring.stride,
         area + ring.offset, fmt::join(turns, "; "));
   }
@@ -161,9 +162,9 @@ std::string frameText(func::FuncOp function, const FunctionFrame &frame) {
 } // namespace
 
 std::string scheduleText(const Decisions &decisions) {
-  std::string text =
-      "// The steps of each stage in order. A step that \"waits 3 back\" starts when the step that ran 3 steps\n"
-      "// before it is done; iterations of what runs several times count.\n";
+  std::string text = "// The steps of each stage in order. A step that \"waits 3 back\" starts when the step "
+                     "that ran 3 steps\n"
+                     "// before it is done; iterations of what runs several times count.\n";
   for (const StageDecisions &stage : decisions.stages)
     text += stageScheduleText(stage);
   return text;

@@ -95,7 +95,8 @@ Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, const pla
     parameter.rows = rowsOf(type, mesh, alongOf(param), begin);
     begin += positionsOf(view);
     const bool isNumbered = parameter.name.find("{}") != std::string::npos;
-    add(std::move(parameter), isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset},
+    add(std::move(parameter),
+        isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset},
         parameters);
   }
   return Status::ok();
@@ -107,9 +108,12 @@ Status addParameters(StageOp stage, const Blocks &blocks, std::vector<plan::Para
   auto mesh = stage->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
   for (PlaceOp op : stage.all<PlaceOp>()) {
     const auto count = int64_t(op.getCount());
-    const plan::Parameter::Place place = {int64_t(stage.getNumber()), int64_t(op.getBucket()),
-                                          int64_t(op.getOffset()),    int64_t(op.getFirst()),
-                                          count,                      count > 1 ? int64_t(op.getStride()) : 0};
+    const plan::Parameter::Place place = {int64_t(stage.getNumber()),
+                                          int64_t(op.getBucket()),
+                                          int64_t(op.getOffset()),
+                                          int64_t(op.getFirst()),
+                                          count,
+                                          count > 1 ? int64_t(op.getStride()) : 0};
     MGC_TRY(addPlace(blocks.at(op.getBlock()).forward.function, mesh, op.getArgument(), place, parameters));
   }
   return Status::ok();

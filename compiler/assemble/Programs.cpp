@@ -55,17 +55,17 @@ private:
       unsigned i = argument.getArgNumber();
       if (llvm::all_of(argument.getUsers(), llvm::IsaPred<func::ReturnOp>)) // no instruction reads it
         continue;
-      places_[argument] = newValue(addSegment({SegmentSource::Kind::argument, i},
-                                              nameOf("in", i, function_.getArgAttrDict(i)),
-                                              bytesOf(argument.getType())));
+      places_[argument] =
+          newValue(addSegment({SegmentSource::Kind::argument, i},
+                              nameOf("in", i, function_.getArgAttrDict(i)), bytesOf(argument.getType())));
     }
     Operation *terminator = body_.getTerminator();
     for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
       if (block_ && block_->results[i].activation >= 0)
         continue;
-      places_[storageOf(value)] = newValue(addSegment({SegmentSource::Kind::result, i},
-                                                      nameOf("out", i, function_.getResultAttrDict(i)),
-                                                      bytesOf(value.getType())));
+      places_[storageOf(value)] =
+          newValue(addSegment({SegmentSource::Kind::result, i},
+                              nameOf("out", i, function_.getResultAttrDict(i)), bytesOf(value.getType())));
       if (block_ && block_->results[i].accumulates())
         accumulated_.insert(value);
     }
@@ -334,7 +334,7 @@ private:
   std::string label_;
   int64_t values_ = 0; // so far
   llvm::DenseMap<Value, Place> places_;
-  llvm::DenseSet<Value> accumulated_;       // results that are added to their place
+  llvm::DenseSet<Value> accumulated_; // results that are added to their place
 };
 
 } // namespace

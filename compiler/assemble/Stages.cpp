@@ -330,7 +330,7 @@ private:
   std::map<std::string, int64_t> ringOfData_;
   std::map<std::pair<schedule::BufferKind, int64_t>, int64_t> ringOf_; // by chunk
   int64_t firstRing_ = 0;                                              // of the schedule
-  std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;              // by task and chunk of the stage
+  std::map<std::pair<plan::Task, int64_t>, int64_t> chunkOf_;          // by task and chunk of the stage
   // For each pass that runs per microbatch: how many calls precede each instance, in the pass's order, and all calls.
   std::map<std::pair<plan::Task, int64_t>, std::vector<int64_t>> callsBefore_;
   plan::StagePlan out_;

@@ -1,9 +1,9 @@
 // See PlanFacts.h.
 #include "compiler/cost/PlanFacts.h"
 
+#include "compiler/assemble/schedule/Timing.h"
 #include "compiler/cost/Cluster.h"
 #include "compiler/cost/PlanWalk.h"
-#include "compiler/assemble/schedule/Timing.h"
 #include "plan/Plan.h"
 #include "plan/Work.h"
 #include "plan/mesh/Mesh.h"

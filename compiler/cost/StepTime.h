@@ -2,8 +2,8 @@
 // seconds, what takes them, and how much of the machine's peak they use. docs/cost.md defines every number.
 #pragma once
 
-#include "compiler/cost/ProgramTime.h"
 #include "compiler/assemble/schedule/Timing.h"
+#include "compiler/cost/ProgramTime.h"
 
 namespace mgc::cost {
 

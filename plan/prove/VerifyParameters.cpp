@@ -413,7 +413,8 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
   constexpr int64_t kMost = kMostInstances;
   const auto isNumbered = [](const std::string &name) { return name.find("{}") != std::string::npos; };
   Place places = place.field("places");
-  bool sound = checks.violations.expect(!parameter.places.empty(), place, "'{}' has no place", parameter.name);
+  bool sound =
+      checks.violations.expect(!parameter.places.empty(), place, "'{}' has no place", parameter.name);
   for (size_t i = 0; i < parameter.places.size(); ++i) {
     const Parameter::Place &at = parameter.places[i];
     const Checked last = checkedAdd(at.elementOffset, checkedMultiply(at.stride, at.count - 1));
@@ -421,7 +422,8 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
         at.first >= 0 && at.first <= kMost && at.count >= 1 && at.count <= kMost && last &&
             (isNumbered(parameter.name) && isNumbered(parameter.tensor) ? true : at.count == 1),
         places.element(i),
-        "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one where the "
+        "instances from {} on, {} of them, {} elements apart: expected at least one, at most {}, and one "
+        "where the "
         "names have no {{}}",
         at.first, at.count, at.stride, kMost);
     all += sound ? at.count : 0;

@@ -47,16 +47,18 @@ bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat>
   for (size_t i = 0; i < repeats.size(); ++i) {
     const auto &[begin, end, count] = repeats[i];
     Place here = list.element(i);
-    if (!checks.violations.expect(begin >= next && begin < end && end <= static_cast<int64_t>(items), here,
-                                  "[{}, {}) is no part of the {} items from item {} on, where the repeat before "
-                                  "it ends",
-                                  begin, end, items, next) ||
+    if (!checks.violations.expect(
+            begin >= next && begin < end && end <= static_cast<int64_t>(items), here,
+            "[{}, {}) is no part of the {} items from item {} on, where the repeat before "
+            "it ends",
+            begin, end, items, next) ||
         !checks.violations.expect(count >= 1, here, "count = {}, expected at least 1", count))
       return false;
     runs = checkedAdd(runs, checkedMultiply(end - begin, count - 1));
     next = end;
   }
-  return checks.violations.expect(runs && *runs <= kMaxRuns, list, "the items run {} times, expected at most {}",
+  return checks.violations.expect(runs && *runs <= kMaxRuns, list,
+                                  "the items run {} times, expected at most {}",
                                   runs ? fmt::to_string(*runs) : "more than 2^63", kMaxRuns);
 }
 

@@ -46,8 +46,7 @@ bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64
 // whether there are none. forEachItem calls visit(item, iterations) for each item.
 inline constexpr int64_t kMaxRuns = int64_t(1) << 24;
 bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items);
-template <typename Visit>
-void forEachItem(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
+template <typename Visit> void forEachItem(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
   size_t next = 0;
   for (int64_t item = 0; item < static_cast<int64_t>(items); ++item) {
     while (next < repeats.size() && repeats[next].end <= item)

@@ -81,10 +81,11 @@ private:
     const auto [use, bytes, rowBytes, rowStride] = operand;
     isNamed("use", use);
     sound_ &= violations_.expect(
-        bytes >= 0 && (rowStride == 0 ? rowBytes == 0
-                                      : rowBytes > 0 && rowStride >= rowBytes && bytes > 0 && bytes % rowBytes == 0),
-        place_, "an operand of {} bytes in rows of {}, {} apart; expected whole rows that do not overlap", bytes,
-        rowBytes, rowStride);
+        bytes >= 0 &&
+            (rowStride == 0 ? rowBytes == 0
+                            : rowBytes > 0 && rowStride >= rowBytes && bytes > 0 && bytes % rowBytes == 0),
+        place_, "an operand of {} bytes in rows of {}, {} apart; expected whole rows that do not overlap",
+        bytes, rowBytes, rowStride);
   }
   void verify(const Scalar &scalar) {
     for (const Scalar::Term &term : scalar.terms)
@@ -195,8 +196,8 @@ void BodyChecks::operator()(const Move &move) {
 
 class InstructionChecks {
 public:
-  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction, int64_t iterations,
-                    const Place &place)
+  InstructionChecks(Checks &checks, const Program &program, const Instruction &instruction,
+                    int64_t iterations, const Place &place)
       : violations_(checks.violations), program_(program), instruction_(instruction), place_(place),
         leastBytes_(leastElementBytes(checks.plan)), iterations_(iterations) {
     BodyChecks body(checks, place);
@@ -243,8 +244,8 @@ private:
                        bytes ? fmt::to_string(*bytes) : "more than 2^63", offset, program_.segments[segment],
                        limit, instruction_.label);
     violations_.expect(offset % elementBytesOf(i) == 0 && stride % elementBytesOf(i) == 0, place,
-                       "offset {} or stride {} is not a multiple of {} ({})", offset, stride, elementBytesOf(i),
-                       instruction_.label);
+                       "offset {} or stride {} is not a multiple of {} ({})", offset, stride,
+                       elementBytesOf(i), instruction_.label);
   }
 
   // Written memory is no other operand's memory, unless the instruction may work in place on the same start. An

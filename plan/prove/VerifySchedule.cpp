@@ -18,8 +18,8 @@ namespace {
 
 using plan::Chunk;
 using plan::Collective;
-using plan::Plan;
 using plan::ExpandedStep;
+using plan::Plan;
 using plan::StagePlan;
 
 bool inside(int64_t value, size_t bound) { return 0 <= value && value < int64_t(bound); }
@@ -96,9 +96,8 @@ public:
   }
 
 private:
-  std::vector<std::vector<NetworkStep::Meeting>> meetingsOf(const Chunk &chunk,
-                                                            const std::vector<plan::Call> &calls, int64_t stage,
-                                                            Problems &problems) {
+  std::vector<std::vector<NetworkStep::Meeting>>
+  meetingsOf(const Chunk &chunk, const std::vector<plan::Call> &calls, int64_t stage, Problems &problems) {
     std::vector<std::vector<NetworkStep::Meeting>> all; // by call
     for (const plan::Call &call : calls) {
       std::vector<NetworkStep::Meeting> &meetings = all.emplace_back();
@@ -179,8 +178,8 @@ struct MemoryRange {
 class FlightCheck {
 public:
   FlightCheck(const Plan &plan, const Lists &lists, int64_t index, Problems &problems)
-      : plan(plan), stage(plan.stages[index]), steps(lists.steps[index]), calls(lists.calls[index]), index(index),
-        problems(problems), memory(cuts()) {}
+      : plan(plan), stage(plan.stages[index]), steps(lists.steps[index]), calls(lists.calls[index]),
+        index(index), problems(problems), memory(cuts()) {}
 
   void check() {
     for (current = 0; current < int64_t(steps.size()); ++current) {
@@ -221,7 +220,8 @@ private:
     std::vector<MemoryRange> ranges;
     for (size_t i = 0; i < step.slots.size(); ++i)
       ranges.push_back({step.slots[i], stage.rings[chunk.slots[i]].bytes});
-    for (int64_t number = step.firstCall; number < step.endCall(int64_t(calls[step.chunk].size())); ++number) {
+    for (int64_t number = step.firstCall; number < step.endCall(int64_t(calls[step.chunk].size()));
+         ++number) {
       const plan::Call &call = calls[step.chunk][number];
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0) {

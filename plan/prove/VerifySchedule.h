@@ -15,7 +15,8 @@ namespace mgc::schedule {
 Status verifySchedule(const plan::Plan &plan);
 
 // One part of it. `steps`: of each stage.
-void checkRuns(const plan::Plan &plan, const std::vector<std::vector<plan::ExpandedStep>> &steps, Problems &problems);
+void checkRuns(const plan::Plan &plan, const std::vector<std::vector<plan::ExpandedStep>> &steps,
+               Problems &problems);
 void checkBuckets(const plan::Plan &plan, Problems &problems); // the last of it
 
 } // namespace mgc::schedule

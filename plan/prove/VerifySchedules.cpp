@@ -42,12 +42,13 @@ private:
     const auto isMicrobatch = [&](int64_t m) { return m >= 0 && m < checks_.plan.microbatches; };
     violations_.expect(step.microbatch == -1 ? step.microbatchStride == 0
                                              : isMicrobatch(step.microbatch) && last && isMicrobatch(*last),
-                       place, "microbatch {}, {} more in each of {} iterations: expected -1, or one of {} each time",
+                       place,
+                       "microbatch {}, {} more in each of {} iterations: expected -1, or one of {} each time",
                        step.microbatch, step.microbatchStride, iterations, checks_.plan.microbatches);
     for (int64_t wait : step.waits)
       violations_.expect(wait >= 1 && wait <= before, place,
-                         "waits for the step {} before it; expected 1 to {}, the steps that run before it", wait,
-                         before);
+                         "waits for the step {} before it; expected 1 to {}, the steps that run before it",
+                         wait, before);
     if (step.kind == Kind::run)
       verifyRun(step, place);
     else
@@ -75,11 +76,12 @@ private:
   }
 
   void verifyTransfer(const ScheduleStep &step, const Place &place) {
-    violations_.expect(step.microbatch >= 0, place, "travels for microbatch {}; expected one", step.microbatch);
-    if (violations_.expect(inRange(step.ring, stage_.rings.size()), place, "ring {} is not one of {}", step.ring,
-                           stage_.rings.size()))
-      violations_.expect(stage_.rings[step.ring].peer >= 0, place, "ring '{}' has no peer, so it does not travel",
-                         stage_.rings[step.ring].name);
+    violations_.expect(step.microbatch >= 0, place, "travels for microbatch {}; expected one",
+                       step.microbatch);
+    if (violations_.expect(inRange(step.ring, stage_.rings.size()), place, "ring {} is not one of {}",
+                           step.ring, stage_.rings.size()))
+      violations_.expect(stage_.rings[step.ring].peer >= 0, place,
+                         "ring '{}' has no peer, so it does not travel", stage_.rings[step.ring].name);
   }
 
   Checks &checks_;

@@ -105,17 +105,19 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
       !bytes)
     return;
   const Ring &ring = stage.rings[input.ring];
-  checks.violations.expect(ring.bytes >= *bytes, place, "ring '{}' has slots of {} bytes, expected {}", ring.name,
-                           ring.bytes, *bytes);
+  checks.violations.expect(ring.bytes >= *bytes, place, "ring '{}' has slots of {} bytes, expected {}",
+                           ring.name, ring.bytes, *bytes);
   const int64_t microbatches = checks.plan.microbatches;
   const auto has = [&](int64_t slots) { return ring.turns == std::vector<Ring::Turn>{{0, slots, 0}}; };
-  checks.violations.expect(has(microbatches) || (has(1) && isPosition(input.kind)), place,
-                           "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
-                           "microbatches{}",
-                           ring.name, ring.turns.size(), ring.slots(), microbatches,
-                           isPosition(input.kind) ? ", or one slot" : "");
-  checks.violations.expect(ring.peer == -1, place, "ring '{}' travels to or from stage {}, but the runtime writes it",
-                           ring.name, ring.peer);
+  checks.violations.expect(
+      has(microbatches) || (has(1) && isPosition(input.kind)), place,
+      "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
+      "microbatches{}",
+      ring.name, ring.turns.size(), ring.slots(), microbatches,
+      isPosition(input.kind) ? ", or one slot" : "");
+  checks.violations.expect(ring.peer == -1, place,
+                           "ring '{}' travels to or from stage {}, but the runtime writes it", ring.name,
+                           ring.peer);
 }
 
 // --- Rings -------------------------------------------------------------------------------------------------
@@ -123,15 +125,17 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
 static bool verifyTurns(Checks &checks, const Ring &ring, const Place &place) {
   Place turns = place.field("turns");
   const auto period = static_cast<int64_t>(ring.turns.size());
-  bool sound = checks.violations.expect(period >= 1 && period <= checks.plan.microbatches, turns,
-                                        "{} turns; expected at least one, and no more than the {} microbatches",
-                                        period, checks.plan.microbatches);
+  bool sound =
+      checks.violations.expect(period >= 1 && period <= checks.plan.microbatches, turns,
+                               "{} turns; expected at least one, and no more than the {} microbatches",
+                               period, checks.plan.microbatches);
   for (size_t i = 0; i < ring.turns.size(); ++i) {
     const auto [first, slots, phase] = ring.turns[i];
     sound &= checks.violations.expect(
         first >= 0 && slots >= 1 && phase >= 0 && phase < slots && first <= kMaxRuns && slots <= kMaxRuns,
-        turns.element(i), "slots {} from {} on, phase {}: expected at least one slot, at most {}, and a phase below",
-        slots, first, phase, kMaxRuns);
+        turns.element(i),
+        "slots {} from {} on, phase {}: expected at least one slot, at most {}, and a phase below", slots,
+        first, phase, kMaxRuns);
   }
   return sound;
 }
@@ -150,8 +154,8 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
   const Checked bytes = checkedAdd(slots == 1 ? 0 : checkedMultiply(ring.stride, slots - 1), ring.bytes);
   const bool isInside = violations.expect(
       fitsInside(ring.offset, bytes, stage.bytes), place,
-      "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots, ring.bytes,
-      ring.stride, ring.offset, stage.bytes);
+      "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots,
+      ring.bytes, ring.stride, ring.offset, stage.bytes);
   violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
                     "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
   return isInside ? bytes : std::nullopt;
@@ -159,12 +163,12 @@ static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &r
 
 static void verifyRing(Checks &checks, int64_t index, const Ring &ring, const Place &place) {
   verifySlots(checks, checks.plan.stages[index], ring, place);
-  checks.violations.expect(ring.peer == -1 || (inRange(ring.peer, checks.plan.stages.size()) && ring.peer != index),
-                           place, "peer {} is no other stage than {} below {}", ring.peer, index,
-                           checks.plan.stages.size());
+  checks.violations.expect(
+      ring.peer == -1 || (inRange(ring.peer, checks.plan.stages.size()) && ring.peer != index), place,
+      "peer {} is no other stage than {} below {}", ring.peer, index, checks.plan.stages.size());
   checks.violations.expect(ring.peer == -1 || (ring.value >= 0 && ring.bytes > 0), place,
-                           "value = {} of {} bytes: what travels has a value of at least 0, and bytes", ring.value,
-                           ring.bytes);
+                           "value = {} of {} bytes: what travels has a value of at least 0, and bytes",
+                           ring.value, ring.bytes);
 }
 
 // --- Chunks ------------------------------------------------------------------------------------------------
@@ -182,8 +186,10 @@ public:
     const std::vector<Program> &programs = checks_.plan.programs;
     iterations_ = iterations;
     const Checked last = checkedAdd(call.instance, checkedMultiply(call.instanceStride, iterations - 1));
-    violations.expect(call.instance >= 0 && last && *last >= 0, place, "instance = {}, or that of the last of {} "
-                      "iterations, is negative", call.instance, iterations);
+    violations.expect(call.instance >= 0 && last && *last >= 0, place,
+                      "instance = {}, or that of the last of {} "
+                      "iterations, is negative",
+                      call.instance, iterations);
     if (!violations.expect(inRange(call.program, programs.size()), place, "program {} is not one of {}",
                            call.program, programs.size()))
       return;

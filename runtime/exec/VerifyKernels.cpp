@@ -21,8 +21,8 @@ public:
       return mismatch("operands", operands, compiled);
     for (int64_t i = 0; i < operands; ++i)
       if (!(kernel.uses[i] == needs_.operands[i]))
-        return errorf("operand {}: the plan says {}, the kernel was compiled for {}; compile the plan again", i,
-                      describe(kernel.uses[i]), describe(needs_.operands[i]));
+        return errorf("operand {}: the plan says {}, the kernel was compiled for {}; compile the plan again",
+                      i, describe(kernel.uses[i]), describe(needs_.operands[i]));
     return Status::ok();
   }
 

@@ -132,7 +132,7 @@ struct StageSchedule {
   std::vector<Step> steps; // begin first; reduce, update last
   std::vector<ScheduledBuffer> buffers;
   std::vector<plan::Ring> rings; // of the buffers of a kind and chunk; offsets are those in the area
-  int64_t bytes = 0; // of the area that holds the buffers
+  int64_t bytes = 0;             // of the area that holds the buffers
 };
 
 struct Solution {

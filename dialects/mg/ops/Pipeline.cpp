@@ -15,18 +15,20 @@ static func::FuncOp forwardOf(Operation *from, StringRef block, SymbolTableColle
 
 // Instances have numbers of their own and elements of the bucket, all of them apart.
 static LogicalResult verifyElements(PlaceOp place, func::FuncOp block, BucketOp bucket) {
-  const int64_t first = place.getFirst(), count = place.getCount(), offset = place.getOffset(), stride = place.getStride();
+  const int64_t first = place.getFirst(), count = place.getCount(), offset = place.getOffset(),
+                stride = place.getStride();
   if (first < 0 || count < 1 || !checkedAdd(first, count))
     return place.emitOpError() << "instances " << first << " count " << count
                                << "; expected at least one, and numbers below 2^63 (stage_c2)";
-  const int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
+  const int64_t elements =
+      cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
   if (offset < 0 || stride < 0 || (count > 1 && stride < elements))
-    return place.emitOpError() << "offset " << offset << " stride " << stride << "; expected instances of " << elements
-                               << " elements one behind the other (stage_c2)";
+    return place.emitOpError() << "offset " << offset << " stride " << stride << "; expected instances of "
+                               << elements << " elements one behind the other (stage_c2)";
   const Checked end = checkedAdd(checkedAdd(offset, checkedMultiply(count - 1, stride)), elements);
   if (!end || *end > int64_t(bucket.getElements()))
-    return place.emitOpError() << "ends at element " << (end ? std::to_string(*end) : "2^63 or more") << " of a bucket of "
-                               << bucket.getElements() << " (stage_c2)";
+    return place.emitOpError() << "ends at element " << (end ? std::to_string(*end) : "2^63 or more")
+                               << " of a bucket of " << bucket.getElements() << " (stage_c2)";
   return success();
 }
 

@@ -84,7 +84,7 @@ std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord 
   std::vector<std::vector<Join>> joins;
   for (const StepRecord &step : record.schedule)
     joins.push_back(step.step.kind == plan::ExpandedStep::Kind::run ? joiner.joinsOf(step)
-                                                                     : std::vector<Join>());
+                                                                    : std::vector<Join>());
   return joins;
 }
 

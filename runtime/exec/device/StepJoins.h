@@ -17,6 +17,7 @@ struct Join {
 // By schedule index, in order; empty for transfers. `laneOf`: of an instruction of a chunk; JoinPoints::kMain for all but
 // collectives.
 using LaneOf = std::function<int64_t(int64_t chunk, int64_t instruction)>;
-std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf);
+std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record,
+                                       const LaneOf &laneOf);
 
 } // namespace mgc

@@ -165,8 +165,9 @@ TEST(Bfloat16, NeedsAreCountedInHalves) {
   Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
   g.store(g.addOperand(Element::bf16, Access::out, {R, H}, {1, 8}), x);
   using Operand = plan::RowKernel::Operand;
-  EXPECT_EQ(describe(g).operands, (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
-                                                        {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
+  EXPECT_EQ(describe(g).operands,
+            (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
+                                  {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
   EXPECT_EQ(describe(g).bytes, (2 + 4) * 3 * 5);
 }
 

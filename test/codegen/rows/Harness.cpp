@@ -50,7 +50,9 @@ bool Buffer::sameBits(const Buffer &other) const {
 
 // From its address to the end of its last row.
 static int64_t spanOf(const plan::RowKernel::Operand &operand) {
-  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}.span().value();
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
+      .span()
+      .value();
 }
 
 void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,

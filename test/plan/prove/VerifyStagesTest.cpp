@@ -32,7 +32,8 @@ const Broken kStages[] = {
      "stages[1].resultsOffset: 12 bytes from 3169 on"},
     {"ScalarsApart", [](Plan &plan) { plan.stages[1].resultsOffset = 3164; },
      "stages[1]: stepScalars [3136, 3168) and results [3164, 3176) overlap"},
-    {"InputsApart", [](Plan &plan) { plan.stages[0].inputs[1].ring = 1, plan.stages[0].rings[1] = plan.stages[0].rings[2]; },
+    {"InputsApart",
+     [](Plan &plan) { plan.stages[0].inputs[1].ring = 1, plan.stages[0].rings[1] = plan.stages[0].rings[2]; },
      "stages[0]: inputs[0] [3008, 3040) and inputs[1] [3008, 3040) overlap"},
     {"InputAndScalarsApart", [](Plan &plan) { plan.stages[0].rings[2].offset = 3136; },
      "stages[0]: inputs[1] [3136, 3168) and stepScalars [3136, 3168) overlap"},
@@ -53,7 +54,8 @@ const Broken kStages[] = {
     {"InputBytes", [](Plan &plan) { plan.stages[0].rings[2].bytes = 12; },
      "stages[0].inputs[1]: ring 'tokens' has slots of 12 bytes, expected 16"},
     {"InputSlots", [](Plan &plan) { plan.stages[0].rings[2].turns = {{}}; },
-     "stages[0].inputs[1]: ring 'tokens' has 1 turns and 1 slots, expected one turn with a slot for each of 2 "
+     "stages[0].inputs[1]: ring 'tokens' has 1 turns and 1 slots, expected one turn with a slot for each of "
+     "2 "
      "microbatches"},
     {"InputPeer", [](Plan &plan) { plan.stages[0].rings[2].peer = 1, plan.stages[0].rings[2].value = 9; },
      "stages[0].inputs[1]: ring 'tokens' travels to or from stage 1, but the runtime writes it"},
@@ -62,7 +64,8 @@ const Broken kStages[] = {
 };
 
 const Broken kRings[] = {
-    {"RingBytes", [](Plan &plan) { plan.stages[0].rings[0].bytes = -4; }, "stages[0].rings[0]: bytes = -4 is negative"},
+    {"RingBytes", [](Plan &plan) { plan.stages[0].rings[0].bytes = -4; },
+     "stages[0].rings[0]: bytes = -4 is negative"},
     {"RingTurns", [](Plan &plan) { plan.stages[0].rings[0].turns.clear(); },
      "stages[0].rings[0].turns: 0 turns; expected at least one, and no more than the 2 microbatches"},
     {"RingSlots", [](Plan &plan) { plan.stages[0].rings[0].turns[0].slots = 0; },
@@ -76,15 +79,18 @@ const Broken kRings[] = {
     {"RingStrideHuge", [](Plan &plan) { plan.stages[0].rings[2].stride = kMax - 3; },
      "stages[0].rings[2]: 2 slots of 16 bytes, 9223372036854775804 apart from 3008 on, are not inside"},
     {"RingInside", [](Plan &plan) { plan.stages[0].rings[0].offset = 2240; },
-     "stages[0].rings[0]: 1 slots of 1024 bytes, 0 apart from 2240 on, are not inside the allocation of 3200 bytes"},
+     "stages[0].rings[0]: 1 slots of 1024 bytes, 0 apart from 2240 on, are not inside the allocation of 3200 "
+     "bytes"},
     {"RingAligned", [](Plan &plan) { plan.stages[0].rings[2].offset = 3009; },
      "stages[0].rings[2]: offset 3009 and stride 16 must be multiples of 4"},
-    {"Peer", [](Plan &plan) { plan.stages[0].rings[4].peer = 2; }, "stages[0].rings[4]: peer 2 is no other stage than 0"},
+    {"Peer", [](Plan &plan) { plan.stages[0].rings[4].peer = 2; },
+     "stages[0].rings[4]: peer 2 is no other stage than 0"},
     {"PeerSelf", [](Plan &plan) { plan.stages[0].rings[4].peer = 0; },
      "stages[0].rings[4]: peer 0 is no other stage than 0"},
     {"Value", [](Plan &plan) { plan.stages[0].rings[4].value = -1; },
      "stages[0].rings[4]: value = -1 of 64 bytes: what travels has a value of at least 0, and bytes"},
-    {"TransferEmpty", [](Plan &plan) { plan.stages[0].rings[4].bytes = 0; }, "stages[0].rings[4]: value = 0 of 0 bytes"},
+    {"TransferEmpty", [](Plan &plan) { plan.stages[0].rings[4].bytes = 0; },
+     "stages[0].rings[4]: value = 0 of 0 bytes"},
 };
 
 const Broken kChunks[] = {
@@ -150,7 +156,8 @@ const Broken kSchedules[] = {
     {"Microbatch", [](Plan &plan) { plan.stages[0].schedule[0].microbatch = 2; },
      "stages[0].schedule[0]: microbatch 2, 1 more in each of 2 iterations"},
     {"MicrobatchStride", [](Plan &plan) { plan.stages[0].schedule[0].microbatchStride = 2; },
-     "stages[0].schedule[0]: microbatch 0, 2 more in each of 2 iterations: expected -1, or one of 2 each time"},
+     "stages[0].schedule[0]: microbatch 0, 2 more in each of 2 iterations: expected -1, or one of 2 each "
+     "time"},
     {"RepeatCount", [](Plan &plan) { plan.stages[0].repeats[0].count = 3; },
      "stages[0].schedule[0]: microbatch 0, 1 more in each of 3 iterations"},
     {"WaitSelf", [](Plan &plan) { plan.stages[0].schedule[1].waits = {0}; },
@@ -164,7 +171,9 @@ const Broken kSchedules[] = {
     {"RunRing", [](Plan &plan) { plan.stages[0].schedule[0].ring = 1; },
      "stages[0].schedule[0]: ring = 1 of a run; expected -1"},
     {"RunForNone",
-     [](Plan &plan) { plan.stages[0].schedule[0].microbatch = -1, plan.stages[0].schedule[0].microbatchStride = 0; },
+     [](Plan &plan) {
+       plan.stages[0].schedule[0].microbatch = -1, plan.stages[0].schedule[0].microbatchStride = 0;
+     },
      "stages[0].schedule[0]: chunk 'forward.0' runs for microbatch -1"},
     {"RunOnceForOne", [](Plan &plan) { plan.stages[0].schedule.back().microbatch = 0; },
      "stages[0].schedule[3]: chunk 'reduce' runs for microbatch 0"},

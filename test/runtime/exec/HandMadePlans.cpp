@@ -77,12 +77,12 @@ ProgramBuilder &ProgramBuilder::add(decltype(plan::Instruction::body) body,
 // r: read, w: written, u: updated; of kernels of other types too, whose names go on behind these.
 static std::string_view usesOf(std::string_view symbol) {
   for (auto [name, uses] : std::to_array<std::array<std::string_view, 2>>({{"scaleForward", "rrw"},
-                                                                          {"scaleBackward", "rru"},
-                                                                          {"linearLoss", "rrwu"},
-                                                                          {"norm", "ru"},
-                                                                          {"descendMasters", "wrrru"},
-                                                                          {"descend", "urrr"},
-                                                                          {"showScalars", "w"}}))
+                                                                           {"scaleBackward", "rru"},
+                                                                           {"linearLoss", "rrwu"},
+                                                                           {"norm", "ru"},
+                                                                           {"descendMasters", "wrrru"},
+                                                                           {"descend", "urrr"},
+                                                                           {"showScalars", "w"}}))
     if (symbol.starts_with(name))
       return uses;
   return "";
@@ -138,11 +138,17 @@ plan::ScheduleStep runStep(int64_t chunk, int64_t microbatch, std::vector<int64_
 }
 
 plan::ScheduleStep sendStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
-  return {.kind = plan::ScheduleStep::Kind::send, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
+  return {.kind = plan::ScheduleStep::Kind::send,
+          .ring = ring,
+          .microbatch = microbatch,
+          .waits = std::move(waits)};
 }
 
 plan::ScheduleStep receiveStep(int64_t ring, int64_t microbatch, std::vector<int64_t> waits) {
-  return {.kind = plan::ScheduleStep::Kind::recv, .ring = ring, .microbatch = microbatch, .waits = std::move(waits)};
+  return {.kind = plan::ScheduleStep::Kind::recv,
+          .ring = ring,
+          .microbatch = microbatch,
+          .waits = std::move(waits)};
 }
 
 namespace {
@@ -307,7 +313,8 @@ void PipelineBuilder::buildLastStage() {
   const int64_t gradients = layout.place("activations", activationBytes * plan.microbatches);
   layout.finish(stage);
   const int64_t weightsRing = addRing(plan, 1, weights, inputBytes, plan.microbatches),
-                activationsRing = addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
+                activationsRing =
+                    addRing(plan, 1, received, activationBytes, plan.microbatches, 0, kActivation),
                 gradientsRing = addRing(plan, 1, gradients, activationBytes, plan.microbatches, 0, kGradient);
   stage.inputs = {makeInput(plan, plan::Input::Kind::lossWeights, weightsRing)};
 
@@ -315,11 +322,11 @@ void PipelineBuilder::buildLastStage() {
   const int64_t begin =
       addChunk(plan, 1, plan::Task::begin, ProgramBuilder("begin.last", {kLine}).add(fill(kLine), {0}),
                {stage.resultsOffset});
-  const int64_t loss = addChunk(plan, 1, plan::Task::forward,
-                                ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
-                                    .add(rowKernel(ofValues("linearLoss"), 1, {elements}), {0, 1, 2, 3}),
-                                {inRing(activationsRing), inRing(weightsRing), inRing(gradientsRing),
-                                 stage.resultsOffset});
+  const int64_t loss =
+      addChunk(plan, 1, plan::Task::forward,
+               ProgramBuilder("loss", {activationBytes, inputBytes, activationBytes, kLine})
+                   .add(rowKernel(ofValues("linearLoss"), 1, {elements}), {0, 1, 2, 3}),
+               {inRing(activationsRing), inRing(weightsRing), inRing(gradientsRing), stage.resultsOffset});
   ProgramBuilder reduceProgram("reduce.last", {kLine});
   reduceResults(reduceProgram);
   const int64_t reduce = addChunk(plan, 1, plan::Task::reduce, reduceProgram, {stage.resultsOffset});

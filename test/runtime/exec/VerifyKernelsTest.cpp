@@ -58,13 +58,16 @@ TEST(VerifyKernels, anythingElseIsRefused) {
               program.instructions[0].operands.pop_back();
             }),
             place + "operands = 1, but the kernel was compiled for 2; compile the plan again");
-  EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
-            place + "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
-                    "bytes in rows of 0, 0 apart, written; compile the plan again");
+  EXPECT_EQ(
+      messageOf([](plan::Program &, plan::RowKernel &kernel) { kernel.uses[1].bytes = 36; }),
+      place +
+          "operand 1: the plan says 36 bytes in rows of 0, 0 apart, written, the kernel was compiled for 32 "
+          "bytes in rows of 0, 0 apart, written; compile the plan again");
   EXPECT_EQ(messageOf([](plan::Program &, plan::RowKernel &kernel) {
               kernel.uses[1].use = plan::OperandUse::read;
             }),
-            place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled for 32 bytes "
+            place + "operand 1: the plan says 32 bytes in rows of 0, 0 apart, read, the kernel was compiled "
+                    "for 32 bytes "
                     "in rows of 0, 0 apart, written; compile the plan again");
 }
 

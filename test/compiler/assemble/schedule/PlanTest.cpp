@@ -35,7 +35,8 @@ constexpr int64_t kBytesBehind = 192;
 // tied parameters).
 class StageOf {
 public:
-  StageOf(int64_t index, int64_t stages, const PeriodicStage &from) : index_(index), stages_(stages), from_(from) {}
+  StageOf(int64_t index, int64_t stages, const PeriodicStage &from)
+      : index_(index), stages_(stages), from_(from) {}
 
   plan::StagePlan build() {
     stage_.rings = from_.rings;
@@ -99,8 +100,9 @@ plan::Plan planOf(const Shape &shape, const std::vector<PeriodicStage> &stages) 
   plan.microbatches = plan.globalBatchSize = shape.microbatches;
   plan.sequenceLength = plan.microBatchSize = plan.vocabulary = 1;
   plan.virtualStages = shape.virtualStages;
-  plan.programs = {meetingOf("reduce", {"pp"}, {}),
-                   meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
+  plan.programs = {
+      meetingOf("reduce", {"pp"}, {}),
+      meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
   for (int64_t s = 0; s < pp; ++s)
     plan.stages.push_back(StageOf(s, pp, stages[s]).build());
   return plan;
@@ -154,7 +156,8 @@ TEST(Plan, PeriodicSchedulesAreAccepted) {
 }
 
 // Visits every plan with one change of the stage that `change` makes, and counts them.
-template <typename Change> int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
+template <typename Change>
+int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
   const plan::StagePlan valid = plan.stages[stage];
   int64_t mutants = 0;
   for (; change(plan.stages[stage], mutants); ++mutants) {

@@ -216,7 +216,9 @@ Status faultOf(mgc_kernel *kernel) {
 
 // From an operand's address to the end of its last row.
 int64_t spanOf(const plan::RowKernel::Operand &operand) {
-  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}.span().value();
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
+      .span()
+      .value();
 }
 
 int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, const mgc_address *operands,

@@ -128,9 +128,11 @@ plan::Plan forwardingPlan() {
   const auto ring = [&](int64_t stage, int64_t offset, int64_t value) {
     return addRing(plan, stage, offset, 64, 1, 1 - stage, value);
   };
-  plan.stages[0].schedule = {receiveStep(ring(0, buffers[0], 10), 0), sendStep(ring(0, buffers[0], 11), 0, {1}),
-                             runStep(runs[0]), runStep(runs[1], 0, {3})};
-  plan.stages[1].schedule = {runStep(runs[2]), sendStep(ring(1, plan.stages[1].stepScalarsOffset, 10), 0, {1}),
+  plan.stages[0].schedule = {receiveStep(ring(0, buffers[0], 10), 0),
+                             sendStep(ring(0, buffers[0], 11), 0, {1}), runStep(runs[0]),
+                             runStep(runs[1], 0, {3})};
+  plan.stages[1].schedule = {runStep(runs[2]),
+                             sendStep(ring(1, plan.stages[1].stepScalarsOffset, 10), 0, {1}),
                              receiveStep(ring(1, buffers[1], 11), 0), runStep(runs[3], 0, {1})};
   return plan;
 }
