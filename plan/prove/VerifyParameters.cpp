@@ -406,9 +406,11 @@ void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Plac
 
 // --- Instances ---------------------------------------------------------------------------------------------
 
-// Places with several instances belong to a parameter whose names have the instance's number.
-bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &place) {
-  constexpr int64_t kMost = int64_t(1) << 20;
+constexpr int64_t kMostInstances = int64_t(1) << 20; // of all parameters
+
+// Places with several instances belong to a parameter whose names have the instance's number. Adds the instances to `all`.
+bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &place, int64_t &all) {
+  constexpr int64_t kMost = kMostInstances;
   const auto isNumbered = [](const std::string &name) { return name.find("{}") != std::string::npos; };
   Place places = place.field("places");
   bool sound =
@@ -424,6 +426,7 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
         "where the "
         "names have no {{}}",
         at.first, at.count, at.stride, kMost);
+    all += sound ? at.count : 0;
   }
   return sound;
 }
@@ -433,10 +436,13 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
 void verifyParameters(Checks &checks) {
   Place root, parameters = root.field("parameters"), stages = root.field("stages");
   bool sound = true;
-  for (size_t i = 0; i < checks.plan.parameters.size(); ++i) {
+  int64_t instances = 0;
+  for (size_t i = 0; i < checks.plan.parameters.size() && instances <= kMostInstances; ++i) {
     Place place = parameters.element(i);
-    sound &= verifyInstances(checks, checks.plan.parameters[i], place);
+    sound &= verifyInstances(checks, checks.plan.parameters[i], place, instances);
   }
+  sound &= checks.violations.expect(instances <= kMostInstances, parameters, "have more than {} instances",
+                                    kMostInstances);
   if (!sound)
     return;
   std::vector<Parameter> all;

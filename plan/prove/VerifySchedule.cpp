@@ -281,6 +281,7 @@ Status verifySchedule(const Plan &plan) {
   NetworkBuilder builder(plan, lists);
   Network network = builder.build(problems);
   MGC_TRY(problems.status());
+  checkRuns(plan, lists.steps, problems);
   checkMatching(network, problems);
   (void)play(network, problems);
   for (int64_t stage = 0; stage < int64_t(plan.stages.size()); ++stage)

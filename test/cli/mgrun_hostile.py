@@ -242,7 +242,7 @@ class Hostile(unittest.TestCase):
         other[len(other) // 2] ^= 1
         for content, kernels, message in [
                 (text[:len(text) // 2], library, "was edited or cut off"),
-                (text.replace(b'"version": 10', b'"version": 99', 1), library, "is of version 99"),
+                (text.replace(b'"version": 11', b'"version": 99', 1), library, "is of version 99"),
                 (b"{}", library, "does not begin like a plan"),
                 (text, b"hello", "compile the plan again"),
                 (text, bytes(other), "compile the plan again")]:
@@ -261,7 +261,10 @@ class Hostile(unittest.TestCase):
                 (lambda kernel, _: kernel.update(range=1 << 40), "range = 1099511627776, but the kernel was compiled for"),
                 (lambda kernel, _: kernel.update(range=0), "range = 0, but the kernel was compiled for"),
                 (lambda kernel, _: kernel.update(scalars=[]), "scalars = 0, but the kernel was compiled for"),
-                (lambda kernel, _: kernel["operands"].pop(), "but the kernel was compiled for"),
+                (lambda kernel, _: (kernel["operands"].pop(), kernel["uses"].pop()), "but the kernel was compiled for"),
+                (lambda kernel, _: kernel["uses"][-1].update(use="read"), "but the kernel was compiled for"),
+                (lambda kernel, _: kernel["uses"][-1].update(bytes=kernel["uses"][-1]["bytes"] - 64),
+                 "but the kernel was compiled for"),
                 (lambda kernel, bytes: kernel["operands"][0].update(offset=bytes[kernel["operands"][0]["segment"]] - 4),
                  "not inside segment")]:
             with self.subTest(message=message):

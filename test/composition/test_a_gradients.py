@@ -4,7 +4,8 @@
 import numpy
 
 import models
-from harness import assert_equal, compare_layouts, instructions, main
+from harness import assert_equal, compare_layouts, instructions, main  # plan_lists is found by its path
+import plan_lists
 from models import GPT2, LLAMA, QWEN3
 
 
@@ -66,7 +67,7 @@ def test_08_reduction_reads_the_last_sum(session):
             data = {c for c, chunk in enumerate(stage["chunks"]) for call in chunk["calls"]
                     if any(i["op"] == "collective" and "dp" in i.get("axes", [])
                            for i in plan["programs"][call["program"]]["instructions"])}
-            steps = [s for s in stage["schedule"] if s["kind"] == "run"]
+            steps = [s for s in plan_lists.schedule(stage) if s["kind"] == "run"]
             last = max(n for n, s in enumerate(steps) if s.get("microbatch", -1) >= 0)
             where = [n for n, s in enumerate(steps) if s["chunk"] in data]
             assert where and min(where) > last, f"{layout}: {where} are not all after {last}"

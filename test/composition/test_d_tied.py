@@ -2,7 +2,8 @@
 # Group D of docs/composition-bugs.md: weights that several stages hold.
 # Saving compares all copies of a weight first and fails if two differ; every run here saves.
 import models
-from harness import compare_layouts, main
+from harness import compare_layouts, main  # plan_lists is found by its path
+import plan_lists
 from models import GPT2, QWEN3
 
 
@@ -35,7 +36,7 @@ def test_18_copies_stay_equal(session):
 
 # With everything on one stage, the one weight has one place and no tie.
 def test_18_one_logical_parameter(session):
-    places = lambda layout: {p["tensor"]: p["places"] for p in session.plan(GPT2, layout)["parameters"]}
+    places = lambda layout: {p["tensor"]: p["places"] for p in plan_lists.parameters(session.plan(GPT2, layout))}
     assert len(places("--tp 2")["transformer.wte.weight"]) == 1
     split = places("--pp 2")
     assert {name: len(found) for name, found in split.items() if len(found) > 1} == {"transformer.wte.weight": 2}

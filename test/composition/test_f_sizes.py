@@ -90,7 +90,7 @@ def test_25_packed_projections(session):
 # A rank's part of the packed tensor is its heads of q, of k and of v; no parameter spans two of them.
 def test_25_parts_are_parameters(session):
     plan = session.plan(GPT2, "--tp 2")
-    packed = [p for p in plan["parameters"] if p["tensor"] == "transformer.h.0.attn.c_attn.weight"]
+    packed = [p for p in plan["parameters"] if p["tensor"] == "transformer.h.{}.attn.c_attn.weight"]
     assert [p["offset"] for p in packed] == [[0, 0], [0, 16], [0, 32]], packed
     for p in packed:
         assert [d["axes"] for d in p["dims"] if d.get("axes")] == [["tp"]] and [d["size"] for d in p["dims"]][:2] == [16, 4]

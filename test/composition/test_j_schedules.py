@@ -4,7 +4,8 @@
 import copy
 
 import models
-from harness import assert_equal, assert_same_bits, main
+from harness import assert_equal, assert_same_bits, main  # plan_lists is found by its path
+import plan_lists
 from models import GPT2
 
 TINY = GPT2 | {"n_embd": 8, "n_head": 2, "n_inner": 8, "vocab_size": 17}
@@ -16,8 +17,8 @@ def mismatches(plan):
     found, stages = [], plan["stages"]
     for a, sender in enumerate(stages):
         for b, receiver in enumerate(stages):
-            sent = [s for s in sender["schedule"] if s["kind"] == "send" and s["peer"] == b]
-            got = [s for s in receiver["schedule"] if s["kind"] == "recv" and s["peer"] == a]
+            sent = [s for s in plan_lists.schedule(sender) if s["kind"] == "send" and s["peer"] == b]
+            got = [s for s in plan_lists.schedule(receiver) if s["kind"] == "recv" and s["peer"] == a]
             if len(sent) != len(got):
                 found.append(f"{len(sent)} sends from {a} to {b}, {len(got)} receives")
             found += [f"{x} from {a} meets {y} of {b}" for x, y in zip(sent, got)

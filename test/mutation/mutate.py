@@ -10,9 +10,10 @@
 #
 # Facts: every instruction (dropped), every collective (doubled, over other axes, with another reduction), every slice and
 # demote (over other axes), the accumulation and the transpositions of every product, every scale factor of a coordinate,
-# every scalar and stride of attention, every step of the schedule (dropped, other microbatch, other place, swapped), every
-# wait, every view of the checkpoint, part of a matrix, bucket, input and call, the task of every chunk, the sizes of the
-# step. Not the symbols of kernels: a function that is called with operands of another one may do anything.
+# every scalar and stride of attention, every step of the schedule (dropped, other microbatch, swapped), every wait, every
+# ring, every repeat and what is added in its iterations, what a row kernel does with its operands, every view of the
+# checkpoint, part of a matrix, bucket, input and call, the task of every chunk, the sizes of the step. Not the symbols of
+# kernels: a function that is called with operands of another one may do anything.
 import argparse
 import concurrent.futures
 import copy
@@ -29,6 +30,7 @@ import tempfile
 import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+import plan_lists  # noqa: E402
 import safetensors  # noqa: E402
 
 GPT2 = {"model_type": "gpt2", "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 16, "vocab_size": 100,
@@ -109,24 +111,78 @@ def mutants(plan):
                 continue
             where, path = f"{program['name']}[{i}] {instruction['label']}", ("programs", p, "instructions")
             if not only_shifts(instruction):
-                yield f"{where}: {instruction['op']} dropped", path, lambda l, i=i: l.pop(i)
+                yield f"{where}: {instruction['op']} dropped", ("programs", p), lambda q, i=i: drop_item(q, "instructions", i)
             for what, change in instruction_mutants(instruction, sizes):
                 yield f"{where}: {what}", (*path, i), change
+        for what, change in program_mutants(program):
+            yield f"{program['name']}: {what}", ("programs", p), change
     for n, parameter in enumerate(plan["parameters"]):
         for what, change in parameter_mutants(parameter, plan["mesh"]):
             yield f"parameter {parameter['name']}: {what}", ("parameters", n), change
     for s, stage in enumerate(plan["stages"]):
         for kind, changes in (("buckets", bucket_mutants), ("inputs", input_mutants), ("chunks", chunk_mutants)):
             for n, one in enumerate(stage[kind]):
-                for what, change in changes(one):
-                    if what == "calls reversed" and sum(bool(plan["programs"][call["program"]]["instructions"]) for call in one["calls"]) < 2:
-                        continue  # a call that does nothing may come when it likes
+                for what, change in changes(plan, stage, one):
                     yield f"stages[{s}].{kind}[{n}] {one.get('name') or one.get('kind') or one.get('task')}: {what}", ("stages", s, kind, n), change
-        for i in range(len(stage["schedule"])):
-            step = stage["schedule"][i]
-            where = f"stages[{s}].schedule[{i}] {step['kind']} microbatch {step.get('microbatch', -1)}"
-            for what, change in step_mutants(plan, stage, i):
-                yield f"{where}: {what}", ("stages", s, "schedule"), change
+        for n, ring in enumerate(stage["rings"]):
+            for what, change in ring_mutants(plan, stage, s, ring):
+                yield f"stages[{s}].rings[{n}] {ring['name']}: {what}", ("stages", s, "rings", n), change
+        for what, change in schedule_mutants(plan, stage):
+            yield f"stages[{s}]: {what}", ("stages", s), change
+
+
+# --- Lists with repeats
+
+def drop_item(owner, name, i):
+    """The repeats have the same items as before, less the one."""
+    owner[name].pop(i)
+    resize(owner, i, -1)
+
+
+def resize(owner, i, by):
+    for repeat in owner.get("repeats", []):
+        for end in ("begin", "end"):
+            repeat[end] += by * (repeat[end] > i)
+    owner["repeats"] = [repeat for repeat in owner.get("repeats", []) if repeat["begin"] < repeat["end"]]
+
+
+def repeat_mutants(owner):
+    for n, repeat in enumerate(owner.get("repeats", [])):
+        what = f"repeat {n} [{repeat['begin']}, {repeat['end']})"
+        for name in ("count", "begin", "end"):
+            for more in (-1, 1):
+                yield f"{what} {name} {more:+}", lambda o, n=n, name=name, more=more: o["repeats"][n].update({name: o["repeats"][n][name] + more})
+        yield f"{what} dropped", lambda o, n=n: o["repeats"].pop(n)
+
+
+def is_repeated(owner, i):
+    return any(repeat["begin"] <= i < repeat["end"] for repeat in owner.get("repeats", []))
+
+
+def program_mutants(program):
+    yield from repeat_mutants(program)
+    for i, instruction in enumerate(program["instructions"]):
+        for n in range(len(instruction["operands"]) if is_repeated(program, i) and not only_shifts(instruction) else 0):
+            for more in (-64, 64):
+                yield (f"[{i}] {instruction['label']}: stride of operand {n} {more:+}",
+                       lambda q, i=i, n=n, more=more: add(q["instructions"][i]["operands"][n], "stride", more))
+
+
+def add(owner, name, more):
+    owner[name] = owner.get(name, 0) + more
+
+
+def unproved_mutants(plan):
+    """Facts that nothing reads but proofs: of the numbers of values and of frames."""
+    for p, program in enumerate(plan["programs"]):
+        for i, instruction in enumerate(program["instructions"]):
+            for n, operand in enumerate(instruction["operands"]):
+                if operand.get("value", -1) >= 0:
+                    yield (f"{program['name']}[{i}] {instruction['label']}: value of operand {n} + 1", ("programs", p, "instructions", i, "operands", n),
+                           lambda o: o.update(value=o["value"] + 1))
+        if program.get("frame", -1) >= 0:
+            yield f"{program['name']}: frame - 1", ("programs", p), lambda q: q.update(frame=q["frame"] - 1)
+            yield f"{program['name']}: no frame", ("programs", p), lambda q: q.pop("frame")
 
 
 def other_type(name):
@@ -168,8 +224,20 @@ def instruction_mutants(instruction, sizes):
         yield from attention_mutants(instruction)
     if kind == "rowKernel":
         yield "one row less", lambda i: i.update(range=i["range"] - 1)
+        yield from use_mutants(instruction["uses"])
         for n, scalar in enumerate([] if only_shifts(instruction) else instruction.get("scalars", [])):
             yield from scalar_mutants(f"scalar {n}", lambda i, n=n: i["scalars"][n], scalar, sizes)
+
+
+def use_mutants(uses):
+    """What a row kernel does with its operands, as it was compiled."""
+    yield "one use less", lambda i: i["uses"].pop()
+    for n, one in enumerate(uses):
+        other = {"read": "written", "written": "updated", "updated": "read"}[one["use"]]
+        yield f"operand {n} is {other}", lambda i, n=n, other=other: i["uses"][n].update(use=other)
+        yield f"operand {n} has other bytes", lambda i, n=n: add(i["uses"][n], "bytes", -i["uses"][n].get("rowBytes", 4))
+        if "rowStride" in one:
+            yield f"rows of operand {n} further apart", lambda i, n=n: add(i["uses"][n], "rowStride", 4)
 
 
 def collective_mutants(collective, sizes):
@@ -266,13 +334,21 @@ def parameter_mutants(parameter, mesh):
             yield f"{dim['name']} has no padding", lambda p, d=d: p["dims"][d].update(valid=p["dims"][d]["size"])
     for n in range(len(parameter["places"])):
         yield f"place {n} elsewhere", lambda p, n=n: p["places"][n].update(elementOffset=p["places"][n]["elementOffset"] + 16)
+    for n, place in enumerate(parameter["places"]):
+        if "{}" in parameter["name"]:
+            for name, least in (("first", 0), ("count", 1)):
+                for more in (-1, 1):
+                    yield f"place {n} {name} {more:+}", lambda p, n=n, name=name, least=least, more=more: p["places"][n].update({name: p["places"][n].get(name, least) + more})
+        if place.get("count", 1) > 1:
+            for more in (-16, 16):
+                yield f"place {n} stride {more:+}", lambda p, n=n, more=more: add(p["places"][n], "stride", more)
     if "rows" in parameter:
         yield from rows_mutants(parameter, mesh)
     if len(parameter["places"]) > 1:
-        yield "not tied", lambda p: p["places"].pop()
+        yield "not tied" if "{}" not in parameter["name"] else "a place less", lambda p: p["places"].pop()
 
 
-def bucket_mutants(bucket):
+def bucket_mutants(plan, stage, bucket):
     if bucket.get("sharded"):
         yield "not sharded", lambda b: b.pop("sharded")
         yield "other gradientShardOffset", lambda b: b.update(gradientShardOffset=b["gradientShardOffset"] + 64)
@@ -285,84 +361,173 @@ def bucket_mutants(bucket):
     yield "masters elsewhere", lambda b: b.update(masterOffset=masters + 64 if masters >= 0 else 0)
 
 
-def input_mutants(given):
+def input_mutants(plan, stage, given):
     other = {"tokens": "labels", "labels": "tokens", "positions": "tokens", "keyPositions": "tokens",
              **DOCUMENTS}.get(given["kind"])
     if other:
         yield f"are {other}", lambda i: i.update(kind=other)
-    yield "elsewhere", lambda i: i.update(offset=i["offset"] + 64)
-    if given["microbatchStride"]:
-        yield "all microbatches in one place", lambda i: i.update(microbatchStride=0)
+    for ring in range(len(stage["rings"])):
+        if ring != given["ring"]:
+            yield f"in ring {ring}", lambda i, ring=ring: i.update(ring=ring)
     for d, dim in enumerate(given["dims"]):
         if "axes" in dim:
             yield f"{dim['name']} is not split", lambda i, d=d: i["dims"][d].pop("axes")
 
 
-def chunk_mutants(chunk):
+def flat_calls(chunk):
+    """The chunk's calls one by one, without repeats."""
+    calls = []
+    for call, iteration in plan_lists.runs(chunk["calls"], chunk.pop("repeats", [])):
+        call = copy.deepcopy(call)
+        add(call, "instance", iteration * call.pop("instanceStride", 0))
+        for segment in call["segments"]:
+            segment["offset"] += iteration * segment.pop("stride", 0)
+        calls.append(call)
+    chunk["calls"] = calls
+    return calls
+
+
+def reads_instance(plan, call):
+    return '"instance"' in json.dumps([i for i in plan["programs"][call["program"]]["instructions"]])
+
+
+def chunk_mutants(plan, stage, chunk):
     other = {"begin": "update", "forward": "backward", "backward": "forward", "input": "weight", "weight": "input",
              "reduce": "begin", "update": "reduce", "gradients": "reduce"}[chunk["task"]]
     yield f"is {other}", lambda k: k.update(task=other)
     yield "of the next virtual stage", lambda k: k.update(virtualStage=k.get("virtualStage", 0) + 1)
-    for c in range(len(chunk["calls"])):
-        yield f"call {c} dropped", lambda k, c=c: k["calls"].pop(c)
-    # The weight halves of blocks need nothing of one another.
-    if len(chunk["calls"]) > 1 and chunk["task"] != "weight":
-        yield "calls reversed", lambda k: k["calls"].reverse()
+    calls = flat_calls(copy.deepcopy(chunk))
+    for c in range(len(calls)):
+        yield f"call {c} dropped", lambda k, c=c: flat_calls(k).pop(c)
+    # The weight halves of blocks need nothing of one another; a call that does nothing may come when it likes.
+    if sum(bool(plan["programs"][call["program"]]["instructions"]) for call in calls) > 1 and chunk["task"] != "weight":
+        yield "calls reversed", lambda k: flat_calls(k).reverse()
+    yield from repeat_mutants(chunk)
+    for c, call in enumerate(chunk["calls"]):
+        yield from call_mutants(plan, chunk, c, call)
+    # Positions may lie before those of the keys, which have the same numbers when neither is split.
+    positions = {given["ring"] for given in stage["inputs"] if given["kind"] in ("positions", "keyPositions")}
+    bound = {segment["slot"] for call in calls for segment in call["segments"]}
+    for n, slot in enumerate(chunk.get("slots", [])):
+        ring = (slot + 1) % len(stage["rings"])
+        if n in bound and not {slot, ring} <= positions:
+            yield f"slot {n} is ring {ring}", lambda k, n=n, ring=ring: k["slots"].__setitem__(n, ring)
 
 
-def relabel(steps, new):
-    """Waits name steps by number: after a change they name the same steps, and those that are gone no more."""
-    for step in steps:
-        step["waits"] = [new(wait) for wait in step.get("waits", []) if new(wait) is not None]
+def call_mutants(plan, chunk, c, call):
+    if reads_instance(plan, call):
+        yield f"call {c} instance + 1", lambda k: add(k["calls"][c], "instance", 1)
+    if not is_repeated(chunk, c):
+        return
+    if reads_instance(plan, call):
+        for more in (-1, 1):
+            yield f"call {c} instanceStride {more:+}", lambda k, more=more: add(k["calls"][c], "instanceStride", more)
+    for n, segment in enumerate(call["segments"]):
+        if "stride" in segment:
+            for more in (-64, 64):
+                yield f"call {c} stride of segment {n} {more:+}", lambda k, n=n, more=more: add(k["calls"][c]["segments"][n], "stride", more)
 
 
-def drop(steps, i):
-    steps.pop(i)
-    relabel(steps, lambda wait: None if wait == i else wait - (wait > i))
+def ring_mutants(plan, stage, index, ring):
+    slots = max(turn["first"] + turn["slots"] for turn in ring.get("turns", [{"first": 0, "slots": 1}]))
+    yield "over the parameters", lambda r: r.update(offset=0)
+    if slots > 1:
+        yield "slots overlap", lambda r: r.update(stride=r["stride"] - 64)
+        yield "one slot", lambda r: r.update(turns=[{"first": 0, "slots": 1, "phase": 0}])
+    for n, turn in enumerate(ring.get("turns", [])):
+        yield f"turn {n} far away", lambda r, n=n: add(r["turns"][n], "first", 1 << 20)
+        if turn["slots"] > 1:
+            yield f"turn {n} one slot less", lambda r, n=n: r["turns"][n].update(slots=r["turns"][n]["slots"] - 1, phase=0)
+            if shares_slots(stage, ring):
+                yield f"turn {n} phase + 1", lambda r, n=n: r["turns"][n].update(phase=(r["turns"][n]["phase"] + 1) % r["turns"][n]["slots"])
+    if ring.get("peer", -1) >= 0:
+        for name in ("peer", "value"):
+            for more in (-1, 1):
+                yield f"{name} {more:+}", lambda r, name=name, more=more: add(r, name, more)
+        yield "other bytes", lambda r: add(r, "bytes", -4)
+
+
+def shares_slots(stage, ring):
+    """With another ring: else the slots of all its microbatches may be one further."""
+    return sum(other["offset"] == ring["offset"] for other in stage["rings"]) > 1
+
+
+# --- Steps
+
+def flat_steps(stage):
+    """The steps that run, one by one; waits are the steps themselves."""
+    steps = []
+    for step, iteration in plan_lists.runs(stage["schedule"], stage.pop("repeats", [])):
+        step = dict(step)
+        if "microbatch" in step:
+            step["microbatch"] += iteration * step.pop("microbatchStride", 0)
+        step["waits"] = [steps[len(steps) - distance] for distance in step.get("waits", [])]
+        steps.append(step)
+    return steps
+
+
+def with_steps(change):
+    """A change of the flat list; waits for steps that are gone go too."""
+    def changed(stage):
+        steps = flat_steps(stage)
+        change(steps)
+        number = {id(step): i for i, step in enumerate(steps)}
+        stage["schedule"] = [step | {"waits": [i - number[id(wait)] for wait in step["waits"] if id(wait) in number]}
+                             for i, step in enumerate(steps)]
+    return changed
 
 
 def swap(steps, i):
     steps[i], steps[i + 1] = steps[i + 1], steps[i]
-    relabel(steps, lambda wait: {i: i + 1, i + 1: i}.get(wait, wait))
+
+
+def described(i, step):
+    return f"{i} {step['kind']} microbatch {step.get('microbatch', -1)}"
+
+
+def schedule_mutants(plan, stage):
+    yield from repeat_mutants(stage)
+    for i, step in enumerate(stage["schedule"]):
+        for what, change in step_mutants(plan, stage, i):
+            yield f"schedule[{described(i, step)}]: {what}", change
+    steps = flat_steps(copy.deepcopy(stage))
+    for i, step in enumerate(steps):
+        yield f"step {described(i, step)}: dropped", with_steps(lambda l, i=i: l.pop(i))
+        if "microbatch" in step:
+            yield f"step {described(i, step)}: other microbatch", with_steps(lambda l, i=i: l[i].update(microbatch=l[i]["microbatch"] ^ 1))
+        if i + 1 < len(steps) and order_matters(stage, steps, i):
+            yield f"step {described(i, step)}: swapped with the next", with_steps(lambda l, i=i: swap(l, i))
 
 
 def step_mutants(plan, stage, i):
-    steps, step = stage["schedule"], stage["schedule"][i]
+    """Of a step of the list, in all iterations of its repeat."""
+    step = stage["schedule"][i]
     if "callCount" in step:  # a part of a chunk's calls
         for name in ("firstCall", "callCount"):
             for more in (-1, 1):
-                yield f"{name} {more:+}", lambda l, name=name, more=more: l[i].update({name: l[i].get(name, 0) + more})
+                yield f"{name} {more:+}", lambda s, name=name, more=more: add(s["schedule"][i], name, more)
     for n, wait in enumerate(step.get("waits", []) if does_something(plan, stage, step) else []):
-        yield f"wait {wait} dropped", lambda l, n=n: l[i]["waits"].pop(n)
-    yield "dropped", lambda l: drop(l, i)
+        yield f"wait {wait} dropped", lambda s, n=n: s["schedule"][i]["waits"].pop(n)
+        yield f"wait {wait} + 1", lambda s, n=n: s["schedule"][i]["waits"].__setitem__(n, s["schedule"][i]["waits"][n] + 1)
+        if wait == 1:  # a later step than the one may imply it
+            yield f"wait {wait} - 1", lambda s, n=n: s["schedule"][i]["waits"].__setitem__(n, 0)
     if step["kind"] != "run":
-        yield "other value", lambda l: l[i].update(value=l[i]["value"] + 1)
-        yield "other place", lambda l: l[i].update(offset=l[i]["offset"] + 4)
-    if "microbatch" in step:
-        yield "other microbatch", lambda l: l[i].update(microbatch=l[i]["microbatch"] ^ 1)
-    # Positions may lie before those of the keys, which have the same numbers when neither is split.
-    positions = {given["offset"] for given in stage["inputs"] if given["kind"] in ("positions", "keyPositions")}
-    bound = slots_of(stage, step)
-    for n, slot in enumerate(step.get("slots", [])):
-        if n in bound and not {slot, slot + 64} <= positions:
-            yield f"slot {n} elsewhere", lambda l, n=n: l[i]["slots"].__setitem__(n, l[i]["slots"][n] + 64)
-    if i + 1 < len(steps) and order_matters(stage, i):
-        yield "swapped with the next", lambda l: swap(l, i)
+        for ring in range(len(stage["rings"])):
+            if ring != step["ring"]:
+                yield f"ring {ring}", lambda s, ring=ring: s["schedule"][i].update(ring=ring)
+    if is_repeated(stage, i):
+        for more in (-1, 1):
+            yield f"microbatchStride {more:+}", lambda s, more=more: add(s["schedule"][i], "microbatchStride", more)
 
 
 def calls_of(stage, step):
     """Of a run: a part of a chunk's calls."""
-    calls, first = stage["chunks"][step["chunk"]]["calls"], step.get("firstCall", 0)
+    calls, first = flat_calls(copy.deepcopy(stage["chunks"][step["chunk"]])), step.get("firstCall", 0)
     return calls[first : first + step.get("callCount", len(calls))]
 
 
 def does_something(plan, stage, step):
     return step["kind"] != "run" or any(plan["programs"][call["program"]]["instructions"] for call in calls_of(stage, step))
-
-
-def slots_of(stage, step):
-    """Those that the calls of a run bind: a part of a chunk's calls may need few of its slots."""
-    return {bound["slot"] for call in calls_of(stage, step) for bound in call["segments"]} if step["kind"] == "run" else set()
 
 
 def places_of(stage, step):
@@ -371,17 +536,17 @@ def places_of(stage, step):
     return {segment["offset"] for segment in bound if segment["slot"] < 0}
 
 
-def order_matters(stage, i):
+def order_matters(stage, steps, i):
     """Of a step and the next. Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no
     loss, and one of `gradients`, which only waits order, and another."""
-    step, following = stage["schedule"][i : i + 2]
+    step, following = steps[i : i + 2]
     if step["kind"] != following["kind"]:
         return False
     if step["kind"] != "run":
-        return step["peer"] == following["peer"]
+        return stage["rings"][step["ring"]]["peer"] == stage["rings"][following["ring"]]["peer"]
     tasks = [stage["chunks"][one["chunk"]]["task"] for one in (step, following)]
     if tasks.count("gradients") == 1:
-        return i in following.get("waits", [])
+        return any(wait is step for wait in following["waits"])
     if tasks[0] == "begin":
         return bool(places_of(stage, step) & places_of(stage, following))
     microbatches = {one.get("microbatch", -1) for one in (step, following)}
@@ -398,6 +563,7 @@ def mutate(document, path, change):
         for i, instruction in reversed(list(enumerate(program["instructions"]))):
             if instruction.pop("again", False):
                 program["instructions"].insert(i, copy.deepcopy(instruction))
+                resize(program, i, 1)
     return mutant
 
 
@@ -462,6 +628,7 @@ def add_choice(parser):
     parser.add_argument("--sample", type=int, default=0, help="0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--unproved", action="store_true", help="facts that a run does not read: they are for proofs")
     parser.add_argument("--only", default="", help="mutants that have this in their name")
     parser.add_argument("--verbose", action="store_true", help="list every mutant")
 
@@ -476,7 +643,8 @@ def compiled(binaries, name, folder, more=()):
 
 def judge_all(options, folder):
     judge, document = Judge(options, folder), read(options.plan)
-    everything = [m for m in mutants(document["plan"]) if options.only in m[0]]
+    facts = unproved_mutants if options.unproved else mutants
+    everything = [m for m in facts(document["plan"]) if options.only in m[0]]
     if options.sample and options.sample < len(everything):
         everything = random.Random(options.seed).sample(everything, options.sample)
     counts = {"refused": 0, "differs": 0, "survives": 0, "bad": 0}

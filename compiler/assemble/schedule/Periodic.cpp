@@ -27,17 +27,11 @@ std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
   return steps;
 }
 
-bool sameUses(const std::vector<BufferUse> &a, const std::vector<BufferUse> &b) {
-  return std::ranges::equal(
-      a, b, [](const BufferUse &x, const BufferUse &y) { return x.kind == y.kind && x.buffer == y.buffer; });
-}
-
 // All but their microbatches.
 bool sameStep(const Step &a, const Step &b) {
   return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk &&
          a.task.part == b.task.part && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
-         (a.microbatch < 0) == (b.microbatch < 0) && sameUses(a.reads, b.reads) &&
-         sameUses(a.writes, b.writes);
+         (a.microbatch < 0) == (b.microbatch < 0) && a.reads == b.reads && a.writes == b.writes;
 }
 
 void addRepeats(const std::vector<PeriodicStep> &steps, PeriodicStage &out) {
@@ -101,8 +95,13 @@ private:
   bool extend(plan::Repeat &to, const plan::Repeat &from) {
     return to.begin == from.begin && to.end == from.end && extend(to.count, from.count);
   }
+  // A phase goes around the slots.
   bool extend(plan::Ring::Turn &to, const plan::Ring::Turn &from) {
-    return extend(to.first, from.first) && extend(to.slots, from.slots) && extend(to.phase, from.phase);
+    if (!extend(to.first, from.first) || !extend(to.slots, from.slots) || !extend(to.phase, from.phase) ||
+        to.slots < 1)
+      return false;
+    to.phase = (to.phase % to.slots + to.slots) % to.slots;
+    return true;
   }
   bool extend(plan::Ring &to, const plan::Ring &from) {
     return to.name == from.name && to.bytes == from.bytes && to.stride == from.stride &&
@@ -121,10 +120,16 @@ private:
   int64_t groups_;
 };
 
+std::optional<PeriodicSolution> extrapolate(PeriodicSolution to, const PeriodicSolution &from,
+                                            int64_t groups) {
+  return Extrapolation(groups).extend(to, from) ? std::optional(std::move(to)) : std::nullopt;
+}
+
+constexpr int64_t kAttempts = 3; // with samples of twice the size
+
 // Microbatches for which each stage passes from its warm-up into steady state, goes around all rings and drains.
 int64_t sampleOf(const Shape &shape, int64_t group) {
-  const int64_t most = group > 1 ? (shape.virtualStages + 4) * shape.stages : 3 * shape.stages + 4;
-  return most + (shape.microbatches - most % group + group) % group;
+  return group > 1 ? (shape.virtualStages + 4) * shape.stages : 3 * shape.stages + 4;
 }
 
 Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
@@ -134,6 +139,22 @@ Result<PeriodicSolution> generateFor(Problem problem, int64_t microbatches) {
 }
 
 } // namespace
+
+// From three problems with `sample` microbatches and some groups more. Nothing where the third does not follow from the other
+// two: the sample does not reach the steady state.
+static Result<std::optional<PeriodicSolution>> generateFrom(const Problem &problem, int64_t sample,
+                                                            int64_t group) {
+  MGC_ASSIGN(first, generateFor(problem, sample));
+  MGC_ASSIGN(second, generateFor(problem, sample + group));
+  MGC_ASSIGN(third, generateFor(problem, sample + 2 * group));
+  const int64_t groups = (problem.shape.microbatches - sample - 2 * group) / group;
+  std::optional<PeriodicSolution> expected = extrapolate(second, first, 1),
+                                  found = extrapolate(third, second, groups);
+  if (!expected || expected->stages != third.stages || !found)
+    return std::optional<PeriodicSolution>();
+  found->shape = problem.shape;
+  return found;
+}
 
 PeriodicStage findRepeats(const StageSchedule &stage) {
   PeriodicStage out;
@@ -146,17 +167,17 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
 
 Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
   MGC_TRY(Status(findSchedule(problem.schedule, problem.shape).status()));
-  const int64_t group = groupOf(problem.shape), sample = sampleOf(problem.shape, group);
-  if (problem.shape.microbatches > sample + 2 * group) {
-    MGC_ASSIGN(less, generateFor(problem, sample));
-    MGC_ASSIGN(more, generateFor(problem, sample + group));
-    const int64_t groups = (problem.shape.microbatches - sample - group) / group;
-    if (Extrapolation(groups).extend(more, less)) {
-      more.shape = problem.shape;
-      return std::move(more);
-    }
+  const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
+  int64_t sample = sampleOf(problem.shape, group);
+  for (int64_t attempt = 0; attempt < kAttempts; ++attempt, sample *= 2) {
+    sample = microbatches - (microbatches - sample) / group * group; // as many more as full groups
+    if (microbatches <= sample + 3 * group)
+      break;
+    MGC_ASSIGN(found, generateFrom(problem, sample, group));
+    if (found)
+      return *std::move(found);
   }
-  return generateFor(problem, problem.shape.microbatches);
+  return generateFor(problem, microbatches);
 }
 
 } // namespace mgc::schedule

@@ -11,6 +11,7 @@ namespace mgc::schedule {
 struct PeriodicStep {
   Step step;
   int64_t microbatchStride = 0;
+  bool operator==(const PeriodicStep &) const = default;
 };
 
 struct PeriodicStage {
@@ -19,6 +20,7 @@ struct PeriodicStage {
   std::vector<plan::Ring> rings; // offsets are those in the area
   int64_t bytes = 0;             // of the area
   int64_t leastBytes = 0;        // of the buffers that live together: no area is smaller
+  bool operator==(const PeriodicStage &) const = default;
 };
 
 struct PeriodicSolution {
@@ -29,9 +31,9 @@ struct PeriodicSolution {
 // The list of a stage with the repeats that it has, found by comparison alone.
 PeriodicStage findRepeats(const StageSchedule &stage);
 
-// For many microbatches two smaller problems are solved, one group of microbatches apart; where they differ in numbers only,
-// each number goes on linearly. It is no proof: plan/prove proves the plan. Else, and for few, the problem itself is solved.
-// Errors are those of generate().
+// For many microbatches three smaller problems are solved, one group of microbatches apart; where they differ in numbers only,
+// and each by as much as the ones before, each number goes on linearly. It is no proof: plan/prove proves the plan. Else, and
+// for few, the problem itself is solved. Errors are those of generate().
 Result<PeriodicSolution> generatePeriodic(const Problem &problem);
 
 } // namespace mgc::schedule

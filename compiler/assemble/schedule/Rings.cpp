@@ -22,7 +22,7 @@ namespace {
 using Turns = std::vector<plan::Ring::Turn>;
 using Buffers = std::vector<ScheduledBuffer *>; // of one chunk, by microbatch
 
-struct Shared {
+struct SharedSlots {
   int64_t slots = 0;
   std::vector<Turns> turns; // by chunk
 };
@@ -135,22 +135,35 @@ private:
   std::vector<std::vector<int64_t>> slotOf_; // by chunk and microbatch
 };
 
-Shared ringOf(const Buffers &buffers) {
+constexpr int64_t kFewGroups = 2;
+
+SharedSlots ringOf(const Buffers &buffers) {
   const std::vector<Buffers> one = {buffers};
   const int64_t slots = SlotQueue(one, 1).mostAlive();
   return {slots, {Turns{{0, slots, 0}}}};
 }
 
-// Nothing where sharing does not pay, or the slots do not repeat.
-std::optional<Shared> sharedRings(const std::vector<Buffers> &chunks, int64_t group) {
-  int64_t apart = 0;
-  for (const Buffers &buffers : chunks)
-    apart += ringOf(buffers).slots;
+// With fewer slots than `most`. Nothing where sharing does not pay, or the slots do not repeat.
+std::optional<SharedSlots> sharedRings(const std::vector<Buffers> &chunks, int64_t group, int64_t most) {
   SlotQueue queue(chunks, group);
-  for (int64_t slots = queue.mostAlive(); slots < apart; ++slots)
+  for (int64_t slots = queue.mostAlive(); slots < most; ++slots)
     if (std::optional<std::vector<Turns>> turns = queue.turns(slots))
-      return Shared{slots, *std::move(turns)};
+      return SharedSlots{slots, *std::move(turns)};
   return std::nullopt;
+}
+
+// Where there are few groups, one of which is not full, a turn for each microbatch needs fewer slots.
+std::optional<SharedSlots> sharedRings(const std::vector<Buffers> &chunks, int64_t group) {
+  int64_t apart = 0, microbatches = 0;
+  for (const Buffers &buffers : chunks) {
+    apart += ringOf(buffers).slots;
+    microbatches = std::max(microbatches, int64_t(buffers.size()));
+  }
+  std::optional<SharedSlots> best = sharedRings(chunks, group, apart);
+  if (microbatches % group == 0 || microbatches > kFewGroups * group)
+    return best;
+  std::optional<SharedSlots> single = sharedRings(chunks, microbatches, best ? best->slots : apart);
+  return single ? single : best;
 }
 
 class Placer {
@@ -173,14 +186,14 @@ public:
 
 private:
   void addRings(const std::vector<Buffers> &chunks) {
-    if (const std::optional<Shared> shared = sharedRings(chunks, group_)) {
+    if (const std::optional<SharedSlots> shared = sharedRings(chunks, group_)) {
       areas_.push_back({});
       for (size_t i = 0; i < chunks.size(); ++i)
         addRing(chunks[i], shared->slots, shared->turns[i]);
       return;
     }
     for (const Buffers &buffers : chunks) {
-      const Shared ring = ringOf(buffers);
+      const SharedSlots ring = ringOf(buffers);
       areas_.push_back({});
       addRing(buffers, ring.slots, ring.turns.front());
     }

@@ -98,6 +98,7 @@ inline int64_t gradientValue(int64_t to) { return 2 * to + 1; }
 struct BufferUse {
   BufferKind kind = BufferKind::input; // the role the buffer has for this step
   int64_t buffer = -1;                 // index into StageSchedule::buffers
+  bool operator==(const BufferUse &) const = default;
 };
 
 // run: reads and writes name every buffer of its task that has bytes. send reads one buffer, recv writes one.
@@ -111,6 +112,7 @@ struct Step {
   int64_t bytes = 0;          // send, recv
   std::vector<int64_t> waits; // indices of earlier steps of this list
   std::vector<BufferUse> reads, writes;
+  bool operator==(const Step &) const = default;
 };
 std::string toString(const Step &step);
 

@@ -1,6 +1,7 @@
 // Stages, tiles, kernels and moves: verifiers.
 #include "dialects/mg/Mg.h"
 #include "dialects/mg/Tiling.h"
+#include "runtime/base/Checked.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -12,6 +13,25 @@ static func::FuncOp forwardOf(Operation *from, StringRef block, SymbolTableColle
   return symbols.lookupNearestSymbolFrom<func::FuncOp>(from, name);
 }
 
+// Instances have numbers of their own and elements of the bucket, all of them apart.
+static LogicalResult verifyElements(PlaceOp place, func::FuncOp block, BucketOp bucket) {
+  const int64_t first = place.getFirst(), count = place.getCount(), offset = place.getOffset(),
+                stride = place.getStride();
+  if (first < 0 || count < 1 || !checkedAdd(first, count))
+    return place.emitOpError() << "instances " << first << " count " << count
+                               << "; expected at least one, and numbers below 2^63 (stage_c2)";
+  const int64_t elements =
+      cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
+  if (offset < 0 || stride < 0 || (count > 1 && stride < elements))
+    return place.emitOpError() << "offset " << offset << " stride " << stride << "; expected instances of "
+                               << elements << " elements one behind the other (stage_c2)";
+  const Checked end = checkedAdd(checkedAdd(offset, checkedMultiply(count - 1, stride)), elements);
+  if (!end || *end > int64_t(bucket.getElements()))
+    return place.emitOpError() << "ends at element " << (end ? std::to_string(*end) : "2^63 or more")
+                               << " of a bucket of " << bucket.getElements() << " (stage_c2)";
+  return success();
+}
+
 static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &buckets,
                                  SymbolTableCollection &symbols) {
   func::FuncOp block = forwardOf(place, place.getBlock(), symbols);
@@ -21,13 +41,7 @@ static LogicalResult verifyPlace(PlaceOp place, SmallVectorImpl<BucketOp> &bucke
                                << ".forward is no parameter (stage_c2)";
   if (place.getBucket() >= buckets.size())
     return place.emitOpError() << "bucket " << place.getBucket() << " of " << buckets.size() << " (stage_c2)";
-  int64_t elements = cast<RankedTensorType>(block.getArgumentTypes()[place.getArgument()]).getNumElements();
-  int64_t last = int64_t(place.getOffset()) + (int64_t(place.getCount()) - 1) * int64_t(place.getStride());
-  if (int64_t(place.getOffset()) < 0 || int64_t(place.getStride()) < 0 ||
-      last + elements > int64_t(buckets[place.getBucket()].getElements()))
-    return place.emitOpError() << "ends at element " << last + elements << " of a bucket of "
-                               << buckets[place.getBucket()].getElements() << " (stage_c2)";
-  return success();
+  return verifyElements(place, block, buckets[place.getBucket()]);
 }
 
 // How many of the instances first .. first + count - 1 the place covers.

@@ -19,7 +19,8 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
         }
 
     1. chunks are numbered from 0 and hold instances of blocks that have a forward function (stage_c1)
-    2. a place names a bucket of the stage and a parameter of its block, and lies inside the bucket (stage_c2)
+    2. a place names a bucket of the stage and a parameter of its block, and its instances lie inside the bucket, apart from
+       each other (stage_c2)
     3. begin, reduce and update are functions (stage_c3)
     4. each parameter of each instance has a place (stage_c4)
   }];

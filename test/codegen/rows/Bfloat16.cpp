@@ -164,7 +164,10 @@ TEST(Bfloat16, NeedsAreCountedInHalves) {
   Dim R = g.addDim(DimKind::row, 3), H = g.addDim(DimKind::column, 5);
   Node x = g.load(g.addOperand(Element::f32, Access::in, {R, H}));
   g.store(g.addOperand(Element::bf16, Access::out, {R, H}, {1, 8}), x);
-  EXPECT_EQ(describe(g).operandBytes, (std::vector<int64_t>{4 * 3 * 5, 2 * (2 * 8 + 5)}));
+  using Operand = plan::RowKernel::Operand;
+  EXPECT_EQ(describe(g).operands,
+            (std::vector<Operand>{{plan::OperandUse::read, 4 * 3 * 5},
+                                  {plan::OperandUse::written, 2 * 3 * 5, 2 * 5, 2 * 8}}));
   EXPECT_EQ(describe(g).bytes, (2 + 4) * 3 * 5);
 }
 

@@ -1,4 +1,7 @@
 #include "test/codegen/rows/Harness.h"
+
+#include "plan/Operands.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -45,16 +48,24 @@ bool Buffer::sameBits(const Buffer &other) const {
          std::memcmp(words_.data(), other.words_.data(), words_.size() * 4) == 0;
 }
 
+// From its address to the end of its last row.
+static int64_t spanOf(const plan::RowKernel::Operand &operand) {
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
+      .span()
+      .value();
+}
+
 void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector<Buffer *> &buffers,
                           size_t scalars) const {
   const auto &[symbol, info] = kernels_[kernel];
   ASSERT_NE(needs, nullptr) << symbol;
   std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
-  expected.insert(expected.end(), info.operandBytes.begin(), info.operandBytes.end());
-  EXPECT_EQ(std::vector(needs, needs + 3 + needs[2]), expected) << symbol;
+  for (const auto &[use, bytes, rowBytes, rowStride] : info.operands)
+    expected.insert(expected.end(), {int64_t(use), bytes, rowBytes, rowStride});
+  EXPECT_EQ(std::vector(needs, needs + 3 + 4 * needs[2]), expected) << symbol;
   EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
-  for (size_t i = 0; i < std::min(buffers.size(), info.operandBytes.size()); ++i)
-    EXPECT_LE(info.operandBytes[i], int64_t(buffers[i]->bytes())) << symbol << ", operand " << i;
+  for (size_t i = 0; i < std::min(buffers.size(), info.operands.size()); ++i)
+    EXPECT_LE(spanOf(info.operands[i]), int64_t(buffers[i]->bytes())) << symbol << ", operand " << i;
 }
 
 void runOne(const RowGraph &graph, std::vector<Buffer *> buffers, std::vector<int64_t> scalars) {

@@ -65,7 +65,11 @@ TEST(Indexing, OperandsWithRowsApart) {
   Buffer in(randomFloats(s * g * pitch, 1)), doubled(s * g * pitch, -7), less(s * g * pitch, -7),
       sum(g * r * d);
   Library library({{"each", each}, {"rows", rows}, {"sums", sums}});
-  EXPECT_EQ(library.info(0).info.operandBytes, std::vector<int64_t>(2, 4 * ((s * g - 1) * pitch + r * d)));
+  using plan::OperandUse;
+  const auto used = [&](OperandUse use) {
+    return plan::RowKernel::Operand{use, 4 * s * g * r * d, 4 * r * d, 4 * pitch};
+  };
+  EXPECT_EQ(library.info(0).info.operands, (std::vector{used(OperandUse::read), used(OperandUse::written)}));
   library.run(0, {&in, &doubled});
   library.run(1, {&in, &less});
   library.run(2, {&in, &sum});

@@ -117,8 +117,8 @@ TEST(StepTime, GradientsBesideTheBackward) {
   for (int64_t stage : {0, 1}) {
     plan::StagePlan &of = plan.stages[stage];
     of.chunks.push_back({.task = plan::Task::gradients, .calls = {{.program = 2, .segments = {{-1, 256}}}}});
-    plan::ScheduleStep gradients{.chunk = 2, .waits = {stage}}; // the first run
-    of.schedule.back().waits = {static_cast<int64_t>(of.schedule.size()) - 1};
+    plan::ScheduleStep gradients{.chunk = 2, .waits = {6 - stage}}; // for the first run
+    of.schedule.back().waits = {1};
     of.schedule.insert(of.schedule.end() - 1, gradients);
   }
   constexpr double gradients = 75;

@@ -60,6 +60,46 @@ mg.stage 0 begin @f reduce @f update @f {
 func.func @f() { return }
 func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
 mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{ends at element 2^63 or more of a bucket of 16 (stage_c2)}}
+  mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 8
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{offset 0 stride 0; expected instances of 8 elements one behind the other (stage_c2)}}
+  mg.place @layer 0 instances 0 count 9223372036854775807 bucket 0 offset 0 stride 0
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{instances 2 count 9223372036854775807; expected at least one, and numbers below 2^63 (stage_c2)}}
+  mg.place @layer 0 instances 2 count 9223372036854775807 bucket 0 offset 0 stride 8
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
+  mg.bucket 16 {split = [], reduce = [], data = [], tied = array<i64>}
+  // expected-error@+1 {{instances 0 count 0; expected at least one, and numbers below 2^63 (stage_c2)}}
+  mg.place @layer 0 instances 0 count 0 bucket 0 offset 0 stride 8
+}
+
+// -----
+
+func.func @f() { return }
+func.func @layer.forward(%w: tensor<8xf32, #mg.layout<h>> {mg.param = {}}) attributes {mg.block = "layer", mg.pass = "forward"} { return }
+mg.stage 0 begin @f reduce @f update @f {
   mg.bucket 32 {split = [], reduce = [], data = [], tied = array<i64>}
   mg.place @layer 0 instances 0 count 2 bucket 0 offset 0 stride 16
   mg.chunk 0 {

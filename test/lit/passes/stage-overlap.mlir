@@ -73,13 +73,13 @@ mg.chain { mg.instance @embed mg.instance @layer count 4 mg.instance @head }
 // CHECK: mg.reduction @gradients.0.1 chunk 0 instances 2
 // CHECK: mg.reduction @gradients.0.2 chunk 0 instances 1
 
-// STEPS: run backward.0 microbatch 0,
-// STEPS: [[PART:[0-9]+]]: run backward.0 microbatch 1 part 0,
-// STEPS-NEXT: run gradients.0 part 0, after [[PART]]
-// STEPS-NEXT: run backward.0 microbatch 1 part 1,
-// STEPS-NEXT: run gradients.0 part 1, after
-// STEPS-NEXT: run backward.0 microbatch 1 part 2,
-// STEPS-NEXT: run gradients.0 part 2, after
-// STEPS-NEXT: run reduce
+// STEPS: run backward.0 microbatch 0{{$}}
+// STEPS: run backward.0 microbatch 1 part 0
+// STEPS-NEXT: run gradients.0 part 0, waits 1 back
+// STEPS-NEXT: run backward.0 microbatch 1 part 1
+// STEPS-NEXT: run gradients.0 part 1, waits 1 back
+// STEPS-NEXT: run backward.0 microbatch 1 part 2
+// STEPS-NEXT: run gradients.0 part 2, waits 1 back
+// STEPS-NEXT: run reduce, waits 1 back
 
 // FRAME: function gradients.0.0: frame of 0 bytes

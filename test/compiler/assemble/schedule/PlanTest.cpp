@@ -1,10 +1,14 @@
 // verifySchedule on plans made from solutions, whole and broken.
 #include "plan/prove/VerifySchedule.h"
 
+#include "compiler/assemble/schedule/Periodic.h"
+#include "plan/Expand.h"
+#include "plan/prove/VerifyPlan.h"
 #include "test/compiler/assemble/schedule/Sweep.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <utility>
 
 namespace mgc::schedule {
 namespace {
@@ -16,93 +20,260 @@ plan::Program meetingOf(const char *name, plan::Axes axes, std::vector<int64_t> 
   collective.axes = std::move(axes);
   collective.stages = std::move(stages);
   collective.chunk = 4;
-  return {name, {"scalars"}, {64}, {{collective, {{0, 0}, {0, 0}}, name}}};
+  plan::Program program;
+  program.name = name;
+  program.segments = {"scalars"};
+  program.segmentBytes = {64};
+  program.instructions = {{collective, {{0, 0}, {0, 0}}, name}};
+  return program;
 }
 
-// A plan with the steps of the solution: one chunk per task kind and chunk, slots for its buffers, and
-// meetings in reduce (over pp) and update (stages 0 and last, as for tied parameters).
-plan::Plan planOf(const Problem &problem, const Solution &solution) {
-  plan::Plan plan;
-  int64_t pp = problem.shape.stages;
-  plan.mesh.axes = {{"pp", pp, plan::AxisRole::stage}};
-  plan.microbatches = problem.shape.microbatches;
-  plan.programs = {meetingOf("reduce", {"pp"}, {}), meetingOf("update", {}, {0, pp - 1})};
-  for (int64_t s = 0; s < pp; ++s) {
-    plan::StagePlan &stage = plan.stages.emplace_back();
-    const StageSchedule &list = solution.stages[s];
-    stage.bytes = list.bytes + 64; // the last 64 bytes are for the meetings
-    std::vector<ScheduledTask> chunks;
-    for (const Step &step : list.steps) {
-      ScheduleStep out;
-      out.kind = ScheduleStep::Kind(step.kind);
-      out.microbatch = step.microbatch;
-      out.waits = step.waits;
-      if (step.kind != Step::Kind::run) {
-        out.peer = step.peer;
-        out.value = step.value;
-        out.bytes = step.bytes;
-        out.offset = list.buffers[(step.reads.empty() ? step.writes : step.reads)[0].buffer].offset;
-        stage.schedule.push_back(out);
-        continue;
-      }
-      ScheduledTask task = {step.task.kind, step.task.chunk, -1};
-      out.chunk = std::find(chunks.begin(), chunks.end(), task) - chunks.begin();
-      bool isNew = out.chunk == int64_t(chunks.size());
-      if (isNew) {
-        chunks.push_back(task);
-        stage.chunks.emplace_back().task = task.kind;
-        stage.chunks.back().virtualStage = std::max<int64_t>(task.chunk, 0);
-        bool meetsAll = task.kind == TaskKind::reduce;
-        if (meetsAll || (task.kind == TaskKind::update && (s == 0 || s == pp - 1)))
-          stage.chunks.back().calls = {{meetsAll ? 0 : 1, 0, {{-1, list.bytes}}}};
-      }
-      for (const auto *uses : {&step.reads, &step.writes})
-        for (const BufferUse &use : *uses) {
-          out.slots.push_back(list.buffers[use.buffer].offset);
-          if (isNew)
-            stage.chunks.back().slotBytes.push_back(list.buffers[use.buffer].bytes);
-        }
-      stage.schedule.push_back(out);
-    }
+// Behind the schedule's area: 64 bytes for the meetings, 64 for the step's scalars, 64 for its results.
+constexpr int64_t kBytesBehind = 192;
+
+// One stage of a plan: a chunk per task kind and chunk, and meetings in reduce (over pp) and update (stages 0 and last, as for
+// tied parameters).
+class StageOf {
+public:
+  StageOf(int64_t index, int64_t stages, const PeriodicStage &from)
+      : index_(index), stages_(stages), from_(from) {}
+
+  plan::StagePlan build() {
+    stage_.rings = from_.rings;
+    stage_.repeats = from_.repeats;
+    stage_.bytes = from_.bytes + kBytesBehind;
+    stage_.regions = {{"activations", 0, stage_.bytes}};
+    stage_.stepScalarsOffset = from_.bytes + 64;
+    stage_.resultsOffset = from_.bytes + 128;
+    for (const PeriodicStep &step : from_.steps)
+      add(step);
+    return std::move(stage_);
   }
+
+private:
+  void add(const PeriodicStep &periodic) {
+    const Step &step = periodic.step;
+    ScheduleStep out;
+    out.kind = ScheduleStep::Kind(step.kind);
+    out.microbatch = step.microbatch;
+    out.microbatchStride = periodic.microbatchStride;
+    out.waits = step.waits;
+    if (step.kind == Step::Kind::run) {
+      out.chunk = chunkOf(step);
+    } else {
+      out.ring = (step.reads.empty() ? step.writes : step.reads)[0].buffer;
+      plan::Ring &ring = stage_.rings[out.ring];
+      ring.peer = step.peer, ring.value = step.value;
+    }
+    stage_.schedule.push_back(out);
+  }
+
+  int64_t chunkOf(const Step &step) {
+    const ScheduledTask task = {step.task.kind, step.task.chunk, -1};
+    const auto found = std::ranges::find(tasks_, task);
+    if (found != tasks_.end())
+      return found - tasks_.begin();
+    tasks_.push_back(task);
+    plan::Chunk &chunk = stage_.chunks.emplace_back();
+    chunk.task = task.kind;
+    chunk.virtualStage = std::max<int64_t>(task.chunk, 0);
+    const bool meetsAll = task.kind == TaskKind::reduce;
+    if (meetsAll || (task.kind == TaskKind::update && (index_ == 0 || index_ == stages_ - 1)))
+      chunk.calls = {{meetsAll ? 0 : 1, 0, 0, {{-1, from_.bytes}}}};
+    for (const auto *uses : {&step.reads, &step.writes})
+      for (const BufferUse &use : *uses)
+        chunk.slots.push_back(use.buffer);
+    return int64_t(stage_.chunks.size()) - 1;
+  }
+
+  int64_t index_, stages_;
+  const PeriodicStage &from_;
+  plan::StagePlan stage_;
+  std::vector<ScheduledTask> tasks_; // by chunk of the plan
+};
+
+// A plan with the steps of a solution.
+plan::Plan planOf(const Shape &shape, const std::vector<PeriodicStage> &stages) {
+  plan::Plan plan;
+  const int64_t pp = shape.stages;
+  plan.mesh.axes = {{"pp", pp, plan::AxisRole::stage}};
+  plan.microbatches = plan.globalBatchSize = shape.microbatches;
+  plan.sequenceLength = plan.microBatchSize = plan.vocabulary = 1;
+  plan.virtualStages = shape.virtualStages;
+  plan.programs = {
+      meetingOf("reduce", {"pp"}, {}),
+      meetingOf("update", {}, pp == 1 ? std::vector<int64_t>{0} : std::vector{int64_t(0), pp - 1})};
+  for (int64_t s = 0; s < pp; ++s)
+    plan.stages.push_back(StageOf(s, pp, stages[s]).build());
   return plan;
 }
 
-plan::Plan planOf(const Problem &problem) { return planOf(problem, *generate(problem)); }
+plan::Plan planOf(const Problem &problem) {
+  std::vector<PeriodicStage> stages;
+  const Result<Solution> solution = generate(problem);
+  for (const StageSchedule &stage : solution->stages)
+    stages.push_back(findRepeats(stage));
+  return planOf(problem.shape, stages);
+}
+
+// With every step that runs in the list, and no repeats.
+plan::StagePlan flat(const plan::StagePlan &stage) {
+  plan::StagePlan out = stage;
+  out.schedule.clear(), out.repeats.clear();
+  plan::forEachRun(stage.schedule.size(), stage.repeats, [&](int64_t item, int64_t iteration) {
+    ScheduleStep &step = out.schedule.emplace_back(stage.schedule[item]);
+    step.microbatch += iteration * std::exchange(step.microbatchStride, 0);
+  });
+  return out;
+}
+
+Status prove(const plan::Plan &plan) {
+  MGC_TRY(plan::verifyPlan(plan));
+  return verifySchedule(plan);
+}
+
+// A problem of every row with repeats in its lists.
+std::vector<Problem> repeatedProblems() {
+  std::vector<Problem> problems;
+  for (const ScheduleRow &row : schedules())
+    problems.push_back(uniformProblem(row.name, {3, row.minVirtualStages, 9}, kSizes));
+  return problems;
+}
 
 TEST(Plan, EveryScheduleIsAccepted) {
   sweep(4, 2, 6, [](const ScheduleRow &, const Problem &problem) {
-    Status status = verifySchedule(planOf(problem));
+    Status status = prove(planOf(problem));
     ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
   });
 }
 
-TEST(Plan, EveryDroppedWaitAndStepIsRefused) {
-  int64_t mutants = 0;
-  for (const char *name : {"gpipe", "1f1b", "zb-h1", "interleaved"}) {
-    Problem problem = uniformProblem(name, {3, name == std::string("interleaved") ? 2 : 1, 4}, kSizes);
-    plan::Plan plan = planOf(problem);
-    for (plan::StagePlan &stage : plan.stages) {
-      const std::vector<ScheduleStep> valid = stage.schedule;
-      for (size_t i = 0; i < valid.size(); ++i) {
-        for (size_t w = 0; w < valid[i].waits.size(); ++w, ++mutants) {
-          stage.schedule[i].waits.erase(stage.schedule[i].waits.begin() + w);
-          EXPECT_FALSE(verifySchedule(plan).isOk()) << name << " step " << i << " wait " << w;
-          stage.schedule = valid;
-        }
-        if (valid[i].kind == ScheduleStep::Kind::run)
-          continue;
-        for (int64_t ScheduleStep::*field :
-             {&ScheduleStep::value, &ScheduleStep::microbatch, &ScheduleStep::bytes, &ScheduleStep::peer}) {
-          ++(stage.schedule[i].*field);
-          EXPECT_FALSE(verifySchedule(plan).isOk()) << name << " step " << i;
-          stage.schedule = valid;
-        }
-      }
-    }
-    EXPECT_TRUE(verifySchedule(plan).isOk());
+TEST(Plan, PeriodicSchedulesAreAccepted) {
+  for (Problem problem : repeatedProblems()) {
+    problem.shape.microbatches = 200;
+    Status status = prove(planOf(problem.shape, generatePeriodic(problem)->stages));
+    ASSERT_TRUE(status.isOk()) << nameOf(problem) << "\n" << status.message();
   }
-  EXPECT_GT(mutants, 200);
+}
+
+// Visits every plan with one change of the stage that `change` makes, and counts them.
+template <typename Change>
+int64_t refuseEach(plan::Plan &plan, size_t stage, const char *what, Change &&change) {
+  const plan::StagePlan valid = plan.stages[stage];
+  int64_t mutants = 0;
+  for (; change(plan.stages[stage], mutants); ++mutants) {
+    EXPECT_FALSE(prove(plan).isOk()) << what << " " << mutants << " of stage " << stage;
+    plan.stages[stage] = valid;
+  }
+  return mutants;
+}
+
+bool dropWait(plan::StagePlan &stage, int64_t number) {
+  for (ScheduleStep &step : stage.schedule) {
+    if (number < int64_t(step.waits.size()))
+      return step.waits.erase(step.waits.begin() + number), true;
+    number -= int64_t(step.waits.size());
+  }
+  return false;
+}
+
+TEST(Plan, EveryDroppedWaitIsRefused) {
+  int64_t mutants = 0;
+  for (const Problem &problem : repeatedProblems()) {
+    plan::Plan plan = planOf(problem);
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+      mutants += refuseEach(plan, stage, problem.schedule.c_str(), dropWait);
+    EXPECT_TRUE(prove(plan).isOk());
+  }
+  EXPECT_GT(mutants, 100);
+}
+
+// The steps before it and behind it keep their distances.
+bool dropStep(plan::StagePlan &stage, int64_t number) {
+  std::vector<ScheduleStep> &steps = stage.schedule;
+  if (number >= int64_t(steps.size()))
+    return false;
+  for (int64_t i = number + 1; i < int64_t(steps.size()); ++i) {
+    std::erase(steps[i].waits, i - number);
+    for (int64_t &wait : steps[i].waits)
+      wait -= wait > i - number;
+  }
+  steps.erase(steps.begin() + number);
+  return true;
+}
+
+TEST(Plan, EveryDroppedStepIsRefused) {
+  for (const Problem &problem : repeatedProblems()) {
+    plan::Plan plan = planOf(problem);
+    for (plan::StagePlan &stage : plan.stages)
+      stage = flat(stage);
+    ASSERT_TRUE(prove(plan).isOk());
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+      refuseEach(plan, stage, problem.schedule.c_str(), dropStep);
+  }
+}
+
+// Each message: another microbatch in the first iteration, or in those that follow.
+bool otherMicrobatch(plan::StagePlan &stage, int64_t number) {
+  for (size_t i = 0; i < stage.schedule.size(); ++i) {
+    ScheduleStep &step = stage.schedule[i];
+    const bool isRepeated = std::ranges::any_of(stage.repeats, [&](const plan::Repeat &repeat) {
+      return repeat.begin <= int64_t(i) && int64_t(i) < repeat.end;
+    });
+    if (step.kind == ScheduleStep::Kind::run)
+      continue;
+    if (number-- == 0)
+      return ++step.microbatch, true;
+    if (isRepeated && number-- == 0)
+      return ++step.microbatchStride, true;
+  }
+  return false;
+}
+
+bool otherRing(plan::StagePlan &stage, int64_t number) {
+  for (plan::Ring &ring : stage.rings)
+    for (int64_t plan::Ring::*field : {&plan::Ring::peer, &plan::Ring::value, &plan::Ring::bytes})
+      if (ring.peer >= 0 && number-- == 0)
+        return ring.*field += field == &plan::Ring::bytes ? -4 : 1, true;
+  return false;
+}
+
+bool otherRepeat(plan::StagePlan &stage, int64_t number) {
+  for (plan::Repeat &repeat : stage.repeats)
+    for (int64_t plan::Repeat::*field : {&plan::Repeat::count, &plan::Repeat::begin, &plan::Repeat::end})
+      for (int64_t more : {-1, 1})
+        if (number-- == 0)
+          return repeat.*field += more, true;
+  return false;
+}
+
+TEST(Plan, OtherNumbersAreRefused) {
+  for (const Problem &problem : repeatedProblems()) {
+    plan::Plan plan = planOf(problem);
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+      EXPECT_GT(refuseEach(plan, stage, "microbatch", otherMicrobatch), 4) << problem.schedule;
+      EXPECT_GT(refuseEach(plan, stage, "ring", otherRing), 5) << problem.schedule;
+      EXPECT_GT(refuseEach(plan, stage, "repeat", otherRepeat), 5) << problem.schedule;
+    }
+  }
+}
+
+// A message takes memory that a run uses at the same time when the slots of its ring are fewer.
+bool fewerSlots(plan::StagePlan &stage, int64_t number) {
+  for (plan::Ring &ring : stage.rings)
+    if (plan::Ring::Turn &turn = ring.turns.front();
+        ring.peer >= 0 && ring.turns.size() == 1 && turn.slots > 1 && number-- == 0)
+      return turn.phase = 0, --turn.slots, true;
+  return false;
+}
+
+TEST(Plan, FewerSlotsAreRefused) {
+  int64_t mutants = 0;
+  for (const Problem &problem : repeatedProblems()) {
+    plan::Plan plan = planOf(problem);
+    for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+      mutants += refuseEach(plan, stage, problem.schedule.c_str(), fewerSlots);
+  }
+  EXPECT_GT(mutants, 4);
 }
 
 TEST(Plan, CollectivesBetweenStagesMustAgree) {
@@ -131,7 +302,8 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
   plan::Plan plan = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
   plan.parameters.resize(2);
   plan.programs.push_back(meetingOf("tied", {}, {0, 1}));
-  plan.programs.push_back({"touch", {"all"}, {64}, {}});
+  plan.programs.push_back(plan.programs.front());
+  plan.programs.back().instructions.clear();
   for (int64_t s = 0; s < 2; ++s) {
     plan::StagePlan &stage = plan.stages[s];
     plan::Chunk &begin = stage.chunks[stage.schedule.front().chunk];
@@ -148,12 +320,12 @@ plan::Plan planOfTiedBuckets(std::vector<std::vector<int64_t>> order) {
       bucket.secondMomentOffset = offset + 192;
       plan.parameters[b].name = b ? "b" : "a";
       plan.parameters[b].places.push_back({s, b, 0});
-      begin.calls.push_back({3, 0, {{-1, offset + 64}}});
+      begin.calls.push_back({3, 0, 0, {{-1, offset + 64}}});
       for (int64_t buffer : {0, 64, 128, 192})
-        update.calls.push_back({3, 0, {{-1, offset + buffer}}});
+        update.calls.push_back({3, 0, 0, {{-1, offset + buffer}}});
     }
     for (int64_t b : order[s])
-      reduce.calls.push_back({2, 0, {{-1, stage.buckets[b].gradientOffset}}});
+      reduce.calls.push_back({2, 0, 0, {{-1, stage.buckets[b].gradientOffset}}});
   }
   return plan;
 }
@@ -199,41 +371,44 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
 }
 
 TEST(Plan, HostileNumbersAreRefused) {
-  Problem problem = uniformProblem("1f1b", {2, 1, 2}, kSizes);
-  const plan::Plan valid = planOf(problem);
+  const plan::Plan valid = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
+  ASSERT_TRUE(prove(valid).isOk());
   int64_t mutants = 0;
-  for (size_t i = 0; i < valid.stages[0].schedule.size(); ++i) {
-    bool isRun = valid.stages[0].schedule[i].kind == ScheduleStep::Kind::run;
-    for (int64_t bad : {INT64_MIN, int64_t(-2), int64_t(1) << 40, INT64_MAX})
-      for (int64_t ScheduleStep::*field :
-           isRun ? std::vector{&ScheduleStep::chunk}
-                 : std::vector{&ScheduleStep::peer, &ScheduleStep::offset, &ScheduleStep::bytes}) {
-        plan::Plan plan = valid;
-        plan.stages[0].schedule[i].*field = bad;
-        EXPECT_FALSE(verifySchedule(plan).isOk());
-        plan = valid;
-        plan.stages[0].schedule[i].waits.push_back(bad);
-        EXPECT_FALSE(verifySchedule(plan).isOk());
-        ++mutants;
-      }
-    if (!valid.stages[0].schedule[i].slots.empty()) {
-      plan::Plan plan = valid;
-      plan.stages[0].schedule[i].slots[0] = INT64_MAX - 8;
-      EXPECT_FALSE(verifySchedule(plan).isOk());
-      plan.stages[0].schedule[i].slots.clear();
-      EXPECT_FALSE(verifySchedule(plan).isOk());
+  const auto refuse = [&](auto &&edit) {
+    plan::Plan plan = valid;
+    edit(plan.stages[0]);
+    EXPECT_FALSE(prove(plan).isOk()) << mutants;
+    ++mutants;
+  };
+  for (int64_t bad : {INT64_MIN, int64_t(-2), int64_t(1) << 40, INT64_MAX}) {
+    for (size_t i = 0; i < valid.stages[0].schedule.size(); ++i) {
+      const bool isRun = valid.stages[0].schedule[i].kind == ScheduleStep::Kind::run;
+      refuse([&](plan::StagePlan &stage) {
+        stage.schedule[i].*(isRun ? &ScheduleStep::chunk : &ScheduleStep::ring) = bad;
+      });
+      refuse([&](plan::StagePlan &stage) { stage.schedule[i].microbatch = bad; });
+      refuse([&](plan::StagePlan &stage) { stage.schedule[i].waits.push_back(bad); });
     }
+    for (size_t i = 0; i < valid.stages[0].rings.size(); ++i)
+      for (int64_t plan::Ring::*field : {&plan::Ring::peer, &plan::Ring::offset, &plan::Ring::bytes})
+        refuse([&](plan::StagePlan &stage) { stage.rings[i].*field = bad; });
+    refuse([&](plan::StagePlan &stage) { stage.repeats = {{1, 2, bad}}; });
   }
-  EXPECT_GT(mutants, 20);
+  EXPECT_GT(mutants, 100);
+}
+
+TEST(Plan, StepsAreLimited) {
+  const plan::Plan valid = planOf(uniformProblem("1f1b", {2, 1, 2}, kSizes));
   plan::Plan plan = valid;
   constexpr int64_t most = kMaxSteps + 2 * kMaxParts;
   plan.stages[0].schedule.resize(most + 1, valid.stages[0].schedule.front());
+  plan.stages[0].repeats.clear();
   EXPECT_NE(
       verifySchedule(plan).message().find(fmt::format("stage 0 has {} steps; at most {}", most + 1, most)),
       std::string::npos);
   plan = valid;
   plan.stages.pop_back();
-  EXPECT_FALSE(verifySchedule(plan).isOk());
+  EXPECT_FALSE(prove(plan).isOk());
 }
 
 } // namespace

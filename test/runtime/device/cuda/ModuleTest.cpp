@@ -41,7 +41,8 @@ TEST_F(Modules, kernelHasTheSharedMemoryThatItAsksFor) {
 }
 
 TEST_F(Modules, moduleSaysWhatItsKernelsNeed) {
-  EXPECT_EQ(must(module.array("add_needs")), (std::vector<int64_t>{1000, 1, 2, 4000, 4000}));
+  EXPECT_EQ(must(module.array("add_needs")),
+            (std::vector<int64_t>{1000, 1, 2, 1, 4000, 0, 0, 0, 4000, 0, 0}));
   EXPECT_EQ(must(module.array("reverse_needs")), std::nullopt);
   const auto add = must(module.find("add"));
   EXPECT_EQ(add.blocks, 4);

@@ -1,6 +1,8 @@
 // The C ABI of runtime/device/DeviceApi.h on the host. "PTX" is a shared object of row kernels as the CPU has them;
 // products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
+#include "plan/Operands.h"
 #include "plan/targets/AttentionWorkspace.h"
+#include "runtime/device/Device.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
@@ -33,11 +35,10 @@ struct mgc_gemm {
 struct mgc_attention {
   mgc_attention_facts facts;
 };
-using RowFunction = void (*)(void *const *, const int64_t *, int64_t, int64_t);
 struct mgc_kernel {
   std::string symbol;
   RowFunction function = nullptr;
-  std::vector<int64_t> needs;
+  KernelNeeds needs;
   std::atomic<int64_t> calls{0};
 };
 struct mgc_module {
@@ -174,7 +175,7 @@ int readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t c
   if (name.ends_with("_launch") && dlsym(module->handle, name.substr(0, name.size() - 7).c_str()))
     found = {1, 1, 0};
   else if (const int64_t *needs = arrayOf(module, name))
-    found.assign(needs, needs + 3 + needs[2]);
+    found.assign(needs, needs + needsSize(needs[2]));
   else
     return *count = -1, 0;
   *count = int64_t(found.size());
@@ -190,7 +191,10 @@ int findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_
   mgc_kernel &found = module->kernels[symbol];
   found.symbol = symbol;
   found.function = function;
-  found.needs.assign(needs, needs + 3 + needs[2]);
+  if (std::optional<KernelNeeds> known = needsIn({needs, size_t(needsSize(needs[2]))}))
+    found.needs = *std::move(known);
+  else
+    return report(errorf("'{}_needs' is no list of needs", symbol), error);
   *kernel = &found;
   return 0;
 }
@@ -210,6 +214,13 @@ Status faultOf(mgc_kernel *kernel) {
   return kernel->calls++ == controls().faultyCall ? errorf("an illegal memory access") : Status::ok();
 }
 
+// From an operand's address to the end of its last row.
+int64_t spanOf(const plan::RowKernel::Operand &operand) {
+  return plan::OperandInfo{"", operand.bytes, operand.use, operand.rowBytes, operand.rowStride}
+      .span()
+      .value();
+}
+
 int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, const mgc_address *operands,
            int64_t operandCount, const int64_t *scalars, int64_t scalarCount, mgc_error *error) {
   const std::vector<mgc_address> addresses(operands, operands + operandCount);
@@ -218,10 +229,10 @@ int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, co
     MGC_TRY(faultOf(kernel));
     std::vector<void *> pointers;
     for (size_t i = 0; i < addresses.size(); ++i) {
-      MGC_ASSIGN(pointer, stream->device().at(addresses[i], kernel->needs[3 + i]));
+      MGC_ASSIGN(pointer, stream->device().at(addresses[i], spanOf(kernel->needs.operands[i])));
       pointers.push_back(pointer);
     }
-    kernel->function(pointers.data(), values.data(), 0, kernel->needs[0]);
+    kernel->function(pointers.data(), values.data(), 0, kernel->needs.range);
     return Status::ok();
   }),
                 error);

@@ -81,6 +81,7 @@ plan::Plan planOf(const ProgramBuilder &program) {
   for (int64_t i = 0; i < kBuffers; ++i) {
     slots.push_back(layout.place("activations", kBytes));
     const int64_t ring = addRing(plan, 0, buffers, kBytes, kBuffers);
+    plan.stages[0].rings[ring].stride = plan::aligned(kBytes);
     plan.stages[0].rings[ring].turns = {{i, 1, 0}, {(i + 2) % kBuffers, 1, 0}};
     bindings.push_back(inRing(ring));
     begin.add(move(plan::Move::Kind::copy), {kBuffers, i});
