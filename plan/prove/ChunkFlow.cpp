@@ -22,6 +22,8 @@ public:
     for (const Region &region : stage_.regions)
       if (region.kind == "frame")
         frame_.add({region.offset, region.offset + region.bytes});
+    for (ByteInterval range : frame_.ranges()) // parts of the map are inside of it or outside
+      allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
 
   ChunkFlow build(int64_t first, int64_t end) {
@@ -55,6 +57,7 @@ private:
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
     verifyApart(call, program, flow);
+    verifyFrame(call, program, number);
     for (size_t i = 0; i < flow.segments.size(); ++i)
       if (static_cast<int64_t>(i) != program.frame)
         for (ByteInterval range : flow.segments[i].reads.ranges())
@@ -65,6 +68,17 @@ private:
     if (program.frame >= 0) // what is in it is nobody's
       contentsOf(call.segments[program.frame])
           .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kUntouched);
+  }
+
+  void verifyFrame(const Call &call, const Program &program, int64_t number) {
+    if (program.frame < 0)
+      return;
+    const Binding &binding = call.segments[program.frame];
+    const ByteInterval at = placed(binding, {0, program.segmentBytes[program.frame]});
+    if (binding.slot >= 0 || !frame_.contains(at))
+      problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, expected bytes of the "
+                    "allocation in the region 'frame'",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end, binding.slot);
   }
 
   ByteMap<int64_t> &contentsOf(const Binding &binding) {

@@ -29,7 +29,7 @@ public:
     for (size_t i = 0; i < bytes.size(); ++i)
       bytes[place[i]] = std::max(bytes[place[i]], bytes[i]);
     for (int64_t each : bytes)
-      contents_.emplace_back(each, kUntouched);
+      contents_.emplace_back(each, kUntouched), callers_.emplace_back(each, -1);
     flow_.segments.resize(program.segments.size());
   }
 
@@ -73,18 +73,32 @@ private:
     contents_[access.segment].peek(access.span, [&](ByteInterval range, int64_t value) {
       if (value == kUntouched) {
         isUntouched = true;
-        flow_.segments[access.segment].reads.add(
-            {std::max(range.begin, access.span.begin), std::min(range.end, access.span.end)});
+        const ByteInterval inside = {std::max(range.begin, access.span.begin),
+                                     std::min(range.end, access.span.end)};
+        flow_.segments[access.segment].reads.add(inside);
+        isOther |= !isCallers(access, inside);
       } else {
         isOther |= access.value >= 0 && value >= 0 && value != access.value;
       }
     });
     if (isOther)
-      report(access, name, "reads bytes that another value was written to since");
+      report(access, name, "reads bytes of another value");
     else if (!isUntouched && !hasColumns(access))
       report(access, name, "reads rows of which no instruction wrote all");
     else if (isUntouched && access.segment == program_.frame)
       report(access, name, "reads bytes of the frame that no instruction wrote");
+  }
+
+  // Whether the caller's bytes can be of that value: they are of one, and a value that the caller brings lies in one segment.
+  bool isCallers(const OperandAccess &access, ByteInterval range) {
+    if (access.value < 0)
+      return true;
+    bool isOne = segmentOf_.try_emplace(access.value, access.segment).first->second == access.segment;
+    callers_[access.segment].forEach(range, [&](ByteInterval, int64_t &value) {
+      isOne &= value < 0 || value == access.value;
+      value = access.value;
+    });
+    return isOne;
   }
 
   // Of a value whose rows are written apart.
@@ -141,6 +155,8 @@ private:
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
   std::vector<ByteMap<int64_t>> contents_; // by segment: the value that was written last
+  std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
+  std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings
   std::map<int64_t, Columns> columns_; // by value: what of its rows is written, where they are written apart
   ProgramFlow flow_;
 };

@@ -84,6 +84,7 @@ public:
   }
 
   void prove() {
+    verifyRings();
     size_t next = 0;
     for (int64_t item = 0;
          item < static_cast<int64_t>(stage_.schedule.size()) && problems_.count() < kEnough;) {
@@ -100,6 +101,20 @@ public:
 private:
   static constexpr size_t kEnough = 20;
 
+  // Rings lie in the regions that no binding to the allocation may write.
+  void verifyRings() {
+    for (size_t i = 0; i < stage_.rings.size(); ++i) {
+      const Ring &ring = stage_.rings[i];
+      const std::string_view kind = memory_.isTracked(static_cast<int64_t>(i)) ? "activations" : "inputs";
+      const ByteInterval all = {ring.offset, ring.offset + ring.stride * (ring.slots() - 1) + ring.bytes};
+      if (std::ranges::none_of(stage_.regions, [&](const Region &region) {
+            return region.kind == kind && region.offset <= all.begin && all.end <= region.offset + region.bytes;
+          }))
+        problems_.add("stage {} ring '{}': bytes [{}, {}) do not lie in a region '{}'", index_, ring.name, all.begin, all.end,
+                      kind);
+    }
+  }
+
   // --- Repeats
 
   void runPart(const Repeat &part) {
@@ -113,7 +128,7 @@ private:
       for (int64_t item = part.begin; item < part.end; ++item)
         run(stage_.schedule[item],
             stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
-      if (!stride || part.count - i < 3 || static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
+      if (!stride || part.count - i < 3 || memory_.mostSlots() >= part.count || static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
         continue;
       std::vector<int64_t> state = stateAt(baseOf(part, i));
       const auto same = std::ranges::find(states, state, &decltype(states)::value_type::second);
@@ -251,7 +266,18 @@ private:
     ranAny_ = true;
   }
 
+  ByteInterval stepScalars() const { return scalarsAt(stage_.stepScalarsOffset, kStepScalars.size()); }
+  static ByteInterval scalarsAt(int64_t offset, size_t count) {
+    return {offset, offset + static_cast<int64_t>(count) * sizeInBytes(DType::f32)};
+  }
+
   void verifyEnd() {
+    if (!defined_.contains(scalarsAt(stage_.resultsOffset, kResults.size())))
+      problems_.add("stage {}: nothing writes some of the {} results of the step at {}", index_, kResults.size(),
+                    stage_.resultsOffset);
+    for (const RingGroup &group : memory_.groups())
+      for (const auto &[begin, piece] : group.pieces.parts())
+        verifyWasRead(piece);
     for (size_t i = 0; i < stage_.chunks.size() && problems_.count() < kEnough; ++i) {
       const Chunk &chunk = stage_.chunks[i];
       const int64_t runs = isPerMicrobatch(chunk.task) ? plan_.microbatches : 1,
@@ -290,9 +316,21 @@ private:
     StepId unordered;
     auto &pieces = memory_.groupOf(ring).pieces;
     const ByteInterval at = memory_.at(ring, microbatch, range);
-    pieces.forEach(at, [&](ByteInterval, Piece &piece) { followAll(piece, unordered); });
+    pieces.forEach(at, [&](ByteInterval, Piece &piece) {
+      followAll(piece, unordered);
+      verifyWasRead(piece);
+    });
     pieces.set(at, {id_, {ring, microbatch}});
     reportUnordered(unordered, "writes", ring, range);
+  }
+
+  // A message is received for some step.
+  void verifyWasRead(const Piece &piece) {
+    if (piece.writer.step >= 0 && piece.writer.stream == StepStream::message && piece.computeReader < 0 &&
+        piece.gradientsReader < 0 && piece.messageReaders.empty())
+      problems_.add("stage {} step {}: receives bytes of '{}' for microbatch {} that no step reads", index_,
+                    piece.writer.step + skippedSteps_, stage_.rings[piece.content.ring].name,
+                    piece.content.microbatch + skippedMicrobatches_);
   }
 
   // --- Memory of the allocation. Streams other than compute use it only where task gradients does.
@@ -326,8 +364,12 @@ private:
     }
   }
 
-  // Only update writes parameters and the optimizer's state; nobody writes inputs, or activations but by their rings.
+  // Only update writes parameters and the optimizer's state; nobody writes the step's scalars, inputs, or activations but by
+  // their rings.
   void verifyRegion(const Chunk &chunk, ByteInterval range) {
+    const ByteInterval scalars = stepScalars();
+    if (range.begin < scalars.end && scalars.begin < range.end)
+      report("writes bytes [{}, {}), which are the step's scalars", range.begin, range.end);
     for (const Region &region : stage_.regions) {
       const bool isState = region.kind == "parameters" || region.kind == "optimizer";
       const bool isRings = region.kind == "inputs" || region.kind == "activations";

@@ -105,7 +105,7 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
       !bytes)
     return;
   const Ring &ring = stage.rings[input.ring];
-  checks.violations.expect(ring.bytes >= *bytes, place, "ring '{}' has slots of {} bytes, expected {}",
+  checks.violations.expect(ring.bytes == *bytes, place, "ring '{}' has slots of {} bytes, expected {}",
                            ring.name, ring.bytes, *bytes);
   const int64_t microbatches = checks.plan.microbatches;
   const auto has = [&](int64_t slots) { return ring.turns == std::vector<Ring::Turn>{{0, slots, 0}}; };

@@ -123,8 +123,8 @@ TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
   };
   EXPECT_EQ(problemOf(program(kLine)), "");
   EXPECT_EQ(problemOf(program(0)),
-            "program 'p': p/2: operand of the kernel, bytes [0, 64) of segment 'frame', reads bytes that "
-            "another value was written to since");
+            "program 'p': p/2: operand of the kernel, bytes [0, 64) of segment 'frame', reads bytes of "
+            "another value");
 }
 
 // A matrix of 4 rows of 32 bytes, of which each of two instructions writes 16.
