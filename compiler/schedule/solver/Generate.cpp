@@ -44,7 +44,7 @@ public:
   explicit Generator(const Problem &problem) : problem(problem), shape(problem.shape) {}
 
   Result<Solution> generate(const ScheduleRow &row) {
-    std::vector<Order> orders = row.orders(shape);
+    std::vector<Order> orders = row.orders(problem);
     OrderTimes times = timeOrders(shape, orders);
     if (!times.complete)
       return errorf(
@@ -82,8 +82,6 @@ private:
   }
 
   void makeMessages() {
-    if (shape.stages == 1)
-      return;
     // The runs, first and last, of each forward and of each task that makes the input's gradient: [gradient?][global
     // chunk][microbatch].
     struct Runs {
@@ -102,7 +100,7 @@ private:
         found = {found.first < 0 ? int64_t(run) : found.first, int64_t(run)};
       }
     for (int64_t global = 0; global + 1 < shape.chunks(); ++global)
-      for (int64_t m = 0; m < shape.microbatches; ++m)
+      for (int64_t m = 0; m < shape.microbatches && !shape.isLocal(global); ++m)
         for (bool gradient : {false, true}) {
           int64_t from = global + gradient, to = global + !gradient;
           PendingMessage message;
@@ -110,7 +108,7 @@ private:
           message.microbatch = m;
           message.source = shape.stageOf(from);
           message.target = shape.stageOf(to);
-          message.bytes = bytesOf(problem, message.source, from / shape.stages,
+          message.bytes = bytesOf(problem, message.source, shape.chunkOf(from),
                                   gradient ? BufferKind::gradientOut : BufferKind::output);
           message.sourceRun = at(gradient, from, m).last;
           message.targetRun = at(gradient, to, m).first;
@@ -175,12 +173,13 @@ private:
     return result;
   }
 
-  // The buffer that plays `kind` for a task; with one stage both ends of a boundary share the producer's.
+  // The buffer that plays `kind` for a task; the ends of a boundary on one stage share the producer's.
   int64_t buffer(StageSchedule &result, int64_t stage, BufferKind kind, int64_t chunk, int64_t microbatch) {
     int64_t bytes = bytesOf(problem, stage, chunk, kind);
-    if (shape.stages == 1 && kind == BufferKind::input)
+    const int64_t global = shape.globalChunk(stage, chunk);
+    if (kind == BufferKind::input && shape.isLocal(global - 1))
       return buffer(result, stage, BufferKind::output, chunk - 1, microbatch);
-    if (shape.stages == 1 && kind == BufferKind::gradientIn)
+    if (kind == BufferKind::gradientIn && shape.isLocal(global))
       return buffer(result, stage, BufferKind::gradientOut, chunk + 1, microbatch);
     auto [it, isNew] = bufferIds.try_emplace(std::tuple(kind, chunk, microbatch), result.buffers.size());
     if (isNew)
@@ -260,9 +259,9 @@ private:
 } // namespace
 
 Result<Solution> generate(const Problem &problem) {
-  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+  MGC_ASSIGN(row, rowOf(problem));
   MGC_TRY(checkSizes(problem));
-  return Generator(problem).generate(*row);
+  return Generator(problem).generate(row);
 }
 
 } // namespace mgc::schedule

@@ -48,7 +48,8 @@ TEST(Schedule, EveryRowIsValidForEveryShape) {
     ++solutions;
   });
   std::printf("%ld solutions; worst area / lower bound %.3f\n", long(solutions), worst);
-  EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1)); // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1
+  // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1, zb-v v 2, v-half v 2, auto v 1..2
+  EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1 + 1 + 1 + 2));
   EXPECT_LT(worst, 1.25);
 }
 
@@ -152,7 +153,7 @@ TEST(Schedule, SentBuffersAreReused) { // the ring of output buffers does not gr
 TEST(Schedule, GradientsAccumulateInMicrobatchOrder) {
   sweep(5, 3, 9, [&](const ScheduleRow &row, const Problem &problem) {
     TaskKind kind = row.splitBackward ? TaskKind::weight : TaskKind::backward;
-    for (const Order &order : row.orders(problem.shape)) {
+    for (const Order &order : row.orders(problem)) {
       std::vector<int64_t> next(problem.shape.virtualStages, 0);
       for (const ScheduledTask &task : order)
         if (task.kind == kind) {
@@ -167,7 +168,7 @@ TEST(Schedule,
   for (int64_t pp = 1; pp <= 5; ++pp)
     for (int64_t v = 2; v <= 3; ++v)
       for (int64_t m = pp; m <= 4 * pp; m += pp) {
-        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))->orders({pp, v, m});
+        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))->orders(uniformProblem("interleaved", {pp, v, m}, kSizes));
         for (int64_t stage = 0; stage < pp; ++stage) {
           auto first =
               std::find_if(orders[stage].begin(), orders[stage].end(),
@@ -202,8 +203,9 @@ TEST(Schedule, TakesTheMostMicrobatchesAndNoMore) {
          {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 5}, {2000, 1}, {INT64_MAX, 2}}) {
       const int64_t virtualStages = std::clamp(chunks, row.minVirtualStages, row.maxVirtualStages);
       const int64_t most = mostMicrobatches(row, stages, virtualStages);
-      EXPECT_EQ(findSchedule(row.name, {stages, virtualStages, most}).isOk(), most > 0) << row.name << stages;
-      EXPECT_FALSE(findSchedule(row.name, {stages, virtualStages, most + 1}).isOk()) << row.name << stages;
+      const Shape shape{stages, virtualStages, most, row.placement}, more{stages, virtualStages, most + 1, row.placement};
+      EXPECT_EQ(findSchedule(row.name, shape).isOk(), most > 0) << row.name << stages;
+      EXPECT_FALSE(findSchedule(row.name, more).isOk()) << row.name << stages;
     }
 }
 
