@@ -1,21 +1,195 @@
+// See AutoSchedule.h. A portfolio: the orders of the fixed rows, and list schedules by many patterns and rules. Those that stay
+// under the cap are timed, and the fastest is taken; of equal ones that whose slowest stage is done first. What waits on memory
+// cost shows only in a solution: the best are simulated, until one takes no longer than it was timed.
+//
+// There are too many pairs of pattern and rules to try all of them for many microbatches. Few microbatches tell most of it, so
+// that the search goes over those, and only its best are scheduled whole.
 #include "compiler/schedule/solver/AutoSchedule.h"
 
-#include "compiler/schedule/solver/ListScheduler.h"
+#include "compiler/schedule/solver/Pattern.h"
+#include "compiler/schedule/solver/Timing.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace mgc::schedule {
+namespace {
+
+// --- The orders of fixed rows ---
+
+// A backward as its halves, one after the other.
+std::vector<Order> inHalves(const std::vector<Order> &orders) {
+  std::vector<Order> halves;
+  for (const Order &order : orders) {
+    Order &own = halves.emplace_back();
+    for (ScheduledTask task : order) {
+      const bool isWhole = task.kind == TaskKind::backward;
+      task.kind = isWhole ? TaskKind::input : task.kind;
+      own.push_back(task);
+      if (isWhole)
+        own.push_back({TaskKind::weight, task.chunk, task.microbatch});
+    }
+  }
+  return halves;
+}
+
+void addRows(const Problem &problem, const TaskTimes &times, int64_t cap, std::vector<TimedOrders> &found) {
+  const Shape &shape = problem.shape;
+  for (const ScheduleRow &row : schedules()) {
+    const bool isPlaced = shape.virtualStages == 1 || row.placement == shape.placement;
+    if (row.byTime || !isPlaced || shape.virtualStages < row.minVirtualStages ||
+        shape.virtualStages > row.maxVirtualStages)
+      continue;
+    std::vector<Order> orders = inHalves(row.orders(problem));
+    if (peakOf(orders) <= cap)
+      found.push_back(timed(shape, times, std::move(orders)));
+  }
+}
+
+// --- Patterns ---
+
+// The stretch with which a pattern holds `cap` chunks.
+double stretchFor(const Shape &shape, const TaskTimes &times, double lean, int64_t cap) {
+  double low = 0, high = 1;
+  while (inFlight(shape, patternOf(shape, times, high, lean)) < double(cap) && high < 1e6)
+    high *= 2;
+  for (int i = 0; i < 30; ++i) {
+    const double middle = (low + high) / 2;
+    (inFlight(shape, patternOf(shape, times, middle, lean)) <= double(cap) ? low : high) = middle;
+  }
+  return low;
+}
+
+// Patterns of a V that hold about `cap` chunks, those with the most first.
+void addSpacings(int64_t stages, int64_t cap, std::vector<Pattern> &patterns) {
+  constexpr int64_t mostSum = 12, mostSums = 3;
+  int64_t sums = 0;
+  for (int64_t sum = mostSum; sum > 1 && sums < mostSums; --sum) { // down + out = up + back: as much on every stage
+    if (double(2 * sum * stages) / 6 > 1.1 * double(cap))
+      continue;
+    ++sums;
+    for (int64_t down : std::set{std::max<int64_t>(sum / 3, 1), (sum + 1) / 2, 2 * sum / 3})
+      for (int64_t up : std::set{std::max<int64_t>(sum / 6, 1), sum / 2, 5 * sum / 6})
+        if (auto found = patternOf(stages, {down, up, sum - up, sum - down}))
+          patterns.push_back(std::move(*found));
+  }
+}
+
+std::vector<Pattern> patternsFor(const Shape &shape, const TaskTimes &times, int64_t cap) {
+  std::vector<Pattern> patterns;
+  const std::vector<double> leans = shape.virtualStages > 1 ? std::vector{-0.4, 0.2} : std::vector{0.0};
+  for (double lean : leans) {
+    const double stretch = stretchFor(shape, times, lean, cap);
+    for (double share : {1.1, 1.05, 1.0, 0.95, 0.9, 0.8, 0.7, 0.6})
+      patterns.push_back(patternOf(shape, times, share * stretch, lean));
+  }
+  if (shape.virtualStages == 2 && shape.placement == Placement::v)
+    addSpacings(shape.stages, cap, patterns);
+  return patterns;
+}
+
+// --- The search ---
+
+class Search {
+public:
+  Search(const Shape &shape, const TaskTimes &times, int64_t cap)
+      : shape(shape), times(times), cap(cap), patterns(patternsFor(shape, times, cap)) {
+    few = shape;
+    few.microbatches = std::min(shape.microbatches, shape.stages + 8);
+  }
+
+  void run(std::vector<TimedOrders> &results) {
+    for (const auto &[ahead, patience] : {std::pair(0.34, 0.5), {1.0, 0.0}})
+      for (size_t pattern = 0; pattern < patterns.size(); ++pattern)
+        tryFew({pattern, ahead, patience});
+    std::vector<Try> found = bestOf(2);
+    for (const Try &one : found)
+      for (double ahead : {0.0, 0.34, 1.0, 3.0, double(INFINITY)})
+        for (double patience : {0.0, 0.5, 1.0})
+          tryFew({one.pattern, ahead, patience});
+    for (const Try &one : bestOf(6))
+      results.push_back(timed(shape, times, schedule(shape, one).orders));
+  }
+
+private:
+  struct Try {
+    size_t pattern = 0;
+    double ahead = 0, patience = 0;
+    double makespan = INFINITY, span = INFINITY;
+  };
+
+  TimedOrders schedule(const Shape &own, const Try &one) const {
+    return listSchedule(own, times, patterns[one.pattern], {cap, one.ahead, one.patience});
+  }
+
+  void tryFew(Try one) {
+    const TimedOrders found = schedule(few, one);
+    one.makespan = found.makespan, one.span = found.span;
+    tries.push_back(one);
+  }
+
+  std::vector<Try> bestOf(size_t count) {
+    std::ranges::sort(tries, {}, [](const Try &one) {
+      return std::tuple(one.makespan, one.span, one.pattern, one.ahead, one.patience);
+    });
+    std::vector<Try> best(tries.begin(), tries.begin() + int64_t(std::min(count, tries.size())));
+    std::erase_if(best, [](const Try &one) { return one.makespan == INFINITY; });
+    return best;
+  }
+
+  const Shape &shape;
+  Shape few; // the same with few microbatches
+  const TaskTimes &times;
+  const int64_t cap;
+  const std::vector<Pattern> patterns;
+  std::vector<Try> tries;
+};
+
+// --- The choice ---
+
+// How long the solution of the orders takes.
+double simulated(const Problem &problem, const TaskTimes &times, const std::vector<Order> &orders) {
+  Problem own = problem;
+  own.orders = orders;
+  Costs costs;
+  costs.chunks = times.chunks;
+  costs.messageLatency = times.message;
+  const Result<Solution> solution = generate(own);
+  return solution.isOk() ? simulate(*solution, costs).makespan : INFINITY;
+}
+
+std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::vector<TimedOrders> found) {
+  const double same = 1 + 1e-9; // the order of sums
+  std::ranges::sort(found, {}, [](const TimedOrders &one) { return std::pair(one.makespan, one.span); });
+  size_t best = 0;
+  double least = INFINITY;
+  for (size_t i = 0; i < found.size() && found[i].makespan * same < least && !problem.bytes.empty(); ++i)
+    if (const double makespan = simulated(problem, times, found[i].orders); makespan * same < least)
+      best = i, least = makespan;
+  return std::move(found[best].orders);
+}
+
+} // namespace
+
+int64_t capOf(const Problem &problem) {
+  const Shape &shape = problem.shape;
+  const int64_t unit = std::min(shape.stages, shape.microbatches) * shape.virtualStages;
+  const double cap = std::clamp(problem.memory * double(unit) + 1e-6, 0.0, 1e15); // a rounded share is the share
+  return std::clamp(int64_t(cap), shape.virtualStages, shape.virtualStages * shape.microbatches);
+}
 
 std::vector<Order> automatic(const Problem &problem) {
   const Shape &shape = problem.shape;
   TaskTimes times{problem.costs, problem.messageSeconds};
   if (times.chunks.empty())
     times.chunks.assign(shape.chunks(), ChunkCost());
-  const double unit = double(std::min(shape.stages, shape.microbatches) * shape.virtualStages);
-  ListRules rules;
-  rules.cap = std::max(int64_t(std::floor(problem.memory * unit + 1e-6)), shape.virtualStages);
-  return listSchedule(shape, times, rules).orders;
+  const int64_t cap = capOf(problem);
+  const Pattern any = patternOf(shape, times, 1, 0); // a schedule that ends
+  std::vector<TimedOrders> found = {timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
+  addRows(problem, times, cap, found);
+  Search(shape, times, cap).run(found);
+  return fastest(problem, times, std::move(found));
 }
 
 } // namespace mgc::schedule

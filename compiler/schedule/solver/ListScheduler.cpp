@@ -10,14 +10,6 @@
 namespace mgc::schedule {
 namespace {
 
-double secondsOf(const ChunkCost &cost, TaskKind kind) {
-  return kind == TaskKind::forward    ? cost.forward
-         : kind == TaskKind::input    ? cost.input
-         : kind == TaskKind::weight   ? cost.weight
-         : kind == TaskKind::backward ? cost.backward
-                                      : 0;
-}
-
 // When the inputs of forwards and of inputs (backwards) are at their stage, by global chunk and microbatch.
 class Arrivals {
 public:
@@ -51,8 +43,9 @@ private:
 
 class ListScheduler {
 public:
-  ListScheduler(const Shape &shape, const TaskTimes &times, const ListRules &rules)
-      : shape(shape), times(times), rules(rules), arrivals(shape, times.message), stages(shape.stages) {
+  ListScheduler(const Shape &shape, const TaskTimes &times, const Pattern &pattern, const ListRules &rules)
+      : shape(shape), times(times), pattern(pattern), rules(rules), arrivals(shape, times.message),
+        stages(shape.stages) {
     result.orders.resize(shape.stages);
     for (Stage &stage : stages)
       stage.forwards.assign(shape.virtualStages, 0), stage.inputs = stage.weights = stage.forwards;
@@ -70,6 +63,8 @@ public:
     for (const Stage &stage : stages) {
       result.makespan = std::max(result.makespan, stage.busyUntil);
       result.span = std::max(result.span, stage.busyUntil - stage.begin);
+      if (std::ranges::count(stage.weights, shape.microbatches) != shape.virtualStages)
+        result.makespan = result.span = INFINITY;
     }
     return std::move(result);
   }
@@ -85,66 +80,56 @@ private:
   struct Candidate {
     TaskKind kind = TaskKind::begin;
     int64_t chunk = -1;
-    double ready = INFINITY;
+    double rank = INFINITY, ready = INFINITY; // start by the pattern; arrival of what it needs
   };
 
   bool fits(const Stage &stage, int64_t chunk) const {
     return stage.live + 1 <= rules.cap - (shape.virtualStages - 1 - chunk);
   }
 
-  // Whether `a` is to go before `b`; both are ready.
-  bool goesBefore(const Candidate &a, const Candidate &b) const {
-    if (a.kind != b.kind)
-      return (a.kind == TaskKind::forward) == rules.forwardFirst;
-    return a.kind == TaskKind::forward ? (a.chunk > b.chunk) == rules.lateFirst : a.chunk > b.chunk;
+  template <typename Visit> void visitCandidates(int64_t index, Visit &&visit) const {
+    const Stage &stage = stages[index];
+    for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
+      const int64_t global = shape.globalChunk(index, chunk);
+      auto offer = [&](TaskKind kind, double start, int64_t m) {
+        visit({kind, chunk, start + double(m) * pattern.period, arrivals.at(global, kind, m)});
+      };
+      if (const int64_t m = stage.inputs[chunk]; m < stage.forwards[chunk])
+        offer(TaskKind::input, pattern.input[global], m);
+      if (const int64_t m = stage.forwards[chunk]; m < shape.microbatches && fits(stage, chunk))
+        offer(TaskKind::forward, pattern.forward[global], m);
+    }
   }
 
-  // The forward or input to start now, else the one that is ready first.
+  // The task to start now or, where its ready time is later, to wait for.
   Candidate next(int64_t index, double now) const {
-    const Stage &stage = stages[index];
-    Candidate best;
-    auto offer = [&](TaskKind kind, int64_t chunk, int64_t m) {
-      const Candidate found{kind, chunk, arrivals.at(shape.globalChunk(index, chunk), kind, m)};
-      const bool isReady = found.ready <= now, bestIsReady = best.ready <= now;
-      if (isReady && bestIsReady ? goesBefore(found, best) : found.ready < best.ready)
-        best = found;
-    };
-    for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
-      if (stage.inputs[chunk] < stage.forwards[chunk])
-        offer(TaskKind::input, chunk, stage.inputs[chunk]);
-      if (stage.forwards[chunk] < shape.microbatches && fits(stage, chunk))
-        offer(TaskKind::forward, chunk, stage.forwards[chunk]);
-    }
-    return best;
+    Candidate first, ready;
+    visitCandidates(index, [&](const Candidate &found) {
+      first = found.rank < first.rank ? found : first;
+      ready = found.ready <= now && found.rank < ready.rank ? found : ready;
+    });
+    return ready.rank <= first.rank + rules.ahead * pattern.period ? ready : first;
   }
 
   void decide(int64_t index, double now) {
     Stage &stage = stages[index];
-    const Candidate best = next(index, now);
-    if (!stage.pending.empty() && prefersWeight(index, best, now)) {
-      const int64_t chunk = stage.pending.front();
-      stage.pending.pop_front();
-      start(index, {TaskKind::weight, chunk, stage.weights[chunk]++}, now);
-      --stage.live;
-    } else if (best.ready > now) {
+    const Candidate task = next(index, now);
+    const int64_t pending = stage.pending.empty() ? -1 : stage.pending.front();
+    const double patience =
+        pending < 0 ? INFINITY : rules.patience * times.chunks[shape.globalChunk(index, pending)].weight;
+    if (task.ready > now && (pending < 0 || task.ready - now < patience))
       return; // its arrival wakes the stage
-    } else if (best.kind == TaskKind::forward) {
+    if (task.ready > now) {
+      stage.pending.pop_front();
+      start(index, {TaskKind::weight, pending, stage.weights[pending]++}, now);
+      --stage.live;
+    } else if (task.kind == TaskKind::forward) {
       ++stage.live;
-      start(index, {TaskKind::forward, best.chunk, stage.forwards[best.chunk]++}, now);
+      start(index, {TaskKind::forward, task.chunk, stage.forwards[task.chunk]++}, now);
     } else {
-      stage.pending.push_back(best.chunk);
-      start(index, {TaskKind::input, best.chunk, stage.inputs[best.chunk]++}, now);
+      stage.pending.push_back(task.chunk);
+      start(index, {TaskKind::input, task.chunk, stage.inputs[task.chunk]++}, now);
     }
-  }
-
-  bool prefersWeight(int64_t index, const Candidate &best, double now) const {
-    const Stage &stage = stages[index];
-    const int64_t global = shape.globalChunk(index, stage.pending.front());
-    if (best.ready > now)
-      return best.ready - now >= rules.patience * times.chunks[global].weight;
-    if (best.kind != TaskKind::forward || rules.weightsAt == INT64_MAX)
-      return false;
-    return double(stage.pending.size()) >= double(rules.weightsAt) + rules.perStage * double(index);
   }
 
   void start(int64_t index, const ScheduledTask &task, double now) {
@@ -161,6 +146,7 @@ private:
   using Wakeup = std::pair<double, int64_t>; // time, stage
   const Shape &shape;
   const TaskTimes &times;
+  const Pattern &pattern;
   const ListRules &rules;
   Arrivals arrivals;
   std::vector<Stage> stages;
@@ -170,49 +156,9 @@ private:
 
 } // namespace
 
-TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const ListRules &rules) {
-  return ListScheduler(shape, times, rules).run();
-}
-
-TimedOrders timed(const Shape &shape, const TaskTimes &times, std::vector<Order> orders) {
-  Arrivals arrivals(shape, times.message);
-  std::vector<size_t> next(shape.stages, 0);
-  std::vector<double> clock(shape.stages, 0), begin(shape.stages, -1);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (int64_t stage = 0; stage < shape.stages; ++stage)
-      for (size_t &i = next[stage]; i < orders[stage].size(); ++i, progress = true) {
-        const ScheduledTask &task = orders[stage][i];
-        const int64_t global = shape.globalChunk(stage, task.chunk);
-        const double ready = arrivals.at(global, task.kind, task.microbatch);
-        if (ready == INFINITY)
-          break;
-        const double start = std::max(ready, clock[stage]);
-        begin[stage] = begin[stage] < 0 ? start : begin[stage];
-        clock[stage] = start + secondsOf(times.chunks[global], task.kind);
-        arrivals.produce(global, task.kind, task.microbatch, clock[stage]);
-      }
-  }
-  TimedOrders result{std::move(orders)};
-  for (int64_t stage = 0; stage < shape.stages; ++stage) {
-    result.makespan = std::max(result.makespan, clock[stage]);
-    result.span = std::max(result.span, clock[stage] - begin[stage]);
-  }
-  return result;
-}
-
-int64_t peakOf(const Shape &shape, const std::vector<Order> &orders) {
-  int64_t most = 0;
-  for (const Order &order : orders) {
-    const bool split = std::ranges::any_of(order, [](auto &task) { return task.kind == TaskKind::weight; });
-    int64_t live = 0;
-    for (const ScheduledTask &task : order) {
-      live += task.kind == TaskKind::forward;
-      most = std::max(most, live);
-      live -= task.kind == (split ? TaskKind::weight : TaskKind::backward);
-    }
-  }
-  return std::min(most, shape.virtualStages * shape.microbatches);
+TimedOrders listSchedule(const Shape &shape, const TaskTimes &times, const Pattern &pattern,
+                         const ListRules &rules) {
+  return ListScheduler(shape, times, pattern, rules).run();
 }
 
 } // namespace mgc::schedule

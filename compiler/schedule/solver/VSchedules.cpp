@@ -1,6 +1,8 @@
 // See VSchedules.h.
 #include "compiler/schedule/solver/VSchedules.h"
 
+#include "compiler/schedule/solver/Pattern.h"
+
 #include <algorithm>
 #include <array>
 
@@ -26,6 +28,19 @@ private:
 
 void keepMicrobatches(Order &order, int64_t microbatches) {
   std::erase_if(order, [&](const ScheduledTask &task) { return task.microbatch >= microbatches; });
+}
+
+// The tasks of microbatch 0, each in its unit, once per period for every microbatch, by unit.
+Order repeat(const std::vector<std::pair<int64_t, ScheduledTask>> &tasks, int64_t period, int64_t microbatches) {
+  std::vector<std::pair<int64_t, ScheduledTask>> all;
+  for (int64_t m = 0; m < microbatches; ++m)
+    for (const auto &[unit, task] : tasks)
+      all.push_back({unit + period * m, {task.kind, task.chunk, m}});
+  std::ranges::sort(all, {}, &std::pair<int64_t, ScheduledTask>::first);
+  Order order;
+  for (const auto &[unit, task] : all)
+    order.push_back(task);
+  return order;
 }
 
 } // namespace
@@ -56,64 +71,30 @@ std::vector<Order> zeroBubbleV(const Shape &shape) {
   return orders;
 }
 
-namespace {
-
-// A pattern that repeats every 6 units, of one microbatch on one stage: when each task starts. A task takes a unit.
-constexpr int64_t kPeriod = 6;
-struct Pattern {
-  int64_t down = 0, up = 0, back = 0, end = 0; // F0 of stage 0, F1 of the last, I1 of stage 0, I0 of the last
-  std::array<int64_t, 4> starts(int64_t stages, int64_t stage) const { // F0, F1, I1, I0
-    const int64_t rest = stages - 1 - stage;
-    return {down + 2 * stage, up + rest, back + 2 * stage, end + rest};
-  }
-  bool fits(int64_t stages) const { // no two tasks of a stage in one unit
-    for (int64_t stage = 0; stage < stages; ++stage) {
-      int64_t taken = 0;
-      for (int64_t start : starts(stages, stage))
-        taken |= int64_t(1) << start % kPeriod;
-      if (__builtin_popcountll(taken) != 4)
-        return false;
-    }
-    return true;
-  }
-};
-
-// The earliest pattern whose tasks follow those they need.
-Pattern halfPattern(int64_t stages) {
-  for (Pattern p{0, 2 * stages - 1, 0, 0};; ++p.up)
-    for (p.back = p.up + stages; p.back < p.up + stages + kPeriod; ++p.back)
-      for (p.end = p.back + 2 * stages - 1; p.end < p.back + 2 * stages - 1 + kPeriod; ++p.end)
-        if (p.fits(stages))
-          return p;
-}
-
-} // namespace
-
+// V-Half (Qi et al. 2024): the pattern of that spacing, with each weight in the first unit behind its input that is free in
+// every period. The order alone is kept, so that tasks start as early as they can.
 std::vector<Order> halfMemoryV(const Shape &shape) {
-  using enum TaskKind;
-  const Pattern pattern = halfPattern(shape.stages);
+  const Pattern pattern = *patternOf(shape.stages, {2, 1, 2, 1});
+  const int64_t period = int64_t(pattern.period);
   std::vector<Order> orders;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
-    const std::array<int64_t, 4> starts = pattern.starts(shape.stages, stage);
-    std::array<bool, kPeriod> taken = {};
-    for (int64_t start : starts)
-      taken[start % kPeriod] = true;
-    auto firstFree = [&](int64_t from) {
-      while (taken[from % kPeriod])
-        ++from;
-      taken[from % kPeriod] = true;
-      return from;
+    std::vector<std::pair<int64_t, ScheduledTask>> tasks; // of microbatch 0, by unit
+    std::vector<bool> taken(period);
+    auto add = [&](int64_t unit, TaskKind kind, int64_t chunk) {
+      tasks.push_back({unit, {kind, chunk, 0}});
+      taken[unit % period] = true;
     };
-    const int64_t weight1 = firstFree(starts[2] + 1), weight0 = firstFree(starts[3] + 1);
-    std::vector<std::pair<int64_t, ScheduledTask>> list;
-    for (int64_t m = 0; m < shape.microbatches; ++m)
-      for (auto [start, kind, chunk] :
-           {std::tuple(starts[0], forward, 0), {starts[1], forward, 1}, {starts[2], input, 1},
-            {starts[3], input, 0}, {weight1, weight, 1}, {weight0, weight, 0}})
-        list.push_back({start + kPeriod * m, {kind, chunk, m}});
-    std::ranges::sort(list, {}, &std::pair<int64_t, ScheduledTask>::first);
-    for (auto &[start, task] : list)
-      orders.resize(stage + 1), orders.back().push_back(task);
+    for (int64_t chunk : {0, 1}) {
+      add(int64_t(pattern.forward[shape.globalChunk(stage, chunk)]), TaskKind::forward, chunk);
+      add(int64_t(pattern.input[shape.globalChunk(stage, chunk)]), TaskKind::input, chunk);
+    }
+    for (int64_t chunk : {1, 0}) {
+      int64_t unit = int64_t(pattern.input[shape.globalChunk(stage, chunk)]) + 1;
+      while (taken[unit % period])
+        ++unit;
+      add(unit, TaskKind::weight, chunk);
+    }
+    orders.push_back(repeat(tasks, period, shape.microbatches));
   }
   return orders;
 }
