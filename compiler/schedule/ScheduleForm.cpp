@@ -1,6 +1,10 @@
 // See ScheduleForm.h.
 #include "compiler/schedule/ScheduleForm.h"
 
+#include "compiler/schedule/solver/Text.h"
+#include "compiler/stage/PipelineShape.h"
+#include "compiler/stage/TaskCosts.h"
+
 using namespace mlir;
 
 namespace mgc::schedule {
@@ -73,7 +77,7 @@ private:
     step.waits.assign(op.getWaits().begin(), op.getWaits().end());
     bool isGradient = step.value % 2 != 0, isSend = kind == Step::Kind::send;
     int64_t global = step.value / 2 + (isGradient == isSend);
-    step.task = {isGradient ? TaskKind::backward : TaskKind::forward, global / problem_.shape.stages,
+    step.task = {isGradient ? TaskKind::backward : TaskKind::forward, problem_.shape.chunkOf(global),
                  step.microbatch};
     BufferKind buffer = isGradient ? (isSend ? BufferKind::gradientOut : BufferKind::gradientIn)
                                    : (isSend ? BufferKind::output : BufferKind::input);
@@ -93,27 +97,42 @@ Result<Problem> readProblem(ModuleOp module, const Blocks &blocks) {
   Problem problem;
   problem.schedule = trainingString(module, "schedule");
   auto stages = llvm::to_vector(module.getOps<StageOp>());
-  problem.shape = {int64_t(stages.size()), trainingInt(module, "virtual_stages", 1),
-                   trainingInt(module, "microbatches", 1)};
-  for (StageOp stage : stages) {
+  problem.shape = shapeOf(module, int64_t(stages.size()));
+  problem.memory = trainingNumber(module, "schedule_memory", 1);
+  if (std::string text = trainingString(module, "schedule_text"); !text.empty()) {
+    MGC_ASSIGN(read, readScheduleText(text));
+    if (read.shape != problem.shape)
+      return errorf("schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
+    problem.orders = std::move(read.orders);
+  }
+  problem.costs.resize(problem.shape.chunks());
+  for (auto [index, stage] : llvm::enumerate(stages)) {
     auto &sizes = problem.bytes.emplace_back();
-    for (ChunkOp chunk : stage.all<ChunkOp>())
-      sizes.push_back(ChunkLayout(blocks.instancesOf(chunk.getBody())).bytes());
+    for (auto [number, chunk] : llvm::enumerate(stage.all<ChunkOp>())) {
+      const std::vector<Instance> instances = blocks.instancesOf(chunk.getBody());
+      sizes.push_back(ChunkLayout(instances).bytes());
+      if (int64_t(number) < problem.shape.virtualStages)
+        problem.costs[problem.shape.globalChunk(int64_t(index), int64_t(number))] = costOf(instances);
+    }
     std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
     for (ReductionOp reduction : stage.all<ReductionOp>())
       if (reduction.getChunk() < parts.size())
         ++parts[reduction.getChunk()];
   }
-  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
-  if (row->splitBackward != trainingFlag(module, "split_backward"))
+  MGC_ASSIGN(row, rowOf(problem));
+  if (row.splitBackward != trainingFlag(module, "split_backward"))
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
-                  row->splitBackward);
+                  row.splitBackward);
+  if (problem.shape.stages > 0 && !problem.bytes.front().empty())
+    problem.messageSeconds = messageCost(problem.bytes[0][0][size_t(BufferKind::output)]);
   return problem;
 }
 
 Status verifyName(const Problem &problem, const Solution &solution) {
-  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
-  const std::vector<Order> orders = row->orders(problem.shape);
+  MGC_ASSIGN(row, rowOf(problem));
+  if (row.byTime)
+    return Status::ok(); // the name says no order
+  const std::vector<Order> orders = row.orders(problem);
   for (size_t stage = 0; stage < solution.stages.size(); ++stage) {
     Order found;
     for (const Step &step : solution.stages[stage].steps)
