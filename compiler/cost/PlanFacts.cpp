@@ -1,6 +1,8 @@
 // See PlanFacts.h.
 #include "compiler/cost/PlanFacts.h"
 
+#include "compiler/cost/PlanOrders.h"
+
 #include "compiler/schedule/solver/Timing.h"
 #include "plan/Plan.h"
 #include "plan/Work.h"
@@ -188,7 +190,7 @@ schedule::ScheduledTask taskOf(const Chunk &chunk, int64_t microbatch) {
 schedule::Solution solutionOf(const Plan &plan) {
   schedule::Solution solution;
   solution.schedule = plan.schedule;
-  solution.shape = {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
+  solution.shape = cost::shapeOf(plan);
   for (const StagePlan &stage : plan.stages) {
     std::vector<schedule::Step> &steps = solution.stages.emplace_back().steps;
     std::map<std::pair<int64_t, int64_t>, int64_t> parts; // (chunk, microbatch) -> those so far

@@ -2,6 +2,8 @@
 #include "tools/explain/Explain.h"
 
 #include "compiler/cost/PlanFacts.h"
+#include "compiler/cost/PlanOrders.h"
+#include "compiler/schedule/solver/Text.h"
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
 #include "plan/mesh/Mesh.h"
@@ -242,10 +244,28 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts) {
 
 } // namespace
 
+// With a comment that says what it is, but as CSV: other readers know no comments.
+static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
+  const schedule::Shape shape = shapeOf(plan);
+  const std::vector<schedule::Order> orders = ordersOf(plan);
+  if (isCsv)
+    return schedule::writeScheduleText(shape, orders, schedule::TextForm::csv);
+  const std::string chunks =
+      shape.virtualStages == 1 ? ""
+                               : fmt::format(", {} chunks each, placement {}", shape.virtualStages,
+                                             schedule::nameOf(shape.placement));
+  return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks,
+                     shape.microbatches, schedule::writeScheduleText(shape, orders));
+}
+
 Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::verifyPlan(plan).at(flags.plan));
   MGC_TRY(schedule::verifySchedule(plan).at(flags.plan));
+  if (!flags.schedule.empty()) {
+    say(stdout, "{}", scheduleText(plan, flags.schedule == "csv"));
+    return checkOutput();
+  }
   PlanFacts facts = factsOf(plan, flags.width > 0 ? flags.width : widthOfTerminal());
   if (flags.json)
     say(stdout, "{}\n", jsonOf(plan, facts).dump(2));

@@ -23,6 +23,7 @@ struct CompileFlags {
 struct ExplainFlags {
   std::string plan;
   bool json = false;
+  std::string schedule; // --schedule: "rows" or "csv"; empty: everything else
   int64_t width = 0; // columns of the schedule; 0: those of the terminal
 };
 

@@ -1,0 +1,43 @@
+// See PlanOrders.h.
+#include "compiler/cost/PlanOrders.h"
+
+#include <algorithm>
+
+namespace mgc::cost {
+
+using plan::ScheduleStep;
+
+// Where chunks go round, the first stage has chunk `stages` and receives the activation of the one before it; in a V the last
+// stage has both.
+static bool isV(const plan::Plan &plan) {
+  const int64_t stages = int64_t(plan.stages.size());
+  if (stages < 2 || plan.virtualStages < 2)
+    return false;
+  const std::vector<ScheduleStep> &steps = plan.stages[0].schedule;
+  return std::ranges::none_of(steps, [&](const ScheduleStep &step) {
+    return step.kind == ScheduleStep::Kind::recv && step.value == schedule::activationValue(stages - 1);
+  });
+}
+
+schedule::Shape shapeOf(const plan::Plan &plan) {
+  return {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches,
+          isV(plan) ? schedule::Placement::v : schedule::Placement::loop};
+}
+
+std::vector<schedule::Order> ordersOf(const plan::Plan &plan) {
+  std::vector<schedule::Order> orders;
+  for (const plan::StagePlan &stage : plan.stages) {
+    schedule::Order &order = orders.emplace_back();
+    for (const ScheduleStep &step : stage.schedule) {
+      if (step.kind != ScheduleStep::Kind::run || step.microbatch < 0)
+        continue;
+      const plan::Chunk &chunk = stage.chunks[step.chunk];
+      const schedule::ScheduledTask task{chunk.task, chunk.virtualStage, step.microbatch};
+      if (order.empty() || order.back() != task)
+        order.push_back(task);
+    }
+  }
+  return orders;
+}
+
+} // namespace mgc::cost
