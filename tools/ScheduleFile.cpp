@@ -30,7 +30,7 @@ Status addScheduleFile(const std::string &name, frontend::Supported &supported) 
     return Status(read.status()).at(name);
   const schedule::Shape &shape = read->shape;
   frontend::ScheduleInfo row{name, read->splitBackward, shape.virtualStages, shape.virtualStages};
-  row.chunksInV = shape.placement == schedule::Placement::v;
+  row.chunksInV = shape.placement == schedule::ChunkPlacement::v;
   row.nameInProgram = nameInProgram(name);
   row.text = schedule::writeScheduleText(shape, read->orders);
   row.stages = shape.stages;

@@ -35,7 +35,7 @@ frontend::Supported supportedByCompiler() {
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
-         row.placement == schedule::Placement::v, row.byTime});
+         row.placement == schedule::ChunkPlacement::v, row.byTime});
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(targetNamed(name));
     supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});

@@ -21,7 +21,7 @@ static bool isV(const plan::Plan &plan) {
 
 schedule::Shape shapeOf(const plan::Plan &plan) {
   return {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches,
-          isV(plan) ? schedule::Placement::v : schedule::Placement::loop};
+          isV(plan) ? schedule::ChunkPlacement::v : schedule::ChunkPlacement::loop};
 }
 
 std::vector<schedule::Order> ordersOf(const plan::Plan &plan) {

@@ -102,7 +102,8 @@ Result<Problem> readProblem(ModuleOp module, const Blocks &blocks) {
   if (std::string text = trainingString(module, "schedule_text"); !text.empty()) {
     MGC_ASSIGN(read, readScheduleText(text));
     if (read.shape != problem.shape)
-      return errorf("schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
+      return errorf(
+          "schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
     problem.orders = std::move(read.orders);
   }
   problem.costs.resize(problem.shape.chunks());

@@ -223,7 +223,8 @@ static void checkNumbersOf(const ScheduleInfo &row, const Layout &layout, Proble
   }
   if (row.microbatches > 0 && row.microbatches != layout.microbatches) {
     problems.add("--schedule {} has {} microbatches; --gbs {} with mbs = {}, dp = {} is {}", row.name,
-                 row.microbatches, layout.globalBatchSize, layout.microBatchSize, layout.dp, layout.microbatches);
+                 row.microbatches, layout.globalBatchSize, layout.microBatchSize, layout.dp,
+                 layout.microbatches);
     problems.hint("possible --gbs with it: {}", row.microbatches * layout.microBatchSize * layout.dp);
   }
 }
@@ -271,9 +272,13 @@ static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
 }
 
 static std::string scheduleFor(const Supported &supported, const Layout &layout) {
+  const auto isFor = [&](const ScheduleInfo &row) {
+    return row.takes(layout.vpp) && (row.stages == 0 || row.stages == layout.pp) &&
+           (row.microbatches == 0 || row.microbatches == layout.microbatches);
+  };
   const ScheduleInfo *chosen = nullptr;
   for (const ScheduleInfo &row : supported.schedules)
-    if (row.takes(layout.vpp) && (!chosen || row.name == layout.schedule || row.byDefault))
+    if (isFor(row) && (!chosen || row.name == layout.schedule || row.byDefault))
       if (!chosen || chosen->name != layout.schedule)
         chosen = &row;
   return chosen ? chosen->name : layout.schedule;

@@ -155,7 +155,8 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::scheduleMemory,
        .least = 0,
        .most = kMaxAxis,
-       .help = "With --schedule auto: the most live activations of a stage, as a share of those of 1f1b's first",
+       .help =
+           "With --schedule auto: the most live activations of a stage, as a share of those of 1f1b's first",
        .chosen = 1,
        .reason = "the memory of 1f1b"},
       {.flag = "--dtype",

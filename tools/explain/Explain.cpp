@@ -250,10 +250,10 @@ static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
   const std::vector<schedule::Order> orders = ordersOf(plan);
   if (isCsv)
     return schedule::writeScheduleText(shape, orders, schedule::TextForm::csv);
-  const std::string chunks =
-      shape.virtualStages == 1 ? ""
-                               : fmt::format(", {} chunks each, placement {}", shape.virtualStages,
-                                             schedule::nameOf(shape.placement));
+  const std::string chunks = shape.virtualStages == 1
+                                 ? ""
+                                 : fmt::format(", {} chunks each, placement {}", shape.virtualStages,
+                                               schedule::nameOf(shape.placement));
   return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks,
                      shape.microbatches, schedule::writeScheduleText(shape, orders));
 }

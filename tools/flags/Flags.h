@@ -24,7 +24,7 @@ struct ExplainFlags {
   std::string plan;
   bool json = false;
   std::string schedule; // --schedule: "rows" or "csv"; empty: everything else
-  int64_t width = 0; // columns of the schedule; 0: those of the terminal
+  int64_t width = 0;    // columns of the schedule; 0: those of the terminal
 };
 
 struct Flags {

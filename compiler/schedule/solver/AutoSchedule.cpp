@@ -65,7 +65,8 @@ double stretchFor(const Shape &shape, const TaskTimes &times, double lean, int64
 void addSpacings(int64_t stages, int64_t cap, std::vector<Pattern> &patterns) {
   constexpr int64_t mostSum = 12, mostSums = 3;
   int64_t sums = 0;
-  for (int64_t sum = mostSum; sum > 1 && sums < mostSums; --sum) { // down + out = up + back: as much on every stage
+  for (int64_t sum = mostSum; sum > 1 && sums < mostSums;
+       --sum) { // down + out = up + back: as much on every stage
     if (double(2 * sum * stages) / 6 > 1.1 * double(cap))
       continue;
     ++sums;
@@ -84,7 +85,7 @@ std::vector<Pattern> patternsFor(const Shape &shape, const TaskTimes &times, int
     for (double share : {1.1, 1.05, 1.0, 0.95, 0.9, 0.8, 0.7, 0.6})
       patterns.push_back(patternOf(shape, times, share * stretch, lean));
   }
-  if (shape.virtualStages == 2 && shape.placement == Placement::v)
+  if (shape.virtualStages == 2 && shape.placement == ChunkPlacement::v)
     addSpacings(shape.stages, cap, patterns);
   return patterns;
 }
@@ -175,7 +176,8 @@ std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::
 int64_t capOf(const Problem &problem) {
   const Shape &shape = problem.shape;
   const int64_t unit = std::min(shape.stages, shape.microbatches) * shape.virtualStages;
-  const double cap = std::clamp(problem.memory * double(unit) + 1e-6, 0.0, 1e15); // a rounded share is the share
+  const double cap =
+      std::clamp(problem.memory * double(unit) + 1e-6, 0.0, 1e15); // a rounded share is the share
   return std::clamp(int64_t(cap), shape.virtualStages, shape.virtualStages * shape.microbatches);
 }
 
@@ -186,7 +188,8 @@ std::vector<Order> automatic(const Problem &problem) {
     times.chunks.assign(shape.chunks(), ChunkCost());
   const int64_t cap = capOf(problem);
   const Pattern any = patternOf(shape, times, 1, 0); // a schedule that ends
-  std::vector<TimedOrders> found = {timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
+  std::vector<TimedOrders> found = {
+      timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
   addRows(problem, times, cap, found);
   Search(shape, times, cap).run(found);
   return fastest(problem, times, std::move(found));

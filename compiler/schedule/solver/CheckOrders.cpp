@@ -143,7 +143,8 @@ private:
   const std::vector<Order> &orders;
   const StepNames &names;
   const bool split;
-  std::vector<int64_t> position; // of the stage at hand: step of each task, [kind][chunk][microbatch]; -1: none
+  std::vector<int64_t>
+      position; // of the stage at hand: step of each task, [kind][chunk][microbatch]; -1: none
   Problems problems;
 };
 

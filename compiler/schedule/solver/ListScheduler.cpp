@@ -14,7 +14,8 @@ namespace {
 class Arrivals {
 public:
   Arrivals(const Shape &shape, double message)
-      : shape(shape), message(message), forward(shape.chunks() * shape.microbatches, INFINITY), gradient(forward) {
+      : shape(shape), message(message), forward(shape.chunks() * shape.microbatches, INFINITY),
+        gradient(forward) {
     std::fill_n(forward.begin(), shape.microbatches, 0);
     std::fill_n(gradient.end() - shape.microbatches, shape.microbatches, 0);
   }

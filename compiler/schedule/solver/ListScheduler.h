@@ -14,8 +14,9 @@ struct Pattern {
 };
 
 struct ListRules {
-  int64_t cap = 1;     // live activations of a stage, in chunks: at least one per chunk
-  double ahead = 0;    // a task that is ready goes before others that are not, if it is so many periods later at most
+  int64_t cap = 1; // live activations of a stage, in chunks: at least one per chunk
+  double ahead =
+      0; // a task that is ready goes before others that are not, if it is so many periods later at most
   double patience = 0; // a weight waits where another task will be ready within this share of its time
 };
 

@@ -14,7 +14,7 @@ const char *nameOf(BufferKind kind) {
   return names[int(kind)];
 }
 
-const char *nameOf(Placement placement) { return placement == Placement::v ? "v" : "loop"; }
+const char *nameOf(ChunkPlacement placement) { return placement == ChunkPlacement::v ? "v" : "loop"; }
 
 std::string toString(const ScheduledTask &task) {
   std::string text(nameOf(task.kind));
@@ -113,11 +113,11 @@ Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &s
   return &*row;
 }
 
-Placement placementOf(const std::string &schedule) {
+ChunkPlacement placementOf(const std::string &schedule) {
   for (const ScheduleRow &row : schedules())
     if (schedule == row.name)
       return row.placement;
-  return Placement::loop;
+  return ChunkPlacement::loop;
 }
 
 Result<ScheduleRow> rowOf(const Problem &problem) {
@@ -126,8 +126,10 @@ Result<ScheduleRow> rowOf(const Problem &problem) {
     return *row;
   }
   MGC_TRY(checkOrders(problem.shape, problem.orders).at(fmt::format("schedule \"{}\"", problem.schedule)));
-  ScheduleRow row{problem.schedule.c_str(), "given task by task", false, false, 1, INT64_MAX,
-                  [](const Problem &own) { return own.orders; }};
+  ScheduleRow row{
+      problem.schedule.c_str(), "given task by task", false, false, 1, INT64_MAX, [](const Problem &own) {
+        return own.orders;
+      }};
   row.placement = problem.shape.placement;
   row.splitBackward = isSplit(problem.orders);
   MGC_TRY(checkMicrobatches(row, problem.shape));

@@ -21,12 +21,12 @@ namespace mgc::schedule {
 // Which stage holds which global chunk; 3 stages with 2 chunks each:
 //   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
 //   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
-enum class Placement { loop, v };
-const char *nameOf(Placement placement);
+enum class ChunkPlacement { loop, v };
+const char *nameOf(ChunkPlacement placement);
 
 struct Shape {
   int64_t stages = 1, virtualStages = 1, microbatches = 1;
-  Placement placement = Placement::loop;
+  ChunkPlacement placement = ChunkPlacement::loop;
   bool operator==(const Shape &) const = default;
 
   int64_t chunks() const { return stages * virtualStages; }
@@ -42,7 +42,7 @@ struct Shape {
   bool isLocal(int64_t from) const { return stageOf(from) == stageOf(from + 1); }
 
 private:
-  bool isBackward(int64_t chunk) const { return placement == Placement::v && chunk % 2 != 0; }
+  bool isBackward(int64_t chunk) const { return placement == ChunkPlacement::v && chunk % 2 != 0; }
 };
 
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
@@ -110,7 +110,8 @@ struct Problem {
   // For rows that plan by time and memory ("auto"); no other row reads them.
   std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
   double messageSeconds = 0;         // of a value from one stage to another
-  double memory = 1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
+  double memory =
+      1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
 // A problem with the same sizes everywhere, its chunks placed as the row asks.
 Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes);
@@ -175,10 +176,10 @@ struct ScheduleRow {
   const char *name;
   const char *description;
   bool splitBackward;
-  bool byDefault;                                   // where a user asks for none and these fit
-  int64_t minVirtualStages, maxVirtualStages;       // inclusive
+  bool byDefault;                                       // where a user asks for none and these fit
+  int64_t minVirtualStages, maxVirtualStages;           // inclusive
   std::vector<Order> (*orders)(const Problem &problem); // one per stage
-  Placement placement = Placement::loop;
+  ChunkPlacement placement = ChunkPlacement::loop;
   bool byTime = false; // the orders depend on costs and memory, not on the shape alone
 };
 const std::vector<ScheduleRow> &schedules();
@@ -188,8 +189,8 @@ int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtual
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
 // findSchedule, or where the problem has orders a row that stands for them. The problem must outlive it.
 Result<ScheduleRow> rowOf(const Problem &problem);
-// Where a row places its chunks; Placement::loop for other names.
-Placement placementOf(const std::string &schedule);
+// Where a row places its chunks; ChunkPlacement::loop for other names.
+ChunkPlacement placementOf(const std::string &schedule);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
 Result<Solution> generate(const Problem &problem);

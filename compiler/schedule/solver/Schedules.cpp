@@ -121,11 +121,11 @@ const std::vector<ScheduleRow> &schedules() {
       {"zb-h1", "1F1B with split backward; the memory of 1F1B and a third of its bubble", true, false, 1, 1,
        of<zeroBubbleH1>},
       {"zb-v", "two chunks per stage in a V, split backward; the memory of 1F1B and next to no bubble", true,
-       false, 2, 2, of<zeroBubbleV>, Placement::v},
+       false, 2, 2, of<zeroBubbleV>, ChunkPlacement::v},
       {"v-half", "two chunks per stage in a V, split backward; half the memory of 1F1B and half its bubble",
-       true, false, 2, 2, of<halfMemoryV>, Placement::v},
-      {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V", true,
-       false, 1, 2, automatic, Placement::v, true},
+       true, false, 2, 2, of<halfMemoryV>, ChunkPlacement::v},
+      {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V",
+       true, false, 1, 2, automatic, ChunkPlacement::v, true},
   };
   return rows;
 }

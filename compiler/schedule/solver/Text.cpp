@@ -30,7 +30,8 @@ std::string shown(std::string_view text) {
   constexpr size_t most = 24;
   std::string result;
   for (char c : text.substr(0, most))
-    result += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    result +=
+        c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   return text.size() > most ? result + "..." : result;
 }
 
@@ -100,16 +101,14 @@ private:
     const std::string_view first = words.empty() ? std::string_view() : words.front().text;
     const bool isNamed = first == "stage" || first == "rank";
     if (!isNamed || takeNumber(number) != int64_t(rows.size()) || !number.empty())
-      problems.add("line {} begins with \"{}\"; expected \"stage {}:\", as rows come in the order of stages", line,
-                   shown(first), rows.size());
+      problems.add("line {} begins with \"{}\"; expected \"stage {}:\", as rows come in the order of stages",
+                   line, shown(first), rows.size());
     words.erase(words.begin(), words.begin() + std::min<int64_t>(2, int64_t(words.size())));
   }
 
   void readTask(const Word &word, std::vector<TextTask> &row) {
-    static constexpr std::pair<std::string_view, TaskKind> kinds[] = {{"F", TaskKind::forward},
-                                                                      {"B", TaskKind::backward},
-                                                                      {"I", TaskKind::input},
-                                                                      {"W", TaskKind::weight}};
+    static constexpr std::pair<std::string_view, TaskKind> kinds[] = {
+        {"F", TaskKind::forward}, {"B", TaskKind::backward}, {"I", TaskKind::input}, {"W", TaskKind::weight}};
     std::string_view rest = word.text;
     TextTask task{word};
     bool fits = true;
@@ -125,9 +124,10 @@ private:
     rest.remove_prefix(letters.size());
     const std::optional<int64_t> microbatch = rest.empty() ? std::nullopt : takeNumber(rest);
     if (!fits || kind == std::end(kinds) || !microbatch || !rest.empty()) {
-      problems.add("{}: \"{}\" is no task; expected F, B, I or W and a microbatch, such as F0, after a chunk where "
-                   "stages have several, such as 3F0",
-                   placeOf(word), shown(word.text));
+      problems.add(
+          "{}: \"{}\" is no task; expected F, B, I or W and a microbatch, such as F0, after a chunk where "
+          "stages have several, such as 3F0",
+          placeOf(word), shown(word.text));
       return;
     }
     task.kind = kind->second;
@@ -144,8 +144,9 @@ Status checkNumbers(const TextReader &reader) {
   for (const std::vector<TextTask> &row : reader.rows)
     for (const TextTask &task : row)
       if (task.global >= reader.tasks || task.microbatch >= reader.tasks)
-        problems.add("{}: \"{}\" has a {} beyond the {} tasks of the text", placeOf(task.word), shown(task.word.text),
-                     task.global >= reader.tasks ? "chunk" : "microbatch", reader.tasks);
+        problems.add("{}: \"{}\" has a {} beyond the {} tasks of the text", placeOf(task.word),
+                     shown(task.word.text), task.global >= reader.tasks ? "chunk" : "microbatch",
+                     reader.tasks);
   return problems.status();
 }
 
@@ -164,15 +165,16 @@ Result<Shape> shapeOf(const TextReader &reader) {
   shape.virtualStages = chunks / shape.stages;
   tasks = reader.tasks;
   if (Checked all = checkedMultiply(chunks, shape.microbatches); !all || *all > tasks || *all > kMaxTasks)
-    return errorf("has {} tasks; {} chunks and {} microbatches, the largest numbers in it, need a forward and a "
-                  "backward for each pair, and {} pairs are possible",
-                  tasks, chunks, shape.microbatches, kMaxTasks);
+    return errorf(
+        "has {} tasks; {} chunks and {} microbatches, the largest numbers in it, need a forward and a "
+        "backward for each pair, and {} pairs are possible",
+        tasks, chunks, shape.microbatches, kMaxTasks);
   return shape;
 }
 
 // The placement in which every task is on a stage that holds its chunk.
 Status findPlacement(const TextReader &reader, Shape &shape) {
-  auto misplaced = [&](Placement placement) {
+  auto misplaced = [&](ChunkPlacement placement) {
     shape.placement = placement;
     std::vector<std::pair<int64_t, const TextTask *>> tasks;
     for (int64_t stage = 0; stage < shape.stages; ++stage)
@@ -181,9 +183,9 @@ Status findPlacement(const TextReader &reader, Shape &shape) {
           tasks.push_back({stage, &task});
     return tasks;
   };
-  const auto inV = misplaced(Placement::v), inLoop = misplaced(Placement::loop);
+  const auto inV = misplaced(ChunkPlacement::v), inLoop = misplaced(ChunkPlacement::loop);
   const bool isV = inV.size() < inLoop.size();
-  shape.placement = isV ? Placement::v : Placement::loop;
+  shape.placement = isV ? ChunkPlacement::v : ChunkPlacement::loop;
   Problems problems;
   for (const auto &[stage, task] : isV ? inV : inLoop)
     if (task->global < 0)
@@ -207,8 +209,9 @@ Result<ScheduleText> readScheduleText(std::string_view text) {
   result.shape = shape;
   MGC_TRY(findPlacement(reader, result.shape));
   result.splitBackward = std::ranges::any_of(reader.rows, [](const std::vector<TextTask> &row) {
-    return std::ranges::any_of(
-        row, [](const TextTask &task) { return task.kind == TaskKind::input || task.kind == TaskKind::weight; });
+    return std::ranges::any_of(row, [](const TextTask &task) {
+      return task.kind == TaskKind::input || task.kind == TaskKind::weight;
+    });
   });
   std::vector<std::vector<const TextTask *>> written(result.shape.stages); // by stage and step
   for (int64_t stage = 0; stage < result.shape.stages; ++stage) {

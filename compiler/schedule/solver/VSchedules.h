@@ -6,7 +6,7 @@
 
 namespace mgc::schedule {
 
-// For Placement::v with two virtual stages.
+// For ChunkPlacement::v with two virtual stages.
 std::vector<Order> zeroBubbleV(const Shape &shape);
 std::vector<Order> halfMemoryV(const Shape &shape);
 

@@ -168,7 +168,8 @@ TEST(Schedule,
   for (int64_t pp = 1; pp <= 5; ++pp)
     for (int64_t v = 2; v <= 3; ++v)
       for (int64_t m = pp; m <= 4 * pp; m += pp) {
-        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))->orders(uniformProblem("interleaved", {pp, v, m}, kSizes));
+        std::vector<Order> orders = (*findSchedule("interleaved", {pp, v, m}))
+                                        ->orders(uniformProblem("interleaved", {pp, v, m}, kSizes));
         for (int64_t stage = 0; stage < pp; ++stage) {
           auto first =
               std::find_if(orders[stage].begin(), orders[stage].end(),
@@ -203,7 +204,8 @@ TEST(Schedule, TakesTheMostMicrobatchesAndNoMore) {
          {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {3, 5}, {2000, 1}, {INT64_MAX, 2}}) {
       const int64_t virtualStages = std::clamp(chunks, row.minVirtualStages, row.maxVirtualStages);
       const int64_t most = mostMicrobatches(row, stages, virtualStages);
-      const Shape shape{stages, virtualStages, most, row.placement}, more{stages, virtualStages, most + 1, row.placement};
+      const Shape shape{stages, virtualStages, most, row.placement},
+          more{stages, virtualStages, most + 1, row.placement};
       EXPECT_EQ(findSchedule(row.name, shape).isOk(), most > 0) << row.name << stages;
       EXPECT_FALSE(findSchedule(row.name, more).isOk()) << row.name << stages;
     }
