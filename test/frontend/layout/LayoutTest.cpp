@@ -102,7 +102,7 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, pp, dp, world, vpp, "
       "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, schedule_memory, "
-            "dtype, grad_dtype, "
+      "dtype, grad_dtype, "
       "reset_position_ids, reset_attention_mask, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
 

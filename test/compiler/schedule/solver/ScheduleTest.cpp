@@ -136,6 +136,42 @@ TEST(Schedule, InterleavedHoldsNoMoreThanItsWarmup) {
       }
 }
 
+TEST(Schedule, SchedulesInAVHoldWhatTheySay) { // chunks; 1F1B holds 2 pp
+  for (int64_t pp = 1; pp <= 12; ++pp)
+    for (int64_t m = 1; m <= 24; ++m) {
+      Result<Solution> zeroBubble = generate(uniformProblem("zb-v", {pp, 2, m}, kSizes));
+      Result<Solution> half = generate(uniformProblem("v-half", {pp, 2, m}, kSizes));
+      for (int64_t stage = 0; stage < pp; ++stage) {
+        EXPECT_LE(peakInFlight(*zeroBubble, stage), std::min(2 * pp, 2 * m)) << pp << " " << m;
+        EXPECT_LE(peakInFlight(*half, stage), std::min(pp + (pp % 2 ? 1 : 3), 2 * m)) << pp << " " << m;
+      }
+    }
+}
+
+// What turns on a stage is no message: no step of the last stage receives from itself, and its input is the output before it.
+TEST(Schedule, TheTurnOfAVIsNoMessage) {
+  Problem problem = uniformProblem("zb-v", {3, 2, 4}, kSizes);
+  Result<Solution> solution = generate(problem);
+  const StageSchedule &last = solution->stages[2];
+  for (const Step &step : last.steps)
+    EXPECT_TRUE(step.kind == Step::Kind::run || step.value / 2 != 2) << toString(step);
+  for (const ScheduledBuffer &buffer : last.buffers)
+    EXPECT_FALSE(buffer.chunk == 1 && buffer.kind == BufferKind::input);
+}
+
+TEST(Schedule, PlacementsAreOneToOne) {
+  for (ChunkPlacement placement : {ChunkPlacement::loop, ChunkPlacement::v})
+    for (int64_t pp = 1; pp <= 5; ++pp)
+      for (int64_t v = 1; v <= 4; ++v) {
+        const Shape shape{pp, v, 1, placement};
+        for (int64_t global = 0; global < shape.chunks(); ++global)
+          EXPECT_EQ(shape.globalChunk(shape.stageOf(global), shape.chunkOf(global)), global);
+        EXPECT_EQ(shape.isLocal(pp - 1) && v > 1, v > 1 && (pp == 1 || placement == ChunkPlacement::v));
+      }
+  EXPECT_NE(findSchedule("zb-v", {2, 2, 4}).status().message().find("in placement v, not loop"),
+            std::string::npos);
+}
+
 TEST(Schedule, SentBuffersAreReused) { // the ring of output buffers does not grow with the microbatches
   auto outputs = [](int64_t m) {
     Result<Solution> solution = generate(uniformProblem("gpipe", {2, 1, m}, {64, 0, 64, 64, 64, 0}));
@@ -182,7 +218,7 @@ TEST(Schedule,
 }
 
 TEST(Schedule, LargeProblemsAreFast) {
-  for (auto [name, v] : {std::pair("1f1b", 1), {"interleaved", 2}, {"gpipe", 2}, {"zb-h1", 1}}) {
+  for (auto [name, v] : {std::pair("1f1b", 1), {"interleaved", 2}, {"gpipe", 2}, {"zb-h1", 1}, {"zb-v", 2}}) {
     Problem problem = uniformProblem(name, {64, v, 64}, kSizes);
     std::clock_t start = std::clock();
     Result<Solution> solution = generate(problem);
