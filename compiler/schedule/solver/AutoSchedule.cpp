@@ -162,10 +162,12 @@ double simulated(const Problem &problem, const TaskTimes &times, const std::vect
 
 std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::vector<TimedOrders> found) {
   const double same = 1 + 1e-9; // the order of sums
+  const int64_t tasks = 3 * problem.shape.chunks() * problem.shape.microbatches;
+  const size_t most = problem.bytes.empty() ? 0 : size_t(std::clamp<int64_t>(100000 / tasks, 2, 12)); // a second at most
   std::ranges::sort(found, {}, [](const TimedOrders &one) { return std::pair(one.makespan, one.span); });
   size_t best = 0;
   double least = INFINITY;
-  for (size_t i = 0; i < found.size() && found[i].makespan * same < least && !problem.bytes.empty(); ++i)
+  for (size_t i = 0; i < std::min(found.size(), most) && found[i].makespan * same < least; ++i)
     if (const double makespan = simulated(problem, times, found[i].orders); makespan * same < least)
       best = i, least = makespan;
   return std::move(found[best].orders);
@@ -176,8 +178,9 @@ std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::
 int64_t capOf(const Problem &problem) {
   const Shape &shape = problem.shape;
   const int64_t unit = std::min(shape.stages, shape.microbatches) * shape.virtualStages;
+  const double memory = problem.memory > 0 ? problem.memory : 0; // no number: 0
   const double cap =
-      std::clamp(problem.memory * double(unit) + 1e-6, 0.0, 1e15); // a rounded share is the share
+      std::min(memory * double(unit) + 1e-6, 1e15); // a rounded share is the share
   return std::clamp(int64_t(cap), shape.virtualStages, shape.virtualStages * shape.microbatches);
 }
 

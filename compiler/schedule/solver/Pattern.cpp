@@ -61,7 +61,8 @@ std::optional<Pattern> patternOf(int64_t stages, const Spacing &spacing) {
 }
 
 Pattern patternOf(const Shape &shape, const TaskTimes &times, double stretch, double lean) {
-  Pattern pattern{std::vector<double>(shape.chunks()), std::vector<double>(shape.chunks()), 0};
+  constexpr double kShortest = 1e-12; // where all tasks take no time
+  Pattern pattern{std::vector<double>(shape.chunks()), std::vector<double>(shape.chunks()), kShortest};
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     double load = 0;
     for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {

@@ -93,6 +93,18 @@ TEST(Auto, StaysUnderItsCap) {
         }
 }
 
+TEST(Auto, TakesAnyCosts) {
+  for (int64_t v = 1; v <= 2; ++v)
+    for (double cost : {0.0, 1e-30, 1e30})
+      for (double memory : {-1.0, double(NAN), 1.0, double(INFINITY)}) {
+        Problem problem = problemOf("auto", 4, v, 6, {cost, 0, cost, cost});
+        problem.memory = memory;
+        Result<Solution> solution = generate(problem);
+        ASSERT_TRUE(solution.isOk()) << solution.status().message();
+        EXPECT_TRUE(verify(problem, *solution).isOk());
+      }
+}
+
 TEST(Auto, MoreMemoryIsNeverSlower) {
   for (int64_t v = 1; v <= 2; ++v) {
     double before = INFINITY;
