@@ -2,6 +2,8 @@
 // under the cap are timed, and the fastest is taken; of equal ones that whose slowest stage is done first. What waits on memory
 // cost shows only in a solution: the best are simulated, until one takes no longer than it was timed.
 //
+// The best are made better: a list schedule by the starts of a schedule is similar, and takes what is ready earlier.
+//
 // There are too many pairs of pattern and rules to try all of them for many microbatches. Few microbatches tell most of it, so
 // that the search goes over those, and only its best are scheduled whole.
 #include "compiler/schedule/solver/AutoSchedule.h"
@@ -147,6 +149,42 @@ private:
   std::vector<Try> tries;
 };
 
+// --- Better ones ---
+
+bool isFaster(const TimedOrders &a, const TimedOrders &b) {
+  const double same = 1e-9 * b.makespan;
+  return a.makespan < b.makespan - same || (a.makespan <= b.makespan + same && a.span < b.span - same);
+}
+
+// The fastest of the schedules that are similar to one, again and again.
+TimedOrders improved(const Shape &shape, const TaskTimes &times, int64_t cap, TimedOrders schedule) {
+  constexpr int rounds = 3;
+  for (int round = 0; round < rounds; ++round) {
+    const Pattern pattern = patternOf(shape, times, schedule);
+    TimedOrders best = schedule;
+    for (double ahead : {0.0, 0.2, 0.5, 1.0})
+      for (double patience : {0.0, 0.3, 0.5}) {
+        const TimedOrders found = listSchedule(shape, times, pattern, {cap, ahead, patience});
+        if (found.makespan > best.makespan * (1 + 1e-9))
+          continue; // nor is it faster where receives are posted late
+        if (TimedOrders whole = timed(shape, times, found.orders); isFaster(whole, best))
+          best = std::move(whole);
+      }
+    if (!isFaster(best, schedule))
+      return schedule;
+    schedule = std::move(best);
+  }
+  return schedule;
+}
+
+// Adds what the best become.
+void improve(const Shape &shape, const TaskTimes &times, int64_t cap, std::vector<TimedOrders> &found) {
+  constexpr size_t most = 2;
+  std::ranges::sort(found, {}, [](const TimedOrders &one) { return std::pair(one.makespan, one.span); });
+  for (size_t i = 0, count = std::min(found.size(), most); i < count; ++i)
+    found.push_back(improved(shape, times, cap, found[i]));
+}
+
 // --- The choice ---
 
 // How long the solution of the orders takes.
@@ -163,7 +201,8 @@ double simulated(const Problem &problem, const TaskTimes &times, const std::vect
 std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::vector<TimedOrders> found) {
   const double same = 1 + 1e-9; // the order of sums
   const int64_t tasks = 3 * problem.shape.chunks() * problem.shape.microbatches;
-  const size_t most = problem.bytes.empty() ? 0 : size_t(std::clamp<int64_t>(100000 / tasks, 2, 12)); // a second at most
+  const size_t most =
+      problem.bytes.empty() ? 0 : size_t(std::clamp<int64_t>(100000 / tasks, 2, 12)); // a second at most
   std::ranges::sort(found, {}, [](const TimedOrders &one) { return std::pair(one.makespan, one.span); });
   size_t best = 0;
   double least = INFINITY;
@@ -178,9 +217,8 @@ std::vector<Order> fastest(const Problem &problem, const TaskTimes &times, std::
 int64_t capOf(const Problem &problem) {
   const Shape &shape = problem.shape;
   const int64_t unit = std::min(shape.stages, shape.microbatches) * shape.virtualStages;
-  const double memory = problem.memory > 0 ? problem.memory : 0; // no number: 0
-  const double cap =
-      std::min(memory * double(unit) + 1e-6, 1e15); // a rounded share is the share
+  const double memory = problem.memory > 0 ? problem.memory : 0;   // no number: 0
+  const double cap = std::min(memory * double(unit) + 1e-6, 1e15); // a rounded share is the share
   return std::clamp(int64_t(cap), shape.virtualStages, shape.virtualStages * shape.microbatches);
 }
 
@@ -195,6 +233,7 @@ std::vector<Order> automatic(const Problem &problem) {
       timed(shape, times, listSchedule(shape, times, any, {cap, INFINITY, 0}).orders)};
   addRows(problem, times, cap, found);
   Search(shape, times, cap).run(found);
+  improve(shape, times, cap, found);
   return fastest(problem, times, std::move(found));
 }
 

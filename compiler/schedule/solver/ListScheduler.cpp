@@ -92,13 +92,13 @@ private:
     const Stage &stage = stages[index];
     for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
       const int64_t global = shape.globalChunk(index, chunk);
-      auto offer = [&](TaskKind kind, double start, int64_t m) {
-        visit({kind, chunk, start + double(m) * pattern.period, arrivals.at(global, kind, m)});
+      auto offer = [&](TaskKind kind, int64_t m) {
+        visit({kind, chunk, pattern.start(kind, global, m), arrivals.at(global, kind, m)});
       };
       if (const int64_t m = stage.inputs[chunk]; m < stage.forwards[chunk])
-        offer(TaskKind::input, pattern.input[global], m);
+        offer(TaskKind::input, m);
       if (const int64_t m = stage.forwards[chunk]; m < shape.microbatches && fits(stage, chunk))
-        offer(TaskKind::forward, pattern.forward[global], m);
+        offer(TaskKind::forward, m);
     }
   }
 

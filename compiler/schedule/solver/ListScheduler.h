@@ -5,12 +5,21 @@
 
 #include "compiler/schedule/solver/OrderTiming.h"
 
+#include <algorithm>
+
 namespace mgc::schedule {
 
 // Pattern.h makes them.
 struct Pattern {
-  std::vector<double> forward, input; // start of microbatch 0, by global chunk
-  double period = 1;                  // from one microbatch to the next
+  std::vector<double> forward, input; // starts of the first microbatches, by global chunk and microbatch
+  double period = 1;                  // from one microbatch to the next, where they are no longer told
+  int64_t told = 1;                   // microbatches whose starts are
+
+  double start(TaskKind kind, int64_t global, int64_t microbatch) const {
+    const int64_t last = std::min(microbatch, told - 1);
+    return (kind == TaskKind::forward ? forward : input)[global * told + last] +
+           double(microbatch - last) * period;
+  }
 };
 
 struct ListRules {

@@ -36,6 +36,7 @@ public:
       result.makespan = std::max(result.makespan, end);
       result.span = std::max(result.span, end - begin[stage]);
     }
+    result.ends = std::move(ends);
   }
 
 private:

@@ -84,6 +84,24 @@ Pattern patternOf(const Shape &shape, const TaskTimes &times, double stretch, do
   return pattern;
 }
 
+Pattern patternOf(const Shape &shape, const TaskTimes &times, const TimedOrders &schedule) {
+  Pattern pattern = patternOf(shape, times, 1, 0); // its period
+  pattern.told = shape.microbatches;
+  pattern.forward.assign(shape.chunks() * shape.microbatches, 0);
+  pattern.input = pattern.forward;
+  for (int64_t stage = 0; stage < shape.stages; ++stage)
+    for (size_t i = 0; i < schedule.orders[stage].size(); ++i) {
+      const ScheduledTask &task = schedule.orders[stage][i];
+      const int64_t global = shape.globalChunk(stage, task.chunk);
+      const double start = schedule.ends[stage][i] - secondsOf(times.chunks[global], task.kind);
+      if (task.kind != TaskKind::weight)
+        (task.kind == TaskKind::forward ? pattern.forward
+                                        : pattern.input)[global * shape.microbatches + task.microbatch] =
+            start;
+    }
+  return pattern;
+}
+
 double inFlight(const Shape &shape, const Pattern &pattern) {
   double most = 0;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {

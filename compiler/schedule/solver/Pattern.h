@@ -1,4 +1,5 @@
-// Patterns: when each chunk runs its forward and input task of microbatch 0; those of microbatch m follow m periods later.
+// Patterns: when each chunk runs its forward and input tasks. Most say it of microbatch 0; those of microbatch m follow m
+// periods later.
 // Sorted by these times the tasks of a stage are a good order for most costs. A pattern decides the memory of a schedule: a
 // chunk holds (input - forward) / period microbatches.
 #pragma once
@@ -22,6 +23,9 @@ std::optional<Pattern> patternOf(int64_t stages, const Spacing &spacing);
 // A pattern for any placement whose neighbouring chunks start `stretch` times as far apart as costs and messages make necessary;
 // `lean` in (-1, 1) moves distance from forwards to inputs, in a V from one chunk to the other.
 Pattern patternOf(const Shape &shape, const TaskTimes &times, double stretch, double lean);
+
+// The starts of all tasks in a schedule: by it, list scheduling makes a similar one.
+Pattern patternOf(const Shape &shape, const TaskTimes &times, const TimedOrders &schedule);
 
 // The most microbatches that a stage holds, in chunks.
 double inFlight(const Shape &shape, const Pattern &pattern);
