@@ -162,8 +162,8 @@ TimedOrders improved(const Shape &shape, const TaskTimes &times, int64_t cap, Ti
   for (int round = 0; round < rounds; ++round) {
     const Pattern pattern = patternOf(shape, times, schedule);
     TimedOrders best = schedule;
-    for (double ahead : {0.0, 0.2, 0.5, 1.0})
-      for (double patience : {0.0, 0.3, 0.5}) {
+    for (double ahead : {0.2, 0.5, 1.0})
+      for (double patience : {0.0, 0.5}) {
         const TimedOrders found = listSchedule(shape, times, pattern, {cap, ahead, patience});
         if (found.makespan > best.makespan * (1 + 1e-9))
           continue; // nor is it faster where receives are posted late

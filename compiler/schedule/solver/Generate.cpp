@@ -5,10 +5,10 @@
 //   3. buffers    lifetimes in steps of the list, then offsets
 //   4. waits      whatever the uses of memory require (Waits.cpp)
 //
-// Why it cannot deadlock: timeOrders() gives the runs times at which they could execute if messages took
-// none. A recv is posted when the run listed before it ends. The memory of a sent buffer is reused by steps
-// from run R on only, where R starts no earlier than both ends of the message are posted. So each wait points
-// back in these times.
+// Why it cannot deadlock: timeOrders() gives the runs times at which they could execute. A recv is posted when the run
+// listed before it ends. The memory of a sent buffer is reused by steps from run R on only, where R starts no
+// earlier than the message is done that both ends have posted. So each wait points back in these times; where
+// they are the real ones, no run waits for memory.
 #include "compiler/memory/solver/MemorySolver.h"
 #include "compiler/schedule/solver/Orders.h"
 #include "compiler/schedule/solver/Waits.h"
@@ -45,7 +45,8 @@ public:
 
   Result<Solution> generate(const ScheduleRow &row) {
     std::vector<Order> orders = row.orders(problem);
-    OrderTimes times = timeOrders(shape, orders);
+    ticks = ticksOf(problem);
+    OrderTimes times = timeOrders(shape, orders, ticks);
     if (!times.complete)
       return errorf(
           "schedule \"{}\": its orders wait for each other at pp {}, virtual stages {}, microbatches {}",
@@ -132,7 +133,7 @@ private:
       const std::vector<Run> &list = runs[message.source];
       int64_t posted = std::max(list[message.sourceRun].end, runs[message.target][message.postRun - 1].end);
       auto release = std::find_if(list.begin() + message.sourceRun + 1, list.end(), [&](const Run &run) {
-        return run.start >= posted && &run - list.data() >= message.sourceRun + kSendSlack;
+        return run.start >= posted + ticks.message && &run - list.data() >= message.sourceRun + kSendSlack;
       });
       message.releaseRun = release == list.end() ? -1 : release - list.begin();
     }
@@ -251,6 +252,7 @@ private:
 
   const Problem &problem;
   const Shape &shape;
+  TaskTicks ticks;
   std::vector<std::vector<Run>> runs;   // [stage]
   std::vector<PendingMessage> messages; // by source, target, sourceRun: by pair in the order they are sent
   std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // of the stage at hand
