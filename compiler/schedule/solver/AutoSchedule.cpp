@@ -112,7 +112,8 @@ public:
         for (double patience : {0.0, 0.5, 1.0})
           tryFew({one.pattern, ahead, patience});
     for (const Try &one : bestOf(6))
-      results.push_back(timed(shape, times, schedule(shape, one).orders));
+      if (TimedOrders whole = schedule(shape, one); whole.makespan < INFINITY)
+        results.push_back(timed(shape, times, std::move(whole.orders)));
   }
 
 private:

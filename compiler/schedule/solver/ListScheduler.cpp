@@ -140,8 +140,9 @@ private:
     stage.begin = stage.begin < 0 ? now : stage.begin;
     stage.busyUntil = now + secondsOf(times.chunks[global], task.kind);
     wakeups.push({stage.busyUntil, index});
-    if (auto [to, when] = arrivals.produce(global, task.kind, task.microbatch, stage.busyUntil);
-        to >= 0 && stages[to].busyUntil < when) // a busy stage looks when it is done
+    const auto [to, when] = arrivals.produce(global, task.kind, task.microbatch, stage.busyUntil);
+    if (to >= 0 &&
+        (stages[to].busyUntil <= now || stages[to].busyUntil < when)) // a busy stage looks when it is done
       wakeups.push({when, to});
   }
 
