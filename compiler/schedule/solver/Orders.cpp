@@ -78,9 +78,11 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, cons
     remaining += order.size();
   }
   std::vector<size_t> next(stages, 0);
-  for (bool progress = true; progress;) {
+  for (bool progress = true, back = false; progress;
+       back = !back) { // forwards go up the stages, gradients down
     progress = false;
-    for (size_t stage = 0; stage < stages; ++stage)
+    for (size_t turn = 0; turn < stages; ++turn) {
+      const size_t stage = back ? stages - 1 - turn : turn;
       for (size_t &i = next[stage]; i < orders[stage].size(); ++i, --remaining, progress = true) {
         const ScheduledTask &task = orders[stage][i];
         int64_t global = shape.globalChunk(int64_t(stage), task.chunk);
@@ -91,6 +93,7 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, cons
         times.end[stage][i] = times.start[stage][i] + ticks.of(global, task.kind);
         clock.finish(global, task, times.end[stage][i]);
       }
+    }
   }
   times.complete = remaining == 0;
   return times;
