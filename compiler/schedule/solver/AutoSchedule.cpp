@@ -1,11 +1,12 @@
-// See AutoSchedule.h. A portfolio: the orders of the fixed rows, and list schedules by many patterns and rules. Those that stay
-// under the cap are timed, and the fastest is taken; of equal ones that whose slowest stage is done first. What waits on memory
-// cost shows only in a solution: the best are simulated, until one takes no longer than it was timed.
+// See AutoSchedule.h. A portfolio: the orders of the fixed rows, and list schedules by many patterns and rules. The candidates
+// under the cap are timed, and the fastest is taken; of equal ones, the one whose slowest stage is done first.
 //
-// The best are made better: a list schedule by the starts of a schedule is similar, and takes what is ready earlier.
+// The best schedules are improved: a list schedule by the starts of a schedule is similar to it, and starts tasks that are
+// ready earlier. Waits for reused memory show only in a solution, so the best candidates are simulated, until one takes no
+// longer than it was timed.
 //
-// There are too many pairs of pattern and rules to try all of them for many microbatches. Few microbatches tell most of it, so
-// that the search goes over those, and only its best are scheduled whole.
+// All pairs of a pattern and rules would take too long for many microbatches. A schedule of few microbatches tells most, so the
+// search goes over few, and only its best pairs are scheduled for all.
 #include "compiler/schedule/solver/AutoSchedule.h"
 
 #include "compiler/schedule/solver/Pattern.h"

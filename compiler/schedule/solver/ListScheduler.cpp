@@ -1,5 +1,5 @@
-// See ListScheduler.h. Stages decide in the order of time. What a task makes is known to its consumer when the task starts, so
-// a decision sees everything that is under way.
+// See ListScheduler.h. Stages decide in the order of time. A consumer knows when its input arrives as soon as the producer
+// starts, so a decision sees all tasks that are under way.
 #include "compiler/schedule/solver/ListScheduler.h"
 
 #include <algorithm>

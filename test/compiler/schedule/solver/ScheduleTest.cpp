@@ -148,7 +148,7 @@ TEST(Schedule, SchedulesInAVHoldWhatTheySay) { // chunks; 1F1B holds 2 pp
     }
 }
 
-// What turns on a stage is no message: no step of the last stage receives from itself, and its input is the output before it.
+// The boundary in the middle of a V is on the last stage: no message crosses it, and the second chunk has no input buffer.
 TEST(Schedule, TheTurnOfAVIsNoMessage) {
   Problem problem = uniformProblem("zb-v", {3, 2, 4}, kSizes);
   Result<Solution> solution = generate(problem);
