@@ -66,7 +66,7 @@ double stretchFor(const Shape &shape, const TaskTimes &times, double lean, int64
 
 // Patterns of a V that hold about `cap` chunks, those with the most first.
 void addSpacings(int64_t stages, int64_t cap, std::vector<Pattern> &patterns) {
-  constexpr int64_t mostSum = 12, mostSums = 3;
+  constexpr int64_t mostSum = 12, mostSums = 2;
   int64_t sums = 0;
   for (int64_t sum = mostSum; sum > 1 && sums < mostSums;
        --sum) { // down + out = up + back: as much on every stage
@@ -85,7 +85,7 @@ std::vector<Pattern> patternsFor(const Shape &shape, const TaskTimes &times, int
   const std::vector<double> leans = shape.virtualStages > 1 ? std::vector{-0.4, 0.2} : std::vector{0.0};
   for (double lean : leans) {
     const double stretch = stretchFor(shape, times, lean, cap);
-    for (double share : {1.1, 1.05, 1.0, 0.95, 0.9, 0.8, 0.7, 0.6})
+    for (double share : {1.1, 1.0, 0.95, 0.9, 0.8, 0.65})
       patterns.push_back(patternOf(shape, times, share * stretch, lean));
   }
   if (shape.virtualStages == 2 && shape.placement == ChunkPlacement::v)
@@ -160,7 +160,7 @@ bool isFaster(const TimedOrders &a, const TimedOrders &b) {
 
 // The fastest of the schedules that are similar to one, again and again.
 TimedOrders improved(const Shape &shape, const TaskTimes &times, int64_t cap, TimedOrders schedule) {
-  constexpr int rounds = 3;
+  constexpr int rounds = 2;
   for (int round = 0; round < rounds; ++round) {
     const Pattern pattern = patternOf(shape, times, schedule);
     TimedOrders best = schedule;
