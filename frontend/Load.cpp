@@ -50,6 +50,9 @@ static Result<json> parseJson(const std::string &text) {
 static void read(Config &mgc, const LayoutOption &row, std::optional<int64_t> &option) {
   option = mgc.integer(row.key(), row.least, row.most);
 }
+static void read(Config &mgc, const LayoutOption &row, std::optional<double> &option) {
+  option = mgc.number(row.key(), 0, double(row.least), double(row.most));
+}
 static void read(Config &mgc, const LayoutOption &row, std::optional<bool> &option) {
   option = mgc.flag(row.key(), false);
 }

@@ -14,6 +14,7 @@
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "tools/ScheduleFile.h"
 #include "tools/explain/Explain.h"
 #include "tools/flags/Flags.h"
 #include "tools/flags/OptionsPage.h"
@@ -33,7 +34,8 @@ frontend::Supported supportedByCompiler() {
   for (const schedule::ScheduleRow &row : schedule::schedules())
     supported.schedules.push_back(
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
-         [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); }});
+         [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
+         row.placement == schedule::ChunkPlacement::v, row.byTime});
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(targetNamed(name));
     supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});
@@ -93,7 +95,9 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   }
   MGC_ASSIGN(file, frontend::loadModel(flags.model));
   MGC_TRY(frontend::verifyModelFlags(file.model, flags.facts));
-  MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supportedByCompiler()));
+  frontend::Supported supported = supportedByCompiler();
+  MGC_TRY(addScheduleFile(flags.layout.schedule.value_or(""), supported));
+  MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
   say(stderr, "{}", frontend::describe(layout));
   for (const std::string &warning : layout.warnings)
     say(stderr, "mgc: {}\n", warning);

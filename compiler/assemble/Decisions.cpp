@@ -1,6 +1,10 @@
 // See Decisions.h.
 #include "compiler/assemble/Decisions.h"
 
+#include "compiler/assemble/schedule/Text.h"
+#include "compiler/stage/PipelineShape.h"
+#include "compiler/stage/TaskCosts.h"
+
 using namespace mlir;
 
 namespace mgc {
@@ -17,25 +21,49 @@ std::vector<StageDecisions> readStages(ModuleOp module, const Blocks &blocks) {
   return stages;
 }
 
+// Orders that are given as text.
+Status readOrders(ModuleOp module, schedule::Problem &problem) {
+  const std::string text = trainingString(module, "schedule_text");
+  if (text.empty())
+    return Status::ok();
+  MGC_ASSIGN(read, schedule::readScheduleText(text));
+  if (read.shape != problem.shape)
+    return errorf(
+        "schedule_text is not for the stages, virtual_stages, microbatches and placement of mg.training");
+  problem.orders = std::move(read.orders);
+  return Status::ok();
+}
+
+// Sizes, costs and parts of the chunks of a stage.
+void addChunks(const StageDecisions &stage, int64_t index, schedule::Problem &problem) {
+  auto &sizes = problem.bytes.emplace_back();
+  for (const ChunkLayout &chunk : stage.chunks) {
+    if (const auto number = int64_t(sizes.size()); number < problem.shape.virtualStages)
+      problem.costs[problem.shape.globalChunk(index, number)] = costOf(chunk.instances());
+    sizes.push_back(chunk.bytes());
+  }
+  std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
+  for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
+    if (reduction.getChunk() < parts.size())
+      ++parts[reduction.getChunk()];
+}
+
 // The scheduling problem that the chunks of all stages pose.
 Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages) {
   schedule::Problem problem;
   problem.schedule = trainingString(module, "schedule");
-  problem.shape = {int64_t(stages.size()), trainingInt(module, "virtual_stages", 1),
-                   trainingInt(module, "microbatches", 1)};
-  for (const StageDecisions &stage : stages) {
-    auto &sizes = problem.bytes.emplace_back();
-    for (const ChunkLayout &chunk : stage.chunks)
-      sizes.push_back(chunk.bytes());
-    std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
-    for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
-      if (reduction.getChunk() < parts.size())
-        ++parts[reduction.getChunk()];
-  }
-  MGC_ASSIGN(row, schedule::findSchedule(problem.schedule, problem.shape));
-  if (row->splitBackward != trainingFlag(module, "split_backward"))
+  problem.shape = shapeOf(module, int64_t(stages.size()));
+  problem.memory = trainingNumber(module, "schedule_memory", 1);
+  MGC_TRY(readOrders(module, problem));
+  problem.costs.resize(problem.shape.chunks());
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    addChunks(stages[stage], int64_t(stage), problem);
+  MGC_ASSIGN(row, schedule::rowOf(problem));
+  if (row.splitBackward != trainingFlag(module, "split_backward"))
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
-                  row->splitBackward);
+                  row.splitBackward);
+  if (!problem.bytes.empty() && !problem.bytes.front().empty())
+    problem.messageSeconds = messageCost(problem.bytes[0][0][size_t(schedule::BufferKind::output)]);
   return problem;
 }
 

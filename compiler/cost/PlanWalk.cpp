@@ -1,6 +1,8 @@
 // See PlanWalk.h.
 #include "compiler/cost/PlanWalk.h"
 
+#include "compiler/cost/PlanOrders.h"
+
 #include <map>
 
 using namespace mgc;
@@ -58,7 +60,7 @@ schedule::ScheduledTask mgc::cost::taskOf(const Chunk &chunk, int64_t microbatch
 schedule::Solution mgc::cost::solutionOf(const Plan &plan) {
   schedule::Solution solution;
   solution.schedule = plan.schedule;
-  solution.shape = {int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
+  solution.shape = shapeOf(plan);
   for (const StagePlan &stage : plan.stages)
     solution.stages.emplace_back().steps = stepsOf(stage);
   return solution;

@@ -1,6 +1,7 @@
 // See StepTime.h.
 #include "compiler/cost/StepTime.h"
 
+#include "compiler/cost/PlanOrders.h"
 #include "compiler/cost/PlanWalk.h"
 #include "plan/Work.h"
 
@@ -61,7 +62,7 @@ void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seco
 }
 
 schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTimes &times) {
-  const schedule::Shape shape{int64_t(plan.stages.size()), plan.virtualStages, plan.microbatches};
+  const schedule::Shape shape = shapeOf(plan);
   schedule::Costs costs;
   costs.chunks.assign(shape.chunks(), {0, 0, 0, 0, 0});
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)

@@ -264,6 +264,10 @@ std::string mgc::trainingString(ModuleOp module, StringRef name) {
   auto value = dyn_cast_or_null<StringAttr>(trainingAttr(module, name));
   return value ? value.str() : "";
 }
+double mgc::trainingNumber(ModuleOp module, StringRef name, double otherwise) {
+  auto value = dyn_cast_or_null<FloatAttr>(trainingAttr(module, name));
+  return value ? value.getValueAsDouble() : otherwise;
+}
 bool mgc::trainingFlag(ModuleOp module, StringRef name) {
   auto value = dyn_cast_or_null<BoolAttr>(trainingAttr(module, name));
   return value && value.getValue();

@@ -7,14 +7,16 @@
 //            mg.chunk 0 { mg.instance @embed  mg.instance @layer count 6 } }
 //          mg.stage 1 ...
 //
-// The chain is cut into stages * virtual stages contiguous chunks of balanced cost; chunk c goes to stage c
-// mod stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
+// The chain is cut into stages * virtual stages contiguous chunks of balanced cost, which the placement spreads over
+// the stages. With bucket_elements in mg.training, and ranks that have the same parameters, a chunk is cut into parts
 // from its end on, each of the fewest instances with so many elements of parameters: their gradients are completed
 // while those before them are computed.
 #include "compiler/assemble/schedule/Balance.h"
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
+#include "compiler/stage/PipelineShape.h"
 #include "compiler/stage/StepEnd.h"
+#include "compiler/stage/TaskCosts.h"
 #include "dialects/mg/Parameter.h"
 #include "runtime/base/Checked.h"
 
@@ -29,32 +31,14 @@ using namespace mgc;
 
 namespace {
 
-// Row ops count the elements they visit: a table is not read as a whole.
-double flopsOf(func::FuncOp function) {
-  double flops = 0;
-  function.walk([&](ComputeOpInterface op) {
-    auto row = dyn_cast<RowOpInterface>(*op);
-    if (!row) {
-      flops += op.getFlops();
-      return;
-    }
-    RowSpace space = row.getRowSpace();
-    double visited = 1;
-    for (const RowSpace::Dims &dims : {space.rows, space.columns})
-      for (const RowSpace::NamedDim &dim : dims)
-        visited *= double(dim.size);
-    flops += visited;
-  });
-  return flops;
-}
-
 class Stager {
 public:
   Stager(ModuleOp module, Blocks blocks)
       : module_(module), blocks_(std::move(blocks)), builder_(module.getContext()) {
     mesh_ = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    stages_ = plan::stageCount(mesh_.getMesh());
-    virtualStages_ = trainingInt(module, "virtual_stages", 1);
+    shape_ = shapeOf(module, plan::stageCount(mesh_.getMesh()));
+    stages_ = shape_.stages;
+    virtualStages_ = shape_.virtualStages;
   }
 
   LogicalResult run() {
@@ -248,8 +232,9 @@ private:
     std::vector<int64_t> parts(stages_, 0);
     for (size_t c = 0; c < chunks_.size(); ++c) {
       std::vector<int64_t> own = partsOf(chunks_[c]);
-      llvm::append_range(problem.stages[c % stages_], rangesOf(chunks_[c], own, parts[c % stages_]));
-      parts[c % stages_] += int64_t(own.size());
+      const int64_t stage = shape_.stageOf(int64_t(c));
+      llvm::append_range(problem.stages[stage], rangesOf(chunks_[c], own, parts[stage]));
+      parts[stage] += int64_t(own.size());
     }
     auto planned = planBuckets(problem);
     if (!planned.isOk())
@@ -297,14 +282,14 @@ private:
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);
     for (int64_t k = 0, part = 0; k < virtualStages_; ++k)
-      for (int64_t instances : partsOf(chunks_[k * stages_ + stage]))
+      for (int64_t instances : partsOf(chunks_[shape_.globalChunk(stage, k)]))
         ReductionOp::create(builder_, loc, gradients[part++], builder_.getI64IntegerAttr(k),
                             builder_.getI64IntegerAttr(instances));
     for (int64_t k = 0; k < virtualStages_; ++k) {
       OpBuilder::InsertionGuard guard(builder_);
       auto chunk = ChunkOp::create(builder_, loc, k);
       builder_.setInsertionPointToStart(&chunk.getBody().emplaceBlock());
-      for (const InstanceRange &range : rangesOf(chunks_[k * stages_ + stage]))
+      for (const InstanceRange &range : rangesOf(chunks_[shape_.globalChunk(stage, k)]))
         InstanceOp::create(builder_, loc, names_[range.block], range.first, range.count);
     }
   }
@@ -314,6 +299,7 @@ private:
   OpBuilder builder_;
   MeshAttr mesh_;
   ChainOp chain_;
+  schedule::Shape shape_;
   int64_t stages_ = 1, virtualStages_ = 1;
   std::vector<std::vector<Instance>> chunks_; // global
   std::map<const ModelBlock *, int64_t> blockIndex_;

@@ -2,6 +2,7 @@
 #include "compiler/stage/VerifyStageForm.h"
 
 #include "compiler/program/Blocks.h"
+#include "compiler/stage/PipelineShape.h"
 #include "compiler/stage/VerifyStepEnd.h"
 
 #include <set>
@@ -13,9 +14,10 @@ namespace {
 
 using Res = BlockFunction::ResultKind;
 
-// All instances in the order in which values flow: chunk k of stage s is the global chunk k * stages + s.
+// All instances in the order in which values flow: that of global chunks.
 FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, ArrayRef<StageOp> stages) {
-  int64_t virtualStages = trainingInt(module, "virtual_stages", 1);
+  const schedule::Shape shape = shapeOf(module, int64_t(stages.size()));
+  const int64_t virtualStages = shape.virtualStages;
   std::vector<SmallVector<ChunkOp>> chunks;
   for (auto [i, stage] : llvm::enumerate(stages)) {
     StageOp op = stage;
@@ -25,11 +27,11 @@ FailureOr<std::vector<Instance>> flow(ModuleOp module, const Blocks &blocks, Arr
                               << chunks.back().size();
   }
   std::vector<Instance> instances;
-  for (int64_t k = 0; k < virtualStages; ++k)
-    for (const SmallVector<ChunkOp> &ofStage : chunks) {
-      std::vector<Instance> chunk = blocks.instancesOf(ChunkOp(ofStage[k]).getBody());
-      instances.insert(instances.end(), chunk.begin(), chunk.end());
-    }
+  for (int64_t global = 0; global < shape.chunks(); ++global) {
+    ChunkOp op = chunks[shape.stageOf(global)][shape.chunkOf(global)];
+    std::vector<Instance> chunk = blocks.instancesOf(op.getBody());
+    instances.insert(instances.end(), chunk.begin(), chunk.end());
+  }
   return instances;
 }
 

@@ -36,6 +36,13 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
           builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));
+  if (layout.chunksInV)
+    training.push_back(builder.getNamedAttr("placement", builder.getStringAttr("v")));
+  if (!layout.scheduleText.empty())
+    training.push_back(builder.getNamedAttr("schedule_text", builder.getStringAttr(layout.scheduleText)));
+  if (layout.scheduleMemory > 0)
+    training.push_back(
+        builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(layout.scheduleMemory)));
   if (layout.cp > 1)
     training.push_back(builder.getNamedAttr(
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));

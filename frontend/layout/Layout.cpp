@@ -63,6 +63,19 @@ private:
     return option.least;
   }
 
+  double number(OptionField<double> field) {
+    const LayoutOption &option = optionOf(field);
+    const std::optional<double> value = given(field);
+    if (!value) {
+      record(option.flag, std::to_string(*option.chosen), option.reason);
+      return double(*option.chosen);
+    }
+    if (*value >= double(option.least) && *value <= double(option.most))
+      return *value;
+    problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
+    return double(*option.chosen);
+  }
+
   std::string word(OptionField<std::string> field) { // else the first possible
     return word(field, optionOf(field).words(supported).front());
   }
@@ -274,8 +287,14 @@ void LayoutResolver::resolveSchedule() {
       word(&LayoutOptions::schedule,
            chosen == supported.schedules.end() ? supported.schedules.front().name : chosen->name,
            fmt::format("the default for --vpp {}", layout.vpp));
-  if (const ScheduleInfo *row = rowOf(layout.schedule))
-    layout.splitBackward = row->splitBackward;
+  const ScheduleInfo *row = rowOf(layout.schedule);
+  if (!row)
+    return; // has been refused
+  layout.splitBackward = row->splitBackward;
+  layout.chunksInV = row->chunksInV && layout.vpp > 1;
+  layout.scheduleText = row->text;
+  if (row->byTime)
+    layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
 }
 
 // Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, beside 6 N operations
@@ -361,6 +380,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "no layer has --cp-comm-type a2a+p2p");
   add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
+  add(asked.scheduleMemory && layout.scheduleMemory == 0, &LayoutOptions::scheduleMemory,
+      fmt::format("--schedule {} has its own order", layout.schedule));
   return idle;
 }
 
@@ -404,6 +425,9 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
   Layout layout = resolveAndCheck(model, flags, defaults, supported, problems);
   if (problems.empty()) {
     std::ranges::move(idleOptions(either(flags, defaults), layout), std::back_inserter(layout.warnings));
+    const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
+    if (row != supported.schedules.end() && !row->nameInProgram.empty())
+      layout.schedule = row->nameInProgram;
     return layout;
   }
   const LayoutOptions near = nearestLayout(model, supported, layout, flags, defaults);

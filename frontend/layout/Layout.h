@@ -16,6 +16,7 @@ struct LayoutOptions { // what was given
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
+  std::optional<double> scheduleMemory = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
@@ -30,6 +31,11 @@ struct ScheduleInfo {
   std::function<int64_t(int64_t pp, int64_t vpp)> maxMicrobatches = [](int64_t, int64_t) {
     return INT64_MAX;
   };
+  bool chunksInV = false; // of several chunks: chunk 1 of the first stage is the last chunk
+  bool byTime = false;    // planned under a cap on memory
+  // Of a schedule that a file gives: its name and text in the program, and the numbers it is for; 0: any.
+  std::string nameInProgram = {}, text = {};
+  int64_t stages = 0, microbatches = 0;
   bool takes(int64_t virtualStages) const {
     return minVirtualStages <= virtualStages && virtualStages <= maxVirtualStages;
   }
@@ -72,7 +78,9 @@ struct Layout {
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
-  std::string schedule;
+  std::string schedule, scheduleText; // the text of one that a file gives
+  double scheduleMemory = 0; // cap on live activations in units of 1F1B's; 0: the schedule has its own
+  bool chunksInV = false;
   TargetInfo target = {};
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients
   bool splitBackward = false;

@@ -215,13 +215,30 @@ static std::string rangeOf(int64_t least, int64_t most) {
   return most >= kMaxLayersPerStage ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most);
 }
 
+// A schedule that a file gives is for these numbers alone.
+static void checkNumbersOf(const ScheduleInfo &row, const Layout &layout, Problems &problems) {
+  if (row.stages > 0 && row.stages != layout.pp) {
+    problems.add("--schedule {} has {} stages, --pp is {}", row.name, row.stages, layout.pp);
+    problems.hint("possible --pp with it: {}", row.stages);
+  }
+  if (row.microbatches > 0 && row.microbatches != layout.microbatches) {
+    problems.add("--schedule {} has {} microbatches; --gbs {} with mbs = {}, dp = {} is {}", row.name,
+                 row.microbatches, layout.globalBatchSize, layout.microBatchSize, layout.dp,
+                 layout.microbatches);
+    problems.hint("possible --gbs with it: {}", row.microbatches * layout.microBatchSize * layout.dp);
+  }
+}
+
 static void checkSchedule(const Layout &layout, const Supported &supported, Problems &problems) {
   std::vector<std::string> others;
   for (const ScheduleInfo &row : supported.schedules)
     if (row.takes(layout.vpp))
       others.push_back(row.name);
   for (const ScheduleInfo &row : supported.schedules) {
-    if (row.name != layout.schedule || row.takes(layout.vpp))
+    if (row.name != layout.schedule)
+      continue;
+    checkNumbersOf(row, layout, problems);
+    if (row.takes(layout.vpp))
       continue;
     problems.add("--schedule {} does not take --vpp {}", row.name, layout.vpp);
     problems.hint("possible --vpp with it: {}", rangeOf(row.minVirtualStages, row.maxVirtualStages));
@@ -255,9 +272,13 @@ static int64_t largestTensorSize(const ModelDescription &model, Layout layout) {
 }
 
 static std::string scheduleFor(const Supported &supported, const Layout &layout) {
+  const auto isFor = [&](const ScheduleInfo &row) {
+    return row.takes(layout.vpp) && (row.stages == 0 || row.stages == layout.pp) &&
+           (row.microbatches == 0 || row.microbatches == layout.microbatches);
+  };
   const ScheduleInfo *chosen = nullptr;
   for (const ScheduleInfo &row : supported.schedules)
-    if (row.takes(layout.vpp) && (!chosen || row.name == layout.schedule || row.byDefault))
+    if (isFor(row) && (!chosen || row.name == layout.schedule || row.byDefault))
       if (!chosen || chosen->name != layout.schedule)
         chosen = &row;
   return chosen ? chosen->name : layout.schedule;

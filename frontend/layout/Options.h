@@ -12,9 +12,10 @@ namespace mgc::frontend {
 
 template <typename T> using OptionField = std::optional<T> LayoutOptions::*;
 
-// A whole number, a switch, a word, words or whole numbers.
+// A whole number, a switch, a word, words, whole numbers or a number.
 using AnyOptionField = std::variant<OptionField<int64_t>, OptionField<bool>, OptionField<std::string>,
-                                    OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>>;
+                                    OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>,
+                                    OptionField<double>>;
 // ResolvedField: the member of a resolved layout that goes into the program.
 using ResolvedField = std::variant<std::monostate, int64_t Layout::*, bool Layout::*, std::string Layout::*>;
 

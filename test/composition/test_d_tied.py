@@ -30,6 +30,7 @@ def test_17_tie_has_a_bucket_of_its_own(session):
 def test_18_copies_stay_equal(session):
     for config in (models.with_layers(GPT2, 4), models.with_layers(QWEN3, 4)):
         compare_layouts(session, config, ["--pp 2 --vpp 2 --schedule interleaved", "--pp 4 --zero 1", "--pp 3",
+                                          "--pp 2 --schedule zb-v",
                                           "--pp 2 --tp 2 --sp --schedule zb-h1"], steps=3,
                         flags="--weight-decay 0.3")
 

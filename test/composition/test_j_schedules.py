@@ -34,7 +34,7 @@ def test_36_next_and_previous_are_one_peer(session):
     for sequences in (2, 4):
         valid = valid_of(sequences)
         one = session.train(FOUR, "--tp 1", valid=valid)
-        for schedule in ("interleaved", "gpipe"):
+        for schedule in ("interleaved", "gpipe", "zb-v"):
             layout = f"--pp 2 --vpp 2 --schedule {schedule}"
             plan = session.plan(FOUR, layout, sequences)
             assert plan["microbatches"] == sequences and not mismatches(plan), mismatches(plan)
@@ -53,7 +53,8 @@ def test_36_crossed_messages_are_seen(session):
 def test_37_sweep(session):
     cases = [(pp, v, m) for pp in (2, 3, 4) for v in (1, 2, 3) for m in (1, 3, 9)]
     for number, (pp, v, m) in enumerate(cases):
-        rows = ("gpipe", "1f1b", "zb-h1") if v == 1 else ("interleaved", "gpipe")
+        rows = {1: ("gpipe", "1f1b", "zb-h1", "auto"), 2: ("interleaved", "zb-v", "v-half", "auto")}.get(
+            v, ("interleaved", "gpipe"))
         layout = f"--pp {pp} --vpp {v} --schedule {rows[number % len(rows)]}"
         if number % 3 != m % 3 and m != 1:
             continue  # every (pp, v) with one microbatch, and a third of the others
@@ -65,7 +66,8 @@ def test_37_sweep(session):
 # Waits of the list: one taken away at a time is refused by the proofs unless another order implies it; the mutation
 # tests (test/mutation) do that for whole plans. Here: pauses at random change no bit of a run.
 def test_38_pauses_change_nothing(session):
-    for layout in ("--pp 2 --vpp 2 --schedule interleaved --dp 2 --zero 1", "--pp 4 --schedule zb-h1 --tp 2"):
+    for layout in ("--pp 2 --vpp 2 --schedule interleaved --dp 2 --zero 1", "--pp 4 --schedule zb-h1 --tp 2",
+                   "--pp 2 --vpp 2 --schedule zb-v --dp 2 --zero 1"):
         one = session.train(FOUR, layout)
         for seed in (1, 2):
             assert_same_bits(one, session.train(FOUR, layout, flags=f"--inject-delays {seed}"), layout)

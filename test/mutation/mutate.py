@@ -46,6 +46,7 @@ MODELS = {  # name: config.json, layout
     "qwen3": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --loss-tile 4"),
     "qwen3-one-group": (QWEN3 | {"num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": False},
                         "--tp 4 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --schedule zb-h1"),
+    "qwen3-v": (QWEN3 | {"num_hidden_layers": 4}, "--pp 2 --dp 2 --zero 1 --gbs 8 --seq 8 --schedule zb-v"),
     "qwen3-bf16": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --dtype bf16 --overlap-grad-reduce "
                    "--ddp-bucket-size 1"),
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),

@@ -1,7 +1,9 @@
 // See Explain.h.
 #include "tools/explain/Explain.h"
 
+#include "compiler/assemble/schedule/Text.h"
 #include "compiler/cost/PlanFacts.h"
+#include "compiler/cost/PlanOrders.h"
 #include "compiler/cost/StepTime.h"
 #include "plan/Plan.h"
 #include "plan/json/PlanJson.h"
@@ -245,9 +247,27 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Mach
 
 } // namespace
 
+// With a comment that says what it is, but as CSV: other readers know no comments.
+static std::string scheduleText(const plan::Plan &plan, bool isCsv) {
+  const schedule::Shape shape = shapeOf(plan);
+  const std::vector<schedule::Order> orders = ordersOf(plan);
+  if (isCsv)
+    return schedule::writeScheduleText(shape, orders, schedule::TextForm::csv);
+  const std::string chunks = shape.virtualStages == 1
+                                 ? ""
+                                 : fmt::format(", {} chunks each, placement {}", shape.virtualStages,
+                                               schedule::nameOf(shape.placement));
+  return fmt::format("# {}: {} stages{}; {} microbatches\n{}", plan.schedule, shape.stages, chunks,
+                     shape.microbatches, schedule::writeScheduleText(shape, orders));
+}
+
 Status mgc::tools::explain(const ExplainFlags &flags) {
   MGC_ASSIGN(plan, plan::readPlan(flags.plan));
   MGC_TRY(plan::provePlan(plan).at(flags.plan));
+  if (!flags.schedule.empty()) {
+    say(stdout, "{}", scheduleText(plan, flags.schedule == "csv"));
+    return checkOutput();
+  }
   Result<Machine> machine =
       flags.machine.empty() ? Result<Machine>(machineOf(plan)) : findMachine(flags.machine);
   if (!machine.isOk())

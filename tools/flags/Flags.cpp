@@ -87,6 +87,12 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
   explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
   explain
+      ->add_flag(
+          "--schedule{rows}", parsed.flags.explain.schedule,
+          "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
+          "=csv: as PyTorch does")
+      ->check(CLI::IsMember({"rows", "csv"}));
+  explain
       ->add_option("--width", parsed.flags.explain.width,
                    "Columns of the schedule's picture (default: the terminal's, else 120)")
       ->check(wholeNumber(20));

@@ -23,8 +23,9 @@ struct CompileFlags {
 struct ExplainFlags {
   std::string plan;
   bool json = false;
-  int64_t width = 0;   // columns of the schedule; 0: those of the terminal
-  std::string machine; // --machine: name or file; empty: by the plan's target
+  std::string schedule; // --schedule: "rows" or "csv"; empty: everything else
+  int64_t width = 0;    // columns of the schedule; 0: those of the terminal
+  std::string machine;  // --machine: name or file; empty: by the plan's target
 };
 
 struct Flags {

@@ -59,6 +59,9 @@ private:
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<int64_t> &value) {
     return group_.add_option(names, value, helpOf(option, supported_))->check(wholeNumber());
   }
+  CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<double> &value) {
+    return group_.add_option(names, value, helpOf(option, supported_))->check(finiteNumber());
+  }
   CLI::Option *add(const LayoutOption &option, const std::string &names, std::optional<std::string> &value) {
     return group_.add_option(names, value, helpOf(option, supported_))->check(notEmpty());
   }

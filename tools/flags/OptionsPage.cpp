@@ -48,6 +48,8 @@ Json schemaOf(const LayoutOption &option, const frontend::Supported &supported) 
   const auto of = [&](auto tag) {
     if constexpr (std::is_same_v<decltype(tag), int64_t>)
       return Json{{"type", "integer"}, {"minimum", option.least}, {"maximum", option.most}};
+    else if constexpr (std::is_same_v<decltype(tag), double>)
+      return Json{{"type", "number"}, {"minimum", option.least}, {"maximum", option.most}};
     else if constexpr (std::is_same_v<decltype(tag), bool>)
       return Json{{"type", "boolean"}};
     else

@@ -5,10 +5,10 @@
 //   3. buffers    lifetimes in steps of the list, then offsets
 //   4. waits      whatever the uses of memory require (Waits.cpp)
 //
-// Why it cannot deadlock: timeOrders() gives the runs times at which they could execute if messages took
-// none. A recv is posted when the run listed before it ends. The memory of a sent buffer is reused by steps
-// from run R on only, where R starts no earlier than both ends of the message are posted. So each wait points
-// back in these times.
+// Why it cannot deadlock: timeOrders() gives the runs times at which they could execute. A recv is posted when the run
+// listed before it ends. The memory of a sent buffer is reused by steps from run R on only, where R starts no
+// earlier than the message is done that both ends have posted. So each wait points back in these times; where
+// they are the real ones, no run waits for memory.
 #include "compiler/assemble/schedule/Orders.h"
 #include "compiler/assemble/schedule/Rings.h"
 #include "compiler/assemble/schedule/Waits.h"
@@ -44,8 +44,9 @@ public:
   explicit Generator(const Problem &problem) : problem(problem), shape(problem.shape) {}
 
   Result<Solution> generate(const ScheduleRow &row) {
-    std::vector<Order> orders = row.orders(shape);
-    OrderTimes times = timeOrders(shape, orders);
+    std::vector<Order> orders = row.orders(problem);
+    ticks = ticksOf(problem);
+    OrderTimes times = timeOrders(shape, orders, ticks);
     if (!times.complete)
       return errorf(
           "schedule \"{}\": its orders wait for each other at pp {}, virtual stages {}, microbatches {}",
@@ -82,8 +83,6 @@ private:
   }
 
   void makeMessages() {
-    if (shape.stages == 1)
-      return;
     // The runs, first and last, of each forward and of each task that makes the input's gradient: [gradient?][global
     // chunk][microbatch].
     struct Runs {
@@ -102,7 +101,7 @@ private:
         found = {found.first < 0 ? int64_t(run) : found.first, int64_t(run)};
       }
     for (int64_t global = 0; global + 1 < shape.chunks(); ++global)
-      for (int64_t m = 0; m < shape.microbatches; ++m)
+      for (int64_t m = 0; m < shape.microbatches && !shape.isLocal(global); ++m)
         for (bool gradient : {false, true}) {
           int64_t from = global + gradient, to = global + !gradient;
           PendingMessage message;
@@ -110,7 +109,7 @@ private:
           message.microbatch = m;
           message.source = shape.stageOf(from);
           message.target = shape.stageOf(to);
-          message.bytes = bytesOf(problem, message.source, from / shape.stages,
+          message.bytes = bytesOf(problem, message.source, shape.chunkOf(from),
                                   gradient ? BufferKind::gradientOut : BufferKind::output);
           message.sourceRun = at(gradient, from, m).last;
           message.targetRun = at(gradient, to, m).first;
@@ -134,7 +133,7 @@ private:
       const std::vector<Run> &list = runs[message.source];
       int64_t posted = std::max(list[message.sourceRun].end, runs[message.target][message.postRun - 1].end);
       auto release = std::find_if(list.begin() + message.sourceRun + 1, list.end(), [&](const Run &run) {
-        return run.start >= posted && &run - list.data() >= message.sourceRun + kSendSlack;
+        return run.start >= posted + ticks.message && &run - list.data() >= message.sourceRun + kSendSlack;
       });
       message.releaseRun = release == list.end() ? -1 : release - list.begin();
     }
@@ -175,12 +174,13 @@ private:
     return result;
   }
 
-  // The buffer that plays `kind` for a task; with one stage both ends of a boundary share the producer's.
+  // The buffer that plays `kind` for a task; the ends of a boundary on one stage share the producer's.
   int64_t buffer(StageSchedule &result, int64_t stage, BufferKind kind, int64_t chunk, int64_t microbatch) {
     int64_t bytes = bytesOf(problem, stage, chunk, kind);
-    if (shape.stages == 1 && kind == BufferKind::input)
+    const int64_t global = shape.globalChunk(stage, chunk);
+    if (kind == BufferKind::input && shape.isLocal(global - 1))
       return buffer(result, stage, BufferKind::output, chunk - 1, microbatch);
-    if (shape.stages == 1 && kind == BufferKind::gradientIn)
+    if (kind == BufferKind::gradientIn && shape.isLocal(global))
       return buffer(result, stage, BufferKind::gradientOut, chunk + 1, microbatch);
     auto [it, isNew] = bufferIds.try_emplace(std::tuple(kind, chunk, microbatch), result.buffers.size());
     if (isNew)
@@ -241,6 +241,7 @@ private:
 
   const Problem &problem;
   const Shape &shape;
+  TaskTicks ticks;
   std::vector<std::vector<Run>> runs;   // [stage]
   std::vector<PendingMessage> messages; // by source, target, sourceRun: by pair in the order they are sent
   std::map<std::tuple<BufferKind, int64_t, int64_t>, int64_t> bufferIds; // of the stage at hand
@@ -249,9 +250,9 @@ private:
 } // namespace
 
 Result<Solution> generate(const Problem &problem) {
-  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+  MGC_ASSIGN(row, rowOf(problem));
   MGC_TRY(checkSizes(problem));
-  return Generator(problem).generate(*row);
+  return Generator(problem).generate(row);
 }
 
 } // namespace mgc::schedule

@@ -3,23 +3,24 @@
 #include "compiler/assemble/schedule/Orders.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace mgc::schedule {
 namespace {
 
 class Clock {
 public:
-  explicit Clock(const Shape &shape)
-      : shape(shape), forward(shape.chunks() * shape.microbatches, -1), gradient(forward) {}
+  Clock(const Shape &shape, int64_t message)
+      : shape(shape), message(message), forward(shape.chunks() * shape.microbatches, -1), gradient(forward) {}
 
   // When the inputs of the task are there, or -1 when not all have been computed.
   int64_t ready(int64_t global, const ScheduledTask &task) const {
     if (task.kind == TaskKind::forward)
-      return global == 0 ? 0 : at(forward, global - 1, task.microbatch);
+      return global == 0 ? 0 : sent(at(forward, global - 1, task.microbatch), global - 1);
     if (task.kind == TaskKind::weight)
       return at(gradient, global, task.microbatch);
     int64_t own = at(forward, global, task.microbatch);
-    int64_t next = global + 1 == shape.chunks() ? 0 : at(gradient, global + 1, task.microbatch);
+    int64_t next = global + 1 == shape.chunks() ? 0 : sent(at(gradient, global + 1, task.microbatch), global);
     return own < 0 || next < 0 ? -1 : std::max(own, next);
   }
 
@@ -30,18 +31,46 @@ public:
   }
 
 private:
+  // When a value that is made at `end` has crossed the boundary behind a global chunk.
+  int64_t sent(int64_t end, int64_t boundary) const {
+    return end < 0 || shape.isLocal(boundary) ? end : end + message;
+  }
   int64_t at(const std::vector<int64_t> &times, int64_t global, int64_t microbatch) const {
     return times[global * shape.microbatches + microbatch];
   }
   Shape shape;
+  int64_t message;
   std::vector<int64_t> forward, gradient; // end times, [global chunk][microbatch]
 };
 
 } // namespace
 
-OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders) {
+TaskTicks ticksOf(const Problem &problem) {
+  constexpr double kLargest = 4096;
+  double largest = 0;
+  for (const ChunkCost &cost : problem.costs)
+    largest = std::max({largest, cost.forward, cost.backward, cost.input, cost.weight});
+  if (!(largest > 0) || !(largest < INFINITY))
+    return {};
+  auto ticks = [&](double cost) {
+    return int64_t(std::clamp(cost / largest, 0.0, 1e6) * kLargest); // messages may take longer than tasks
+  };
+  TaskTicks result;
+  for (const ChunkCost &cost : problem.costs) {
+    std::array<int64_t, kTaskKinds> &chunk = result.chunks.emplace_back();
+    chunk.fill(1);
+    chunk[int(TaskKind::forward)] += ticks(cost.forward);
+    chunk[int(TaskKind::backward)] += ticks(cost.backward);
+    chunk[int(TaskKind::input)] += ticks(cost.input);
+    chunk[int(TaskKind::weight)] += ticks(cost.weight);
+  }
+  result.message = ticks(problem.messageSeconds);
+  return result;
+}
+
+OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, const TaskTicks &ticks) {
   OrderTimes times;
-  Clock clock(shape);
+  Clock clock(shape, ticks.message);
   size_t stages = orders.size(), remaining = 0;
   for (const Order &order : orders) {
     times.start.emplace_back(order.size(), -1);
@@ -49,9 +78,11 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders) {
     remaining += order.size();
   }
   std::vector<size_t> next(stages, 0);
-  for (bool progress = true; progress;) {
+  for (bool progress = true, back = false; progress;
+       back = !back) { // forwards go up the stages, gradients down
     progress = false;
-    for (size_t stage = 0; stage < stages; ++stage)
+    for (size_t turn = 0; turn < stages; ++turn) {
+      const size_t stage = back ? stages - 1 - turn : turn;
       for (size_t &i = next[stage]; i < orders[stage].size(); ++i, --remaining, progress = true) {
         const ScheduledTask &task = orders[stage][i];
         int64_t global = shape.globalChunk(int64_t(stage), task.chunk);
@@ -59,9 +90,10 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders) {
         if (ready < 0)
           break;
         times.start[stage][i] = std::max(ready, i ? times.end[stage][i - 1] : 0);
-        times.end[stage][i] = times.start[stage][i] + (task.kind == TaskKind::backward ? 2 : 1);
+        times.end[stage][i] = times.start[stage][i] + ticks.of(global, task.kind);
         clock.finish(global, task, times.end[stage][i]);
       }
+    }
   }
   times.complete = remaining == 0;
   return times;

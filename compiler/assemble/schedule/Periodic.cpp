@@ -166,10 +166,11 @@ PeriodicStage findRepeats(const StageSchedule &stage) {
 }
 
 Result<PeriodicSolution> generatePeriodic(const Problem &problem) {
-  MGC_TRY(Status(findSchedule(problem.schedule, problem.shape).status()));
+  MGC_ASSIGN(row, rowOf(problem));
   const int64_t group = groupOf(problem.shape), microbatches = problem.shape.microbatches;
+  const bool isPeriodic = problem.orders.empty() && !row.byTime; // as far as it can be known before
   int64_t sample = sampleOf(problem.shape, group);
-  for (int64_t attempt = 0; attempt < kAttempts; ++attempt, sample *= 2) {
+  for (int64_t attempt = 0; attempt < kAttempts && isPeriodic; ++attempt, sample *= 2) {
     sample = microbatches - (microbatches - sample) / group * group; // as many more as full groups
     if (microbatches <= sample + 3 * group)
       break;

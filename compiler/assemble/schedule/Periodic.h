@@ -33,7 +33,7 @@ PeriodicStage findRepeats(const StageSchedule &stage);
 
 // For many microbatches three smaller problems are solved, one group of microbatches apart; where they differ in numbers only,
 // and each by as much as the ones before, each number goes on linearly. It is no proof: plan/prove proves the plan. Else, and
-// for few, the problem itself is solved. Errors are those of generate().
+// for few, or for orders that are given or made by time, the problem itself is solved. Errors are those of generate().
 Result<PeriodicSolution> generatePeriodic(const Problem &problem);
 
 } // namespace mgc::schedule

@@ -2,6 +2,8 @@
 // themselves.
 #include "compiler/assemble/schedule/Schedule.h"
 
+#include "compiler/assemble/schedule/CheckOrders.h"
+
 #include <algorithm>
 
 namespace mgc::schedule {
@@ -11,6 +13,8 @@ const char *nameOf(BufferKind kind) {
                                           "gradientIn", "gradientOut", "split"};
   return names[int(kind)];
 }
+
+const char *nameOf(ChunkPlacement placement) { return placement == ChunkPlacement::v ? "v" : "loop"; }
 
 std::string toString(const ScheduledTask &task) {
   std::string text(nameOf(task.kind));
@@ -51,6 +55,7 @@ Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes) {
   Problem problem;
   problem.schedule = std::move(schedule);
   problem.shape = shape;
+  problem.shape.placement = placementOf(problem.schedule);
   problem.bytes.assign(shape.stages, std::vector<Sizes>(shape.virtualStages, bytes));
   return problem;
 }
@@ -101,8 +106,34 @@ Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &s
     return errorf(
         "schedule \"{}\" takes at most {} virtual stage(s), not {}; possible with more: gpipe, interleaved",
         name, row->maxVirtualStages, shape.virtualStages);
+  if (shape.virtualStages > 1 && shape.placement != row->placement)
+    return errorf("schedule \"{}\" has its chunks in placement {}, not {}", name, nameOf(row->placement),
+                  nameOf(shape.placement));
   MGC_TRY(checkMicrobatches(*row, shape));
   return &*row;
+}
+
+ChunkPlacement placementOf(const std::string &schedule) {
+  for (const ScheduleRow &row : schedules())
+    if (schedule == row.name)
+      return row.placement;
+  return ChunkPlacement::loop;
+}
+
+Result<ScheduleRow> rowOf(const Problem &problem) {
+  if (problem.orders.empty()) {
+    MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+    return *row;
+  }
+  MGC_TRY(checkOrders(problem.shape, problem.orders).at(fmt::format("schedule \"{}\"", problem.schedule)));
+  ScheduleRow row{
+      problem.schedule.c_str(), "given task by task", false, false, 1, INT64_MAX, [](const Problem &own) {
+        return own.orders;
+      }};
+  row.placement = problem.shape.placement;
+  row.splitBackward = isSplit(problem.orders);
+  MGC_TRY(checkMicrobatches(row, problem.shape));
+  return row;
 }
 
 static Status checkParts(const Problem &problem) {
@@ -143,8 +174,8 @@ Status checkSizes(const Problem &problem) {
           return errorf("stage {}: a buffer of {} bytes", stage, bytes);
   }
   for (int64_t global = 0; global + 1 < shape.chunks(); ++global) {
-    const Sizes &front = problem.bytes[shape.stageOf(global)][global / shape.stages];
-    const Sizes &back = problem.bytes[shape.stageOf(global + 1)][(global + 1) / shape.stages];
+    const Sizes &front = problem.bytes[shape.stageOf(global)][shape.chunkOf(global)];
+    const Sizes &back = problem.bytes[shape.stageOf(global + 1)][shape.chunkOf(global + 1)];
     auto agree = [&](BufferKind sent, const Sizes &from, BufferKind received, const Sizes &to) {
       return from[int(sent)] > 0 && from[int(sent)] == to[int(received)];
     };

@@ -3,8 +3,8 @@
 // per buffer. verify() proves a solution without trusting generate(). docs/adding-a-schedule.md explains the
 // whole.
 //
-// Stage s holds the chunks 0 .. virtualStages-1; its chunk k is the global chunk k * stages + s. The
-// activation of global chunk c feeds c + 1, the gradient goes back.
+// Stage s holds the chunks 0 .. virtualStages-1, which the placement maps to global chunks. The activation of global
+// chunk c feeds c + 1, the gradient goes back.
 #pragma once
 
 #include "plan/Plan.h"
@@ -18,15 +18,37 @@
 
 namespace mgc::schedule {
 
+// Which stage holds which global chunk; 3 stages with 2 chunks each:
+//   loop  stage 0: 0 3   stage 1: 1 4   stage 2: 2 5    every round starts at stage 0
+//   v     stage 0: 0 5   stage 1: 1 4   stage 2: 2 3    every second round goes back: 2 to 3 needs no message
+enum class ChunkPlacement { loop, v };
+const char *nameOf(ChunkPlacement placement);
+
 struct Shape {
   int64_t stages = 1, virtualStages = 1, microbatches = 1;
+  ChunkPlacement placement = ChunkPlacement::loop;
+  bool operator==(const Shape &) const = default;
+
   int64_t chunks() const { return stages * virtualStages; }
-  int64_t globalChunk(int64_t stage, int64_t chunk) const { return chunk * stages + stage; }
-  int64_t stageOf(int64_t globalChunk) const { return globalChunk % stages; }
+  int64_t globalChunk(int64_t stage, int64_t chunk) const {
+    return chunk * stages + (isBackward(chunk) ? stages - 1 - stage : stage);
+  }
+  int64_t stageOf(int64_t globalChunk) const {
+    int64_t place = globalChunk % stages;
+    return isBackward(chunkOf(globalChunk)) ? stages - 1 - place : place;
+  }
+  int64_t chunkOf(int64_t globalChunk) const { return globalChunk / stages; } // of its stage
+  // Whether the global chunks `from` and from + 1 are on one stage: what goes between them is no message.
+  bool isLocal(int64_t from) const { return stageOf(from) == stageOf(from + 1); }
+
+private:
+  bool isBackward(int64_t chunk) const { return placement == ChunkPlacement::v && chunk % 2 != 0; }
 };
 
-// Microbatches that pass the chunks of a stage together: orders repeat with as many.
-inline int64_t groupOf(const Shape &shape) { return shape.virtualStages > 1 ? shape.stages : 1; }
+// Microbatches that pass the chunks of a stage together: orders repeat with as many. Chunks in a V pass each by itself.
+inline int64_t groupOf(const Shape &shape) {
+  return shape.virtualStages > 1 && shape.placement == ChunkPlacement::loop ? shape.stages : 1;
+}
 
 // backward gives the input's and the weights' gradients; a schedule with splitBackward has input and weight
 // instead. reduce and update hold collectives over all stages, gradients holds none.
@@ -46,7 +68,7 @@ toString(const ScheduledTask &task); // "forward chunk 1 microbatch 3", "gradien
 // --- Buffers -----------------------------------------------------------------------------------------------
 
 // One buffer per (chunk, microbatch) and kind. input and gradientIn are received, output and gradientOut are
-// sent. When both ends of a boundary are one stage (stages = 1) there is no message: the consumer's `input`
+// sent. When both ends of a boundary are on one stage (Shape::isLocal) there is no message: the consumer's `input`
 // use names the producer's `output` buffer, its `gradientIn` use the producer's `gradientOut` buffer.
 //   input        the chunk's input activation        activation  everything else saved for backward
 //   output       its output activation               gradientIn  gradient of its output
@@ -69,8 +91,15 @@ using Sizes = std::array<int64_t, kBufferKinds>; // bytes, by BufferKind; 0: the
 
 // --- Problem and solution ----------------------------------------------------------------------------------
 
+using Order = std::vector<ScheduledTask>; // of compute tasks with a microbatch
+
+struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
+  double forward = 1, backward = 2, input = 1, weight = 1;
+  double gradients = 0; // of all its parts
+};
+
 struct Problem {
-  std::string schedule = "1f1b"; // a row of schedules()
+  std::string schedule = "1f1b"; // a row of schedules(), or the name of `orders`
   Shape shape;
   // [stage][chunk]. The first global chunk has no input and gradientOut, the last no output and gradientIn:
   // those sizes are ignored. The two ends of a boundary must agree.
@@ -81,8 +110,15 @@ struct Problem {
   // and its gradients are left to reduce. Empty: 0 everywhere.
   std::vector<std::vector<int64_t>> parts = {};
   int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
+
+  std::vector<Order> orders = {}; // one per stage, given by a text (Text.h); empty: those of the row
+  // For rows that plan by time and memory ("auto"); no other row reads them.
+  std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
+  double messageSeconds = 0;         // of a value from one stage to another
+  double memory =
+      1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
-// A problem with the same sizes everywhere.
+// A problem with the same sizes everywhere, its chunks placed as the row asks.
 Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes);
 
 // Sizes and parts for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.
@@ -143,23 +179,27 @@ struct Solution {
 
 // --- Functions ---------------------------------------------------------------------------------------------
 
-using Order = std::vector<ScheduledTask>; // of compute tasks with a microbatch
-
 // A schedule is one row; everything else follows from its orders. Gradients of a chunk are accumulated in
 // ascending microbatch order by every row, so that schedules agree to the bit.
 struct ScheduleRow {
   const char *name;
   const char *description;
   bool splitBackward;
-  bool byDefault;                                   // where a user asks for none and these fit
-  int64_t minVirtualStages, maxVirtualStages;       // inclusive
-  std::vector<Order> (*orders)(const Shape &shape); // one per stage
+  bool byDefault;                                       // where a user asks for none and these fit
+  int64_t minVirtualStages, maxVirtualStages;           // inclusive
+  std::vector<Order> (*orders)(const Problem &problem); // one per stage
+  ChunkPlacement placement = ChunkPlacement::loop;
+  bool byTime = false; // the orders depend on costs and memory, not on the shape alone
 };
 const std::vector<ScheduleRow> &schedules();
 // How many microbatches a row takes at most with so many stages (>= 1) of so many chunks (>= 1); 0: none.
 int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtualStages);
 // The row, or an error that lists the names; and an error when the row does not take the shape.
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
+// findSchedule, or where the problem has orders a row that stands for them. The problem must outlive it.
+Result<ScheduleRow> rowOf(const Problem &problem);
+// Where a row places its chunks; ChunkPlacement::loop for other names.
+ChunkPlacement placementOf(const std::string &schedule);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
 Result<Solution> generate(const Problem &problem);

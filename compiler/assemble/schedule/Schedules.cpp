@@ -1,7 +1,8 @@
 // The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits,
 // buffers and proofs follow from the orders (Generate.cpp, VerifySolution.cpp). A new schedule touches this file
 // only.
-#include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/assemble/schedule/AutoSchedule.h"
+#include "compiler/assemble/schedule/VSchedules.h"
 
 #include <algorithm>
 
@@ -101,19 +102,30 @@ std::vector<Order> zeroBubbleH1(const Shape &shape) {
   return orders;
 }
 
+// Of rows whose orders depend on the shape alone.
+template <std::vector<Order> (*orders)(const Shape &)> std::vector<Order> of(const Problem &problem) {
+  return orders(problem.shape);
+}
+
 } // namespace
 
 const std::vector<ScheduleRow> &schedules() {
   static const std::vector<ScheduleRow> rows = {
-      // name, description, splitBackward, byDefault, min and max virtual stages, orders
+      // name, description, splitBackward, byDefault, min and max virtual stages, orders, placement, byTime
       {"gpipe", "all forwards, then all backwards; keeps all microbatches in memory", false, false, 1,
-       kAnyNumber, gpipe},
+       kAnyNumber, of<gpipe>},
       {"1f1b", "one forward, one backward; keeps at most pp microbatches", false, true, 1, 1,
-       oneForwardOneBackward},
+       of<oneForwardOneBackward>},
       {"interleaved", "1F1B over several chunks per stage; the bubble shrinks by their number", false, true,
-       2, kAnyNumber, interleaved},
+       2, kAnyNumber, of<interleaved>},
       {"zb-h1", "1F1B with split backward; the memory of 1F1B and a third of its bubble", true, false, 1, 1,
-       zeroBubbleH1},
+       of<zeroBubbleH1>},
+      {"zb-v", "two chunks per stage in a V, split backward; the memory of 1F1B and next to no bubble", true,
+       false, 2, 2, of<zeroBubbleV>, ChunkPlacement::v},
+      {"v-half", "two chunks per stage in a V, split backward; half the memory of 1F1B and half its bubble",
+       true, false, 2, 2, of<halfMemoryV>, ChunkPlacement::v},
+      {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V",
+       true, false, 1, 2, automatic, ChunkPlacement::v, true},
   };
   return rows;
 }

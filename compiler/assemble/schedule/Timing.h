@@ -6,11 +6,6 @@
 
 namespace mgc::schedule {
 
-struct ChunkCost { // seconds of one microbatch; backward = input + weight unless it is measured
-  double forward = 1, backward = 2, input = 1, weight = 1;
-  double gradients = 0; // of all its parts
-};
-
 struct Costs {
   std::vector<ChunkCost> chunks; // by global chunk; empty: ChunkCost() everywhere
   double begin = 0, reduce = 0, update = 0;

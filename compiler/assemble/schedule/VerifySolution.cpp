@@ -166,7 +166,7 @@ private:
 } // namespace
 
 Status verify(const Problem &problem, const Solution &solution) {
-  MGC_ASSIGN(row, findSchedule(problem.schedule, problem.shape));
+  MGC_ASSIGN(row, rowOf(problem));
   MGC_TRY(checkSizes(problem));
   if (int64_t(solution.stages.size()) != problem.shape.stages)
     return errorf("the solution has {} stages, the problem {}", solution.stages.size(), problem.shape.stages);
@@ -174,7 +174,7 @@ Status verify(const Problem &problem, const Solution &solution) {
   checkForm(problem, solution, problems);
   MGC_TRY(problems.status());
   for (int64_t stage = 0; stage < problem.shape.stages; ++stage) {
-    TaskCheck(*row, problem, solution.stages[stage], stage, problems).check();
+    TaskCheck(row, problem, solution.stages[stage], stage, problems).check();
     verifyData(problem, solution, stage, problems);
   }
   Network network = networkOf(solution);

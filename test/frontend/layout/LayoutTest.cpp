@@ -101,7 +101,8 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.tp = \"two\" is not a whole number from 1 to 65536\n"
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, pp, dp, world, vpp, "
-      "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, dtype, grad_dtype, "
+      "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, schedule_memory, "
+      "dtype, grad_dtype, "
       "reset_position_ids, reset_attention_mask, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
 
@@ -290,6 +291,56 @@ TEST(LayoutViolation, Schedules) {
   EXPECT_EQ(
       errorOf(tinyGpt2(), {.schedule = "fast"}),
       "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1");
+}
+
+// A schedule that a file gives, and one that is planned: rows that the caller adds.
+TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
+  Supported supported = kSupported;
+  ScheduleInfo file{"mine.txt", true, 2, 2};
+  file.chunksInV = true;
+  file.nameInProgram = "file:mine.txt";
+  file.text = "stage 0: ..";
+  file.stages = 2;
+  file.microbatches = 4;
+  supported.schedules.push_back(file);
+  ScheduleInfo planned{"auto", true, 1, 2};
+  planned.byTime = true;
+  supported.schedules.push_back(planned);
+  auto resolve = [&](const LayoutOptions &flags) {
+    return resolveLayout(model(tinyGpt2()), flags, {}, supported);
+  };
+  Result<Layout> layout = resolve({.pp = 2, .gbs = 4, .schedule = "mine.txt"});
+  ASSERT_TRUE(layout.isOk()) << layout.status().message();
+  EXPECT_EQ(layout->vpp, 2);
+  EXPECT_EQ(layout->schedule, "file:mine.txt");
+  EXPECT_EQ(layout->scheduleText, "stage 0: ..");
+  EXPECT_TRUE(layout->chunksInV && layout->splitBackward);
+  EXPECT_EQ(layout->scheduleMemory, 0);
+  layout = resolve({.pp = 2, .gbs = 4, .schedule = "auto", .scheduleMemory = 0.5});
+  ASSERT_TRUE(layout.isOk()) << layout.status().message();
+  EXPECT_EQ(layout->scheduleMemory, 0.5);
+  EXPECT_FALSE(layout->chunksInV || !layout->scheduleText.empty());
+  EXPECT_EQ(resolve({.pp = 2, .schedule = "auto"})->scheduleMemory, 1);
+  EXPECT_EQ(resolve({.pp = 2, .scheduleMemory = 2.0})->warnings.back(),
+            "--schedule-memory does nothing here: --schedule 1f1b has its own order");
+  layout = resolve({.pp = 4, .vpp = 1, .gbs = 6, .schedule = "mine.txt"});
+  ASSERT_FALSE(layout.isOk());
+  EXPECT_EQ(layout.status().message(),
+            "config.json: --schedule mine.txt has 2 stages, --pp is 4\n"
+            "  possible --pp with it: 2\n"
+            "config.json: --schedule mine.txt has 4 microbatches; --gbs 6 with mbs = 1, dp = 1 is 6\n"
+            "  possible --gbs with it: 4\n"
+            "config.json: --schedule mine.txt does not take --vpp 1\n"
+            "  possible --vpp with it: 2\n"
+            "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1, auto\n"
+            "  a layout that works: --tp 1 --pp 4 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 6 --zero 0 "
+            "--schedule 1f1b");
+  for (double memory : {-1.0, 1e9, double(NAN)})
+    EXPECT_NE(resolve({.pp = 2, .schedule = "auto", .scheduleMemory = memory})
+                  .status()
+                  .message()
+                  .find("is not from 0 to 65536"),
+              std::string::npos);
 }
 
 // --- Context parallelism: 4 heads, 64 positions ------------------------------------------------------------

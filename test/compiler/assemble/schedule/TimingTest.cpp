@@ -61,6 +61,18 @@ TEST(Timing, ZeroBubbleH1HasAThird) { // (pp - 1)(F + I - W) instead of (pp - 1)
     }
 }
 
+// Where all tasks take a unit, a chunk's: zb-v idles while its first microbatch comes to the last stage, v-half twice as long as
+// 1F1B at most: half as long, as 1F1B's chunks are twice as large.
+TEST(Timing, SchedulesInAV) {
+  for (int64_t pp = 2; pp <= 8; ++pp)
+    for (int64_t m = 2 * pp; m <= 24; m += 3) {
+      EXPECT_NEAR(timeOf("zb-v", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + pp - 1), 1e-9)
+          << pp << " " << m;
+      EXPECT_LE(timeOf("v-half", {pp, 2, m}, {1, 2, 1, 1}).makespan, double(6 * m + 3 * pp))
+          << pp << " " << m;
+    }
+}
+
 TEST(Timing, MessagesAndOnceTasksTakeTime) {
   Result<Solution> solution = generate(uniformProblem("1f1b", {2, 1, 1}, kSizes));
   Costs costs;
@@ -96,6 +108,15 @@ TEST(Timing, Picture) {
   EXPECT_EQ(picture("interleaved", {2, 2, 2}),
             "stage 0 |F0a F1a F0b F1b         B0b .       B1b .   B0a .   B1a .\n"
             "stage 1 |    F0a F1a F0b B0b .   F1b B1b .   B0a .   B1a .\n");
+}
+
+TEST(Timing, PictureOfAV) {
+  auto picture = [](const char *name) { return draw(*generate(uniformProblem(name, {2, 2, 4}, kSizes))); };
+  EXPECT_EQ(picture("zb-v"),
+            "stage 0 |F0a F1a F2a F0b I0b W0b F1b I1b W1b F3a I0a W0a F2b I2b W2b I1a W1a F3b I3b W3b "
+            "I2a W2a I3a W3a\n"
+            "stage 1 |    F0a F0b F1a F1b I0b W0b F2a I0a W0a F2b I1b W1b F3a I1a W1a F3b I2b W2b I2a "
+            "I3b I3a W2a W3b W3a\n");
 }
 
 TEST(Timing, PictureIsCut) {
