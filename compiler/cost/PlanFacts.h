@@ -1,4 +1,4 @@
-// The facts of a plan, in numbers that no machine changes. In: a plan that passed verifyPlan and verifySchedule. Out: per
+// The facts of a plan, in numbers that no machine changes. In: a plan that passed provePlan. Out: per
 // stage its memory, parameters, work and traffic, and the picture of the schedule. `mgc explain` prints it.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The schedule of a plan as it was before messages and memory: its shape, and the tasks of each stage in order. In: a plan that
-// passed verifyPlan and verifySchedule.
+// passed provePlan.
 #pragma once
 
 #include "compiler/assemble/schedule/Schedule.h"

@@ -1,4 +1,4 @@
-// The time of a training step, predicted. In: a plan that passed verifyPlan and verifySchedule, and a machine. Out:
+// The time of a training step, predicted. In: a plan that passed provePlan, and a machine. Out:
 // seconds, what takes them, and how much of the machine's peak they use. docs/cost.md defines every number.
 #pragma once
 

@@ -76,7 +76,8 @@ private:
     const Binding &binding = call.segments[program.frame];
     const ByteInterval at = placed(binding, {0, program.segmentBytes[program.frame]});
     if (binding.slot >= 0 || !frame_.contains(at))
-      problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, expected bytes of the "
+      problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, "
+                    "expected bytes of the "
                     "allocation in the region 'frame'",
                     index_, chunk_.name(), number, program.name, at.begin, at.end, binding.slot);
   }

@@ -155,8 +155,8 @@ private:
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
   std::vector<ByteMap<int64_t>> contents_; // by segment: the value that was written last
-  std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
-  std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings
+  std::vector<ByteMap<int64_t>> callers_;  // by segment: the value that the caller brings
+  std::map<int64_t, int64_t> segmentOf_;   // by value that the caller brings
   std::map<int64_t, Columns> columns_; // by value: what of its rows is written, where they are written apart
   ProgramFlow flow_;
 };

@@ -108,10 +108,11 @@ private:
       const std::string_view kind = memory_.isTracked(static_cast<int64_t>(i)) ? "activations" : "inputs";
       const ByteInterval all = {ring.offset, ring.offset + ring.stride * (ring.slots() - 1) + ring.bytes};
       if (std::ranges::none_of(stage_.regions, [&](const Region &region) {
-            return region.kind == kind && region.offset <= all.begin && all.end <= region.offset + region.bytes;
+            return region.kind == kind && region.offset <= all.begin &&
+                   all.end <= region.offset + region.bytes;
           }))
-        problems_.add("stage {} ring '{}': bytes [{}, {}) do not lie in a region '{}'", index_, ring.name, all.begin, all.end,
-                      kind);
+        problems_.add("stage {} ring '{}': bytes [{}, {}) do not lie in a region '{}'", index_, ring.name,
+                      all.begin, all.end, kind);
     }
   }
 
@@ -128,7 +129,8 @@ private:
       for (int64_t item = part.begin; item < part.end; ++item)
         run(stage_.schedule[item],
             stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
-      if (!stride || part.count - i < 3 || memory_.mostSlots() >= part.count || static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
+      if (!stride || part.count - i < 3 || memory_.mostSlots() >= part.count ||
+          static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
         continue;
       std::vector<int64_t> state = stateAt(baseOf(part, i));
       const auto same = std::ranges::find(states, state, &decltype(states)::value_type::second);
@@ -273,8 +275,8 @@ private:
 
   void verifyEnd() {
     if (!defined_.contains(scalarsAt(stage_.resultsOffset, kResults.size())))
-      problems_.add("stage {}: nothing writes some of the {} results of the step at {}", index_, kResults.size(),
-                    stage_.resultsOffset);
+      problems_.add("stage {}: nothing writes some of the {} results of the step at {}", index_,
+                    kResults.size(), stage_.resultsOffset);
     for (const RingGroup &group : memory_.groups())
       for (const auto &[begin, piece] : group.pieces.parts())
         verifyWasRead(piece);

@@ -1,6 +1,6 @@
 // Pipeline schedules. In: a Problem (stages, virtual stages, microbatches, bytes per buffer, name of a
 // schedule). Out: a Solution: per stage an ordered list of run, send and recv steps with waits, and an offset
-// per buffer. verify() proves a solution without trusting generate(). docs/adding-a-schedule.md explains the
+// per buffer. plan/prove proves the plan that is made of it. docs/adding-a-schedule.md explains the
 // whole.
 //
 // Stage s holds the chunks 0 .. virtualStages-1, which the placement maps to global chunks. The activation of global
@@ -203,12 +203,5 @@ ChunkPlacement placementOf(const std::string &schedule);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
 Result<Solution> generate(const Problem &problem);
-
-// Every task exactly once and in dependency order; sends and recvs match in order per ordered pair of stages
-// with equal value, microbatch and bytes; no deadlock when each stage issues its list in order and blocks on
-// the waits of a step; every read finds what it expects, written before by list order of runs or a wait; two
-// uses of overlapping memory, one of them a write, are ordered likewise. All violations found are in the
-// message (at most 20).
-Status verify(const Problem &problem, const Solution &solution);
 
 } // namespace mgc::schedule

@@ -1,5 +1,5 @@
 // The table of schedules: a row gives, per stage, the order of its compute tasks. Sends, receives, waits,
-// buffers and proofs follow from the orders (Generate.cpp, VerifySolution.cpp). A new schedule touches this file
+// buffers and proofs follow from the orders (Generate.cpp, plan/prove). A new schedule touches this file
 // only.
 #include "compiler/assemble/schedule/AutoSchedule.h"
 #include "compiler/assemble/schedule/VSchedules.h"

@@ -26,7 +26,7 @@ struct Timing {
 };
 
 // Runs start when the run before them and their waits are done; a message when both ends have started it.
-// The solution must have passed verify().
+// The solution must be a sound one, as those of generate() are.
 Timing simulate(const Solution &solution, const Costs &costs = {});
 
 // One row per stage, time in columns: F forward, B backward, I input, W weight, each with its microbatch; Z R

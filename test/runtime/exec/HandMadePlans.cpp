@@ -80,8 +80,8 @@ static std::string_view usesOf(std::string_view symbol) {
                                                                            {"scaleBackward", "rru"},
                                                                            {"linearLoss", "rrwu"},
                                                                            {"norm", "ru"},
-                                                                           {"descendMasters", "wrrru"},
-                                                                           {"descend", "urrr"},
+                                                                           {"descendMasters", "wrrruuu"},
+                                                                           {"descend", "urrruu"},
                                                                            {"showScalars", "w"}}))
     if (symbol.starts_with(name))
       return uses;
@@ -181,6 +181,7 @@ plan::Input makeInput(const plan::Plan &plan, plan::Input::Kind kind, int64_t ri
 
 constexpr int64_t kActivation = 1, kGradient = 2; // values that travel
 constexpr int64_t kLine = plan::kAlignment;
+const int64_t kScalarBytes = int64_t(plan::kStepScalars.size()) * 4; // that the runtime writes
 
 // Sizes and offsets that both stages of the pipeline plan use.
 struct PipelineBuilder {
@@ -241,10 +242,11 @@ void PipelineBuilder::addParameter(int64_t firstMoment, int64_t secondMoment) {
 
 ProgramBuilder PipelineBuilder::updateProgram() const {
   if (!isBf16())
-    return ProgramBuilder("update", {wBytes, gradientBytes, kLine, kLine})
-        .add(rowKernel("descend", plan.sequenceLength), {0, 1, 2, 3});
-  return ProgramBuilder("update", {wBytes, gradientBytes, kLine, kLine, masterBytes})
-      .add(rowKernel(ofGradients("descendMasters"), plan.sequenceLength), {0, 1, 2, 3, 4});
+    return ProgramBuilder("update", {wBytes, gradientBytes, kScalarBytes, kLine, masterBytes, masterBytes})
+        .add(rowKernel("descend", plan.sequenceLength), {0, 1, 2, 3, 4, 5});
+  return ProgramBuilder("update",
+                        {wBytes, gradientBytes, kScalarBytes, kLine, masterBytes, masterBytes, masterBytes})
+      .add(rowKernel(ofGradients("descendMasters"), plan.sequenceLength), {0, 1, 2, 3, 4, 5, 6});
 }
 
 void PipelineBuilder::buildFirstStage() {
@@ -289,6 +291,7 @@ void PipelineBuilder::buildFirstStage() {
   std::vector<int64_t> updated = {w, wGradient, stage.stepScalarsOffset, stage.resultsOffset};
   if (isBf16())
     updated.push_back(result.masterOffset);
+  updated.insert(updated.end(), {firstMoment, secondMoment}); // which the kernels leave as they are
   const int64_t update = addChunk(plan, 0, plan::Task::update, updateProgram(), updated);
 
   std::vector<plan::ScheduleStep> &steps = stage.schedule;

@@ -1,8 +1,9 @@
 // verifySchedule on plans made from solutions, whole and broken.
-#include "plan/prove/VerifySchedule.h"
+#include "test/plan/prove/VerifySchedule.h"
 
 #include "compiler/assemble/schedule/Periodic.h"
 #include "plan/Expand.h"
+#include "plan/prove/VerifyBucketUse.h"
 #include "plan/prove/VerifyPlan.h"
 #include "test/compiler/assemble/schedule/Sweep.h"
 
@@ -345,7 +346,9 @@ TEST(Plan, BucketsAreZeroedReducedAndUpdated) {
   auto refuses = [](auto &&edit, const char *message) {
     plan::Plan plan = planOfTiedBuckets({{0, 1}, {0, 1}});
     edit(plan.stages[0]);
-    Status status = verifySchedule(plan);
+    Problems problems;
+    plan::verifyBucketUse(plan, problems);
+    const Status status = problems.status();
     ASSERT_FALSE(status.isOk()) << message;
     EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
   };

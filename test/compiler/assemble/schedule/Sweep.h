@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/assemble/schedule/Schedule.h"
+#include "test/compiler/assemble/schedule/VerifySolution.h"
 
 namespace mgc::schedule {
 

@@ -1,7 +1,7 @@
 // See VerifySchedule.h. A run touches the memory of its slots and of its calls' segments in the
 // allocation; reads and writes are not told apart, so any touch of memory in flight needs an order. In flight are
 // values that travel between stages, and the memory that runs of task gradients touch.
-#include "plan/prove/VerifySchedule.h"
+#include "test/plan/prove/VerifySchedule.h"
 
 #include "plan/prove/Happens.h"
 #include "plan/prove/Match.h"

@@ -1,6 +1,6 @@
 // Each chunk of a stage runs once for each microbatch, or once in a step: one run makes all its calls, or several make
 // them in order. In: lists with their repeats run, whose numbers are in range. Out: problems.
-#include "plan/prove/VerifySchedule.h"
+#include "test/plan/prove/VerifySchedule.h"
 
 #include <map>
 

@@ -1,8 +1,10 @@
 // The proof of a solution, from nothing but the problem and the meaning of the list. Four parts: the lists
 // are well formed; every task stands where it must; messages match and no stage waits for ever (Match.cpp);
 // data is where and when it is needed (VerifyData.cpp).
+#include "test/compiler/assemble/schedule/VerifySolution.h"
+
 #include "compiler/assemble/schedule/SolutionNetwork.h"
-#include "compiler/assemble/schedule/VerifyData.h"
+#include "test/compiler/assemble/schedule/VerifyData.h"
 
 #include "compiler/assemble/memory/MemorySolver.h"
 #include "runtime/base/Checked.h"

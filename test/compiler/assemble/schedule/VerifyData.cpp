@@ -1,7 +1,7 @@
 // See VerifyData.h. Each byte of a stage's area carries what was last written there: a step and a content,
 // which is a value (activation or gradient of a boundary, saved activation, split) of a microbatch. Steps are
 // visited in list order.
-#include "compiler/assemble/schedule/VerifyData.h"
+#include "test/compiler/assemble/schedule/VerifyData.h"
 
 #include "plan/prove/Happens.h"
 
