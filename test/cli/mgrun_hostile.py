@@ -262,9 +262,9 @@ class Hostile(unittest.TestCase):
                 (lambda kernel, _: kernel.update(range=0), "range = 0, but the kernel was compiled for"),
                 (lambda kernel, _: kernel.update(scalars=[]), "scalars = 0, but the kernel was compiled for"),
                 (lambda kernel, _: (kernel["operands"].pop(), kernel["uses"].pop()), "but the kernel was compiled for"),
-                (lambda kernel, _: kernel["uses"][-1].update(use="read"), "but the kernel was compiled for"),
+                (lambda kernel, _: kernel["uses"][-1].update(use="read"), "read, the kernel was compiled for"),
                 (lambda kernel, _: kernel["uses"][-1].update(bytes=kernel["uses"][-1]["bytes"] - 64),
-                 "but the kernel was compiled for"),
+                 "written, the kernel was compiled for"),
                 (lambda kernel, bytes: kernel["operands"][0].update(offset=bytes[kernel["operands"][0]["segment"]] - 4),
                  "not inside segment")]:
             with self.subTest(message=message):

@@ -389,7 +389,8 @@ def flat_calls(chunk):
 
 
 def reads_instance(plan, call):
-    return '"instance"' in json.dumps([i for i in plan["programs"][call["program"]]["instructions"]])
+    return any(i.get("dropout") or any(scalar["kind"] == "instance" for scalar in i.get("scalars", []))
+               for i in plan["programs"][call["program"]]["instructions"])
 
 
 def chunk_mutants(plan, stage, chunk):
