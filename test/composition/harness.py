@@ -25,6 +25,7 @@ import numpy
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 import models  # noqa: E402
+import plan_lists  # noqa: E402
 import safetensors  # noqa: E402
 
 GRADIENT, LOSS, NORM = 4 * 7e-6, 4 * 2e-6, 4 * 6e-6
@@ -82,7 +83,7 @@ class Session:
         return self.plans[key]
 
     def plan(self, config, layout, sequences=4):
-        return json.loads((self.compile(config, layout, sequences) / "plan.json").read_text())["plan"]
+        return plan_lists.named(json.loads((self.compile(config, layout, sequences) / "plan.json").read_text())["plan"])
 
     def optimize(self, text, *passes):
         """Text through mg-opt; its output."""

@@ -35,7 +35,7 @@ def test_21_no_conditions(session):
     assert {i["op"] for i in instructions(plan)} == {"rowKernel", "gemm", "attention", "collective", "move"}
     for stage in plan["stages"]:
         assert {s["kind"] for s in stage["schedule"]} <= {"run", "send", "recv"}
-        allowed = {"kind", "chunk", "ring", "microbatch", "microbatchStride", "waits"}
+        allowed = {"kind", "chunk", "ring", "microbatch", "stride", "waits"}
         assert all(set(s) <= allowed for s in stage["schedule"])
     sums = [[i for c in stage["chunks"] for call in c["calls"] for i in plan["programs"][call["program"]]["instructions"]
              if i["op"] == "collective" and "pp" in i.get("axes", [])] for stage in plan["stages"]]

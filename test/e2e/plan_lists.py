@@ -1,4 +1,61 @@
-"""The lists of a plan.json with their repeats run, as plan/Expand.h has them: what a rank does one after another."""
+"""plan.json for tests: its records that are lists as objects with names, and its lists with their repeats run, as plan/Expand.h
+has them."""
+
+# The records that plan/json/Fields.h writes as lists: where they lie, "*" being every element; their fields, in order; the
+# values of those that may be missing at the end.
+OPERAND = (("segment", "offset", "value", "stride"), (-1, 0))
+REPEAT = (("begin", "end", "count"), ())
+TERM = (("axes", "scale"), ())
+INSTRUCTION = "programs.*.instructions.*"
+RECORDS = {
+    "parameters.*.dims.*": (("name", "size", "valid", "axes"), ([],)),
+    "parameters.*.places.*": (("stage", "bucket", "elementOffset", "first", "count", "stride"), (0, 1, 0)),
+    "programs.*.repeats.*": REPEAT,
+    f"{INSTRUCTION}.operands.*": OPERAND,
+    f"{INSTRUCTION}.uses.*": (("use", "bytes", "rowBytes", "rowStride"), (0, 0)),
+    f"{INSTRUCTION}.scalars.*.terms.*": TERM,
+    f"{INSTRUCTION}.seed.terms.*": TERM,
+    f"{INSTRUCTION}.instance.terms.*": TERM,
+    f"{INSTRUCTION}.headOffset.terms.*": TERM,
+    "stages.*.regions.*": (("kind", "offset", "bytes"), ()),
+    "stages.*.repeats.*": REPEAT,
+    "stages.*.rings.*.turns.*": (("first", "slots", "phase"), ()),
+    "stages.*.inputs.*.dims.*": (("name", "size", "axes"), ([],)),
+    "stages.*.chunks.*.repeats.*": REPEAT,
+    "stages.*.chunks.*.calls.*.segments.*": (("slot", "offset", "stride"), (0,)),
+}
+
+
+def at(owner, path, change):
+    """Changes each record at `path` that is there."""
+    key, _, rest = path.partition(".")
+    for one in (range(len(owner)) if key == "*" else [key] if key in owner else []):
+        if rest:
+            at(owner[one], rest, change)
+        else:
+            owner[one] = change(owner[one])
+
+
+def named(plan):
+    """The plan, its lists that are records made objects; other fields that are missing stay so, but for the kinds of steps and scalars."""
+    for path, (fields, _) in RECORDS.items():
+        at(plan, path, lambda record: dict(zip(fields, record)))
+    at(plan, "stages.*.schedule.*", lambda step: {"kind": "run"} | step)
+    for scalar in (f"{INSTRUCTION}.scalars.*", *(f"{INSTRUCTION}.{one}" for one in ("seed", "instance", "headOffset"))):
+        at(plan, scalar, lambda scalar: {"kind": "linear"} | scalar)
+    return plan
+
+
+def listed(plan):
+    """The plan as the file has it: the inverse of `named`."""
+    def as_list(fields, missing, record):
+        last = max(i for i, field in enumerate(fields) if field in record)
+        known = dict(zip(fields[len(fields) - len(missing):], missing)) | record
+        return [known[field] for field in fields[:last + 1]]
+
+    for path, (fields, missing) in RECORDS.items():
+        at(plan, path, lambda record: as_list(fields, missing, record))
+    return plan
 
 
 def runs(items, repeats):
@@ -15,9 +72,9 @@ def runs(items, repeats):
 def schedule(stage):
     """The steps that run, each with its microbatch; messages with the ring's peer, value and bytes."""
     for step, iteration in runs(stage["schedule"], stage.get("repeats", [])):
-        one = {key: value for key, value in step.items() if key not in ("microbatchStride", "ring")}
+        one = {key: value for key, value in step.items() if key not in ("stride", "ring")}
         if "microbatch" in step:
-            one["microbatch"] += iteration * step.get("microbatchStride", 0)
+            one["microbatch"] += iteration * step.get("stride", 0)
         if step["kind"] != "run":
             one |= {key: stage["rings"][step["ring"]][key] for key in ("peer", "value", "bytes")}
         yield one

@@ -67,11 +67,13 @@ def fnv1a(data):
 
 
 def read(plan):
-    return json.loads((plan / "plan.json").read_text())
+    document = json.loads((plan / "plan.json").read_text())
+    plan_lists.named(document["plan"])
+    return document
 
 
 def write(document, plan):
-    body = json.dumps(document["plan"])
+    body = json.dumps(plan_lists.listed(copy.deepcopy(document["plan"])))
     text = f'{{\n"version": {document["version"]},\n"checksum": "{fnv1a(body.encode()):016x}",\n"plan": {body}\n}}\n'
     (plan / "plan.json").write_text(text)
 
@@ -462,7 +464,7 @@ def flat_steps(stage):
     for step, iteration in plan_lists.runs(stage["schedule"], stage.pop("repeats", [])):
         step = dict(step)
         if "microbatch" in step:
-            step["microbatch"] += iteration * step.pop("microbatchStride", 0)
+            step["microbatch"] += iteration * step.pop("stride", 0)
         step["waits"] = [steps[len(steps) - distance] for distance in step.get("waits", [])]
         steps.append(step)
     return steps
@@ -519,7 +521,7 @@ def step_mutants(plan, stage, i):
                 yield f"ring {ring}", lambda s, ring=ring: s["schedule"][i].update(ring=ring)
     if is_repeated(stage, i):
         for more in (-1, 1):
-            yield f"microbatchStride {more:+}", lambda s, more=more: add(s["schedule"][i], "microbatchStride", more)
+            yield f"stride {more:+}", lambda s, more=more: add(s["schedule"][i], "stride", more)
 
 
 def calls_of(stage, step):
