@@ -12,12 +12,12 @@ namespace {
 
 int64_t kind(BufferKind buffer) { return int64_t(buffer); }
 
-// Offsets of values laid side by side, then their sum.
+// Aligned offsets of values laid side by side, then the end of the last: what a message of them carries.
 class SharedInput {
 public:
   void add(int64_t bytes) {
-    offsets.push_back(end_);
-    end_ += plan::aligned(bytes);
+    offsets.push_back(plan::aligned(end_));
+    end_ = offsets.back() + bytes;
   }
   std::vector<int64_t> finish() {
     offsets.push_back(end_);
@@ -60,13 +60,13 @@ ChunkLayout::ChunkLayout(std::vector<Instance> instances) : instances_(std::move
     }
     entering_.push_back(i == 0 ? 0 : activation);
     if (i > 0) {
-      activation += offsets.in.back();
-      flowHalf_ = std::max(flowHalf_, offsets.in.back());
+      activation += plan::aligned(offsets.in.back());
+      flowHalf_ = std::max(flowHalf_, plan::aligned(offsets.in.back()));
     }
     savedStart_.push_back(activation);
-    activation += offsets.saved.back();
+    activation += plan::aligned(offsets.saved.back());
     splitStart_.push_back(split);
-    split += offsets.split.back();
+    split += plan::aligned(offsets.split.back());
   }
   bytes_[kind(BufferKind::input)] = bytes_[kind(BufferKind::gradientOut)] =
       offsets_.at(instances_.front().block).in.back();
