@@ -163,7 +163,7 @@ struct Scalar {
 
 enum class ReduceKind { sum, max };
 
-// What an instruction does with an operand. updated: reads it and writes it.
+// The use an instruction makes of an operand. updated: reads it and writes it.
 enum class OperandUse { read, written, updated };
 
 // Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan

@@ -1,4 +1,4 @@
-// What `mgc compile --compile-to=schedule` and `--compile-to=memory` print, for people and tests.
+// The text that `mgc compile --compile-to=schedule` and `--compile-to=memory` print, for people and tests.
 #pragma once
 
 #include "compiler/assemble/Decisions.h"

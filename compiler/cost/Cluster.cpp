@@ -30,7 +30,7 @@ std::vector<AxisExtent> extentsOf(const Mesh &mesh, const Axes &axes) {
   return extents;
 }
 
-// Of the ranks along an axis, those that every domain of `ranks` has: a divisor of the axis.
+// The count of ranks along an axis that every domain of `ranks` has: a divisor of the axis.
 int64_t insideDomain(const AxisExtent &extent, int64_t ranks) {
   return ranks % extent.stride == 0 ? std::gcd(extent.size, ranks / extent.stride) : 1;
 }

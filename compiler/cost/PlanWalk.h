@@ -24,7 +24,7 @@ template <typename Visit> void forEachStep(const plan::StagePlan &stage, Visit &
 // How often a training step runs all of each chunk.
 std::vector<int64_t> runsOfChunks(const plan::StagePlan &stage);
 
-// Of all its instances, without padding.
+// The parameter's elements in all its instances, without padding.
 int64_t elementsOf(const plan::Parameter &parameter);
 
 schedule::ScheduledTask taskOf(const plan::Chunk &chunk, int64_t microbatch);

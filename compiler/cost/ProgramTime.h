@@ -34,7 +34,7 @@ struct ProgramTime {
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
 
-// Of all calls of the chunk. `programs`: by program of the plan.
+// The cost of all calls of the chunk. `programs`: by program of the plan.
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
 } // namespace mgc::cost

@@ -16,7 +16,7 @@ struct StepId {
   StepStream stream = StepStream::compute;
 };
 
-// What bytes hold: a ring's value of a microbatch; ring -1: nothing.
+// The value that bytes hold: a ring's value of a microbatch; ring -1: nothing.
 struct Content {
   int64_t ring = -1, microbatch = 0;
   bool operator==(const Content &) const = default;

@@ -102,7 +102,7 @@ std::vector<Order> zeroBubbleH1(const Shape &shape) {
   return orders;
 }
 
-// Of rows whose orders depend on the shape alone.
+// The orders of rows whose orders depend on the shape alone.
 template <std::vector<Order> (*orders)(const Shape &)> std::vector<Order> of(const Problem &problem) {
   return orders(problem.shape);
 }
