@@ -40,11 +40,12 @@ enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
 struct KernelLevelFacts {
   std::string_view name;
   Target target;
-  int64_t computeCapability; // 10 * major + minor; 0: no GPU
+  int64_t
+      capability; // of a CPU its level of the x86-64 ABI; of a GPU its compute capability, 10 * major + minor
 };
 inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
-    {"x86-64-v3", Target::cpu, 0},
-    {"x86-64-v4", Target::cpu, 0},
+    {"x86-64-v3", Target::cpu, 3},
+    {"x86-64-v4", Target::cpu, 4},
     {"sm_80", Target::cuda, 80},
     {"sm_90", Target::cuda, 90},
     {"sm_100", Target::cuda, 100},
@@ -262,9 +263,9 @@ struct Collective {
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
 constexpr bool packsRows(Target target) { return target == Target::cuda; }
-// Whether collectives of plans for the target run beside the products that follow, until something needs what they make:
-// threads of a CPU rank do one thing after another.
-constexpr bool runsCollectivesBeside(Target target) { return target == Target::cuda; }
+// Whether collectives of plans for the target leave the cores to the products that they run beside: on a CPU they are work of
+// the same cores, and what is won is the wait for other ranks.
+constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
 // Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
 // axes.
 struct Move {

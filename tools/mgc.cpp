@@ -1,6 +1,7 @@
 // mgc: the compiler's command line. Parses flags and calls libraries.
 #include "compiler/Phases.h"
 #include "compiler/assemble/schedule/Schedule.h"
+#include "compiler/cost/Machine.h"
 #include "compiler/emit/Emit.h"
 #include "compiler/program/Passes.h"
 #include "compiler/tune/ProductCache.h"
@@ -14,7 +15,7 @@
 #include "mlir/Parser/Parser.h"
 #include "runtime/base/File.h"
 #include "runtime/kernels/CpuGemm.h"
-#include "tools/ScheduleFile.h"
+#include "tools/LayoutFiles.h"
 #include "tools/explain/Explain.h"
 #include "tools/flags/Flags.h"
 #include "tools/flags/OptionsPage.h"
@@ -36,9 +37,11 @@ frontend::Supported supportedByCompiler() {
         {row.name, row.splitBackward, row.minVirtualStages, row.maxVirtualStages, row.byDefault,
          [&row](int64_t pp, int64_t vpp) { return schedule::mostMicrobatches(row, pp, vpp); },
          row.placement == schedule::ChunkPlacement::v, row.byTime});
+  for (const std::string &name : cost::machineNames())
+    supported.machines.push_back({name, name});
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(targetNamed(name));
-    supported.targets.push_back({name, facts.balance, facts.collectivesRunBeside});
+    supported.targets.push_back({name, facts.balance, facts.leavesCoresToProducts});
   }
   return supported;
 }
@@ -97,6 +100,7 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>> importAny(mlir::MLIRContext &context, 
   MGC_TRY(frontend::verifyModelFlags(file.model, flags.facts));
   frontend::Supported supported = supportedByCompiler();
   MGC_TRY(addScheduleFile(flags.layout.schedule.value_or(""), supported));
+  MGC_TRY(addMachineFile(flags.layout.machine.value_or(""), supported));
   MGC_ASSIGN(layout, frontend::resolveLayout(file.model, flags.layout, file.defaults, supported));
   say(stderr, "{}", frontend::describe(layout));
   for (const std::string &warning : layout.warnings)

@@ -34,53 +34,21 @@ void describeModel(ModuleOp module, plan::Plan &plan) {
   plan.gradientType = dtypeOf(precisionOf(module).gradients);
 }
 
-class Assembler {
-public:
-  explicit Assembler(const Decisions &decisions) : module_(decisions.module), decisions_(decisions) {}
-
-  Result<AssembledPlan> run() {
-    describeModel(module_, out_.plan);
-    MGC_TRY(addPrograms());
-    for (const StageDecisions &stage : decisions_.stages) {
-      out_.plan.stages.push_back(assembleStage(stage, {module_, programs_, programOf_}));
-      MGC_TRY(addParameters(stage.op, decisions_.blocks, out_.plan.parameters));
-    }
-    for (AssembledProgram &program : programs_)
-      out_.plan.programs.push_back(std::move(program.program));
-    return std::move(out_);
-  }
-
-private:
-  Status addPrograms() {
-    for (auto function : module_.getOps<func::FuncOp>()) {
-      const std::optional<plan::Task> task = taskOf(function);
-      if (!task)
-        continue;
-      auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
-      const BlockFunction *block = name ? decisions_.blocks.at(name).functionOf(*task) : nullptr;
-      if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
-        continue;
-      const std::string symbol = function.getName().str();
-      programOf_[symbol] = int64_t(programs_.size());
-      MGC_ASSIGN(program, assembleProgram(function, decisions_.frames.at(symbol), block, programs_.size(),
-                                          out_.kernels));
-      programs_.push_back(std::move(program));
-    }
-    return Status::ok();
-  }
-
-  ModuleOp module_;
-  const Decisions &decisions_;
-  std::vector<AssembledProgram> programs_;
-  std::map<std::string, int64_t> programOf_;
-  AssembledPlan out_;
-};
-
 } // namespace
 
 Result<AssembledPlan> assemble(ModuleOp module) {
   MGC_ASSIGN(decisions, decide(module));
-  return Assembler(decisions).run();
+  AssembledPlan out;
+  describeModel(module, out.plan);
+  ProgramDecisions &programs = decisions.programs;
+  for (const StageDecisions &stage : decisions.stages) {
+    out.plan.stages.push_back(assembleStage(stage, {module, programs.programs, programs.byFunction}));
+    MGC_TRY(addParameters(stage.op, decisions.blocks, out.plan.parameters));
+  }
+  for (AssembledProgram &program : programs.programs)
+    out.plan.programs.push_back(std::move(program.program));
+  out.kernels = std::move(programs.kernels);
+  return out;
 }
 
 } // namespace mgc

@@ -1,9 +1,9 @@
 // See Decisions.h.
 #include "compiler/assemble/Decisions.h"
 
+#include "compiler/assemble/TaskTimes.h"
 #include "compiler/assemble/schedule/Text.h"
 #include "compiler/stage/PipelineShape.h"
-#include "compiler/stage/TaskCosts.h"
 
 using namespace mlir;
 
@@ -34,14 +34,11 @@ Status readOrders(ModuleOp module, schedule::Problem &problem) {
   return Status::ok();
 }
 
-// Sizes, costs and parts of the chunks of a stage.
-void addChunks(const StageDecisions &stage, int64_t index, schedule::Problem &problem) {
+// Sizes and parts of the chunks of a stage.
+void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
   auto &sizes = problem.bytes.emplace_back();
-  for (const ChunkLayout &chunk : stage.chunks) {
-    if (const auto number = int64_t(sizes.size()); number < problem.shape.virtualStages)
-      problem.costs[problem.shape.globalChunk(index, number)] = costOf(chunk.instances());
+  for (const ChunkLayout &chunk : stage.chunks)
     sizes.push_back(chunk.bytes());
-  }
   std::vector<int64_t> &parts = problem.parts.emplace_back(problem.shape.virtualStages, 0);
   for (ReductionOp reduction : StageOp(stage.op).all<ReductionOp>())
     if (reduction.getChunk() < parts.size())
@@ -49,28 +46,28 @@ void addChunks(const StageDecisions &stage, int64_t index, schedule::Problem &pr
 }
 
 // The scheduling problem that the chunks of all stages pose.
-Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages) {
+Result<schedule::Problem> readProblem(ModuleOp module, const std::vector<StageDecisions> &stages,
+                                      const ProgramDecisions &programs) {
   schedule::Problem problem;
   problem.schedule = trainingString(module, "schedule");
   problem.shape = shapeOf(module, int64_t(stages.size()));
   problem.memory = trainingNumber(module, "schedule_memory", 1);
   MGC_TRY(readOrders(module, problem));
-  problem.costs.resize(problem.shape.chunks());
-  for (size_t stage = 0; stage < stages.size(); ++stage)
-    addChunks(stages[stage], int64_t(stage), problem);
+  for (const StageDecisions &stage : stages)
+    addChunks(stage, problem);
   MGC_ASSIGN(row, schedule::rowOf(problem));
   if (row.splitBackward != trainingFlag(module, "split_backward"))
     return errorf("schedule '{}' needs split_backward = {} in mg.training", problem.schedule,
                   row.splitBackward);
-  if (!problem.bytes.empty() && !problem.bytes.front().empty())
-    problem.messageSeconds = messageCost(problem.bytes[0][0][size_t(schedule::BufferKind::output)]);
+  if (row.byTime)
+    MGC_TRY(addTimes(module, stages, programs, problem));
   return problem;
 }
 
-Status scheduleStages(ModuleOp module, std::vector<StageDecisions> &stages) {
-  MGC_ASSIGN(problem, readProblem(module, stages));
+Status scheduleStages(ModuleOp module, Decisions &decisions) {
+  MGC_ASSIGN(problem, readProblem(module, decisions.stages, decisions.programs));
   MGC_ASSIGN(solution, schedule::generatePeriodic(problem));
-  for (auto [stage, schedule] : llvm::zip(stages, solution.stages))
+  for (auto [stage, schedule] : llvm::zip(decisions.stages, solution.stages))
     stage.schedule = std::move(schedule);
   return Status::ok();
 }
@@ -87,16 +84,35 @@ Status placeFrames(ModuleOp module, Frames &frames) {
   return Status::ok();
 }
 
+Status addPrograms(ModuleOp module, const Blocks &blocks, const Frames &frames, ProgramDecisions &programs) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    const std::optional<plan::Task> task = taskOf(function);
+    if (!task)
+      continue;
+    auto name = function->getAttrOfType<StringAttr>(kBlockAttr);
+    const BlockFunction *block = name ? blocks.at(name).functionOf(*task) : nullptr;
+    if (block && llvm::hasSingleElement(function.getBody().front())) // does nothing: no chunk calls it
+      continue;
+    const std::string symbol = function.getName().str();
+    const size_t number = programs.programs.size();
+    programs.byFunction[symbol] = int64_t(number);
+    MGC_ASSIGN(program, assembleProgram(function, frames.at(symbol), block, number, programs.kernels));
+    programs.programs.push_back(std::move(program));
+  }
+  return Status::ok();
+}
+
 } // namespace
 
 Result<Decisions> decide(ModuleOp module) {
   auto blocks = Blocks::read(module);
   if (failed(blocks))
     return errorf("the module's functions are not those of phase fuse");
-  Decisions decisions{module, std::move(*blocks), {}, {}};
+  Decisions decisions{module, std::move(*blocks), {}, {}, {}};
   decisions.stages = readStages(module, decisions.blocks);
-  MGC_TRY(scheduleStages(module, decisions.stages).at("schedule"));
   MGC_TRY(placeFrames(module, decisions.frames).at("memory"));
+  MGC_TRY(addPrograms(module, decisions.blocks, decisions.frames, decisions.programs));
+  MGC_TRY(scheduleStages(module, decisions).at("schedule"));
   for (StageDecisions &stage : decisions.stages) {
     auto memory = placeStage(stage.op, stage.chunks, stage.schedule, decisions.frames);
     MGC_TRY(Status(memory.status()).at(fmt::format("memory: stage {}", int64_t(stage.op.getNumber()))));

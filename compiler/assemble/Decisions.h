@@ -1,7 +1,9 @@
 // The module of phase fuse -> everything that is decided before the plan is built (Assemble.h), as plain structs: the
-// schedule of each stage, the frame of each function, and where everything of a stage lies in a rank's allocation.
+// frame and program of each function, the schedule of each stage, and where everything of a stage lies in a rank's
+// allocation.
 #pragma once
 
+#include "compiler/assemble/Programs.h"
 #include "compiler/assemble/StageMemory.h"
 
 namespace mgc {
@@ -13,10 +15,17 @@ struct StageDecisions {
   StageMemory memory;
 };
 
+struct ProgramDecisions {
+  std::vector<AssembledProgram> programs;
+  std::map<std::string, int64_t> byFunction; // by its name; one that does nothing has none
+  KernelGraphs kernels;                      // of all programs
+};
+
 struct Decisions {
   mlir::ModuleOp module;
   Blocks blocks; // chunks point into them
   Frames frames;
+  ProgramDecisions programs;
   std::vector<StageDecisions> stages;
 };
 

@@ -58,11 +58,7 @@ bool mayWorkInPlace(Operation *op) {
 
 class FrameBuilder {
 public:
-  explicit FrameBuilder(func::FuncOp function)
-      : body_(function.getBody().front()),
-        collectivesRunBeside_(factsOf(targetOf(function)).collectivesRunBeside) {
-    number(body_);
-  }
+  explicit FrameBuilder(func::FuncOp function) : body_(function.getBody().front()) { number(body_); }
 
   Result<FunctionFrame> build() {
     place(body_);
@@ -119,7 +115,7 @@ private:
     int64_t last = begin_.lookup(value.getDefiningOp());
     for (Operation *user : value.getUsers()) {
       last = std::max(last, doneWith(value, user));
-      if (collectivesRunBeside_ && isCollective(user) && user->getBlock() == value.getParentBlock())
+      if (isCollective(user) && user->getBlock() == value.getParentBlock())
         last = std::max(last, firstUse(user->getResult(0)) - 1);
       if (isView(user))
         for (Value view : user->getResults())
@@ -157,7 +153,7 @@ private:
     takenOver_.clear();
     for (Value result : op.getResults())
       placeResult(op, result);
-    const bool runsOn = collectivesRunBeside_ && isCollective(&op);
+    const bool runsOn = isCollective(&op);
     if (int64_t bytes = workspaceBytes(&op))
       workspaceOf_[&op] = add(bytes, here, runsOn ? firstUse(op.getResult(0)) - 1 : here);
   }
@@ -198,7 +194,6 @@ private:
   }
 
   mlir::Block &body_;
-  const bool collectivesRunBeside_;
   int64_t next_ = 0;
   llvm::DenseMap<Operation *, int64_t> begin_, end_; // end: of tiles
   std::vector<memory::LiveBuffer> buffers_; // lifetimes in ops, those of a tile between its begin and end

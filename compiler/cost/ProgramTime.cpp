@@ -147,7 +147,7 @@ bool hides(const plan::InstructionBody &body) {
 } // namespace
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
-  const bool isBeside = plan::runsCollectivesBeside(cluster.target);
+  const bool isBeside = plan::leavesCoresToProducts(cluster.target);
   ProgramTime time;
   CollectivesBeside beside(time);
   forEachInstruction(program, [&](const Instruction &instruction) {

@@ -1,6 +1,6 @@
 // Seconds of a program on one rank, by kind of instruction. In: the program and the devices. Out: a ProgramTime.
 //
-// On a target whose collectives run beside products (plan::runsCollectivesBeside), a collective is hidden by the
+// On a target whose collectives leave its cores to products (plan::leavesCoresToProducts), a collective is hidden by the
 // products and attention that follow it, second for second, up to the first instruction that touches its operands:
 // row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed, and takes
 // the time of the program. Collectives of a program follow each other.

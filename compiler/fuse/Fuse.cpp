@@ -6,14 +6,13 @@
 //
 // Each result gets a value of its own, so that later phases may give it the place it belongs to: what is
 // returned twice, or is an argument, is copied (a saved activation is not: it is kept anyway). A result that
-// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add. For targets whose collectives run
-// beside products the order gives them some (OverlapOrder.h).
+// is added to its place (gradients, loss) is made by an einsum or a kernel, which can add. The order gives collectives
+// products to run beside (OverlapOrder.h).
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/OverlapOrder.h"
 #include "compiler/fuse/ValueParts.h"
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
-#include "dialects/mg/Target.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -200,8 +199,7 @@ void buildKernels(Block &block) {
   for (const RowGroup &group : alone ? eachAlone(block) : findRowGroups(block))
     buildKernel(group);
   UseOrder(block).apply();
-  if (factsOf(targetOf(block.getParentOp())).collectivesRunBeside)
-    orderForOverlap(block);
+  orderForOverlap(block);
 }
 
 struct FusePass : mgc::impl::FuseBase<FusePass> {

@@ -1,4 +1,4 @@
-// For targets whose collectives run beside what follows them: an order that gives them a product to run beside.
+// Collectives run beside what follows them: an order that gives them a product to run beside.
 //
 // A collective moves up in front of the nearest product before it that it does not need, with the row ops that make what it
 // takes. So the weight's gradient is made while the input's is reduced, and the input that it needs is gathered while

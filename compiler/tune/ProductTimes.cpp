@@ -66,14 +66,14 @@ plan::GemmPath fastest(std::span<const PathTimes> times, plan::GemmPath byRule) 
 }
 
 Result<ProductTimer> ProductTimer::create(int threads) {
-  std::unique_ptr<Device> device = makeCpuDevice();
-  MGC_ASSIGN(memory, device->allocate(kElements * int64_t(sizeof(float))));
+  plugin::PluginDevice device = openCpuDevice();
+  MGC_ASSIGN(memory, device.allocate(kElements * int64_t(sizeof(float))));
   return ProductTimer(std::move(device), std::move(memory), threads);
 }
 
 std::vector<PathTimes> ProductTimer::measure(const plan::Gemm &gemm) {
   const plan::Gemm sample = sampleOf(gemm);
-  auto *data = reinterpret_cast<float *>(memory_.data());
+  auto *data = reinterpret_cast<float *>(memory_.address());
   for (int64_t i = 0; i < kElements; ++i) // what the product before left may be infinite
     data[i] = static_cast<float>(i % 17 - 8) / 64;
   const std::vector<const GemmPathRow *> paths = pathsOf(gemm, threads_); // the rule's is one of them

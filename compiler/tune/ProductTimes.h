@@ -3,7 +3,7 @@
 
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
-#include "runtime/device/Device.h"
+#include "runtime/device/Plugin.h"
 
 #include <array>
 #include <span>
@@ -30,10 +30,10 @@ public:
   std::vector<PathTimes> measure(const plan::Gemm &gemm);
 
 private:
-  ProductTimer(std::unique_ptr<Device> device, Allocation memory, int threads)
+  ProductTimer(plugin::PluginDevice device, plugin::DeviceBuffer memory, int threads)
       : device_(std::move(device)), memory_(std::move(memory)), threads_(threads) {}
-  std::unique_ptr<Device> device_;
-  Allocation memory_;
+  plugin::PluginDevice device_;
+  plugin::DeviceBuffer memory_;
   int threads_;
 };
 

@@ -33,13 +33,13 @@ struct TargetFacts {
   // Operations of a large product per byte of memory traffic, where both take as long. CPUs: docs/performance.md. GPUs, by their
   // data sheets with 70 % of the dense bf16 peak: A100 107, H100 207, H200 144, B200 197.
   int64_t balance;
-  bool collectivesRunBeside; // plan::runsCollectivesBeside
-  bool productEpilogues;     // biases and GELU in the call of a product: mg.linear
+  bool leavesCoresToProducts; // plan::leavesCoresToProducts
+  bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
   const int64_t balance = target == plan::Target::cpu ? 9 : 200;
-  return {balance, plan::runsCollectivesBeside(target), plan::hasEpilogues(target)};
+  return {balance, plan::leavesCoresToProducts(target), plan::hasEpilogues(target)};
 }
 
 } // namespace mgc

@@ -43,6 +43,8 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
   if (layout.scheduleMemory > 0)
     training.push_back(
         builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(layout.scheduleMemory)));
+  if (!layout.machine.empty())
+    training.push_back(builder.getNamedAttr("machine", builder.getStringAttr(layout.machine)));
   if (layout.cp > 1)
     training.push_back(builder.getNamedAttr(
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));

@@ -105,6 +105,7 @@ private:
   void resolveTarget();
   void resolveLossTile();
   void resolveOverlap();
+  void resolveMachine();
   void resolveGradientType();
 
   const ModelDescription &model;
@@ -293,8 +294,22 @@ void LayoutResolver::resolveSchedule() {
   layout.splitBackward = row->splitBackward;
   layout.chunksInV = row->chunksInV && layout.vpp > 1;
   layout.scheduleText = row->text;
-  if (row->byTime)
-    layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
+  if (!row->byTime)
+    return;
+  layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
+  resolveMachine();
+}
+
+void LayoutResolver::resolveMachine() {
+  const std::string &flag = flagOf(&LayoutOptions::machine);
+  if (!given(&LayoutOptions::machine)) {
+    record(flag, "by the target", "the first for --target");
+    return;
+  }
+  const std::string name = word(&LayoutOptions::machine);
+  const auto machine = std::ranges::find(supported.machines, name, &MachineInfo::name);
+  if (machine != supported.machines.end())
+    layout.machine = machine->inProgram;
 }
 
 // Each part but the first reads and writes the gradient of the projection once more, 8 bytes an element, beside 6 N operations
@@ -328,7 +343,7 @@ void LayoutResolver::resolveGradientType() {
 void LayoutResolver::resolveOverlap() {
   if (layout.replicas() == 1 && !flags.overlapGradReduce && !flags.bucketSize)
     return; // no gradient travels
-  const bool pays = layout.target.collectivesRunBeside;
+  const bool pays = layout.target.leavesCoresToProducts;
   std::optional<bool> overlap = given(&LayoutOptions::overlapGradReduce);
   if (!overlap)
     record(flagOf(&LayoutOptions::overlapGradReduce), pays ? "true" : "false",
@@ -380,8 +395,9 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "no layer has --cp-comm-type a2a+p2p");
   add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
-  add(asked.scheduleMemory && layout.scheduleMemory == 0, &LayoutOptions::scheduleMemory,
-      fmt::format("--schedule {} has its own order", layout.schedule));
+  const std::string hasItsOwn = fmt::format("--schedule {} has its own order", layout.schedule);
+  add(asked.scheduleMemory && layout.scheduleMemory == 0, &LayoutOptions::scheduleMemory, hasItsOwn);
+  add(asked.machine && layout.scheduleMemory == 0, &LayoutOptions::machine, hasItsOwn);
   return idle;
 }
 

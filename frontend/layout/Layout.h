@@ -17,6 +17,7 @@ struct LayoutOptions { // what was given
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {};
+  std::optional<std::string> machine = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
@@ -41,17 +42,23 @@ struct ScheduleInfo {
   }
 };
 
+// A row of the caller's table of machines.
+struct MachineInfo {
+  std::string name, inProgram; // its name in the program, or its description
+};
+
 // A row of the caller's table of targets.
 struct TargetInfo {
   std::string name;
-  int64_t balance;           // operations of a product per byte of memory traffic, where both take as long
-  bool collectivesRunBeside; // products
+  int64_t balance;            // operations of a product per byte of memory traffic, where both take as long
+  bool leavesCoresToProducts; // collectives that run beside them
 };
 
 struct Supported { // by the caller
   std::vector<ScheduleInfo> schedules;
   std::vector<std::string> dtypes = {"f32", "bf16"}; // widest first
   std::vector<TargetInfo> targets;                   // the first is the default
+  std::vector<MachineInfo> machines = {};
 };
 
 struct Choice { // for people
@@ -80,6 +87,7 @@ struct Layout {
   bool resetPositionIds = false, resetAttentionMask = false;
   std::string schedule, scheduleText; // the text of one that a file gives
   double scheduleMemory = 0; // cap on live activations in units of 1F1B's; 0: the schedule has its own
+  std::string machine; // as the program names it, whose times the schedule plans by; empty: by the target
   bool chunksInV = false;
   TargetInfo target = {};
   std::string dtype, gradientType; // of parameters and activations; of parameters' gradients

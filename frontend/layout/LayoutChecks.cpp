@@ -307,7 +307,7 @@ static void reconcile(const Supported &supported, const Layout &layout, const La
   const std::string &widest = supported.dtypes.front();
   if (asked.dtype.value_or(widest) == widest && asked.gradientType)
     near.gradientType = widest;
-  if (asked.bucketSize && !asked.overlapGradReduce.value_or(layout.target.collectivesRunBeside))
+  if (asked.bucketSize && !asked.overlapGradReduce.value_or(layout.target.leavesCoresToProducts))
     near.overlapGradReduce = true;
   near.layersPerChunk.reset(); // vpp says it
 }

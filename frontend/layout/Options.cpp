@@ -26,6 +26,12 @@ std::vector<std::string> scheduleNames(const Supported &supported) {
     names.push_back(row.name);
   return names;
 }
+std::vector<std::string> machineNames(const Supported &supported) {
+  std::vector<std::string> names;
+  for (const MachineInfo &machine : supported.machines)
+    names.push_back(machine.name);
+  return names;
+}
 std::vector<std::string> dtypes(const Supported &supported) { return supported.dtypes; }
 std::vector<std::string> targetNames(const Supported &supported) {
   std::vector<std::string> names;
@@ -159,6 +165,13 @@ std::vector<LayoutOption> makeOptions() {
            "With --schedule auto: the most live activations of a stage, as a share of those of 1f1b's first",
        .chosen = 1,
        .reason = "the memory of 1f1b"},
+      {.flag = "--machine",
+       .field = &Options::machine,
+       .words = machineNames,
+       .help =
+           "With --schedule auto: the machine whose times it plans by; a file that describes it, or a name",
+       .standard = "the first for --target",
+       .reason = ""},
       {.flag = "--dtype",
        .field = &Options::dtype,
        .words = dtypes,

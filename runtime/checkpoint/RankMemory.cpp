@@ -19,10 +19,10 @@ Result<const std::byte *> RankMemory::fetch(int64_t rank, const std::byte *data,
     return data;
   if (!isWriter() && !isHere(rank))
     return nothing;
-  Transfer transfer{isWriter() ? rank : 0, kFetched, number, const_cast<std::byte *>(data), bytes};
+  Transfer transfer{isWriter() ? rank : 0, kFetched, number, addressOf(data), bytes};
   if (isWriter()) {
     scratch.resize(bytes);
-    transfer.data = scratch.data();
+    transfer.data = addressOf(scratch.data());
   }
   MGC_ASSIGN(ticket, isWriter() ? communicator_->receive(transfer) : communicator_->send(transfer));
   MGC_TRY(communicator_->wait(ticket));

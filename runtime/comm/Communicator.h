@@ -1,21 +1,23 @@
-// Communicator: one rank's way to the others. The inputs are buffers of this rank; the output is the
-// same data as plan::Collective and plan::ScheduleStep define it.
+// Communicator: one rank's way to the others. The inputs are buffers of this rank; the output is the same data as
+// plan::Collective and plan::ScheduleStep define it. Work is given to a stream of the rank's device, and what is given to
+// the stream afterwards, or waits for the event, comes after it. Of ranks on the host it is done when the call returns.
 //
-// Used by one thread: the rank's. abort() alone may be called by any thread. Every wait has a deadline, and
-// ends early when some rank aborts. After an error the world is of no more use: only abort() and cause() make
-// sense.
+// Used by one thread: the rank's. Any may call abort(), and others collectiveBeside(). Every wait of the host has a deadline, and ends early when some rank aborts. After an error the
+// world is of no more use: only abort() and cause() make sense.
 #pragma once
 
 #include "plan/Plan.h"
 #include "runtime/base/Status.h"
+#include "runtime/device/Plugin.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace mgc {
 
 using GroupId = int64_t;
-using Ticket = int64_t; // of a posted transfer; given back by wait()
+using Ticket = int64_t; // of a posted transfer; given back by finish()
 
 // One end of a transfer between two ranks. Per ordered pair of ranks, sends and receives match in the order
 // in which they are posted; both ends must name the same value, microbatch and size.
@@ -23,9 +25,11 @@ struct Transfer {
   int64_t peer = -1;
   int64_t value = -1;
   int64_t microbatch = -1;
-  void *data = nullptr; // read by a send, written by a receive, from the post to the end of wait()
+  mgc_address data = 0; // read by a send, written by a receive, until the transfer's event
   int64_t bytes = 0;
 };
+
+inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); } // of the host
 
 // Called again and again by a rank while it waits, so that it can post what has become ready.
 class Progress {
@@ -53,30 +57,70 @@ public:
   virtual int64_t rank() const = 0;
   virtual int64_t worldSize() const = 0;
 
-  // At load time. Every member opens the group with the same list, in which it stands once; its place there
-  // is its index in the collectives.
-  virtual Result<GroupId> openGroup(const std::vector<int64_t> &ranks) = 0;
-  // At load time: how many transfers are pending at once. More is possible, but allocates.
-  virtual void reserveTransfers(int64_t count) = 0;
+  // --- At load time.
+  // Every member opens the group with the same list, in which it stands once; its place there is its index in the
+  // collectives. Groups of one list and different colors are apart where ranks have collectives beside: each may be in use
+  // at once.
+  virtual Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color = 0) = 0;
+  // Both ends open the way from one rank to the other; transfers on it match in order.
+  virtual Status openTransfers(int64_t /*peer*/, bool /*isSend*/) { return Status::ok(); }
+  // How many transfers are pending at once. More is possible, but allocates.
+  virtual void reserveTransfers(int64_t /*count*/) {}
+  // After all ranks have opened what they use: before the first use.
+  virtual Status connect() { return Status::ok(); }
+
   virtual void setProgress(Progress *progress) = 0;         // null: none
-  virtual void setWaitObserver(WaitObserver *observer) = 0; // null: none
+  virtual void setWaitObserver(WaitObserver *observer) = 0; // of ranks on the host; null: none
 
-  // Reads `source`, writes `destination`; returns when this rank's result is there and its source may change
-  // again. `what.axes` and `what.stages` are not looked at: the group stands for them. All ranks get equal
-  // bits from a reduction, which adds up in the order of the group.
-  virtual Status collective(GroupId group, const plan::Collective &what, const void *source,
-                            void *destination) = 0;
-  virtual Status barrier(GroupId group) = 0;
+  // Reads `source`, writes `destination`: this rank's result is there then and its source may change again. `what.axes`
+  // and `what.stages` are not looked at: the group stands for them. All ranks get equal bits from a reduction, which adds
+  // up in the order of the group. `workspace`: of what.workspaceBytes.
+  virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
+                            mgc_address source, mgc_address destination, mgc_address workspace) = 0;
+  // The same of ranks on the host.
+  Status collective(GroupId group, const plan::Collective &what, const void *source, void *destination) {
+    return collective(plugin::Stream(), group, what, addressOf(source), addressOf(destination), 0);
+  }
+  // The same by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
+  // group each. Where there is none, the rank's thread does all.
+  virtual bool hasCollectivesBeside() const { return false; }
+  virtual Status collectiveBeside(GroupId, const plan::Collective &, mgc_address /*source*/,
+                                  mgc_address /*destination*/) {
+    return errorf("the ranks' own threads alone make collectives here");
+  }
+  // The rank's thread sleeps, with its progress, until isDone(), which another thread of this process makes true before it
+  // calls wake().
+  virtual Status await(const std::function<bool()> &isDone) {
+    return isDone() ? Status::ok() : errorf("no other thread works for this rank");
+  }
+  virtual void wake() {}
+  virtual Status barrier(GroupId group) = 0; // the hosts of its ranks meet
 
-  virtual Result<Ticket> send(const Transfer &transfer) = 0;
-  virtual Result<Ticket> receive(const Transfer &transfer) = 0;
-  virtual Result<bool> isDone(Ticket ticket) = 0; // an error when the transfer failed
-  virtual Status wait(Ticket ticket) = 0;
+  // `mine` is this end's own event, which nothing else uses until the transfer is finished and waited for.
+  virtual Result<Ticket> send(const plugin::Stream &stream, const Transfer &transfer,
+                              const plugin::Event &mine) = 0;
+  virtual Result<Ticket> receive(const plugin::Stream &stream, const Transfer &transfer,
+                                 const plugin::Event &mine) = 0;
+  // The same of ranks on the host.
+  Result<Ticket> send(const Transfer &transfer) { return send(plugin::Stream(), transfer, kNoEvent); }
+  Result<Ticket> receive(const Transfer &transfer) { return receive(plugin::Stream(), transfer, kNoEvent); }
+  // The event of the transfer's end; null: the other end has not come yet. An error when the transfer failed. Both ends need
+  // it to be called, or finish(): a receive may go on in it.
+  virtual Result<const plugin::Event *> poll(Ticket ticket) = 0;
+  // The same; the host waits for the other end, and gives the ticket back.
+  virtual Result<const plugin::Event *> finish(Ticket ticket) = 0;
+
+  Status wait(Ticket ticket) { return finish(ticket).status(); } // of ranks on the host: the bytes have moved
 
   // Ends all waits of all ranks. The first cause given is the one kept.
   virtual void abort(const Status &cause) = 0;
   virtual bool isAborted() const = 0;
   virtual Status cause() const = 0; // ok unless aborted
+  // Whether what was enqueued has failed, or some rank has aborted.
+  virtual Status check() { return isAborted() ? cause() : Status::ok(); }
+
+private:
+  static inline const plugin::Event kNoEvent;
 };
 
 } // namespace mgc

@@ -1,11 +1,14 @@
-/* The boundary between mgrun and a device's plugin: a C ABI, so that one mgrun starts on every machine and opens what the
- * machine has. A plugin is a shared library that exports mgc_device_api(); runtime/device/cuda is one. runtime/device/Plugin.h
- * opens it and wraps it for C++.
+/* The boundary between the executor and a device: a C ABI, so that one mgrun starts on every machine and opens what the
+ * machine has. A plugin is a shared library that exports mgc_device_api(); runtime/device/cuda is one. The CPU's table,
+ * runtime/device/cpu, is part of mgrun. runtime/device/Plugin.h opens devices and wraps them for C++.
  *
  * Every function that can fail returns 0, or -1 with a message in `error`: where, what was found, what was expected,
  * what would work. Addresses of device memory are numbers that only the plugin can follow. Calls that enqueue return at
  * once; work is done in the order of the stream; its failure is found by `synchronize` or `check`, whichever is first.
- * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator. */
+ * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator.
+ *
+ * A device of host memory (mgc_device_facts) may do what is enqueued before it returns. Its caller orders the streams
+ * that several threads feed. */
 #ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
 #define MGC_RUNTIME_DEVICE_DEVICEAPI_H
 
@@ -15,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 4 };
+enum { MGC_DEVICE_API_VERSION = 5 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -38,8 +41,9 @@ typedef enum { MGC_NO_EPILOGUE = 0, MGC_BIAS = 1, MGC_BIAS_GELU = 2 } mgc_epilog
 
 typedef struct {
   char name[256];
-  int32_t compute_capability; /* 90: 9.0 */
+  int32_t capability; /* plan::KernelLevelFacts; 90: compute capability 9.0 */
   int32_t multiprocessors;
+  int32_t host_memory;             /* 1: addresses are pointers of this process, and new memory is zero */
   int64_t total_bytes, free_bytes; /* of device memory, now */
   char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
   /* The key of products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
@@ -136,9 +140,9 @@ typedef struct {
                    int64_t bytes, int64_t rows, mgc_error *error);
   int (*fill)(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes, mgc_error *error);
 
-  /* --- Row kernels: PTX text, as docs/plan-format.md describes it. */
-  int (*load_module)(mgc_device *device, const char *text, int64_t bytes, mgc_module **module,
-                     mgc_error *error);
+  /* --- Row kernels: a file of the plan, as docs/plan-format.md describes it: its text, and where it lies. */
+  int (*load_module)(mgc_device *device, const char *path, const char *text, int64_t bytes,
+                     mgc_module **module, mgc_error *error);
   void (*drop_module)(mgc_module *module);
   int (*find_kernel)(mgc_module *module, const char *symbol, mgc_kernel **kernel, mgc_error *error);
   /* The i64 array `symbol` of the module into values[0, capacity); `count`: how many it has, -1 when there is none. */

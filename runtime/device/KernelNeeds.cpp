@@ -1,5 +1,5 @@
-// See Device.h.
-#include "runtime/device/Device.h"
+// See KernelNeeds.h.
+#include "runtime/device/KernelNeeds.h"
 
 #include "plan/Names.h"
 

@@ -90,7 +90,7 @@ Result<int32_t> Plugin::countDevices() const {
 Result<PluginDevice> Plugin::openDevice(int32_t ordinal, bool deterministic) const {
   mgc_device *raw = nullptr;
   MGC_TRY(call<&Table::open>(*api_, ordinal, int32_t(deterministic), &raw));
-  return PluginDevice(PluginDevice::Owner(*api_, raw));
+  return PluginDevice(*api_, raw);
 }
 
 Result<bool> Event::isDone() const {
@@ -189,8 +189,9 @@ Result<Event> PluginDevice::makeEvent(bool timed) const {
   return make<Event, &Table::make_event, mgc_event>(api(), raw(), int32_t(timed));
 }
 
-Result<Module> PluginDevice::loadModule(std::string_view text) const {
-  return make<Module, &Table::load_module, mgc_module>(api(), raw(), text.data(), int64_t(text.size()));
+Result<Module> PluginDevice::loadModule(const std::string &path, std::string_view text) const {
+  return make<Module, &Table::load_module, mgc_module>(api(), raw(), path.c_str(), text.data(),
+                                                       int64_t(text.size()));
 }
 
 Result<int64_t> PluginDevice::roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const {

@@ -1,4 +1,5 @@
-// A device's plugin (DeviceApi.h) for C++: found and opened at run time, its handles as move-only objects, its errors as Status.
+// A device (DeviceApi.h) for C++: its handles as move-only objects, its errors as Status; its plugin, found and opened at run
+// time.
 //
 // A Device outlives what is made of it, a Module its kernels. Contracts are those of DeviceApi.h.
 #pragma once
@@ -207,6 +208,7 @@ private:
 
 class PluginDevice {
 public:
+  PluginDevice(const Table &api, mgc_device *owned) : handle_(api, owned) {}
   PluginDevice(PluginDevice &&) = default;
   PluginDevice &operator=(PluginDevice &&) = default;
 
@@ -217,7 +219,7 @@ public:
   Result<PinnedBuffer> allocateHost(int64_t bytes) const;
   Result<Stream> makeStream(bool highPriority = false) const;
   Result<Event> makeEvent(bool timed = false) const;
-  Result<Module> loadModule(std::string_view text) const;
+  Result<Module> loadModule(const std::string &path, std::string_view text) const;
   // For choose: the room needed, and with room the algorithm. See DeviceApi.h.
   Result<int64_t> roomToChooseGemm(const Stream &stream, const mgc_gemm_facts &facts) const;
   Result<int64_t> chooseGemm(const Stream &stream, const mgc_gemm_facts &facts, mgc_address room) const;
@@ -237,10 +239,7 @@ public:
   const Table &api() const { return handle_.api(); }
 
 private:
-  friend class Plugin;
-  using Owner = Handle<mgc_device, &Table::close>;
-  explicit PluginDevice(Owner handle) : handle_(std::move(handle)) {}
-  Owner handle_;
+  Handle<mgc_device, &Table::close> handle_;
 };
 
 class Plugin {

@@ -1,19 +1,23 @@
-// See Engine.h. The engine whose ranks are threads that share the memory of this process.
+// See Engine.h.
 #include "runtime/exec/Engine.h"
 
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
 #include "runtime/base/Cores.h"
+#include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/comm/thread/ThreadWorld.h"
-#include "runtime/data/Inputs.h"
+#include "runtime/device/cpu/CpuDevice.h"
+#include "runtime/exec/DeviceRates.h"
+#include "runtime/exec/EngineRank.h"
 #include "runtime/exec/MachineRates.h"
 #include "runtime/exec/ProcessReports.h"
 #include "runtime/exec/RankThreads.h"
-#include "runtime/exec/Resolve.h"
 #include "runtime/exec/VerifyKernels.h"
 #include "runtime/kernels/GemmNative.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <fmt/ranges.h>
 #include <numeric>
 #include <optional>
 
@@ -21,110 +25,255 @@ namespace mgc {
 
 namespace {
 
-// The arguments of one step for the ranks; the caller's thread sets them while the ranks sleep.
-struct StepOrder {
-  int64_t step = 0;
-  const GlobalBatch *batch = nullptr;
-  StepScalars scalars{};
-  const std::function<Status()> *beforeUpdate = nullptr;
-};
-
-struct Rank {
-  int64_t index = 0;
-  Allocation buffer;
-  Communicator *communicator = nullptr;
-  GroupId everyone = -1;
-  RankRecord record;
-  std::vector<InputRecord> inputs;
-  std::unique_ptr<Timeline> timeline; // null: not asked for
-  std::unique_ptr<RankExecutor> executor;
-  std::function<Status()> beforeUpdate;
-};
-
-class ThreadEngine final : public Engine {
+class RankEngine final : public Engine {
 public:
-  ThreadEngine(plan::Plan plan, EngineOptions options)
-      : plan_(std::move(plan)), options_(std::move(options)),
-        world_(isAlone() ? std::make_unique<ThreadWorld>(plan_.mesh.worldSize(),
-                                                         ThreadWorldOptions{options_.timeout})
-                         : nullptr),
-        ranks_(isAlone() ? plan_.mesh.worldSize() : 1), arenas_(plan_.mesh.worldSize()) {}
-  Status load(const std::string &bundle, Device &device);
+  RankEngine(plan::Plan plan, EngineOptions options) : plan_(std::move(plan)), options_(std::move(options)) {}
+  ~RankEngine() override;
+  Status load(const std::string &bundle);
 
   const plan::Plan &plan() const override { return plan_; }
   std::span<std::byte *const> arenas() const override { return arenas_; }
+  bool arenasAreZero() const override { return !isOnHost() || !options_.poison; }
+  Status upload(Part part) override;
+  Status download(Part part) override;
   int threadsPerRank() const override { return threadsPerRank_; }
-  std::string whereRanksAre() const override {
-    return fmt::format("{} thread{} each", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s");
-  }
-  std::vector<std::string> notes() const override { return notes_; }
+  std::string whereRanksAre() const override;
+  std::vector<std::string> notes() const override { return choices_ ? choices_->notes() : notes_; }
+  std::optional<DeviceMemory> deviceMemory() const override;
   const Recording &recording() const override { return recording_; }
-  Result<MachineRates> measureRates() override { return mgc::measureRates(*this); }
+  Result<MachineRates> measureRates() override {
+    return isOnHost() ? mgc::measureRates(*this) : measureDeviceRates(*device_, plan_.dtype);
+  }
   void onRanks(const std::function<void(int64_t)> &work) override {
-    threads_.run([&](int64_t local) { work(ranks_[local].index); });
+    threads_.run([&](int64_t i) { work(ranks_[i]->index()); });
   }
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
-  StepResult results() const override;
-  void abort(const Status &cause) override { ranks_[0].communicator->abort(cause); }
+  void readAhead(NextBatch next) override { nextBatch_ = std::move(next); }
+  StepResult results() const override { return resultOf(ranks_[0]->values()); }
+  void abort(const Status &cause) override;
   Result<int32_t> greatest(int32_t own) override;
 
 private:
-  bool isAlone() const { return !options_.communicator; } // all ranks are here
-  int64_t worldSize() const { return plan_.mesh.worldSize(); }
-  Status loadRank(Rank &rank, Device &device);
-  Status chooseBf16();
-  int64_t ranksOnCores() const { return static_cast<int64_t>(ranks_.size()) * options_.cores.parts; }
+  bool isOnHost() const { return plan_.target == plan::Target::cpu; }
+  Status openDevice();
+  std::string describeCollectives() const;
+  int64_t ranksHere() const { return isProcessRank() ? 1 : plan_.mesh.worldSize(); }
+  int64_t ranksOnCores() const { return ranksHere() * options_.cores.parts; }
   void pinToShare(int64_t local) const;
-  void runStep(Rank &rank);
-  Status beforeUpdate(Rank &rank);
-  StepValues valuesOf(const Rank &rank) const;
+  Status chooseBf16();
+  bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
+  std::vector<int64_t> localRanks() const;
+  int64_t bytesOf(int64_t rank) const { return plan_.stages[plan::stageOf(plan_.mesh, rank)].bytes; }
+  Status openHosts();
+  Result<std::function<Status()>> barrierOf(Communicator &communicator);
   Status collectValues(const GlobalBatch &batch); // of all ranks
+  Status checkMemory() const;
+  Status openCommunicators();
+  Status createRanks();
+  Status chooseProducts();
+  Status forEachRank(const std::function<Status(EngineRank &)> &work); // on their threads; the first error
+  void runStep(EngineRank &rank);
+  Status stageInputs(int64_t step, const GlobalBatch &batch);
+  void stageNext(int64_t step);
+  Status failureOf(int64_t step) const;
+  StepResult finishStep(int64_t step, double seconds);
 
   const plan::Plan plan_;
   const EngineOptions options_;
-  std::unique_ptr<ThreadWorld> world_; // null: the ranks are processes
-  std::unique_ptr<KernelLibrary> kernels_;
-  std::vector<Rank> ranks_; // of this process
-  std::vector<std::byte *> arenas_;
-  std::optional<ProcessReports> reports_; // where ranks are processes
+  std::optional<plugin::PluginDevice> device_;
+  int64_t freeAtFirst_ = 0; // bytes of the device
+  std::unique_ptr<RowKernels> kernels_;
+  std::optional<ProductChoices> choices_;          // where products are measured
+  std::unique_ptr<ThreadWorld> hostWorld_;         // of ranks of this process, on the host
+  std::unique_ptr<InDeviceWorld> deviceWorld_;     // of ranks that share the device
+  std::unique_ptr<Communicator> nccl_;             // of a process with one rank, on a device
+  std::vector<Communicator *> communicators_;      // of the ranks of this process
+  std::optional<ProcessReports> reports_;          // where ranks are processes
+  std::vector<std::unique_ptr<EngineRank>> ranks_; // of this process
+  std::vector<std::byte *> arenas_;                // by rank of the plan
   std::vector<StepValues> values_ =
       std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
   Recording recording_;
+  StepOrder order_; // of the step that runs
+  NextBatch nextBatch_;
+  int64_t stagedStep_ = -1; // whose inputs are written
   const std::vector<int> cores_ = availableCores();
   int threadsPerRank_ = 1;
   std::vector<std::string> notes_;
-  StepOrder order_;     // of the step that runs
   RankThreads threads_; // last: they end before what they use
 };
 
-Status ThreadEngine::load(const std::string &bundle, Device &device) {
-  MGC_TRY(device.accepts(plan_));
-  threadsPerRank_ =
-      options_.threadsPerRank > 0 ? options_.threadsPerRank : threadsOfRank(cores_.size(), ranksOnCores());
-  if (!plan_.kernels.empty()) {
-    MGC_ASSIGN(kernels, device.loadKernels(bundle, plan_.kernels));
-    MGC_TRY(verifyKernels(plan_, *kernels));
-    kernels_ = std::move(kernels);
+std::vector<int64_t> RankEngine::localRanks() const {
+  if (isProcessRank())
+    return {options_.communicator->rank()};
+  std::vector<int64_t> ranks;
+  for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank)
+    ranks.push_back(rank);
+  return ranks;
+}
+
+// To give back what a stuck device uses would wait for it: it is left to the end of the process.
+RankEngine::~RankEngine() {
+  if (std::ranges::none_of(ranks_, &EngineRank::isStuck)) {
+    for (const std::unique_ptr<EngineRank> &rank : ranks_)
+      rank->endStreams();
+    return;
   }
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    ranks_[i].communicator =
-        isAlone() ? &world_->communicator(static_cast<int64_t>(i)) : options_.communicator;
-    ranks_[i].index = ranks_[i].communicator->rank();
-    MGC_TRY(loadRank(ranks_[i], device).at(fmt::format("rank {}", ranks_[i].index)));
+  static auto *left = new std::vector<std::shared_ptr<void>>();
+  left->push_back(std::make_shared<decltype(device_)>(std::move(device_)));
+  left->push_back(std::make_shared<decltype(kernels_)>(std::move(kernels_)));
+  left->push_back(std::make_shared<decltype(ranks_)>(std::move(ranks_)));
+}
+
+Status RankEngine::openDevice() {
+  if (isOnHost()) {
+    device_ = openCpuDevice({.threads = threadsPerRank_});
+    return Status::ok();
   }
-  if (!isAlone())
-    reports_.emplace(*ranks_[0].communicator, ranks_[0].everyone);
-  recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
-  MGC_TRY(threads_.start(static_cast<int64_t>(ranks_.size()), [this](int64_t local) { pinToShare(local); }));
-  return options_.bf16 && plan_.dtype == plan::DType::bf16 ? chooseBf16() : Status::ok();
+  MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), options_.device.plugin));
+  MGC_ASSIGN(device, plugin.openDevice(options_.device.ordinal, options_.device.deterministic));
+  device_ = std::move(device);
+  MGC_ASSIGN(facts, device_->describe());
+  freeAtFirst_ = facts.free_bytes;
+  return Status::ok();
+}
+
+std::optional<DeviceMemory> RankEngine::deviceMemory() const {
+  const Result<mgc_device_facts> facts = device_->describe();
+  if (isOnHost() || !facts.isOk())
+    return std::nullopt;
+  int64_t ofPlan = 0;
+  for (int64_t rank : localRanks())
+    ofPlan += bytesOf(rank);
+  return DeviceMemory{ofPlan, facts->total_bytes - freeAtFirst_, freeAtFirst_ - facts->free_bytes - ofPlan};
+}
+
+std::string RankEngine::whereRanksAre() const {
+  if (isOnHost())
+    return fmt::format("{} thread{} each{}", threadsPerRank_, threadsPerRank_ == 1 ? "" : "s",
+                       describeCollectives());
+  const Result<mgc_device_facts> facts = device_->describe();
+  return fmt::format("{} device {}, {}; {}{}", ranks_.size() > 1 ? "sharing" : "on", options_.device.ordinal,
+                     facts.isOk() ? facts->name : "?", facts.isOk() ? facts->versions : "?",
+                     describeCollectives());
+}
+
+std::string RankEngine::describeCollectives() const {
+  CollectiveCount sum;
+  for (const std::unique_ptr<EngineRank> &rank : ranks_) {
+    sum.all += rank->collectives().all;
+    sum.besideProducts += rank->collectives().besideProducts;
+  }
+  return sum.all == 0
+             ? ""
+             : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
+}
+
+std::string inGib(int64_t bytes) {
+  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0);
+}
+
+Status RankEngine::checkMemory() const {
+  MGC_ASSIGN(facts, device_->describe());
+  const std::vector<int64_t> local = localRanks();
+  int64_t needed = 0, most = 0;
+  for (int64_t rank : local) {
+    needed += bytesOf(rank);
+    most = std::max(most, bytesOf(rank));
+  }
+  if (needed <= facts.free_bytes)
+    return Status::ok();
+  const std::string advice =
+      local.size() > 1 && most <= facts.free_bytes
+          ? fmt::format("a device for each of the {} ranks would fit, which need {} at most", local.size(),
+                        inGib(most))
+          : fmt::format("a layout whose ranks need {:.1f} times less would fit: more ranks along tp, pp or, "
+                        "with --zero 1, "
+                        "dp; or smaller microbatches",
+                        double(most) / double(std::max<int64_t>(facts.free_bytes, 1)));
+  return errorf(
+      "device {} ({}) has too little memory: {} of the plan's ranks need {}, {} are free of {}; nothing was "
+      "allocated; {}",
+      options_.device.ordinal, facts.name, local.size(), inGib(needed), inGib(facts.free_bytes),
+      inGib(facts.total_bytes), advice);
+}
+
+// The hosts of processes, which have communicators of their own beside those of devices.
+Status RankEngine::openHosts() {
+  Communicator &hosts = *options_.communicator;
+  std::vector<int64_t> all(plan_.mesh.worldSize());
+  std::iota(all.begin(), all.end(), 0);
+  MGC_ASSIGN(everyone, hosts.openGroup(all));
+  reports_.emplace(hosts, everyone);
+  if (isOnHost()) {
+    communicators_ = {&hosts};
+    return Status::ok();
+  }
+  nccl_ =
+      makeNcclRank(*device_, {hosts.rank(), hosts.worldSize(), options_.timeout, options_.device.share,
+                              [this] { return reports_->barrier(); }, [&hosts] { return hosts.cause(); }});
+  communicators_ = {nccl_.get()};
+  return Status::ok();
+}
+
+Status RankEngine::openCommunicators() {
+  if (isProcessRank())
+    return openHosts();
+  const int64_t ranks = plan_.mesh.worldSize();
+  if (isOnHost())
+    hostWorld_ = std::make_unique<ThreadWorld>(ranks, ThreadWorldOptions{options_.timeout});
+  else
+    deviceWorld_ = std::make_unique<InDeviceWorld>(*device_, ranks, options_.timeout);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    communicators_.push_back(isOnHost() ? &hostWorld_->communicator(rank)
+                                        : &deviceWorld_->communicator(rank));
+  return Status::ok();
+}
+
+// At which all ranks of all processes meet, for the rank of this communicator.
+Result<std::function<Status()>> RankEngine::barrierOf(Communicator &communicator) {
+  if (isProcessRank())
+    return std::function<Status()>([this] { return reports_->barrier(); });
+  std::vector<int64_t> all(plan_.mesh.worldSize());
+  std::iota(all.begin(), all.end(), 0);
+  MGC_ASSIGN(everyone, communicator.openGroup(all));
+  return std::function<Status()>([&communicator, everyone] { return communicator.barrier(everyone); });
+}
+
+Status RankEngine::createRanks() {
+  EngineRankOptions rankOptions{.isOnHost = isOnHost(),
+                                .poison = options_.poison,
+                                .graphs = !isOnHost() && options_.device.graphs && communicators_.size() == 1,
+                                .timeout = options_.timeout,
+                                .seed = options_.seed,
+                                .inject = options_.inject,
+                                .timeline = options_.timeline};
+  for (Communicator *communicator : communicators_) {
+    MGC_ASSIGN(barrier, barrierOf(*communicator));
+    rankOptions.barrier = std::move(barrier);
+    rankOptions.prepareThread = [this, local = std::ssize(ranks_)] { pinToShare(local); };
+    Result<std::unique_ptr<EngineRank>> rank =
+        EngineRank::create(plan_, *device_, *communicator, rankOptions);
+    if (!rank.isOk())
+      return Status(rank.status()).at(fmt::format("rank {}", communicator->rank()));
+    ranks_.push_back(rank.take());
+    rankOptions.callsBeforeUpdate = false; // the first one does
+  }
+  return Status::ok();
+}
+
+// Each rank on the host has cores of its own when there are enough for all their threads. Else the system balances better.
+void RankEngine::pinToShare(int64_t local) const {
+  if (isOnHost() && ranksOnCores() * threadsPerRank_ <= std::ssize(cores_))
+    stayOn(shareOf(cores_, options_.cores.index * ranksHere() + local, ranksOnCores()));
 }
 
 // Rank 0 chooses for all processes: ranks that compute the same must have the same bits.
-Status ThreadEngine::chooseBf16() {
+Status RankEngine::chooseBf16() {
   Result<Bf16Choice> choice = Bf16Choice{};
   threads_.run([&](int64_t local) {
-    if (ranks_[local].index == 0)
+    if (ranks_[local]->index() == 0)
       choice = chooseBf16Product(*options_.bf16, threadsPerRank_, multipliesBf16());
   });
   MGC_TRY(Status(choice.status()));
@@ -133,102 +282,166 @@ Status ThreadEngine::chooseBf16() {
   if (product == Bf16Product::native && !multipliesBf16())
     return errorf("rank {}: rank 0 multiplies bf16 by its processor's own products, which this processor "
                   "has not; expected --bf16-products panels for all ranks",
-                  ranks_[0].index);
+                  ranks_[0]->index());
   setBf16Product(product);
   if (!choice->note.empty())
     notes_.push_back(choice->note);
   return Status::ok();
 }
 
-Status ThreadEngine::loadRank(Rank &rank, Device &device) {
-  MGC_ASSIGN(record, resolveRank({plan_, kernels_.get(), options_.seed}, rank.index, *rank.communicator));
-  rank.record = std::move(record);
-  std::vector<int64_t> all(worldSize());
-  std::iota(all.begin(), all.end(), 0);
-  MGC_ASSIGN(everyone, rank.communicator->openGroup(all));
-  rank.everyone = everyone;
-  MGC_ASSIGN(buffer, device.allocate(rank.record.stage->bytes));
-  rank.buffer = std::move(buffer);
-  arenas_[rank.index] = rank.buffer.data();
-  rank.inputs = resolveInputs(plan_, rank.index);
-  rank.beforeUpdate = [this, &rank] { return beforeUpdate(rank); };
-  if (options_.timeline.trace() || options_.timeline.measure) {
-    MGC_ASSIGN(timeline, Timeline::create(rank.record, options_.timeline));
-    rank.timeline = std::move(timeline);
-    recording_.ranks.push_back({&rank.record, rank.timeline.get()});
+// One rank after another: replicas must compute alike, so what one has chosen all take.
+Status RankEngine::chooseProducts() {
+  if (isOnHost() || !options_.device.tuneProducts)
+    return Status::ok();
+  MGC_ASSIGN(choices, ProductChoices::open(*device_, options_.device.tuneCache));
+  choices_ = std::move(choices);
+  if (!isProcessRank()) {
+    for (const std::unique_ptr<EngineRank> &rank : ranks_)
+      MGC_TRY(rank->choose(*choices_).at(fmt::format("rank {}", rank->index())));
+    return Status::ok();
   }
-  rank.executor =
-      std::make_unique<RankExecutor>(rank.record, *rank.communicator, rank.buffer.data(),
-                                     ExecutorOptions{threadsPerRank_, options_.inject, rank.timeline.get()});
+  for (int64_t rank = 0; rank < plan_.mesh.worldSize(); ++rank) {
+    const auto choose = [&]() -> Result<std::string> {
+      MGC_TRY(ranks_[0]->choose(*choices_));
+      return choices_->text();
+    };
+    MGC_ASSIGN(chosen, options_.device.share(fmt::format("products of rank {}", rank),
+                                             rank == ranks_[0]->index(), choose));
+    MGC_TRY(choices_->adopt(chosen));
+  }
   return Status::ok();
 }
 
-// Each rank has cores of its own when there are enough for all their threads. Else the system balances better.
-void ThreadEngine::pinToShare(int64_t local) const {
-  const auto here = static_cast<int64_t>(ranks_.size());
-  if (ranksOnCores() * threadsPerRank_ <= static_cast<int64_t>(cores_.size()))
-    stayOn(shareOf(cores_, options_.cores.index * here + local, ranksOnCores()));
-}
-
-void ThreadEngine::runStep(Rank &rank) {
-  std::byte *arena = rank.buffer.data();
-  for (const InputRecord &input : rank.inputs)
-    writeInput(input, plan_, *order_.batch, order_.step, arena);
-  std::memcpy(arena + rank.record.stage->stepScalarsOffset, order_.scalars.data(), sizeof order_.scalars);
-  if (const Status status = rank.executor->run(order_.step, rank.beforeUpdate); !status.isOk())
-    rank.communicator->abort(status); // keeps the first cause
-}
-
-// All ranks meet, one of each process calls, all meet: the caller sees complete gradients, and nobody changes them meanwhile.
-Status ThreadEngine::beforeUpdate(Rank &rank) {
-  if (!*order_.beforeUpdate)
-    return Status::ok();
-  MGC_TRY(rank.communicator->barrier(rank.everyone));
-  if (&rank == ranks_.data())
-    MGC_TRY((*order_.beforeUpdate)());
-  return rank.communicator->barrier(rank.everyone);
-}
-
-Result<StepResult> ThreadEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
-                                      const std::function<Status()> &beforeUpdate) {
-  MGC_TRY(checkBatch(plan_, batch));
-  const auto start = std::chrono::steady_clock::now();
-  order_ = {step, &batch, scalars, &beforeUpdate};
-  threads_.run([this](int64_t local) { runStep(ranks_[local]); });
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  MGC_TRY(ranks_[0].communicator->cause());
-  if (options_.timeline.measure && step >= options_.timeline.measureFirst)
-    recording_.add(seconds.count());
-  if (Status collected = collectValues(batch); !collected.isOk())
-    return std::move(collected).at(fmt::format("rank {}, end of step {}", ranks_[0].index, step));
-  MGC_TRY(verifyAgreement(values_));
-  return results();
-}
-
-StepValues ThreadEngine::valuesOf(const Rank &rank) const {
-  StepValues values;
-  std::memcpy(values.data(), rank.buffer.data() + rank.record.stage->resultsOffset, sizeof values);
-  return values;
-}
-
-Status ThreadEngine::collectValues(const GlobalBatch &batch) {
-  if (isAlone()) {
-    std::ranges::transform(ranks_, values_.begin(), [this](const Rank &rank) { return valuesOf(rank); });
-    return Status::ok();
+Status RankEngine::load(const std::string &bundle) {
+  threadsPerRank_ =
+      options_.threadsPerRank > 0 ? options_.threadsPerRank : threadsOfRank(cores_.size(), ranksOnCores());
+  MGC_TRY(openDevice());
+  MGC_ASSIGN(kernels, RowKernels::load(plan_, bundle, *device_));
+  kernels_ = std::move(kernels);
+  MGC_TRY(verifyKernels(plan_, *kernels_));
+  if (!isOnHost())
+    MGC_TRY(checkMemory());
+  MGC_TRY(openCommunicators());
+  MGC_TRY(createRanks());
+  MGC_TRY(chooseProducts());
+  arenas_.resize(plan_.mesh.worldSize());
+  for (const std::unique_ptr<EngineRank> &rank : ranks_) {
+    MGC_TRY(rank->load(*kernels_, choices_ ? &*choices_ : nullptr).at(fmt::format("rank {}", rank->index())));
+    arenas_[rank->index()] = rank->mirror();
+    if (const Recording::Rank recording = rank->recording(); recording.timeline)
+      recording_.ranks.push_back(recording);
   }
-  Status status;
-  threads_.run([&](int64_t) { status = reports_->collect(valuesOf(ranks_[0]), batch, values_); });
-  return status;
+  recording_.stepSeconds.reserve(options_.timeline.measure ? kMeasuredSteps : 0);
+  MGC_TRY(threads_.start(std::ssize(ranks_), [this](int64_t local) { pinToShare(local); }));
+  return isOnHost() && options_.bf16 && plan_.dtype == plan::DType::bf16 ? chooseBf16() : Status::ok();
 }
 
-Result<int32_t> ThreadEngine::greatest(int32_t own) {
+Status RankEngine::forEachRank(const std::function<Status(EngineRank &)> &work) {
+  std::vector<Status> results(ranks_.size());
+  threads_.run([&](int64_t i) { results[i] = work(*ranks_[i]); });
+  for (size_t i = 0; i < results.size(); ++i)
+    MGC_TRY(std::move(results[i]).at(fmt::format("rank {}", ranks_[i]->index())));
+  return Status::ok();
+}
+
+Status RankEngine::upload(Part part) {
+  return forEachRank([&](EngineRank &rank) { return rank.upload(part); });
+}
+
+Status RankEngine::download(Part part) {
+  return forEachRank([&](EngineRank &rank) { return rank.download(part); });
+}
+
+Status RankEngine::stageInputs(int64_t step, const GlobalBatch &batch) {
+  if (stagedStep_ == step)
+    return Status::ok();
+  MGC_TRY(checkBatch(plan_, batch));
+  for (const std::unique_ptr<EngineRank> &rank : ranks_)
+    rank->writeInputs(batch, step);
+  stagedStep_ = step;
+  return Status::ok();
+}
+
+// A batch that is bad is found again by the step that it is for.
+void RankEngine::stageNext(int64_t step) {
+  if (const GlobalBatch *batch = nextBatch_ ? nextBatch_(step) : nullptr)
+    (void)stageInputs(step, *batch);
+}
+
+void RankEngine::runStep(EngineRank &rank) {
+  if (const Status status = rank.run(order_); !status.isOk()) {
+    abort(status);
+    rank.awaitEnd();
+  }
+}
+
+// The first cause is kept. The abort of one rank is that of all ranks on its device. The hosts are told before the
+// devices' communicators end, which the others' would see.
+void RankEngine::abort(const Status &cause) {
+  if (isProcessRank())
+    options_.communicator->abort(cause);
+  for (const std::unique_ptr<EngineRank> &rank : ranks_)
+    rank->dropGraph();
+  communicators_[0]->abort(cause);
+}
+
+Result<int32_t> RankEngine::greatest(int32_t own) {
   Result<int32_t> most = own;
-  if (!isAlone())
+  if (isProcessRank())
     threads_.run([&](int64_t) { most = reports_->greatest(own); });
   return most;
 }
 
-StepResult ThreadEngine::results() const { return resultOf(valuesOf(ranks_[0])); }
+Status RankEngine::collectValues(const GlobalBatch &batch) {
+  Status status;
+  if (isProcessRank())
+    threads_.run([&](int64_t) { status = reports_->collect(ranks_[0]->values(), batch, values_); });
+  else
+    std::ranges::transform(ranks_, values_.begin(),
+                           [](const std::unique_ptr<EngineRank> &rank) { return rank->values(); });
+  return status;
+}
+
+// Ranks that share a device have the device's error; the fault may be that of any rank that was at work.
+Status RankEngine::failureOf(int64_t step) const {
+  const Status cause = communicators_[0]->cause();
+  const Status fault = device_->check();
+  if (cause.isOk() || fault.isOk() || ranks_.size() == 1)
+    return cause;
+  std::vector<std::string> places;
+  for (const std::unique_ptr<EngineRank> &rank : ranks_)
+    if (const ExecutionPlace place = rank->place(step); !place.instruction.empty())
+      places.push_back(toString(place));
+  return errorf("{}: {}", fmt::join(places, ", or "), fault.message());
+}
+
+StepResult RankEngine::finishStep(int64_t step, double seconds) {
+  if (options_.timeline.measure && step >= options_.timeline.measureFirst)
+    recording_.add(seconds);
+  StepResult result = results();
+  for (const std::unique_ptr<EngineRank> &rank : ranks_)
+    if (!isOnHost())
+      result.hostSeconds = std::max(result.hostSeconds, rank->hostSeconds());
+  return result;
+}
+
+Result<StepResult> RankEngine::step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
+                                    const std::function<Status()> &beforeUpdate) {
+  MGC_TRY(failureOf(step));
+  MGC_TRY(stageInputs(step, batch));
+  const auto start = std::chrono::steady_clock::now();
+  order_ = {step, scalars, beforeUpdate ? &beforeUpdate : nullptr};
+  const std::function<void(int64_t)> work = [this](int64_t i) { runStep(*ranks_[i]); };
+  threads_.begin(work);
+  stageNext(step + 1);
+  threads_.end();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  MGC_TRY(failureOf(step));
+  if (Status collected = collectValues(batch); !collected.isOk())
+    return std::move(collected).at(fmt::format("rank {}, end of step {}", ranks_[0]->index(), step));
+  MGC_TRY(verifyAgreement(values_));
+  return finishStep(step, seconds.count());
+}
 
 } // namespace
 
@@ -256,10 +469,10 @@ StepResult resultOf(const StepValues &values) {
           values[2]};
 }
 
-Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle, Device &device,
+Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle,
                                                EngineOptions options) {
-  auto engine = std::make_unique<ThreadEngine>(std::move(plan), std::move(options));
-  MGC_TRY(engine->load(bundle, device));
+  auto engine = std::make_unique<RankEngine>(std::move(plan), std::move(options));
+  MGC_TRY(engine->load(bundle));
   return std::unique_ptr<Engine>(std::move(engine));
 }
 

@@ -1,18 +1,18 @@
 // Engine: runs a plan, with every rank of the mesh a thread of this process, or with one of them in each of several
-// processes.
-//   in:  a verified plan, its bundle folder, a device; per step the global batch and the optimizer's scalars
-//   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks'
-//   allocations
+// processes; on the CPU, on one device that they share, or on a device for each process. docs/engine.md.
+//   in:  a verified plan, its bundle folder; per step the global batch and the optimizer's scalars
+//   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks' memory
 //
-// Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing
-// (gemm aside: oneDNN and runtime/kernels keep scratch memory of their own for each thread).
+// Loading makes one allocation of exactly StagePlan::bytes per rank. A step allocates nothing (the libraries of products and
+// attention aside, which keep scratch memory of their own for each thread).
 #pragma once
 
 #include "runtime/comm/Communicator.h"
+#include "runtime/comm/nccl/NcclRank.h"
 #include "runtime/data/Data.h"
-#include "runtime/device/Device.h"
 #include "runtime/exec/Bf16Choice.h"
-#include "runtime/exec/RankExecutor.h"
+#include "runtime/exec/ExecutionPlace.h"
+#include "runtime/exec/Timeline.h"
 
 #include <array>
 #include <chrono>
@@ -26,23 +26,38 @@ struct CoreShare {
   int64_t index = 0, parts = 1;
 };
 
+// Of plans whose target is a device behind a plugin.
+struct DeviceOptions {
+  std::string plugin; // file; empty: where mgrun is
+  int ordinal = 0;
+  bool deterministic = true; // equal bits from run to run
+  bool graphs = true;        // of one rank per process: replay a step instead of enqueueing it
+  bool tuneProducts =
+      false;             // measure which algorithm of the device's library is the fastest for each product
+  std::string tuneCache; // file that keeps what was measured; empty: none
+  Share share = nullptr; // between processes, where ranks are processes: EngineOptions::communicator
+};
+
 struct EngineOptions {
-  int threadsPerRank = 0;                     // 0: the cores this process may use over the ranks, at least 1
-  std::chrono::milliseconds timeout{600'000}; // of each wait for another rank
-  uint64_t seed = 1234;                       // of dropout
-  std::function<Status(const ExecutionPlace &)> inject = nullptr; // see ExecutorOptions
+  int threadsPerRank = 0; // on the host. 0: the cores this process may use over the ranks, at least 1
+  std::chrono::milliseconds timeout{600'000};                     // of each wait for another rank
+  uint64_t seed = 1234;                                           // of dropout
+  std::function<Status(const ExecutionPlace &)> inject = nullptr; // see StreamExecutorOptions
+  bool poison = false; // fill the ranks' memory with 0xFF first: every f32 a NaN, every i32 -1
   TimelineOptions timeline = {};
-  // The communicator of this process's rank, if ranks are processes; it outlives the engine. Null: all ranks are here.
+  // The communicator of this process's rank, if ranks are processes, which is one of the hosts; it outlives the engine. Null:
+  // all ranks are here.
   Communicator *communicator = nullptr;
   CoreShare cores = {};
   std::optional<Bf16Options> bf16 = {}; // of a plan of bf16 on the CPU; none: as bf16Product() is
+  DeviceOptions device = {};
 };
 
 struct StepResult {
   double loss = 0; // mean over the tokens counted
   double tokens = 0;
   double gradientNorm = 0;
-  double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the CPU
+  double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the host
 };
 
 // The ranks' timelines in this process, as EngineOptions::timeline asks. Complete between steps, after an error too.
@@ -81,22 +96,22 @@ enum class Part { weights, gradients };
 
 class Engine {
 public:
-  // The plan must have passed verifyPlan; the device outlives the engine.
-  static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle, Device &device,
+  // The plan must have passed verifyPlan. Opens the device of its target. Before a device's memory is allocated, what the
+  // ranks need is held against what is free (for the host: VerifyMemory.h).
+  static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle,
                                                 EngineOptions options = {});
   virtual ~Engine() = default;
   virtual const plan::Plan &plan() const = 0;
   // By rank; null: not in this process. The ranks' memory, or where that is not the host's, a copy which upload() and
-  // download() bring up to date: as it is made, it is zero.
+  // download() bring up to date.
   virtual std::span<std::byte *const> arenas() const = 0;
-  virtual Status upload(Part) { return Status::ok(); } // weights: values and masters; moments become zero
-  virtual Status download(Part) { return Status::ok(); }
-  virtual int threadsPerRank() const = 0;        // of the host
-  virtual std::string whereRanksAre() const = 0; // for people: "2 threads each", "sharing device 0, .."
-  virtual std::vector<std::string> notes() const { return {}; } // of loading, for people
-  virtual std::optional<DeviceMemory> deviceMemory() const {
-    return std::nullopt;
-  } // now; nothing: the host's
+  virtual bool arenasAreZero() const = 0; // as they are made
+  virtual Status upload(Part) = 0;        // weights: values and masters; moments of a device become zero
+  virtual Status download(Part) = 0;
+  virtual int threadsPerRank() const = 0;             // of the host
+  virtual std::string whereRanksAre() const = 0;      // for people: "2 threads each", "sharing device 0, .."
+  virtual std::vector<std::string> notes() const = 0; // of loading, for people
+  virtual std::optional<DeviceMemory> deviceMemory() const = 0; // now; nothing: the host's
   virtual const Recording &recording() const = 0;
   virtual Result<MachineRates> measureRates() = 0;
 
@@ -115,7 +130,7 @@ public:
   // Where the host would only wait while the ranks work, step() asks for the batch of the step after it; null: there is
   // none.
   using NextBatch = std::function<const GlobalBatch *(int64_t step)>;
-  virtual void readAhead(NextBatch) {}
+  virtual void readAhead(NextBatch next) = 0;
   // The results of the step that runs, for use in beforeUpdate; tokens are complete then.
   virtual StepResult results() const = 0;
   // Makes the step that runs end with this error. From any thread.

@@ -4,7 +4,6 @@
 
 #include "plan/Expand.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/device/Device.h"
 #include "runtime/kernels/CpuAttention.h"
 
 #include <string>
@@ -20,7 +19,6 @@ struct OperandRecord {
 };
 
 struct RowRecord {
-  RowFunction function = nullptr;
   int64_t range = 0;
   int64_t firstScalar = 0; // in ChunkRecord::scalars
 };

@@ -16,8 +16,8 @@ namespace {
 
 class PlanResolver {
 public:
-  PlanResolver(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup)
-      : context_(context), plan_(context.plan), rank_(rank), openGroup_(openGroup) {}
+  PlanResolver(const plan::Plan &plan, uint64_t seed, Communicator &communicator)
+      : plan_(plan), seed_(seed), rank_(communicator.rank()), communicator_(communicator) {}
   Result<RankRecord> resolve();
 
 private:
@@ -29,7 +29,7 @@ private:
                    ChunkRecord &to);
   StepRecord resolveStep(const plan::ExpandedStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
-  Result<GroupId> openGroup(const plan::Collective &collective);
+  Result<GroupId> openGroup(const plan::Collective &collective, plan::Task task);
 
   Result<RowRecord> makeRecord(const plan::RowKernel &kernel, const plan::Call &call, ChunkRecord &to);
   Result<GemmRecord> makeRecord(const plan::Gemm &gemm, const plan::Call &, ChunkRecord &) {
@@ -37,14 +37,15 @@ private:
   }
   Result<AttentionRecord> makeRecord(const plan::Attention &attention, const plan::Call &call,
                                      ChunkRecord &to);
-  Result<CollectiveRecord> makeRecord(const plan::Collective &collective, const plan::Call &, ChunkRecord &);
+  Result<CollectiveRecord> makeRecord(const plan::Collective &collective, const plan::Call &,
+                                      ChunkRecord &to);
   Result<MoveRecord> makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &);
 
-  const ResolveContext &context_;
   const plan::Plan &plan_;
-  int64_t rank_;
-  const OpenGroup &openGroup_;
-  std::map<std::vector<int64_t>, GroupId> groups_;
+  const uint64_t seed_;
+  const int64_t rank_;
+  Communicator &communicator_;
+  std::map<std::pair<std::vector<int64_t>, int64_t>, GroupId> groups_; // by ranks and color
 };
 
 Result<RankRecord> PlanResolver::resolve() {
@@ -132,24 +133,17 @@ int64_t PlanResolver::evaluate(const plan::Scalar &scalar, const plan::Call &cal
   case plan::Scalar::Kind::instance:
     return call.instance;
   case plan::Scalar::Kind::seed:
-    return static_cast<int64_t>(context_.seed);
+    return static_cast<int64_t>(seed_);
   }
   return result;
 }
 
 Result<RowRecord> PlanResolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
                                            ChunkRecord &to) {
-  RowFunction function = nullptr;
-  if (plan_.target == plan::Target::cpu) {
-    if (!context_.kernels)
-      return errorf("kernel '{}': the plan names no kernel library", kernel.symbol);
-    MGC_ASSIGN(found, context_.kernels->find(kernel.symbol));
-    function = found;
-  }
   const auto firstScalar = static_cast<int64_t>(to.scalars.size());
   for (const plan::Scalar &scalar : kernel.scalars)
     to.scalars.push_back(evaluate(scalar, call));
-  return RowRecord{function, kernel.range, firstScalar};
+  return RowRecord{kernel.range, firstScalar};
 }
 
 // The kernel writes as much as it needs, whatever the plan says, and in whole vectors.
@@ -176,8 +170,8 @@ Result<AttentionRecord> PlanResolver::makeRecord(const plan::Attention &attentio
 }
 
 Result<CollectiveRecord> PlanResolver::makeRecord(const plan::Collective &collective, const plan::Call &,
-                                                  ChunkRecord &) {
-  MGC_ASSIGN(group, openGroup(collective));
+                                                  ChunkRecord &to) {
+  MGC_ASSIGN(group, openGroup(collective, to.chunk->task));
   return CollectiveRecord{&collective, group};
 }
 
@@ -186,15 +180,18 @@ Result<MoveRecord> PlanResolver::makeRecord(const plan::Move &move, const plan::
                     plan::groupSize(plan_.mesh, move.axes)};
 }
 
-Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective) {
-  const std::vector<int64_t> ranks = collective.stages.empty()
-                                         ? plan::groupOf(plan_.mesh, rank_, collective.axes)
-                                         : plan::groupOfStages(plan_.mesh, rank_, collective.stages);
-  const auto known = groups_.find(ranks);
+// Gradients are completed beside the layers before, on the host by another thread: what has the same ranks as collectives of
+// layers is another group. Stages may complete what they share in other chunks, so their groups are the same in all.
+Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective, plan::Task task) {
+  const bool isOfStages = !collective.stages.empty();
+  const std::vector<int64_t> ranks = isOfStages ? plan::groupOfStages(plan_.mesh, rank_, collective.stages)
+                                                : plan::groupOf(plan_.mesh, rank_, collective.axes);
+  const int64_t color = task == plan::Task::gradients && !isOfStages ? 1 : 0;
+  const auto known = groups_.find({ranks, color});
   if (known != groups_.end())
     return known->second;
-  MGC_ASSIGN(group, openGroup_(ranks));
-  groups_[ranks] = group;
+  MGC_ASSIGN(group, communicator_.openGroup(ranks, color));
+  groups_[{ranks, color}] = group;
   return group;
 }
 
@@ -210,13 +207,8 @@ StepRecord PlanResolver::resolveStep(const plan::ExpandedStep &step,
 
 } // namespace
 
-Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, const OpenGroup &openGroup) {
-  return PlanResolver(context, rank, openGroup).resolve();
-}
-
-Result<RankRecord> resolveRank(const ResolveContext &context, int64_t rank, Communicator &communicator) {
-  return resolveRank(context, rank,
-                     [&](const std::vector<int64_t> &ranks) { return communicator.openGroup(ranks); });
+Result<RankRecord> resolveRank(const plan::Plan &plan, uint64_t seed, Communicator &communicator) {
+  return PlanResolver(plan, seed, communicator).resolve();
 }
 
 } // namespace mgc

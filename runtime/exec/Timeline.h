@@ -56,6 +56,10 @@ public:
   bool beginStep(int64_t step);
   void open(Kind kind, int64_t schedule, int64_t instruction) { openAt(now(), kind, schedule, instruction); }
   void close() { closeAt(now()); }
+  void closeAll() {
+    while (depth_ > 0)
+      close();
+  }
   // The same of what was measured elsewhere, in the order of time.
   void openAt(int64_t time, Kind kind, int64_t schedule = -1, int64_t instruction = -1);
   void closeAt(int64_t time);
@@ -68,25 +72,6 @@ public:
   const Sum &sumOf(int64_t chunk, int64_t instruction) const {
     return instructionSums_[firstOf_[chunk] + instruction];
   }
-
-  // An open span as long as this lives. Without a timeline, nothing.
-  class Span {
-  public:
-    Span(Timeline *timeline, Kind kind, int64_t schedule = -1, int64_t instruction = -1)
-        : timeline_(timeline) {
-      if (timeline_)
-        timeline_->open(kind, schedule, instruction);
-    }
-    ~Span() {
-      if (timeline_)
-        timeline_->close();
-    }
-    Span(const Span &) = delete;
-    Span &operator=(const Span &) = delete;
-
-  private:
-    Timeline *timeline_;
-  };
 
 private:
   Timeline(const RankRecord &record, const TimelineOptions &options);

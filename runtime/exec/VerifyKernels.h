@@ -2,7 +2,7 @@
 // (plan/prove/VerifyPlan.h) no plan, however it was edited, reaches beyond its memory.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/KernelNeeds.h"
 
 namespace mgc {
 

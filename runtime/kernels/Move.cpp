@@ -80,15 +80,17 @@ void fillZero(int threads, std::byte *to, int64_t bytes) {
 
 void copyRows(int threads, std::byte *to, const std::byte *from, const RowCopy &copy) {
   const int64_t bytes = copy.rows * copy.rowBytes;
+  const int64_t toPitch = copy.toPitchBytes ? copy.toPitchBytes : copy.rowBytes;
   forParts(threads, bytes, [&](int64_t begin, int64_t end) {
     for (int64_t next; begin < end; begin = next) {
       const int64_t row = begin / copy.rowBytes, inRow = begin % copy.rowBytes;
       next = std::min(begin + copy.rowBytes - inRow, end);
       const std::byte *source = from + row * copy.pitchBytes + inRow;
+      std::byte *target = to + row * toPitch + inRow;
       if (bytes >= kStreamedBytes && copy.rowBytes >= kLeastBytes)
-        copyStreamed(to + begin, source, next - begin);
+        copyStreamed(target, source, next - begin);
       else
-        std::memcpy(to + begin, source, next - begin);
+        std::memcpy(target, source, next - begin);
     }
   });
 }

@@ -9,9 +9,9 @@ namespace mgc {
 
 void fillZero(int threads, std::byte *to, int64_t bytes);
 
-// `rows` runs of `rowBytes`, `pitchBytes` apart in `from`, dense in `to`.
+// `rows` runs of `rowBytes`, from one begin to the next `pitchBytes` in `from` and `toPitchBytes` in `to`; 0: dense there.
 struct RowCopy {
-  int64_t rows, rowBytes, pitchBytes;
+  int64_t rows, rowBytes, pitchBytes, toPitchBytes = 0;
 };
 void copyRows(int threads, std::byte *to, const std::byte *from, const RowCopy &copy);
 

@@ -12,7 +12,6 @@
 #include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/process/SocketWorld.h"
 #include "runtime/data/TokenFiles.h"
-#include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/VerifyMemory.h"
 #include "runtime/io/ChoiceCache.h"
 #include "runtime/measure/Trace.h"
@@ -85,7 +84,7 @@ private:
   Result<Vote> vote(const Status &failure);
 
   Status loadEngine(plan::Plan plan);
-  Result<std::unique_ptr<Engine>> makeEngine(plan::Plan plan, const EngineOptions &options);
+  DeviceOptions deviceOptions() const;
   Status loadData(const plan::Plan &plan);
   std::string describeData() const;
   Status loadParameters();
@@ -106,7 +105,6 @@ private:
   Interrupt &interrupt_;
   std::unique_ptr<Processes> processes_; // null: this one is alone
   std::unique_ptr<SocketWorld> world_;
-  std::unique_ptr<Device> cpu_; // of a plan for it
   std::unique_ptr<DataSource> data_;
   struct Batch {
     int64_t step = -1;
@@ -166,7 +164,7 @@ Status Training::load() {
   if (options_.save && isWriter())
     MGC_TRY(prepareSaves(plan));
   MGC_TRY(loadEngine(std::move(plan)));
-  if (processes_ && cpu_)
+  if (processes_ && engine_->plan().target == plan::Target::cpu)
     MGC_TRY(verifyThreads());
   MGC_TRY(loadData(engine_->plan()));
   MGC_TRY(loadParameters());
@@ -248,22 +246,20 @@ Status Training::loadEngine(plan::Plan plan) {
   engine.timeline = {first, options_.trace ? traced : 0, first, options_.isProfiled()};
   if (options_.delays)
     engine.inject = randomDelays(*options_.delays);
-  MGC_ASSIGN(made, makeEngine(std::move(plan), engine));
+  engine.poison = options_.poison;
+  if (plan.target != plan::Target::cpu)
+    engine.device = deviceOptions();
+  MGC_ASSIGN(made, Engine::create(std::move(plan), options_.plan, engine));
   engine_ = std::move(made);
   interrupt_.watch(engine_.get());
   return Status::ok();
 }
 
-Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const EngineOptions &options) {
-  if (plan.target == plan::Target::cpu) {
-    cpu_ = makeCpuDevice({.poison = options_.poison});
-    return Engine::create(std::move(plan), options_.plan, *cpu_, options);
-  }
+DeviceOptions Training::deviceOptions() const {
   DeviceOptions device;
   device.plugin = options_.devicePlugin.value_or("");
   device.ordinal = options_.device.value_or(processes_ ? static_cast<int>(processes_->localRank()) : 0);
   device.deterministic = !options_.nonDeterministic;
-  device.poison = options_.poison;
   device.graphs = !options_.noGraphs;
   device.tuneProducts = options_.tuneProducts;
   if (options_.tuneProducts)
@@ -272,7 +268,7 @@ Result<std::unique_ptr<Engine>> Training::makeEngine(plan::Plan plan, const Engi
     device.share = [this](const auto &key, bool isMaker, const auto &make) {
       return processes_->store().share(key, isMaker, make, processes_->deadline());
     };
-  return makeDeviceEngine(std::move(plan), options_.plan, device, options);
+  return device;
 }
 
 Status Training::loadData(const plan::Plan &plan) {
@@ -298,7 +294,7 @@ std::string Training::describeData() const {
 
 Status Training::loadParameters() {
   const FillOptions fill{[this](const auto &work) { engine_->onRanks(work); }, engine_->threadsPerRank(),
-                         cpu_ ? cpu_->givesZeros() : true};
+                         engine_->arenasAreZero()};
   if (!options_.weights) {
     MGC_TRY(initWeights(engine_->plan(), options_.seed, engine_->arenas(), fill));
     return engine_->upload(Part::weights);

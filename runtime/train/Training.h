@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/comm/bootstrap/Launch.h"
-#include "runtime/exec/device/DeviceEngine.h"
+#include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
 #include "runtime/train/OptimizerSchedule.h"
 
@@ -54,7 +54,7 @@ struct TrainingOptions {
   bool tuneProducts = false;            // see DeviceOptions
   std::optional<std::string> tuneCache; // none: the default one
   std::chrono::milliseconds timeout{600'000};
-  bool poison = false;            // see CpuDeviceOptions, DeviceOptions
+  bool poison = false;            // see EngineOptions
   std::optional<uint64_t> delays; // seed of random pauses before instructions; none may change a bit
 
   bool isProfiled() const { return profile || profileJson; }

@@ -14,6 +14,7 @@
 #include "runtime/data/Inputs.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Resolve.h"
+#include "runtime/exec/RowKernels.h"
 #include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
@@ -43,6 +44,10 @@ template <typename Body> void onThreads(int threads, int64_t range, const Body &
               [&](int64_t part, int64_t) { body(range * part / parts, range * (part + 1) / parts); });
 }
 
+std::byte *dataOf(const plugin::DeviceBuffer &buffer) {
+  return reinterpret_cast<std::byte *>(buffer.address());
+}
+
 class Memory {
 public:
   explicit Memory(int threads)
@@ -62,13 +67,13 @@ public:
   double streamSeconds(double bytes, bool inPlace) {
     const auto count = int64_t(bytes / 8);
     if (operands_.bytes() < count * 8) {
-      operands_ = device_->allocate(count * 8).take();
-      std::memset(operands_.data(), 0, operands_.bytes());
+      operands_ = device_.allocate(count * 8).take();
+      std::memset(dataOf(operands_), 0, operands_.bytes());
     }
     leaveCache();
     const double start = seconds();
     onThreads(threads_, count, [&](int64_t begin, int64_t end) {
-      auto *a = reinterpret_cast<float *>(operands_.data());
+      auto *a = reinterpret_cast<float *>(dataOf(operands_));
       const float *b = inPlace ? a : a + count;
       for (int64_t i = begin; i < end; ++i)
         a[i] = 3.0f * b[i];
@@ -79,8 +84,8 @@ public:
 private:
   int threads_;
   std::vector<float> other_;
-  std::unique_ptr<Device> device_ = makeCpuDevice();
-  Allocation operands_; // a and b, in memory as a rank has it
+  plugin::PluginDevice device_ = openCpuDevice();
+  plugin::DeviceBuffer operands_; // a and b, in memory as a rank has it
   volatile float sink_ = 0;
 };
 
@@ -103,12 +108,12 @@ public:
     MGC_ASSIGN(plan, plan::readPlan(folder));
     rank->plan_ = std::move(plan);
     MGC_TRY(plan::verifyPlan(rank->plan_));
-    MGC_ASSIGN(library, rank->device_->loadKernels(folder, rank->plan_.kernels));
-    rank->library_ = std::move(library);
+    MGC_ASSIGN(kernels, RowKernels::load(rank->plan_, folder, rank->device_));
+    rank->kernels_ = std::move(kernels);
     rank->world_ = std::make_unique<ThreadWorld>(rank->plan_.mesh.worldSize());
-    MGC_ASSIGN(record, resolveRank({rank->plan_, rank->library_.get(), 1}, 0, rank->world_->communicator(0)));
+    MGC_ASSIGN(record, resolveRank(rank->plan_, 1, rank->world_->communicator(0)));
     rank->record_ = std::move(record);
-    MGC_ASSIGN(buffer, rank->device_->allocate(rank->record_.stage->bytes));
+    MGC_ASSIGN(buffer, rank->device_.allocate(rank->record_.stage->bytes));
     rank->buffer_ = std::move(buffer);
     MGC_TRY(rank->fill());
     return rank;
@@ -119,8 +124,7 @@ public:
     for (const plan::Program &program : plan_.programs)
       for (const plan::Instruction &instruction : program.instructions)
         if (const auto *row = std::get_if<plan::RowKernel>(&instruction.body))
-          if (auto function = library_->find(row->symbol); function.isOk())
-            rows[*function] = row;
+          rows[functionOf(*row)] = row;
     std::vector<Kernel> kernels;
     for (const StepRecord &step : record_.schedule)
       if (step.step.kind == plan::ExpandedStep::Kind::run)
@@ -129,23 +133,26 @@ public:
   }
 
 private:
+  RowFunction functionOf(const plan::RowKernel &row) const {
+    return reinterpret_cast<RowFunction>(kernels_->kernel(row).raw);
+  }
   // Takes kernels out of `rows` that it adds.
   void addKernels(const plan::ExpandedStep &step, std::map<RowFunction, const plan::RowKernel *> &rows,
                   std::vector<Kernel> &kernels) const {
     const ChunkRecord &chunk = record_.chunks[step.chunk];
     for (const InstructionRecord &instruction : chunk.instructions) {
-      const auto *row = std::get_if<RowRecord>(&instruction.body);
-      const auto found = row ? rows.find(row->function) : rows.end();
+      const auto *row = std::get_if<plan::RowKernel>(&instruction.instruction->body);
+      const auto found = row ? rows.find(functionOf(*row)) : rows.end();
       if (found == rows.end())
         continue;
-      Kernel kernel{row->function,
+      Kernel kernel{functionOf(*row),
                     found->second,
                     instruction.instruction->label,
                     {},
-                    chunk.scalars.data() + row->firstScalar};
+                    chunk.scalars.data() + std::get<RowRecord>(instruction.body).firstScalar};
       for (int64_t i = 0; i < instruction.operandCount; ++i) {
         const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
-        kernel.operands.push_back(buffer_.data() + (operand.slot ? step.slots[operand.slot - 1] : 0) +
+        kernel.operands.push_back(dataOf(buffer_) + (operand.slot ? step.slots[operand.slot - 1] : 0) +
                                   operand.offset);
       }
       kernels.push_back(std::move(kernel));
@@ -155,7 +162,7 @@ private:
 
   // Numbers near 1, which no kernel turns into NaN or subnormals; tokens and labels all over the vocabulary.
   Status fill() {
-    auto *floats = reinterpret_cast<float *>(buffer_.data());
+    auto *floats = reinterpret_cast<float *>(dataOf(buffer_));
     uint32_t state = 1;
     for (int64_t i = 0; i < buffer_.bytes() / 4; ++i)
       floats[i] = 0.5f + float((state = state * 1664525u + 1013904223u) >> 9) * 0x1p-23f;
@@ -164,16 +171,16 @@ private:
       for (int32_t &id : *ids)
         id = int32_t((state = state * 1664525u + 1013904223u) % uint64_t(plan_.vocabulary));
     for (const InputRecord &input : resolveInputs(plan_, 0))
-      writeInput(input, plan_, batch, 0, buffer_.data());
+      writeInput(input, plan_, batch, 0, dataOf(buffer_));
     return Status::ok();
   }
 
   plan::Plan plan_;
-  std::unique_ptr<Device> device_ = makeCpuDevice();
-  std::unique_ptr<KernelLibrary> library_;
+  plugin::PluginDevice device_ = openCpuDevice();
+  std::unique_ptr<RowKernels> kernels_;
   std::unique_ptr<ThreadWorld> world_;
   RankRecord record_;
-  Allocation buffer_;
+  plugin::DeviceBuffer buffer_;
 };
 
 void measure(const Kernel &kernel, Memory &memory, int threads) {

@@ -45,7 +45,7 @@ std::string partsText(const StepCost &step) {
 
 // The collectives that the parts leave out.
 std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
-  if (!plan::runsCollectivesBeside(plan.target) && step.hiddenGradients <= 0)
+  if (!plan::leavesCoresToProducts(plan.target) && step.hiddenGradients <= 0)
     return "";
   return fmt::format(
       "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {} of the "

@@ -14,11 +14,10 @@
 #include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/base/Rounding.h"
 
-#include "runtime/comm/device/DeviceTypes.h"
 #include "runtime/comm/thread/ThreadRank.h"
+#include "runtime/device/CallFacts.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace mgc {
 
@@ -38,7 +37,7 @@ struct Member {
 // One end of a transfer; the other reads it once they have met.
 struct End {
   const Stream *stream = nullptr;
-  DeviceTransfer what;
+  Transfer what;
   const Event *mine = nullptr;
   Ticket ticket = -1;
   End *sender = nullptr;                        // of a receiving end: set when they meet
@@ -46,30 +45,28 @@ struct End {
 };
 
 void introduce(const Transfer &send, const Transfer &receive) {
-  static_cast<End *>(receive.data)->sender = static_cast<End *>(send.data);
+  reinterpret_cast<End *>(receive.data)->sender = reinterpret_cast<End *>(send.data);
 }
 
-class InDeviceRank final : public DeviceCommunicator {
+class InDeviceRank final : public Communicator {
 public:
   InDeviceRank(const plugin::PluginDevice &device, ThreadShared &shared, int64_t rank)
       : device_(device), seat_(shared, rank) {}
   int64_t rank() const override { return seat_.rank(); }
   int64_t worldSize() const override { return seat_.worldSize(); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
-  Status openTransfers(int64_t, bool) override { return Status::ok(); }
-  Status connect() override { return Status::ok(); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override;
   void setProgress(Progress *progress) override { seat_.setProgress(progress); }
+  void setWaitObserver(WaitObserver *) override {} // streams wait, not hosts
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
-  Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
-  Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
+  Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
+  Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override;
   Result<const Event *> finish(Ticket ticket) override;
-  Status barrier() override;
+  Status barrier(GroupId group) override { return seat_.barrier(group); }
   void abort(const Status &cause) override { seat_.abort(cause); }
   bool isAborted() const override { return seat_.isAborted(); }
   Status cause() const override { return seat_.cause(); }
-  Status check() override { return isAborted() ? cause() : Status::ok(); }
 
 private:
   // One collective under way.
@@ -91,7 +88,7 @@ private:
   Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
                   int64_t rows) const;
 
-  Result<Ticket> post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine, bool isSend);
+  Result<Ticket> post(const Stream &stream, const Transfer &transfer, const Event &mine, bool isSend);
   Status receiveInto(End &end);
 
   const plugin::PluginDevice &device_;
@@ -102,27 +99,16 @@ private:
     Member mine;
   };
   std::deque<Place> places_; // by GroupId; their addresses stay
-  GroupId everyone_ = -1;    // once there was a barrier
   std::deque<End> ends_;     // by Ticket
   std::vector<Ticket> free_;
 };
 
-Result<GroupId> InDeviceRank::openGroup(const std::vector<int64_t> &ranks) {
-  MGC_ASSIGN(group, seat_.openGroup(ranks));
+Result<GroupId> InDeviceRank::openGroup(const std::vector<int64_t> &ranks, int64_t color) {
+  MGC_ASSIGN(group, seat_.openGroup(ranks, color));
   MGC_ASSIGN(ready, device_.makeEvent());
   MGC_ASSIGN(done, device_.makeEvent());
   places_.push_back({std::move(ready), std::move(done), {}});
   return group;
-}
-
-Status InDeviceRank::barrier() {
-  if (everyone_ < 0) {
-    std::vector<int64_t> ranks(worldSize());
-    std::iota(ranks.begin(), ranks.end(), 0);
-    MGC_ASSIGN(group, openGroup(ranks));
-    everyone_ = group;
-  }
-  return seat_.barrier(everyone_);
 }
 
 Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) const {
@@ -140,14 +126,14 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
   place.mine = {source, destination, &place.ready, &place.done};
   MGC_TRY(seat_.publish(
       my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
-      &place.mine, nullptr));
+      addressOf(&place.mine), 0, seat_.company()));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
   MGC_TRY(waitForAll(job, &Member::ready));
   MGC_TRY(work(job));
   MGC_TRY(stream.record(place.done));
-  MGC_TRY(seat_.meet(my));
+  MGC_TRY(seat_.meet(my, seat_.company()));
   return waitForAll(job, &Member::done);
 }
 
@@ -230,7 +216,7 @@ Status InDeviceRank::exchange(const Job &job) const {
   return Status::ok();
 }
 
-Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &transfer, const Event &mine,
+Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer, const Event &mine,
                                   bool isSend) {
   if (free_.empty()) {
     free_.push_back(static_cast<Ticket>(ends_.size()));
@@ -242,18 +228,18 @@ Result<Ticket> InDeviceRank::post(const Stream &stream, const DeviceTransfer &tr
   end.stream = &stream, end.what = transfer, end.mine = &mine, end.sender = nullptr;
   end.finished.store(nullptr, std::memory_order_relaxed);
   MGC_ASSIGN(ticket,
-             seat_.post({transfer.peer, transfer.value, transfer.microbatch, &end, transfer.bytes}, isSend));
+             seat_.post({transfer.peer, transfer.value, transfer.microbatch, addressOf(&end), transfer.bytes},
+                        isSend));
   end.ticket = ticket;
   return mineTicket;
 }
 
-Result<Ticket> InDeviceRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
+Result<Ticket> InDeviceRank::send(const Stream &stream, const Transfer &transfer, const Event &mine) {
   MGC_TRY(stream.record(mine));
   return post(stream, transfer, mine, true);
 }
 
-Result<Ticket> InDeviceRank::receive(const Stream &stream, const DeviceTransfer &transfer,
-                                     const Event &mine) {
+Result<Ticket> InDeviceRank::receive(const Stream &stream, const Transfer &transfer, const Event &mine) {
   return post(stream, transfer, mine, false);
 }
 
@@ -263,7 +249,7 @@ Status InDeviceRank::receiveInto(End &end) {
   const Stream &stream = *end.stream;
   MGC_TRY(stream.wait(*from.mine));
   if (end.what.bytes > 0)
-    MGC_TRY(stream.copy(end.what.address, from.what.address, end.what.bytes));
+    MGC_TRY(stream.copy(end.what.data, from.what.data, end.what.bytes));
   MGC_TRY(stream.record(*end.mine));
   end.finished.store(end.mine, std::memory_order_relaxed);
   end.sender->finished.store(end.mine, std::memory_order_release);
@@ -285,7 +271,7 @@ Result<const Event *> InDeviceRank::finish(Ticket ticket) {
   if (end.sender)
     MGC_TRY(poll(ticket).status());
   MGC_TRY(seat_.waitUntil([&] { return end.finished.load(std::memory_order_acquire) != nullptr; },
-                          [&] { return seat_.describeWait(end.ticket); }));
+                          [&] { return seat_.describeWait(end.ticket); }, seat_.company()));
   seat_.release(end.ticket);
   free_.push_back(ticket);
   return end.finished.load(std::memory_order_relaxed);
@@ -307,6 +293,6 @@ InDeviceWorld::InDeviceWorld(const plugin::PluginDevice &device, int64_t ranks,
 
 InDeviceWorld::~InDeviceWorld() = default;
 
-DeviceCommunicator &InDeviceWorld::communicator(int64_t rank) { return ranks_->ranks.at(rank); }
+Communicator &InDeviceWorld::communicator(int64_t rank) { return ranks_->ranks.at(rank); }
 
 } // namespace mgc

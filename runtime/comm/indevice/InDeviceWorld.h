@@ -2,9 +2,10 @@
 // enqueue (runtime/comm/thread/ThreadRank.h); data moves by copies between their memory, ordered by events.
 #pragma once
 
-#include "runtime/comm/device/DeviceCommunicator.h"
+#include "runtime/comm/Communicator.h"
 
 #include <chrono>
+#include <memory>
 
 namespace mgc {
 
@@ -12,7 +13,7 @@ class InDeviceWorld {
 public:
   InDeviceWorld(const plugin::PluginDevice &device, int64_t ranks, std::chrono::milliseconds timeout);
   ~InDeviceWorld(); // after the last use of the communicators
-  DeviceCommunicator &communicator(int64_t rank);
+  Communicator &communicator(int64_t rank);
 
 private:
   struct Ranks;

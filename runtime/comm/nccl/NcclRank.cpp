@@ -3,7 +3,7 @@
 // of the ranks' lists, so that some can always be made.
 #include "runtime/comm/nccl/NcclRank.h"
 
-#include "runtime/comm/device/DeviceTypes.h"
+#include "runtime/device/CallFacts.h"
 
 #include <algorithm>
 #include <atomic>
@@ -27,23 +27,25 @@ constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whe
 constexpr int64_t kHandshakeBytes = 256;
 constexpr std::string_view kGroup = "group", kChannel = "channel";
 
-class NcclRank final : public DeviceCommunicator {
+class NcclRank final : public Communicator {
 public:
   NcclRank(const plugin::PluginDevice &device, NcclOptions options)
       : device_(device), options_(std::move(options)) {}
   int64_t rank() const override { return options_.rank; }
   int64_t worldSize() const override { return options_.ranks; }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override;
   Status openTransfers(int64_t peer, bool isSend) override;
   Status connect() override;
   void setProgress(Progress *) override {} // no host waits for another while it enqueues
+  void setWaitObserver(WaitObserver *) override {}
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
-  Result<Ticket> send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
-  Result<Ticket> receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) override;
+  Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
+  Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
   Result<const Event *> finish(Ticket ticket) override;
-  Status barrier() override { return isAborted() ? cause() : options_.barrier(); }
+  // Of all ranks: their hosts have the means.
+  Status barrier(GroupId) override { return isAborted() ? cause() : options_.barrier(); }
   void abort(const Status &cause) override;
   bool isAborted() const override { return aborted_.load(std::memory_order_acquire); }
   Status cause() const override;
@@ -90,7 +92,7 @@ private:
   Status cause_;
 };
 
-Result<GroupId> NcclRank::openGroup(const Ranks &ranks) {
+Result<GroupId> NcclRank::openGroup(const Ranks &ranks, int64_t) {
   MGC_ASSIGN(index, indexInGroup(ranks, rank(), worldSize()));
   const auto [entry, isNew] = byRanks_.try_emplace(ranks, static_cast<GroupId>(groups_.size()));
   if (isNew)
@@ -267,15 +269,14 @@ Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {
   return ticket;
 }
 
-Result<Ticket> NcclRank::send(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(
-      rootOf(stream.send(channels_.at({rank(), transfer.peer}).comm, transfer.address, transfer.bytes, 1)));
+Result<Ticket> NcclRank::send(const Stream &stream, const Transfer &transfer, const Event &mine) {
+  MGC_TRY(rootOf(stream.send(channels_.at({rank(), transfer.peer}).comm, transfer.data, transfer.bytes, 1)));
   return finished(stream, mine);
 }
 
-Result<Ticket> NcclRank::receive(const Stream &stream, const DeviceTransfer &transfer, const Event &mine) {
-  MGC_TRY(rootOf(
-      stream.receive(channels_.at({transfer.peer, rank()}).comm, transfer.address, transfer.bytes, 0)));
+Result<Ticket> NcclRank::receive(const Stream &stream, const Transfer &transfer, const Event &mine) {
+  MGC_TRY(
+      rootOf(stream.receive(channels_.at({transfer.peer, rank()}).comm, transfer.data, transfer.bytes, 0)));
   return finished(stream, mine);
 }
 
@@ -340,7 +341,7 @@ Status NcclRank::rootOf(Status error) const {
 
 } // namespace
 
-std::unique_ptr<DeviceCommunicator> makeNcclRank(const plugin::PluginDevice &device, NcclOptions options) {
+std::unique_ptr<Communicator> makeNcclRank(const plugin::PluginDevice &device, NcclOptions options) {
   return std::make_unique<NcclRank>(device, std::move(options));
 }
 

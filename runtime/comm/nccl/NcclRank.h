@@ -2,9 +2,11 @@
 // another, are NCCL communicators of their own, made at load time.
 #pragma once
 
-#include "runtime/comm/device/DeviceCommunicator.h"
+#include "runtime/comm/Communicator.h"
 
 #include <functional>
+#include <memory>
+#include <string>
 
 namespace mgc {
 
@@ -22,6 +24,6 @@ struct NcclOptions {
 };
 
 // Transfers do not carry what they are: that both ends name the same value is the plan's proof.
-std::unique_ptr<DeviceCommunicator> makeNcclRank(const plugin::PluginDevice &device, NcclOptions options);
+std::unique_ptr<Communicator> makeNcclRank(const plugin::PluginDevice &device, NcclOptions options);
 
 } // namespace mgc

@@ -213,13 +213,13 @@ Status SocketRank::allToAll(SocketGroup &group, const Call &call) {
   });
 }
 
-Status SocketRank::collective(GroupId groupId, const plan::Collective &what, const void *source,
-                              void *destination) {
+Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what,
+                              mgc_address source, mgc_address destination, mgc_address) {
   SocketGroup &group = groups_.at(groupId);
   MGC_TRY(meet(group, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle,
                        what.splitsInner}));
-  const Call call{what, static_cast<const std::byte *>(source), static_cast<std::byte *>(destination),
-                  plan::sizeInBytes(what.type)};
+  const Call call{what, reinterpret_cast<const std::byte *>(source),
+                  reinterpret_cast<std::byte *>(destination), plan::sizeInBytes(what.type)};
   switch (what.kind) {
   case Kind::allReduce:
     return allReduce(group, call);

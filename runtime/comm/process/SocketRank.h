@@ -20,22 +20,28 @@ class SocketRank final : public SocketWorld, public Communicator, private Socket
 public:
   SocketRank(Processes &processes, const SocketWorldOptions &options);
   ~SocketRank() override { processes_.setAbortListener(nullptr); }
-  Status connect();
+  Status connectToAll();
   Communicator &communicator() override { return *this; }
 
   int64_t rank() const override { return processes_.rank(); }
   int64_t worldSize() const override { return processes_.size(); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override;
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override;
   void reserveTransfers(int64_t count) override;
   void setProgress(Progress *progress) override { progress_ = progress; }
   void setWaitObserver(WaitObserver *observer) override { observer_ = observer; }
-  Status collective(GroupId group, const plan::Collective &what, const void *source,
-                    void *destination) override;
+  using Communicator::collective;
+  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
+                    mgc_address source, mgc_address destination, mgc_address workspace) override;
   Status barrier(GroupId group) override;
-  Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
-  Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
-  Result<bool> isDone(Ticket ticket) override;
-  Status wait(Ticket ticket) override;
+  Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
+    return post(transfer, mine, true);
+  }
+  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer,
+                         const plugin::Event &mine) override {
+    return post(transfer, mine, false);
+  }
+  Result<const plugin::Event *> poll(Ticket ticket) override;
+  Result<const plugin::Event *> finish(Ticket ticket) override;
   void abort(const Status &cause) override;
   bool isAborted() const override { return aborted_.load(std::memory_order_acquire); }
   Status cause() const override;
@@ -43,6 +49,7 @@ public:
 private:
   struct Posted {
     Transfer what;
+    const plugin::Event *mine = nullptr;
     bool isSend = false, isDone = false;
     Status error;
   };
@@ -86,7 +93,7 @@ private:
   void sent(int64_t number) override;
   Status enter(const SocketPeer &from, const SocketFrame &frame);
 
-  Result<Ticket> post(const Transfer &transfer, bool isSend);
+  Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   Ticket takeFreeTicket();
   void match(SocketPeer &peer);
   void matchOwn();

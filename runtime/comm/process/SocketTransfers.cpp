@@ -13,6 +13,10 @@ std::array<int64_t, 10> fieldsOf(const Transfer &transfer) {
   return {transfer.value, transfer.microbatch, transfer.bytes};
 }
 
+SocketRegion regionOf(const Transfer &transfer) {
+  return SocketRegion::of(reinterpret_cast<const void *>(transfer.data), transfer.bytes);
+}
+
 std::string describeMismatch(int64_t source, std::span<const int64_t> sent, int64_t destination,
                              std::span<const int64_t> wanted) {
   return fmt::format(
@@ -39,13 +43,13 @@ Ticket SocketRank::takeFreeTicket() {
   return ticket;
 }
 
-Result<Ticket> SocketRank::post(const Transfer &transfer, bool isSend) {
+Result<Ticket> SocketRank::post(const Transfer &transfer, const plugin::Event &mine, bool isSend) {
   if (isAborted())
     return cause();
   if (transfer.peer < 0 || transfer.peer >= worldSize())
     return errorf("transfer with rank {}: the world has ranks 0 to {}", transfer.peer, worldSize() - 1);
   const Ticket ticket = takeFreeTicket();
-  pool_[ticket] = {transfer, isSend, false, Status::ok()};
+  pool_[ticket] = {transfer, &mine, isSend, false, Status::ok()};
   if (transfer.peer == rank()) {
     (isSend ? ownSends_ : ownReceives_).push_back(ticket);
     matchOwn();
@@ -71,7 +75,7 @@ void SocketRank::match(SocketPeer &peer) {
     peer.wants.pop_front();
     const std::array<int64_t, 10> sent = fieldsOf(send.what);
     if (sent == want.fields) {
-      peer.queue({SocketFrame::Kind::data}, SocketRegion::of(send.what.data, send.what.bytes), ticket);
+      peer.queue({SocketFrame::Kind::data}, regionOf(send.what), ticket);
       continue;
     }
     send.error = Status::error(describeMismatch(rank(), sent, peer.rank, want.fields));
@@ -89,7 +93,8 @@ void SocketRank::matchOwn() {
     if (sent != wanted)
       send.error = receive.error = Status::error(describeMismatch(rank(), sent, rank(), wanted));
     else if (send.what.bytes > 0)
-      std::memcpy(receive.what.data, send.what.data, send.what.bytes);
+      std::memcpy(reinterpret_cast<void *>(receive.what.data), reinterpret_cast<const void *>(send.what.data),
+                  static_cast<size_t>(send.what.bytes));
     send.isDone = receive.isDone = true;
   }
 }
@@ -106,7 +111,7 @@ Result<std::optional<SocketRegion>> SocketRank::place(SocketPeer &from, const So
     if (from.receives.empty())
       return errorf("a transfer that was not asked for");
     const Transfer &what = pool_[from.receives.front()].what;
-    region = SocketRegion::of(what.data, what.bytes);
+    region = regionOf(what);
     expected = what.bytes;
   }
   if (frame.bytes != expected)
@@ -171,21 +176,21 @@ Status SocketRank::enter(const SocketPeer &from, const SocketFrame &frame) {
   return Status::ok();
 }
 
-Result<bool> SocketRank::isDone(Ticket ticket) {
+Result<const plugin::Event *> SocketRank::poll(Ticket ticket) {
   const Posted &posted = pool_.at(ticket);
   if (!posted.isDone)
     MGC_TRY(pump({}));
   if (posted.isDone && !posted.error.isOk())
     return posted.error;
-  return posted.isDone;
+  return posted.isDone ? posted.mine : nullptr;
 }
 
-Status SocketRank::wait(Ticket ticket) {
+Result<const plugin::Event *> SocketRank::finish(Ticket ticket) {
   const Posted &posted = pool_.at(ticket);
   MGC_TRY(waitUntil([&] { return posted.isDone; }, [&] { return describeWait(posted); }));
   MGC_TRY(Status(posted.error));
   freeTickets_.push_back(ticket);
-  return Status::ok();
+  return posted.mine;
 }
 
 std::string SocketRank::describeWait(const Posted &posted) const {

@@ -68,13 +68,13 @@ SocketRank::SocketRank(Processes &processes, const SocketWorldOptions &options)
 Result<std::unique_ptr<SocketWorld>> SocketWorld::connect(Processes &processes,
                                                           const SocketWorldOptions &options) {
   auto rank = std::make_unique<SocketRank>(processes, options);
-  MGC_TRY(rank->connect());
+  MGC_TRY(rank->connectToAll());
   return std::unique_ptr<SocketWorld>(std::move(rank));
 }
 
 // Each listens, connects to all lower ranks and is connected to by the higher ones. Nobody waits for an answer before it
 // has called all, so nobody waits in a circle.
-Status SocketRank::connect() {
+Status SocketRank::connectToAll() {
   const Deadline deadline = processes_.deadline();
   Descriptor listening;
   MGC_TRY(listenAndSay(listening));
@@ -116,7 +116,7 @@ Status SocketRank::acceptHigher(const Descriptor &listening, Deadline deadline) 
     if (isAborted())
       return cause();
     pollfd polled[] = {{listening.number(), POLLIN, 0}, {waker_.number(), POLLIN, 0}};
-    if (poll(polled, 2, untilDeadline(deadline)) == 0) {
+    if (::poll(polled, 2, untilDeadline(deadline)) == 0) {
       std::vector<int64_t> ranks;
       for (int64_t other = rank() + 1; other < worldSize(); ++other)
         if (!peers_[other])
@@ -174,7 +174,7 @@ Status SocketRank::pump(Deadline deadline) {
   for (const auto &peer : peers_)
     if (peer)
       polled_[1 + peer->rank] = {peer->descriptor().number(), peer->wishes(), 0};
-  (void)poll(polled_.data(), polled_.size(), untilDeadline(deadline));
+  (void)::poll(polled_.data(), polled_.size(), untilDeadline(deadline));
   for (const auto &peer : peers_)
     if (peer && (polled_[1 + peer->rank].revents || !(peer->wishes() & POLLIN)))
       if (const Status status = move(*peer); !status.isOk())
@@ -182,7 +182,7 @@ Status SocketRank::pump(Deadline deadline) {
   return Status::ok();
 }
 
-Result<GroupId> SocketRank::openGroup(const std::vector<int64_t> &ranks) {
+Result<GroupId> SocketRank::openGroup(const std::vector<int64_t> &ranks, int64_t) {
   MGC_ASSIGN(index, indexInGroup(ranks, rank(), worldSize()));
   for (size_t id = 0; id < groups_.size(); ++id)
     if (groups_[id].terms.ranks == ranks)

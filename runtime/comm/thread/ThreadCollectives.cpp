@@ -190,25 +190,25 @@ std::string describe(const Agreement &agreement) {
 
 } // namespace
 
-Status ThreadSeat::publish(const Membership &my, const Agreement &agreement, const void *source,
-                           void *destination) {
+Status ThreadSeat::publish(const Membership &my, const Agreement &agreement, mgc_address source,
+                           mgc_address destination, const WaitCompany &company) {
   if (isAborted())
     return cause();
   GroupMember &member = my.group->members[my.index];
-  member.source = static_cast<const std::byte *>(source);
-  member.destination = static_cast<std::byte *>(destination);
+  member.source = reinterpret_cast<const std::byte *>(source);
+  member.destination = reinterpret_cast<std::byte *>(destination);
   member.agreement = agreement;
-  MGC_TRY(meet(my));
+  MGC_TRY(meet(my, company));
   return checkAgreement(*my.group);
 }
 
-Status ThreadSeat::meet(const Membership &my) {
+Status ThreadSeat::meet(const Membership &my, const WaitCompany &company) {
   ThreadGroup &group = *my.group;
   const uint64_t generation = group.generation.load(std::memory_order_acquire);
   group.members[my.index].arrivals.store(generation + 1, std::memory_order_relaxed);
   if (group.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < group.size())
     return waitUntil([&] { return group.generation.load(std::memory_order_acquire) != generation; },
-                     [&] { return describeWait(group, generation); });
+                     [&] { return describeWait(group, generation); }, company);
   group.arrived.store(0, std::memory_order_relaxed);
   group.generation.store(generation + 1, std::memory_order_release);
   for (int64_t rank : group.ranks)
@@ -238,17 +238,22 @@ std::string ThreadSeat::describeWait(const ThreadGroup &group, uint64_t generati
 // The second meeting keeps what was laid down until all have compared it.
 Status ThreadSeat::barrier(GroupId groupId) {
   const Membership my = memberships_.at(groupId);
-  MGC_TRY(publish(my, {}, nullptr, nullptr));
-  return meet(my);
+  MGC_TRY(publish(my, {}, 0, 0, company_));
+  return meet(my, company_);
 }
 
-Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, const void *source,
-                              void *destination) {
+Status ThreadRank::collective(const plugin::Stream &, GroupId group, const plan::Collective &what,
+                              mgc_address source, mgc_address destination, mgc_address) {
+  return collective(group, what, source, destination, seat_.company());
+}
+
+Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc_address source,
+                              mgc_address destination, const WaitCompany &company) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
   MGC_TRY(seat_.publish(
       my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
-      source, destination));
+      source, destination, company));
   switch (what.kind) {
   case Kind::allReduce:
     reduceOwnSliceForAll(group, my.index, what);
@@ -263,7 +268,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, con
     exchange(group, my.index, what);
     break;
   }
-  return seat_.meet(my);
+  return seat_.meet(my, company);
 }
 
 std::string toString(const Agreement &agreement) { return describe(agreement); }

@@ -13,7 +13,7 @@
 
 namespace mgc {
 
-// Where a rank sleeps. A waiter reads count() first, then looks whether what it waits for has come, then
+// Where a rank's threads sleep. A waiter reads count() first, then looks whether what it waits for has come, then
 // sleeps until the count differs: a ring in between is not lost.
 class Bell {
 public:
@@ -87,10 +87,17 @@ struct ThreadShared {
   std::deque<Mailbox> mailboxes; // by destination
   std::deque<Bell> bells;
   std::mutex groupsMutex;
-  std::map<std::vector<int64_t>, std::unique_ptr<ThreadGroup>> groups;
+  using GroupKey = std::pair<std::vector<int64_t>, int64_t>; // ranks, color
+  std::map<GroupKey, std::unique_ptr<ThreadGroup>> groups;
   std::atomic<bool> aborted{false};
   std::mutex causeMutex;
   Status cause;
+};
+
+// Who is told while a thread waits; nobody, of a thread beside the rank's.
+struct WaitCompany {
+  Progress *progress = nullptr;
+  WaitObserver *observer = nullptr;
 };
 
 class ThreadSeat {
@@ -98,10 +105,11 @@ public:
   ThreadSeat(ThreadShared &shared, int64_t rank) : shared_(shared), rank_(rank) {}
   int64_t rank() const { return rank_; }
   int64_t worldSize() const { return static_cast<int64_t>(shared_.bells.size()); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks);
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color);
   void reserveTransfers(int64_t count);
-  void setProgress(Progress *progress) { progress_ = progress; }
-  void setWaitObserver(WaitObserver *observer) { observer_ = observer; }
+  void setProgress(Progress *progress) { company_.progress = progress; }
+  void setWaitObserver(WaitObserver *observer) { company_.observer = observer; }
+  const WaitCompany &company() const { return company_; } // of the rank's thread
   Status barrier(GroupId group);
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<bool> isDone(Ticket ticket);
@@ -117,11 +125,14 @@ public:
   };
   const Membership &membership(GroupId group) const { return memberships_.at(group); }
   // Lays down what the others may read until the next meeting, and meets them: all agree on what they do.
-  Status publish(const Membership &my, const Agreement &agreement, const void *source, void *destination);
-  Status meet(const Membership &my); // returns once all members have come
+  Status publish(const Membership &my, const Agreement &agreement, mgc_address source,
+                 mgc_address destination, const WaitCompany &company);
+  Status meet(const Membership &my, const WaitCompany &company); // returns once all members have come
   // Sleeps until ready() holds, which another rank says by ring(). At the deadline the error says what describe() says
   // was waited for.
-  template <typename Ready, typename Describe> Status waitUntil(Ready ready, Describe describe);
+  template <typename Ready, typename Describe>
+  Status waitUntil(Ready ready, Describe describe, const WaitCompany &company);
+  Status await(const std::function<bool()> &isDone); // without a deadline
   void ring(int64_t rank) { shared_.bells[rank].ring(); }
   std::string describeWait(Ticket ticket) const;
 
@@ -132,8 +143,7 @@ private:
 
   ThreadShared &shared_;
   const int64_t rank_;
-  Progress *progress_ = nullptr;
-  WaitObserver *observer_ = nullptr;
+  WaitCompany company_;
   std::vector<Membership> memberships_; // by GroupId
   std::deque<PendingTransfer> pool_;    // by Ticket
   std::vector<Ticket> freeTickets_;
@@ -144,23 +154,42 @@ public:
   ThreadRank(ThreadShared &shared, int64_t rank) : seat_(shared, rank) {}
   int64_t rank() const override { return seat_.rank(); }
   int64_t worldSize() const override { return seat_.worldSize(); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override { return seat_.openGroup(ranks); }
-  void reserveTransfers(int64_t count) override { seat_.reserveTransfers(count); }
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override {
+    return seat_.openGroup(ranks, color);
+  }
+  void reserveTransfers(int64_t count) override;
   void setProgress(Progress *progress) override { seat_.setProgress(progress); }
   void setWaitObserver(WaitObserver *observer) override { seat_.setWaitObserver(observer); }
-  Status collective(GroupId group, const plan::Collective &what, const void *source,
-                    void *destination) override;
+  using Communicator::collective;
+  Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
+                    mgc_address source, mgc_address destination, mgc_address workspace) override;
+  bool hasCollectivesBeside() const override { return true; }
+  Status collectiveBeside(GroupId group, const plan::Collective &what, mgc_address source,
+                          mgc_address destination) override {
+    return collective(group, what, source, destination, {});
+  }
+  Status await(const std::function<bool()> &isDone) override { return seat_.await(isDone); }
+  void wake() override { seat_.ring(rank()); }
   Status barrier(GroupId group) override { return seat_.barrier(group); }
-  Result<Ticket> send(const Transfer &transfer) override { return seat_.post(transfer, true); }
-  Result<Ticket> receive(const Transfer &transfer) override { return seat_.post(transfer, false); }
-  Result<bool> isDone(Ticket ticket) override { return seat_.isDone(ticket); }
-  Status wait(Ticket ticket) override;
+  Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
+    return post(transfer, mine, true);
+  }
+  Result<Ticket> receive(const plugin::Stream &, const Transfer &transfer,
+                         const plugin::Event &mine) override {
+    return post(transfer, mine, false);
+  }
+  Result<const plugin::Event *> poll(Ticket ticket) override;
+  Result<const plugin::Event *> finish(Ticket ticket) override;
   void abort(const Status &cause) override { seat_.abort(cause); }
   bool isAborted() const override { return seat_.isAborted(); }
   Status cause() const override { return seat_.cause(); }
 
 private:
+  Status collective(GroupId group, const plan::Collective &what, mgc_address source, mgc_address destination,
+                    const WaitCompany &company);
+  Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
+  std::vector<const plugin::Event *> events_; // by Ticket
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.
@@ -181,12 +210,13 @@ private:
   WaitObserver *observer_;
 };
 
-template <typename Ready, typename Describe> Status ThreadSeat::waitUntil(Ready ready, Describe describe) {
+template <typename Ready, typename Describe>
+Status ThreadSeat::waitUntil(Ready ready, Describe describe, const WaitCompany &company) {
   if (isAborted())
     return cause();
   if (ready())
     return Status::ok();
-  const ObservedWait wait(observer_);
+  const ObservedWait wait(company.observer);
   Bell &bell = shared_.bells[rank_];
   const auto deadline = std::chrono::steady_clock::now() + shared_.timeout;
   while (true) {
@@ -195,8 +225,8 @@ template <typename Ready, typename Describe> Status ThreadSeat::waitUntil(Ready 
       return cause();
     if (ready())
       return Status::ok();
-    if (progress_)
-      MGC_TRY(progress_->progress());
+    if (company.progress)
+      MGC_TRY(company.progress->progress());
     if (!bell.sleep(seen, deadline) && !ready() && !isAborted())
       return errorf("waited {} s for {}", std::chrono::duration<double>(shared_.timeout).count(), describe());
   }

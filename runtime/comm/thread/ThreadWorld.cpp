@@ -16,7 +16,7 @@ void Bell::ring() {
     std::lock_guard lock(mutex_);
     count_.fetch_add(1, std::memory_order_release);
   }
-  condition_.notify_one();
+  condition_.notify_all();
 }
 
 bool Bell::sleep(uint64_t seen, std::chrono::steady_clock::time_point deadline) {
@@ -48,7 +48,8 @@ ThreadShared::ThreadShared(int64_t ranks, std::chrono::milliseconds timeout, Mov
 
 static void copyBytes(const Transfer &send, const Transfer &receive) {
   if (send.bytes > 0)
-    std::memcpy(receive.data, send.data, send.bytes);
+    std::memcpy(reinterpret_cast<void *>(receive.data), reinterpret_cast<const void *>(send.data),
+                static_cast<size_t>(send.bytes));
 }
 
 struct ThreadWorld::Ranks {
@@ -100,10 +101,10 @@ Result<int64_t> indexInGroup(const std::vector<int64_t> &ranks, int64_t rank, in
   return index;
 }
 
-Result<GroupId> ThreadSeat::openGroup(const std::vector<int64_t> &ranks) {
+Result<GroupId> ThreadSeat::openGroup(const std::vector<int64_t> &ranks, int64_t color) {
   MGC_ASSIGN(index, indexInGroup(ranks, rank_, worldSize()));
   std::lock_guard lock(shared_.groupsMutex);
-  std::unique_ptr<ThreadGroup> &group = shared_.groups[ranks];
+  std::unique_ptr<ThreadGroup> &group = shared_.groups[{ranks, color}];
   if (!group)
     group = std::make_unique<ThreadGroup>(ranks);
   memberships_.push_back({group.get(), index});
@@ -186,14 +187,45 @@ Result<bool> ThreadSeat::isDone(Ticket ticket) {
 Status ThreadSeat::wait(Ticket ticket) {
   const PendingTransfer &pending = pool_.at(ticket);
   MGC_TRY(waitUntil([&] { return pending.done.load(std::memory_order_acquire); },
-                    [&] { return describeWait(ticket); }));
+                    [&] { return describeWait(ticket); }, company_));
   return pending.error;
 }
 
-Status ThreadRank::wait(Ticket ticket) {
+Status ThreadSeat::await(const std::function<bool()> &isDone) {
+  Bell &bell = shared_.bells[rank_];
+  while (true) {
+    const uint64_t seen = bell.count();
+    if (isDone())
+      return Status::ok();
+    if (isAborted())
+      return cause();
+    if (company_.progress)
+      MGC_TRY(company_.progress->progress());
+    (void)bell.sleep(seen, std::chrono::steady_clock::now() + shared_.timeout);
+  }
+}
+
+void ThreadRank::reserveTransfers(int64_t count) {
+  seat_.reserveTransfers(count);
+  events_.resize(std::max<size_t>(events_.size(), count));
+}
+
+Result<Ticket> ThreadRank::post(const Transfer &transfer, const plugin::Event &mine, bool isSend) {
+  MGC_ASSIGN(ticket, seat_.post(transfer, isSend));
+  events_.resize(std::max<size_t>(events_.size(), ticket + 1));
+  events_[ticket] = &mine;
+  return ticket;
+}
+
+Result<const plugin::Event *> ThreadRank::poll(Ticket ticket) {
+  MGC_ASSIGN(isDone, seat_.isDone(ticket));
+  return isDone ? events_[ticket] : nullptr;
+}
+
+Result<const plugin::Event *> ThreadRank::finish(Ticket ticket) {
   MGC_TRY(seat_.wait(ticket));
   seat_.release(ticket);
-  return Status::ok();
+  return events_[ticket];
 }
 
 std::string ThreadSeat::describeWait(Ticket ticket) const {

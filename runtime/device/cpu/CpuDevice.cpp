@@ -1,156 +1,334 @@
-// See CpuDevice.h. A large allocation is a mapping of its own on a huge page boundary and asks for huge pages;
-// the system gives each page, as zeros, to the thread that touches it first.
+// See CpuDevice.h. The handles of the ABI are pointers to the types of this file.
 #include "runtime/device/cpu/CpuDevice.h"
-#include "runtime/base/Rounding.h"
 
-#include "runtime/base/File.h"
-#include "runtime/random/Philox.h"
+#include "runtime/device/CallFacts.h"
+#include "runtime/device/KernelNeeds.h"
+#include "runtime/device/cpu/CpuMemory.h"
+#include "runtime/kernels/CpuAttention.h"
+#include "runtime/kernels/CpuGemm.h"
+#include "runtime/kernels/Move.h"
+#include "runtime/kernels/Parallel.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <chrono>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
-#include <sys/mman.h>
+#include <mutex>
+#include <tuple>
+#include <unordered_map>
 
 namespace mgc {
 
 namespace {
 
-constexpr int64_t kHugePage = 2 << 20;
+using Clock = std::chrono::steady_clock;
+constexpr std::string_view kLaunchSuffix = "_launch";
 
-bool isLarge(int64_t bytes) { return bytes >= kHugePage; }
-
-// Whole huge pages. A size that this would take beyond 64 bits is refused before.
-int64_t mappedBytes(int64_t bytes) { return roundUp(bytes, kHugePage); }
-bool isPlausible(int64_t bytes) { return bytes < int64_t(1) << 62; }
-
-// Null: no memory.
-std::byte *mapAligned(int64_t bytes) {
-  const int64_t mapped = bytes + kHugePage;
-  void *data = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED)
-    return nullptr;
-  auto *begin = static_cast<std::byte *>(data);
-  const auto before = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(begin) % kHugePage);
-  if (before > 0)
-    munmap(begin, before);
-  munmap(begin + before + bytes, mapped - before - bytes); // at least a page is left of it
-  madvise(begin + before, bytes, MADV_HUGEPAGE);           // advice: what it answers does not matter
-  return begin + before;
-}
-
-// Null: no memory.
-std::byte *allocateSmall(int64_t bytes) {
-  void *data = nullptr;
-  if (posix_memalign(&data, plan::kAlignment, std::max<int64_t>(bytes, 1)) != 0)
-    return nullptr;
-  return static_cast<std::byte *>(std::memset(data, 0, bytes));
-}
-
-class CpuKernelLibrary final : public KernelLibrary {
-public:
-  CpuKernelLibrary(std::string path, void *handle) : path_(std::move(path)), handle_(handle) {}
-  ~CpuKernelLibrary() override { dlclose(handle_); }
-  CpuKernelLibrary(const CpuKernelLibrary &) = delete;
-  CpuKernelLibrary &operator=(const CpuKernelLibrary &) = delete;
-
-  Result<RowFunction> find(const std::string &symbol) const override {
-    if (void *address = dlsym(handle_, symbol.c_str()))
-      return reinterpret_cast<RowFunction>(address);
-    return errorf("{}: no kernel '{}' in it; it does not belong to this plan: compile the plan again", path_,
-                  symbol);
-  }
-
-  std::optional<KernelNeeds> needsOf(const std::string &symbol) const override {
-    const std::string name = symbol + std::string(plan::kNeedsSuffix);
-    const auto *needs = static_cast<const int64_t *>(dlsym(handle_, name.c_str()));
-    if (!needs)
-      return std::nullopt;
-    return needsIn({needs, static_cast<size_t>(needsSize(needs[2]))});
-  }
-
-private:
-  std::string path_;
-  void *handle_;
+struct CpuDevice {
+  CpuDeviceOptions options;
+  std::mutex mutex;
+  std::unordered_map<mgc_address, int64_t> bytesOf; // of its memory
 };
 
-Result<const plan::KernelFile *> chooseKernels(const std::vector<plan::KernelFile> &files,
-                                               std::optional<plan::KernelLevel> level) {
-  const plan::KernelFile *best = nullptr;
-  for (const plan::KernelFile &file : files)
-    if (level && file.level <= *level && (!best || file.level > best->level))
-      best = &file;
-  if (best)
-    return best;
-  const auto described = [](plan::KernelLevel l) {
-    return fmt::format("{} ({})", nameOf(l), l == plan::KernelLevel::v3 ? "AVX2, FMA" : "AVX-512");
-  };
-  const std::string least = described(std::ranges::min_element(files, {}, &plan::KernelFile::level)->level);
-  if (level)
-    return errorf("the plan's kernels need a CPU with {}, this one has {}; compile the plan without "
-                  "--target-cpu, or for this CPU with --target-cpu native",
-                  least, described(*level));
-  return errorf(
-      "the plan's kernels need a CPU with {}, this one has less; no kernels can be compiled for it: run "
-      "the plan on another machine",
-      least);
+struct CpuStream {
+  int threads = 1;
+};
+
+struct CpuEvent {
+  Clock::time_point time;
+};
+
+struct CpuModule {
+  std::string path;
+  void *library = nullptr;
+};
+
+struct CpuAttention {
+  plan::Attention attention;
+  AttentionScalars scalars;
+};
+
+CpuDevice &of(mgc_device *device) { return *reinterpret_cast<CpuDevice *>(device); }
+CpuStream &of(mgc_stream *stream) { return *reinterpret_cast<CpuStream *>(stream); }
+CpuEvent &of(mgc_event *event) { return *reinterpret_cast<CpuEvent *>(event); }
+CpuModule &of(mgc_module *module) { return *reinterpret_cast<CpuModule *>(module); }
+plan::Gemm &of(mgc_gemm *gemm) { return *reinterpret_cast<plan::Gemm *>(gemm); }
+CpuAttention &of(mgc_attention *attention) { return *reinterpret_cast<CpuAttention *>(attention); }
+
+template <typename T = std::byte> T *at(mgc_address address) { return reinterpret_cast<T *>(address); }
+
+int report(const Status &status, mgc_error *error) {
+  if (status.isOk())
+    return 0;
+  const size_t length = std::min(status.message().size(), sizeof error->text - 1);
+  std::memcpy(error->text, status.message().data(), length);
+  error->text[length] = 0;
+  return -1;
 }
 
-class CpuDevice final : public Device {
-public:
-  explicit CpuDevice(const CpuDeviceOptions &options) : options_(options) {}
+template <auto Function> struct Entry;
+template <typename... Args, Status (*Function)(Args...)> struct Entry<Function> {
+  static int call(Args... args, mgc_error *error) { return report(Function(args...), error); }
+};
+// An entry of the table of a function that fails, or that never does.
+template <auto Function> constexpr auto entry = &Entry<Function>::call;
+template <auto Function> struct SureEntry;
+template <typename... Args, void (*Function)(Args...)> struct SureEntry<Function> {
+  static int call(Args... args, mgc_error *) { return Function(args...), 0; }
+};
+template <auto Function> constexpr auto sureEntry = &SureEntry<Function>::call;
 
-  Result<Allocation> allocate(int64_t bytes) override {
-    if (bytes < 0)
-      return errorf("an allocation of {} bytes", bytes);
-    std::byte *data = nullptr;
-    if (isPlausible(bytes))
-      data = isLarge(bytes) ? mapAligned(mappedBytes(bytes)) : allocateSmall(bytes);
-    if (!data)
-      return errorf(
-          "the system gives no memory for an allocation of {} bytes ({:.1f} GiB); a plan whose ranks "
-          "need less would fit, or more machines",
-          bytes, bytes / 1073741824.0);
-    if (options_.poison)
-      std::memset(data, 0xFF, bytes);
-    return Allocation(*this, data, bytes);
+// --- The device and its memory
+
+void describe(mgc_device *device, mgc_device_facts *facts) {
+  const std::optional<plan::KernelLevel> level = of(device).options.level;
+  *facts = {};
+  std::snprintf(facts->name, sizeof facts->name, "CPU");
+  facts->capability = level ? static_cast<int32_t>(plan::factsOf(*level).capability) : 0;
+  facts->multiprocessors = of(device).options.threads;
+  facts->host_memory = 1;
+  std::snprintf(facts->versions, sizeof facts->versions, "%s", gemmLibrary().c_str());
+}
+
+void check(mgc_device *) {}
+
+Status allocate(mgc_device *device, int64_t bytes, mgc_address *address) {
+  MGC_ASSIGN(data, allocateCpuMemory(bytes));
+  *address = reinterpret_cast<mgc_address>(data);
+  const std::lock_guard lock(of(device).mutex);
+  of(device).bytesOf[*address] = bytes;
+  return Status::ok();
+}
+
+void release(mgc_device *device, mgc_address address) {
+  int64_t bytes = 0;
+  {
+    const std::lock_guard lock(of(device).mutex);
+    const auto found = of(device).bytesOf.find(address);
+    bytes = found->second;
+    of(device).bytesOf.erase(found);
   }
+  freeCpuMemory(at(address), bytes);
+}
 
-  bool givesZeros() const override { return !options_.poison; }
+Status allocateHost(mgc_device *device, int64_t bytes, void **data) {
+  mgc_address address = 0;
+  MGC_TRY(allocate(device, bytes, &address));
+  *data = at(address);
+  return Status::ok();
+}
 
-  Status accepts(const plan::Plan &plan) const override {
-    if (plan.target == plan::Target::cpu)
-      return Status::ok();
-    return errorf(
-        "the plan is compiled for {}; this is the CPU: compile it with --target cpu, or run it on a device "
-        "that it is for",
-        plan::describeTarget(plan));
+void releaseHost(mgc_device *device, void *data) { release(device, reinterpret_cast<mgc_address>(data)); }
+
+// --- Streams and events
+
+void makeStream(mgc_device *device, int32_t isBeside, mgc_stream **stream) {
+  *stream = reinterpret_cast<mgc_stream *>(new CpuStream{isBeside ? 1 : of(device).options.threads});
+}
+
+void makeEvent(mgc_device *, int32_t, mgc_event **event) {
+  *event = reinterpret_cast<mgc_event *>(new CpuEvent);
+}
+
+void record(mgc_stream *, mgc_event *event) { of(event).time = Clock::now(); }
+void wait(mgc_stream *, mgc_event *) {}
+void query(mgc_event *, int32_t *done) { *done = 1; }
+void synchronize(mgc_stream *, int64_t) {}
+void mark(mgc_stream *, uint32_t *host, uint32_t value) { *host = value; }
+
+void milliseconds(mgc_event *begin, mgc_event *end, double *value) {
+  *value = std::chrono::duration<double, std::milli>(of(end).time - of(begin).time).count();
+}
+
+// --- Copies and fills
+
+void copyRowsBetween(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,
+                     int64_t bytes, int64_t rows) {
+  copyRows(of(stream).threads, at(to), at(from), {rows, bytes, fromPitch, toPitch});
+}
+
+void copy(mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes) {
+  copyRowsBetween(stream, to, bytes, from, bytes, bytes, 1);
+}
+
+void copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes) {
+  copy(stream, to, reinterpret_cast<mgc_address>(from), bytes);
+}
+
+void copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes) {
+  copy(stream, reinterpret_cast<mgc_address>(to), from, bytes);
+}
+
+void fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes) {
+  if (byte == 0)
+    fillZero(of(stream).threads, at(to), bytes);
+  else
+    std::memset(at(to), byte, static_cast<size_t>(bytes));
+}
+
+// --- Row kernels: the loader maps the file itself, for debuggers and profilers know it by its path.
+
+Status loadModule(mgc_device *, const char *path, const char *, int64_t, mgc_module **module) {
+  // An absolute path keeps dlopen from searching the library path for a name without a slash.
+  void *library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return errorf("cannot be loaded: {}", dlerror());
+  *module = reinterpret_cast<mgc_module *>(new CpuModule{path, library});
+  return Status::ok();
+}
+
+void dropModule(mgc_module *module) {
+  dlclose(of(module).library);
+  delete &of(module);
+}
+
+Status findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel) {
+  *kernel = static_cast<mgc_kernel *>(dlsym(of(module).library, symbol));
+  return *kernel ? Status::ok()
+                 : errorf("no kernel '{}' in it; it does not belong to this plan: compile the plan again",
+                          symbol);
+}
+
+// A kernel is launched as one block of one thread, which has all of its range; the file says nothing of it.
+void readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count) {
+  constexpr std::array<int64_t, 3> kLaunch = {1, 1, 0};
+  std::span<const int64_t> found;
+  if (std::string_view(symbol).ends_with(kLaunchSuffix))
+    found = kLaunch;
+  else if (const auto *needs = static_cast<const int64_t *>(dlsym(of(module).library, symbol)))
+    found = {needs, static_cast<size_t>(needsSize(needs[2]))};
+  *count = found.empty() ? -1 : std::ssize(found);
+  std::copy_n(found.begin(), std::min<int64_t>(std::ssize(found), capacity), values);
+}
+
+// `blocks`: rows of the range. Parts of a row kernel are independent, so the number of threads does not change a bit.
+void launch(mgc_stream *stream, mgc_kernel *kernel, int64_t blocks, int64_t, int64_t,
+            const mgc_address *operands, int64_t, const int64_t *scalars, int64_t) {
+  static_assert(sizeof(mgc_address) == sizeof(void *));
+  const auto function = reinterpret_cast<RowFunction>(kernel);
+  const auto *pointers = reinterpret_cast<void *const *>(operands);
+  const int64_t parts = std::min<int64_t>(of(stream).threads, blocks);
+  if (parts <= 1)
+    return function(pointers, scalars, 0, blocks);
+  parallelFor(of(stream).threads, parts, parts, [&](int64_t part, int64_t) {
+    function(pointers, scalars, blocks * part / parts, blocks * (part + 1) / parts);
+  });
+}
+
+// --- Library calls
+
+Status chooseGemm(mgc_stream *, const mgc_gemm_facts *, mgc_address, int64_t *, int64_t *) {
+  return errorf("the CPU's products are chosen when a plan is compiled: mgc compile --tune");
+}
+
+Status makeGemm(mgc_device *, const mgc_gemm_facts *facts, mgc_gemm **gemm) {
+  if (facts->epilogue != MGC_NO_EPILOGUE)
+    return errorf("the CPU makes no product with an epilogue");
+  auto made = std::make_unique<plan::Gemm>(planOf(*facts));
+  made->path = static_cast<plan::GemmPath>(facts->algorithm);
+  *gemm = reinterpret_cast<mgc_gemm *>(made.release());
+  return Status::ok();
+}
+
+void runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands) {
+  mgc::gemm(of(gemm), at(operands->a), at(operands->b), at(operands->c), of(stream).threads);
+}
+
+Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {
+  *attention = reinterpret_cast<mgc_attention *>(new CpuAttention{
+      planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
+  return Status::ok();
+}
+
+void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
+  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, samples, dq, dk, dv, workspace] = *operands;
+  const AttentionOperands to{at(q),
+                             at(k),
+                             at(v),
+                             at<int32_t>(queries),
+                             at<int32_t>(keys),
+                             at<int32_t>(starts),
+                             at<int32_t>(samples),
+                             at(o),
+                             at<float>(lse),
+                             at(gradient),
+                             at(dq),
+                             at(dk),
+                             at(dv),
+                             at(workspace)};
+  mgc::attention(of(attention).attention, to, of(attention).scalars, of(stream).threads);
+}
+
+// --- What the CPU does not have. Nobody asks for it who knows that its memory is the host's.
+
+template <typename Pointer> struct Absent;
+template <typename... Args> struct Absent<int (*)(Args...)> {
+  static int call(Args... args) {
+    mgc_error *error = std::get<sizeof...(Args) - 1>(std::tuple(args...)); // the last argument
+    return report(errorf("the CPU has no graphs, no NCCL, no sums of ranks that share it, and no number"),
+                  error);
   }
+};
+template <auto Member>
+constexpr auto absent = &Absent<std::decay_t<decltype(std::declval<mgc_device_api_table &>().*Member)>>::call;
+using Table = mgc_device_api_table;
 
-  Result<std::unique_ptr<KernelLibrary>> loadKernels(const std::string &bundle,
-                                                     const std::vector<plan::KernelFile> &files) override {
-    MGC_ASSIGN(chosen, chooseKernels(files, options_.level));
-    const std::string path = bundle + "/" + chosen->path;
-    MGC_ASSIGN(file, MappedFile::open(path));
-    if (const uint64_t found = hashName(file.text()); found != chosen->hash)
-      return errorf("{}: its bytes hash to {:016x}, the plan was written for {:016x}; compile the plan again",
-                    path, found, chosen->hash);
-    // An absolute path keeps dlopen from searching the library path for a name without a slash.
-    void *handle = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-      return errorf("{}: cannot be loaded: {}", path, dlerror());
-    return std::unique_ptr<KernelLibrary>(std::make_unique<CpuKernelLibrary>(path, handle));
-  }
-
-private:
-  void free(std::byte *data, int64_t bytes) override {
-    if (isLarge(bytes))
-      munmap(data, mappedBytes(bytes));
-    else
-      std::free(data);
-  }
-  CpuDeviceOptions options_;
+constexpr mgc_device_api_table kTable = {
+    .version = MGC_DEVICE_API_VERSION,
+    .count = absent<&Table::count>,
+    .open = absent<&Table::open>,
+    .close = [](mgc_device *device) { delete &of(device); },
+    .describe = sureEntry<describe>,
+    .check = sureEntry<check>,
+    .allocate = entry<allocate>,
+    .release = release,
+    .allocate_host = entry<allocateHost>,
+    .release_host = releaseHost,
+    .make_stream = sureEntry<makeStream>,
+    .drop_stream = [](mgc_stream *stream) { delete &of(stream); },
+    .make_event = sureEntry<makeEvent>,
+    .drop_event = [](mgc_event *event) { delete &of(event); },
+    .record = sureEntry<record>,
+    .wait = sureEntry<wait>,
+    .query = sureEntry<query>,
+    .milliseconds = sureEntry<milliseconds>,
+    .synchronize = sureEntry<synchronize>,
+    .mark = sureEntry<mark>,
+    .copy_in = sureEntry<copyIn>,
+    .copy_out = sureEntry<copyOut>,
+    .copy = sureEntry<copy>,
+    .copy_rows = sureEntry<copyRowsBetween>,
+    .fill = sureEntry<fill>,
+    .load_module = entry<loadModule>,
+    .drop_module = dropModule,
+    .find_kernel = entry<findKernel>,
+    .read_array = sureEntry<readArray>,
+    .launch = sureEntry<launch>,
+    .choose_gemm = entry<chooseGemm>,
+    .make_gemm = entry<makeGemm>,
+    .drop_gemm = [](mgc_gemm *gemm) { delete &of(gemm); },
+    .run_gemm = sureEntry<runGemm>,
+    .make_attention = entry<makeAttention>,
+    .drop_attention = [](mgc_attention *attention) { delete &of(attention); },
+    .run_attention = sureEntry<runAttention>,
+    .combine = absent<&Table::combine>,
+    .begin_capture = absent<&Table::begin_capture>,
+    .end_capture = absent<&Table::end_capture>,
+    .drop_graph = [](mgc_graph *) {},
+    .launch_graph = absent<&Table::launch_graph>,
+    .make_comm_id = absent<&Table::make_comm_id>,
+    .make_comm = absent<&Table::make_comm>,
+    .drop_comm = [](mgc_comm *) {},
+    .abort_comms = [](mgc_comm *const *, int64_t) {},
+    .check_comm = absent<&Table::check_comm>,
+    .all_reduce = absent<&Table::all_reduce>,
+    .all_gather = absent<&Table::all_gather>,
+    .reduce_scatter = absent<&Table::reduce_scatter>,
+    .send = absent<&Table::send>,
+    .receive = absent<&Table::receive>,
+    .begin_group = absent<&Table::begin_group>,
+    .end_group = absent<&Table::end_group>,
 };
 
 } // namespace
@@ -163,8 +341,8 @@ std::optional<plan::KernelLevel> levelOfThisCpu() {
   return std::nullopt;
 }
 
-std::unique_ptr<Device> makeCpuDevice(const CpuDeviceOptions &options) {
-  return std::make_unique<CpuDevice>(options);
+plugin::PluginDevice openCpuDevice(const CpuDeviceOptions &options) {
+  return plugin::PluginDevice(kTable, reinterpret_cast<mgc_device *>(new CpuDevice{options, {}, {}}));
 }
 
 } // namespace mgc

@@ -1,7 +1,12 @@
-// The CPU as a device: memory of this process, kernels of a shared object.
+// The CPU as a device: memory of this process, row kernels of a shared object, products and attention of runtime/kernels.
+//
+// A stream does what it is given before it returns, on the thread that gives it, with the device's threads; a stream of
+// high priority, which stands beside another, with that thread alone. So every event is done once it is recorded. There
+// are no graphs, no products with epilogues, and no communicators: runtime/comm has those of host memory.
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "plan/Plan.h"
+#include "runtime/device/Plugin.h"
 
 #include <optional>
 
@@ -11,10 +16,10 @@ namespace mgc {
 std::optional<plan::KernelLevel> levelOfThisCpu();
 
 struct CpuDeviceOptions {
+  int threads = 1;                                           // of a stream
   std::optional<plan::KernelLevel> level = levelOfThisCpu(); // kernels beyond it are not used
-  bool poison = false; // fill new memory with 0xFF: every f32 a NaN, every i32 -1
 };
 
-std::unique_ptr<Device> makeCpuDevice(const CpuDeviceOptions &options = {});
+plugin::PluginDevice openCpuDevice(const CpuDeviceOptions &options = {});
 
 } // namespace mgc

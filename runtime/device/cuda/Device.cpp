@@ -105,7 +105,7 @@ Status describeDevice(mgc_device *device, mgc_device_facts *facts) {
   MGC_TRY(check(*device, device->driver->cuMemGetInfo(&freeBytes, &totalBytes), "asking for its memory"));
   std::memset(facts, 0, sizeof *facts);
   copyText(facts->name, std::string_view(device->name));
-  facts->compute_capability = device->capability;
+  facts->capability = device->capability;
   facts->multiprocessors = device->multiprocessors;
   facts->total_bytes = int64_t(totalBytes);
   facts->free_bytes = int64_t(freeBytes);

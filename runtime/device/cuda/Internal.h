@@ -150,7 +150,7 @@ Status synchronize(mgc_stream *stream, int64_t timeoutMs);
 Status mark(mgc_stream *stream, uint32_t *host, uint32_t value);
 
 // --- Modules.cpp
-Status loadModule(mgc_device *device, const char *text, int64_t bytes, mgc_module **module);
+Status loadModule(mgc_device *device, const char *path, const char *text, int64_t bytes, mgc_module **module);
 void dropModule(mgc_module *module);
 Status findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel);
 Status readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count);

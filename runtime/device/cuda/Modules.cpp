@@ -53,7 +53,7 @@ Status checkLaunch(const mgc_kernel &kernel, int64_t blocks, int64_t threads, in
 
 } // namespace
 
-Status loadModule(mgc_device *device, const char *text, int64_t bytes, mgc_module **module) {
+Status loadModule(mgc_device *device, const char *, const char *text, int64_t bytes, mgc_module **module) {
   MGC_TRY(device->enter());
   MGC_ASSIGN(handle, load(*device, std::string(text, size_t(bytes)), "the plan's kernels"));
   *module = new mgc_module;

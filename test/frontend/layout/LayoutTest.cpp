@@ -102,7 +102,7 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
       "config.json: mgc.fast = true is not understood for the defaults of mgc compile\n"
       "  possible: tp, cp, cp_comm_type, hierarchical_context_parallel_sizes, cp_order, pp, dp, world, vpp, "
       "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, schedule_memory, "
-      "dtype, grad_dtype, "
+      "machine, dtype, grad_dtype, "
       "reset_position_ids, reset_attention_mask, loss_tile, overlap_grad_reduce, ddp_bucket_size, target");
 }
 
@@ -306,6 +306,7 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
   ScheduleInfo planned{"auto", true, 1, 2};
   planned.byTime = true;
   supported.schedules.push_back(planned);
+  supported.machines = {{"h100", "h100"}, {"mine.json", "{..}"}};
   auto resolve = [&](const LayoutOptions &flags) {
     return resolveLayout(model(tinyGpt2()), flags, {}, supported);
   };
@@ -321,6 +322,16 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
   EXPECT_EQ(layout->scheduleMemory, 0.5);
   EXPECT_FALSE(layout->chunksInV || !layout->scheduleText.empty());
   EXPECT_EQ(resolve({.pp = 2, .schedule = "auto"})->scheduleMemory, 1);
+  EXPECT_EQ(resolve({.pp = 2, .schedule = "auto"})->machine, "");
+  EXPECT_EQ(resolve({.pp = 2, .schedule = "auto", .machine = "h100"})->machine, "h100");
+  EXPECT_EQ(resolve({.pp = 2, .schedule = "auto", .machine = "mine.json"})->machine, "{..}");
+  EXPECT_NE(resolve({.pp = 2, .schedule = "auto", .machine = "h1000"})
+                .status()
+                .message()
+                .find("--machine h1000 is not known\n  possible --machine: h100, mine.json"),
+            std::string::npos);
+  EXPECT_EQ(resolve({.pp = 2, .machine = "h100"})->warnings.back(),
+            "--machine does nothing here: --schedule 1f1b has its own order");
   EXPECT_EQ(resolve({.pp = 2, .scheduleMemory = 2.0})->warnings.back(),
             "--schedule-memory does nothing here: --schedule 1f1b has its own order");
   layout = resolve({.pp = 4, .vpp = 1, .gbs = 6, .schedule = "mine.txt"});

@@ -318,8 +318,8 @@ TEST_P(Conformance, transfersMatchInOrderPerPair) {
     for (int64_t round = 0; round < kRounds; ++round)
       for (int64_t peer = 0; peer < ranks(); ++peer) {
         out[peer][round] = 10'000 * me + 100 * peer + round;
-        Result<Ticket> receive = communicator.receive({peer, 7, round, &in[peer][round], 8});
-        Result<Ticket> send = communicator.send({peer, 7, round, &out[peer][round], 8});
+        Result<Ticket> receive = communicator.receive({peer, 7, round, addressOf(&in[peer][round]), 8});
+        Result<Ticket> send = communicator.send({peer, 7, round, addressOf(&out[peer][round]), 8});
         ASSERT_TRUE(receive.isOk() && send.isOk());
         tickets.insert(tickets.end(), {*receive, *send});
       }
@@ -350,14 +350,13 @@ TEST_P(Conformance, transfersThatDoNotAgreeAreReportedByBothEnds) {
     GTEST_SKIP() << "hosts do not meet";
   if (ranks() < 2)
     GTEST_SKIP() << "needs two ranks";
-  const Transfer sent{1, 5, 2, nullptr, 8};
-  for (const Transfer &received :
-       {Transfer{0, 6, 2, nullptr, 8}, {0, 5, 3, nullptr, 8}, {0, 5, 2, nullptr, 4}}) {
+  const Transfer sent{1, 5, 2, 0, 8};
+  for (const Transfer &received : {Transfer{0, 6, 2, 0, 8}, {0, 5, 3, 0, 8}, {0, 5, 2, 0, 4}}) {
     int64_t from = 1, to = 2;
     std::vector<Status> results(ranks());
     makeWorld()->run([&](Communicator &communicator) {
       Transfer transfer = communicator.rank() == 0 ? sent : received;
-      transfer.data = communicator.rank() == 0 ? &from : &to;
+      transfer.data = addressOf(communicator.rank() == 0 ? &from : &to);
       if (communicator.rank() < 2)
         results[communicator.rank()] = postAndWait(communicator, transfer, communicator.rank() == 0);
     });
@@ -414,7 +413,8 @@ TEST_P(Conformance, abortWakesEveryWait) {
         results[communicator.rank()] = communicator.barrier(*group);
       } else {
         int64_t data = 0;
-        results[communicator.rank()] = postAndWait(communicator, {ranks() - 1, 0, 0, &data, 8}, false);
+        results[communicator.rank()] =
+            postAndWait(communicator, {ranks() - 1, 0, 0, addressOf(&data), 8}, false);
       }
     });
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
@@ -437,7 +437,7 @@ TEST_P(Conformance, theDeadlineNamesWhoWasWaitedFor) {
     if (communicator.rank() == 0)
       results[0] = communicator.barrier(*group);
     else if (communicator.rank() == 1)
-      results[1] = postAndWait(communicator, {0, 4, 3, &data, 8}, false);
+      results[1] = postAndWait(communicator, {0, 4, 3, addressOf(&data), 8}, false);
   });
   ASSERT_FALSE(results[1].isOk());
   EXPECT_EQ(results[1].message(), "waited 0.05 s for rank 0 to send value 4 of microbatch 3 (8 bytes)");
@@ -478,10 +478,10 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
     if (communicator.rank() == 0) {
       Forward forward;
       forward.communicator = &communicator;
-      forward.transfer = {1, 0, 0, &data, 8};
+      forward.transfer = {1, 0, 0, addressOf(&data), 8};
       forward.go = &go;
       communicator.setProgress(&forward);
-      Result<Ticket> trigger = communicator.receive({1, 1, 0, &tokenReceived, 8});
+      Result<Ticket> trigger = communicator.receive({1, 1, 0, addressOf(&tokenReceived), 8});
       ASSERT_TRUE(communicator.barrier(*group).isOk());
       communicator.setProgress(nullptr);
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
@@ -489,9 +489,9 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
     } else if (communicator.rank() == 1) {
       std::this_thread::sleep_for(milliseconds(20)); // rank 0 sleeps by now
       go = true;
-      Result<Ticket> trigger = communicator.send({0, 1, 0, &token, 8}); // its arrival wakes rank 0
+      Result<Ticket> trigger = communicator.send({0, 1, 0, addressOf(&token), 8}); // its arrival wakes rank 0
       ASSERT_TRUE(communicator.wait(*trigger).isOk());
-      Result<Ticket> receive = communicator.receive({0, 0, 0, &received, 8});
+      Result<Ticket> receive = communicator.receive({0, 0, 0, addressOf(&received), 8});
       ASSERT_TRUE(communicator.wait(*receive).isOk());
       ASSERT_TRUE(communicator.barrier(*group).isOk());
     }

@@ -25,18 +25,20 @@ struct Mirrored { // a buffer on the device and where it comes from or goes to
   plugin::PinnedBuffer pinned;
 };
 
+void *hostData(mgc_address address) { return reinterpret_cast<void *>(address); }
+
 // One rank, with buffers of the host.
 class HostedRank final : public Communicator, private Progress {
 public:
-  HostedRank(const plugin::PluginDevice &device, DeviceCommunicator &inner, milliseconds timeout)
+  HostedRank(const plugin::PluginDevice &device, Communicator &inner, milliseconds timeout)
       : device_(device), inner_(inner), timeout_(timeout), stream_(device.makeStream().take()) {
     inner_.setProgress(this);
   }
   ~HostedRank() override { inner_.setProgress(nullptr); }
   int64_t rank() const override { return inner_.rank(); }
   int64_t worldSize() const override { return inner_.worldSize(); }
-  Result<GroupId> openGroup(const std::vector<int64_t> &ranks) override {
-    MGC_ASSIGN(group, inner_.openGroup(ranks));
+  Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override {
+    MGC_ASSIGN(group, inner_.openGroup(ranks, color));
     sizes_.push_back(static_cast<int64_t>(ranks.size()));
     MGC_TRY(inner_.connect());
     return group;
@@ -44,13 +46,18 @@ public:
   void reserveTransfers(int64_t) override {}
   void setProgress(Progress *progress) override { progress_ = progress; }
   void setWaitObserver(WaitObserver *) override {}
-  Status collective(GroupId group, const plan::Collective &what, const void *source,
-                    void *destination) override;
+  using Communicator::collective;
+  Status collective(const Stream &, GroupId group, const plan::Collective &what, mgc_address source,
+                    mgc_address destination, mgc_address) override;
   Status barrier(GroupId group) override;
-  Result<Ticket> send(const Transfer &transfer) override { return post(transfer, true); }
-  Result<Ticket> receive(const Transfer &transfer) override { return post(transfer, false); }
-  Result<bool> isDone(Ticket ticket) override;
-  Status wait(Ticket ticket) override;
+  Result<Ticket> send(const Stream &, const Transfer &transfer, const plugin::Event &) override {
+    return post(transfer, true);
+  }
+  Result<Ticket> receive(const Stream &, const Transfer &transfer, const plugin::Event &) override {
+    return post(transfer, false);
+  }
+  Result<const plugin::Event *> poll(Ticket ticket) override;
+  Result<const plugin::Event *> finish(Ticket ticket) override;
   void abort(const Status &cause) override { inner_.abort(cause); }
   bool isAborted() const override { return inner_.isAborted(); }
   Status cause() const override { return inner_.cause(); }
@@ -67,10 +74,10 @@ private:
   Result<Mirrored> allocate(int64_t bytes) const;
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<const Stream *> way(int64_t peer, bool isSend);
-  Status finish(const Stream &stream); // the host waits for the device
+  Status awaitDevice(const Stream &stream); // the host waits for the device
 
   const plugin::PluginDevice &device_;
-  DeviceCommunicator &inner_;
+  Communicator &inner_;
   const milliseconds timeout_;
   Stream stream_;
   Progress *progress_ = nullptr;
@@ -94,7 +101,7 @@ Result<Mirrored> HostedRank::allocate(int64_t bytes) const {
   return Mirrored{std::move(device), std::move(pinned)};
 }
 
-Status HostedRank::finish(const Stream &stream) {
+Status HostedRank::awaitDevice(const Stream &stream) {
   const auto deadline = std::chrono::steady_clock::now() + timeout_;
   while (!stream.synchronize(milliseconds(5)).isOk()) {
     MGC_TRY(inner_.check());
@@ -114,8 +121,8 @@ int64_t elementsOf(const plan::Collective &what, int64_t ranks, bool isSource) {
   return isLarge ? one * ranks : one;
 }
 
-Status HostedRank::collective(GroupId group, const plan::Collective &what, const void *source,
-                              void *destination) {
+Status HostedRank::collective(const Stream &, GroupId group, const plan::Collective &what, mgc_address source,
+                              mgc_address destination, mgc_address) {
   const int64_t width = plan::sizeInBytes(what.type);
   const int64_t in = elementsOf(what, sizes_[group], true) * width,
                 out = elementsOf(what, sizes_[group], false) * width;
@@ -123,7 +130,7 @@ Status HostedRank::collective(GroupId group, const plan::Collective &what, const
   MGC_ASSIGN(to, allocate(out));
   const bool inPlace = source == destination;
   if (in > 0) {
-    std::memcpy(from.pinned.data(), source, size_t(in));
+    std::memcpy(from.pinned.data(), hostData(source), size_t(in));
     MGC_TRY(stream_.copyIn(from.device.address(), from.pinned.data(), in));
   }
   const mgc_address target = inPlace ? from.device.address() : to.device.address();
@@ -134,11 +141,11 @@ Status HostedRank::collective(GroupId group, const plan::Collective &what, const
       inner_.collective(stream_, group, packed, from.device.address(), target, workspace.device.address());
   if (status.isOk() && out > 0)
     status = stream_.copyOut(to.pinned.data(), target, out);
-  const Status finished = finish(stream_); // what was enqueued uses the buffers
+  const Status finished = awaitDevice(stream_); // what was enqueued uses the buffers
   MGC_TRY(std::move(status));
   MGC_TRY(Status(finished));
   if (out > 0)
-    std::memcpy(destination, to.pinned.data(), size_t(out));
+    std::memcpy(hostData(destination), to.pinned.data(), size_t(out));
   return Status::ok();
 }
 
@@ -170,25 +177,20 @@ Result<Ticket> HostedRank::post(const Transfer &transfer, bool isSend) {
   pending_.push_back({transfer, std::move(memory), std::move(mine), -1, isSend, false});
   Pending &pending = pending_.back();
   if (isSend) {
-    std::memcpy(pending.memory.pinned.data(), transfer.data, size_t(transfer.bytes));
+    std::memcpy(pending.memory.pinned.data(), hostData(transfer.data), size_t(transfer.bytes));
     MGC_TRY(stream->copyIn(pending.memory.device.address(), pending.memory.pinned.data(), transfer.bytes));
   }
-  const DeviceTransfer what{transfer.peer, transfer.value, transfer.microbatch,
-                            pending.memory.device.address(), transfer.bytes};
+  const Transfer what{transfer.peer, transfer.value, transfer.microbatch, pending.memory.device.address(),
+                      transfer.bytes};
   MGC_ASSIGN(ticket,
              isSend ? inner_.send(*stream, what, pending.mine) : inner_.receive(*stream, what, pending.mine));
   pending.inner = ticket;
   return static_cast<Ticket>(pending_.size()) - 1;
 }
 
-Result<bool> HostedRank::isDone(Ticket ticket) {
-  MGC_ASSIGN(event, inner_.poll(pending_[ticket].inner));
-  if (!event)
-    return false;
-  return event->isDone();
-}
+Result<const plugin::Event *> HostedRank::poll(Ticket ticket) { return inner_.poll(pending_[ticket].inner); }
 
-Status HostedRank::wait(Ticket ticket) {
+Result<const plugin::Event *> HostedRank::finish(Ticket ticket) {
   Pending &pending = pending_[ticket];
   MGC_ASSIGN(event, inner_.finish(pending.inner));
   pending.isFinished = true;
@@ -196,10 +198,10 @@ Status HostedRank::wait(Ticket ticket) {
   if (!pending.isSend)
     MGC_TRY(
         stream_.copyOut(pending.memory.pinned.data(), pending.memory.device.address(), pending.what.bytes));
-  MGC_TRY(finish(stream_));
+  MGC_TRY(awaitDevice(stream_));
   if (!pending.isSend)
-    std::memcpy(pending.what.data, pending.memory.pinned.data(), size_t(pending.what.bytes));
-  return Status::ok();
+    std::memcpy(hostData(pending.what.data), pending.memory.pinned.data(), size_t(pending.what.bytes));
+  return event;
 }
 
 void onThreads(int64_t ranks, const std::function<void(int64_t)> &body) {
@@ -254,7 +256,7 @@ private:
   ThreadWorld hosts_;
   SharedValues ids_;
   std::deque<plugin::PluginDevice> devices_;
-  std::vector<std::unique_ptr<DeviceCommunicator>> inner_;
+  std::vector<std::unique_ptr<Communicator>> inner_;
   std::deque<HostedRank> ranks_;
 };
 

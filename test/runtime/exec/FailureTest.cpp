@@ -62,10 +62,9 @@ TEST(Failure, transfersThatDoNotAgreeNameBothEnds) {
   for (plan::Ring &ring : pipeline.plan.stages[1].rings)
     if (ring.value == 1) // that of the activations, which it receives
       ring.value = 77;
-  const std::unique_ptr<Device> device = makeCpuDevice();
   const std::string kernels = MGC_TEST_KERNELS;
   Result<std::unique_ptr<Engine>> engine =
-      Engine::create(pipeline.plan, kernels.substr(0, kernels.rfind('/')), *device, {.threadsPerRank = 1});
+      Engine::create(pipeline.plan, kernels.substr(0, kernels.rfind('/')), {.threadsPerRank = 1});
   ASSERT_TRUE(engine.isOk());
   const std::string failure = failureOf(**engine);
   EXPECT_NE(failure.find("rank 0 sends value 1 of microbatch 0 (128 bytes) where rank 1 receives value 77 of "

@@ -353,13 +353,13 @@ PipelinePlan makePipelinePlan(int64_t dp, const PlanSizes &sizes) {
 }
 
 std::unique_ptr<Engine> makeEngine(const plan::Plan &plan, EngineOptions options) {
-  static const std::unique_ptr<Device> device = makeCpuDevice({.poison = true});
   const Status verified = plan::verifyPlan(plan);
   EXPECT_TRUE(verified.isOk()) << verified.message();
   if (options.threadsPerRank == 0)
     options.threadsPerRank = 1;
   const std::string bundle = std::filesystem::path(MGC_TEST_KERNELS).parent_path();
-  Result<std::unique_ptr<Engine>> engine = Engine::create(plan, bundle, *device, std::move(options));
+  options.poison = true;
+  Result<std::unique_ptr<Engine>> engine = Engine::create(plan, bundle, std::move(options));
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/exec/Engine.h"
 
 namespace mgc::test {

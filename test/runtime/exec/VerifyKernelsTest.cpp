@@ -11,9 +11,8 @@ const std::vector<plan::RowKernel::Operand> kUses = {{plan::OperandUse::read, 64
                                                      {plan::OperandUse::written, 32}};
 
 // Knows one kernel, `half`: 8 rows, a scalar, 64 bytes read and 32 written.
-class OneKernel final : public KernelLibrary {
+class OneKernel final : public KernelFacts {
 public:
-  Result<RowFunction> find(const std::string &) const override { return errorf("not called"); }
   std::optional<KernelNeeds> needsOf(const std::string &symbol) const override {
     return symbol == "half" ? std::optional<KernelNeeds>({8, 1, kUses}) : std::nullopt;
   }

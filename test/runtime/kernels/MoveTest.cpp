@@ -56,3 +56,16 @@ TEST(Move, copyRows) {
       checkCopy(threads, offset, {5, (4 << 20) + 4, (8 << 20) + 8}); // around the cache
     }
 }
+
+TEST(Move, rowsApartInBoth) {
+  for (int threads : {1, 3}) {
+    const RowCopy copy = {5, (1 << 18) + 4, (1 << 19) + 8, (1 << 19) + 64};
+    const std::vector<std::byte> from = numbers(copy.rows * copy.pitchBytes);
+    std::vector<std::byte> memory(copy.rows * copy.toPitchBytes, std::byte{0}), expected = memory;
+    copyRows(threads, memory.data(), from.data(), copy);
+    for (int64_t row = 0; row < copy.rows; ++row)
+      std::copy_n(from.begin() + row * copy.pitchBytes, copy.rowBytes,
+                  expected.begin() + row * copy.toPitchBytes);
+    EXPECT_TRUE(memory == expected) << threads << " threads";
+  }
+}

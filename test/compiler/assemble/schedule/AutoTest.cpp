@@ -118,12 +118,18 @@ TEST(Auto, MoreMemoryIsNeverSlower) {
   }
 }
 
-// zero-bubble's case: 32 stages, 256 microbatches. A bubble by simulate() has the time in which the first microbatch comes to
-// the last stage: (stages - 1)(F + message), of which nothing can be saved; ZB-2p and ZB-V are published without it.
+// zero-bubble's case: 32 stages, 256 microbatches. Published are 0.0595, 0.0058 (ZB-2p) and 0.0182 (ZB-V), as bubbles of the
+// slowest stage alone and with activations that are lighter between I and W. Where they are live until the end of W none can
+// be below the bounds here, which docs/adding-a-schedule.md derives.
 TEST(Auto, PublishedCase) {
+  struct Case {
+    int64_t v;
+    double memory;
+    double whole, alone; // the most
+  };
   const Workload work{1000, 1050, 800, 60};
-  for (auto [v, memory, most] :
-       {std::tuple<int64_t, double, double>{1, 1.0, 0.05955}, {1, 2.0, 0.0432}, {2, 1.0, 0.0315}}) {
+  for (const auto &[v, memory, whole, alone] :
+       {Case{1, 1.0, 0.05955, 0.05955}, {1, 2.0, 0.0432, 0.0227}, {2, 1.0, 0.0315, 0.0311}}) {
     Problem problem = problemOf("auto", 32, v, 256, work);
     problem.memory = memory;
     std::clock_t start = std::clock();
@@ -133,7 +139,8 @@ TEST(Auto, PublishedCase) {
     const double busy = 256 * (work.forward + work.input + work.weight);
     std::printf("auto pp 32 v %ld M 256 memory %.1f: bubble %.4f, of the slowest stage alone %.4f; %.0f ms\n",
                 long(v), memory, 1 - busy / found.makespan, 1 - busy / found.span, milliseconds);
-    EXPECT_LE(1 - busy / found.makespan, most);
+    EXPECT_LE(1 - busy / found.makespan, whole);
+    EXPECT_LE(1 - busy / found.span, alone);
   }
 }
 

@@ -26,7 +26,7 @@ const plugin::PluginDevice &device() { return *openedDevice; }
 
 plugin::Module testModule() {
   const std::string text = must(readFile(MGC_TEST_PTX, 1 << 20));
-  return must(device().loadModule(text));
+  return must(device().loadModule("test kernels", text));
 }
 
 } // namespace mgc::test

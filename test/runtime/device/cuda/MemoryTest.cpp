@@ -19,7 +19,7 @@ class Memory : public CudaTest {};
 TEST_F(Memory, deviceIsDescribed) {
   const mgc_device_facts facts = must(device().describe());
   EXPECT_NE(std::string(facts.name).find("GPU 0 ("), std::string::npos) << facts.name;
-  EXPECT_GE(facts.compute_capability, 80);
+  EXPECT_GE(facts.capability, 80);
   EXPECT_GT(facts.multiprocessors, 0);
   EXPECT_GT(facts.total_bytes, 0);
   EXPECT_LE(facts.free_bytes, facts.total_bytes);

@@ -61,8 +61,8 @@ TEST_F(Modules, unknownKernel) {
 }
 
 TEST_F(Modules, textThatIsNoPtxIsRefusedWithTheReason) {
-  const std::string error =
-      errorOf(device().loadModule(".version 7.0\n.target sm_80\n.address_size 64\nnonsense\n"));
+  const std::string error = errorOf(
+      device().loadModule("nonsense.ptx", ".version 7.0\n.target sm_80\n.address_size 64\nnonsense\n"));
   EXPECT_NE(error.find("loading the plan's kernels"), std::string::npos) << error;
   EXPECT_NE(error.find("CUDA_ERROR_INVALID_PTX"), std::string::npos) << error;
   EXPECT_EQ(errorOf(device().check()), "");

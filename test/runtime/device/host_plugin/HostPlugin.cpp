@@ -2,7 +2,8 @@
 // products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
 #include "plan/Operands.h"
 #include "plan/targets/AttentionWorkspace.h"
-#include "runtime/device/Device.h"
+#include "runtime/device/CallFacts.h"
+#include "runtime/device/KernelNeeds.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
@@ -66,7 +67,7 @@ template <typename T, typename To> int give(Result<T> result, To *to, mgc_error 
 int describe(mgc_device *device, mgc_device_facts *facts, mgc_error *) {
   *facts = {};
   std::snprintf(facts->name, sizeof facts->name, "stand-in on the host");
-  facts->compute_capability = controls().computeCapability;
+  facts->capability = controls().computeCapability;
   facts->multiprocessors = 1;
   facts->total_bytes = controls().totalBytes;
   facts->free_bytes = device->freeBytes();
@@ -146,7 +147,8 @@ int mark(mgc_stream *stream, uint32_t *host, uint32_t value, mgc_error *error) {
 
 // --- Row kernels
 
-int loadModule(mgc_device *, const char *text, int64_t bytes, mgc_module **module, mgc_error *error) {
+int loadModule(mgc_device *, const char *, const char *text, int64_t bytes, mgc_module **module,
+               mgc_error *error) {
   const int file = memfd_create("row kernels", MFD_CLOEXEC);
   if (file < 0 || ::write(file, text, size_t(bytes)) != bytes)
     return report(errorf("no memory for a module of {} bytes", bytes), error);
@@ -240,14 +242,6 @@ int launch(mgc_stream *stream, mgc_kernel *kernel, int64_t, int64_t, int64_t, co
 
 // --- Library calls
 
-plan::Gemm planOf(const mgc_gemm_facts &facts) {
-  plan::Gemm gemm;
-  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
-  gemm.transposeA = facts.transpose_a != 0, gemm.transposeB = facts.transpose_b != 0;
-  gemm.accumulate = facts.accumulate != 0;
-  return gemm;
-}
-
 // Room for the operands, which it overwrites; the answer is the test's.
 int chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address room, int64_t *roomNeeded,
                int64_t *algorithm, mgc_error *error) {
@@ -316,20 +310,6 @@ int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operand
     return runEpilogue(stream, facts, at, reinterpret_cast<float *>(third));
   }),
                 error);
-}
-
-plan::Attention planOf(const mgc_attention_facts &facts) {
-  plan::Attention attention;
-  attention.backward = facts.backward != 0;
-  attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
-  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;
-  attention.scale = facts.scale, attention.window = facts.window, attention.documents = facts.documents;
-  attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
-  attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
-  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,
-  attention.dvStride = facts.dv_stride;
-  attention.workspaceBytes = facts.workspace_bytes;
-  return attention;
 }
 
 int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention,

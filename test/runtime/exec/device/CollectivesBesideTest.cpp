@@ -1,113 +1,16 @@
 // Collectives that run beside what follows them: random programs give the bits of the CPU, whenever the streams do what.
+#include "test/runtime/exec/RandomPrograms.h"
 #include "test/runtime/exec/device/HostDevices.h"
 
 #include <gtest/gtest.h>
-#include <random>
 
 namespace mgc::test {
 namespace {
 
-using Kind = plan::Collective::Kind;
-
-constexpr int64_t kBytes = 8 * sizeof(float), kBuffers = 6; // of a buffer: as many as step scalars
-
-plan::Move move(plan::Move::Kind kind) {
-  plan::Move move;
-  move.kind = kind;
-  move.bytes = kBytes;
-  return move;
-}
-
-// Segments: buffers, then results.
-class RandomProgram {
-public:
-  explicit RandomProgram(uint32_t seed) : random_(seed) {
-    for (int64_t i = 0; i < 30; ++i)
-      addAny();
-    plan::Collective last = collective(Kind::allReduce);
-    last.reduce = plan::ReduceKind::max; // the ranks agree
-    add(last, below(kBuffers), kBuffers);
-  }
-  const ProgramBuilder &program() const { return program_; }
-
-private:
-  int64_t below(int64_t limit) { return static_cast<int64_t>(random_()) % limit; }
-  void add(decltype(plan::Instruction::body) body, int64_t from, int64_t to) {
-    program_.add(body, {from, to});
-  }
-
-  static plan::Collective collective(Kind kind) {
-    plan::Collective collective;
-    collective.kind = kind;
-    collective.axes = {"tp"};
-    collective.chunk = kBytes / 4 / (kind == Kind::allReduce ? 1 : 2);
-    return collective;
-  }
-
-  void addAny() {
-    const int64_t from = below(kBuffers), to = (from + 1 + below(kBuffers - 1)) % kBuffers;
-    switch (below(6)) {
-    case 0:
-      return add(collective(Kind::allReduce), from, below(2) == 0 ? from : to);
-    case 1:
-      return add(collective(Kind::allGather), from, to);
-    case 2:
-      return add(collective(Kind::reduceScatter), from, to);
-    case 3: {
-      plan::Move demote = move(plan::Move::Kind::demote);
-      demote.axes = {"tp"};
-      return add(demote, from, to);
-    }
-    default:
-      return add(move(plan::Move::Kind::copy), from, to);
-    }
-  }
-
-  std::mt19937 random_;
-  ProgramBuilder program_{"work", std::vector<int64_t>(kBuffers + 1, kBytes)};
-};
-
-// A plan of two ranks. The buffers begin as the step scalars, and are slots of the chunk: bound elsewhere in each of
-// the chunk's two runs.
-plan::Plan planOf(const ProgramBuilder &program) {
-  plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 2});
-  plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", kBytes);
-  stage.resultsOffset = layout.place("scalars", kBytes);
-  ProgramBuilder begin("begin", std::vector<int64_t>(kBuffers + 1, kBytes));
-  std::vector<int64_t> bindings, slots;
-  const int64_t buffers = layout.bytes();
-  for (int64_t i = 0; i < kBuffers; ++i) {
-    slots.push_back(layout.place("activations", kBytes));
-    const int64_t ring = addRing(plan, 0, buffers, kBytes, kBuffers);
-    plan.stages[0].rings[ring].stride = plan::aligned(kBytes);
-    plan.stages[0].rings[ring].turns = {{i, 1, 0}, {(i + 2) % kBuffers, 1, 0}};
-    bindings.push_back(inRing(ring));
-    begin.add(move(plan::Move::Kind::copy), {kBuffers, i});
-  }
-  layout.finish(stage);
-  std::vector<int64_t> beginBindings = slots;
-  beginBindings.push_back(stage.stepScalarsOffset);
-  bindings.push_back(stage.resultsOffset);
-  const int64_t first = addChunk(plan, 0, plan::Task::begin, begin, beginBindings);
-  const int64_t work = addChunk(plan, 0, plan::Task::forward, program, bindings);
-  stage.schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};
-  return plan;
-}
-
-std::array<double, 3> valuesOf(Engine &engine) {
-  const Result<StepResult> result =
-      engine.step(0, makeBatch(engine.plan(), 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8});
-  EXPECT_TRUE(result.isOk()) << result.status().message();
-  return result.isOk() ? std::array{result->loss, result->tokens, result->gradientNorm}
-                       : std::array<double, 3>{};
-}
-
 TEST(CollectivesBeside, giveTheBitsOfTheCpu) {
   PluginControls controls;
   for (uint32_t program = 0; program < 60; ++program) {
-    const plan::Plan plan = planOf(RandomProgram(program).program());
+    const plan::Plan plan = randomPlan(program);
     const std::array<double, 3> onCpu = valuesOf(*makeEngine(plan));
     for (uint64_t seed : {0, 1, 2}) {
       controls->seed = seed == 0 ? 0 : 3 * program + seed;

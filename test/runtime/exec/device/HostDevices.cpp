@@ -44,7 +44,6 @@ void PluginControls::reset() {
 DeviceOptions hostDevice() {
   DeviceOptions options;
   options.plugin = MGC_TEST_PLUGIN;
-  options.poison = true;
   return options;
 }
 
@@ -62,7 +61,9 @@ Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, Engine
   const plan::Plan onDevice = forDevice(plan);
   MGC_TRY(plan::verifyPlan(onDevice));
   const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
-  return makeDeviceEngine(onDevice, bundle, device, std::move(options));
+  options.device = device;
+  options.poison = true;
+  return Engine::create(onDevice, bundle, std::move(options));
 }
 
 std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions options,
@@ -74,7 +75,8 @@ std::unique_ptr<Engine> engineOnDevice(const plan::Plan &plan, EngineOptions opt
 
 std::unique_ptr<Engine> unverifiedEngineOnDevice(const plan::Plan &plan) {
   const std::string bundle = std::filesystem::path(MGC_TEST_DEVICE_KERNELS).parent_path();
-  Result<std::unique_ptr<Engine>> engine = makeDeviceEngine(forDevice(plan), bundle, hostDevice());
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::create(forDevice(plan), bundle, {.poison = true, .device = hostDevice()});
   EXPECT_TRUE(engine.isOk()) << engine.status().message();
   return engine.isOk() ? engine.take() : nullptr;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/comm/thread/ThreadWorld.h"
-#include "runtime/exec/device/DeviceEngine.h"
+#include "runtime/exec/Engine.h"
 #include "test/runtime/comm/SharedValues.h"
 #include "test/runtime/device/host_plugin/Controls.h"
 #include "test/runtime/exec/HandMadePlans.h"
@@ -21,7 +21,7 @@ private:
   HostPluginControls *controls_;
 };
 
-DeviceOptions hostDevice(); // the plugin; memory is poisoned
+DeviceOptions hostDevice(); // the plugin
 plan::Plan
 forDevice(plan::Plan plan); // its target is a device, its kernels are those that the stand-in loads
 Result<std::unique_ptr<Engine>> tryEngineOnDevice(const plan::Plan &plan, EngineOptions options = {},

@@ -1,6 +1,6 @@
 // JoinPoints against the definition: of two works that touch a byte, one of them writing, the first is done before the second
 // begins, by the order of lanes and joins alone; and no join is there that this does not need.
-#include "runtime/exec/device/JoinPoints.h"
+#include "runtime/exec/JoinPoints.h"
 
 #include <gtest/gtest.h>
 #include <random>

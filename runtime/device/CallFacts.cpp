@@ -1,0 +1,109 @@
+#include "runtime/device/CallFacts.h"
+
+#include <cstring>
+
+namespace mgc {
+
+namespace {
+
+template <typename Facts> Facts zeroed() { // padding too: equal facts have equal bytes
+  Facts facts;
+  std::memset(&facts, 0, sizeof facts);
+  return facts;
+}
+
+plan::DType planType(mgc_type type) {
+  return type == MGC_F32 ? plan::DType::f32 : type == MGC_BF16 ? plan::DType::bf16 : plan::DType::i32;
+}
+
+mgc_epilogue deviceEpilogue(plan::Epilogue epilogue) {
+  switch (epilogue) {
+  case plan::Epilogue::none:
+    break;
+  case plan::Epilogue::bias:
+    return MGC_BIAS;
+  case plan::Epilogue::gelu:
+    return MGC_BIAS_GELU;
+  }
+  return MGC_NO_EPILOGUE;
+}
+
+plan::Epilogue planEpilogue(mgc_epilogue epilogue) {
+  return epilogue == MGC_BIAS        ? plan::Epilogue::bias
+         : epilogue == MGC_BIAS_GELU ? plan::Epilogue::gelu
+                                     : plan::Epilogue::none;
+}
+
+} // namespace
+
+mgc_type deviceType(plan::DType type) {
+  switch (type) {
+  case plan::DType::f32:
+    return MGC_F32;
+  case plan::DType::bf16:
+    return MGC_BF16;
+  case plan::DType::i32:
+    break;
+  }
+  return MGC_I32;
+}
+
+mgc_reduce deviceReduce(plan::ReduceKind kind) { return kind == plan::ReduceKind::max ? MGC_MAX : MGC_SUM; }
+
+mgc_gemm_facts factsOf(const plan::Gemm &gemm) {
+  auto facts = zeroed<mgc_gemm_facts>();
+  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
+  facts.transpose_a = gemm.transposeA, facts.transpose_b = gemm.transposeB;
+  facts.accumulate = gemm.accumulate;
+  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
+  facts.workspace_bytes = gemm.workspaceBytes;
+  facts.epilogue = deviceEpilogue(gemm.epilogue);
+  return facts;
+}
+
+plan::Gemm planOf(const mgc_gemm_facts &facts) {
+  plan::Gemm gemm;
+  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
+  gemm.transposeA = facts.transpose_a != 0, gemm.transposeB = facts.transpose_b != 0;
+  gemm.accumulate = facts.accumulate != 0;
+  gemm.inputType = planType(facts.input), gemm.outputType = planType(facts.output);
+  gemm.workspaceBytes = facts.workspace_bytes;
+  gemm.epilogue = planEpilogue(facts.epilogue);
+  return gemm;
+}
+
+mgc_attention_facts factsOf(const plan::Attention &attention) {
+  auto facts = zeroed<mgc_attention_facts>();
+  facts.backward = attention.backward, facts.documents = attention.documents;
+  facts.type = deviceType(attention.type);
+  facts.zigzag = attention.zigzag;
+  facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
+  facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
+  facts.scale = attention.scale, facts.window = attention.window;
+  if (attention.dropout > 0) // what only it looks at makes no calls different
+    facts.dropout = attention.dropout, facts.site = attention.site,
+    facts.group_stride = attention.groupStride;
+  facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
+  facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride,
+  facts.dv_stride = attention.dvStride;
+  facts.workspace_bytes = attention.workspaceBytes;
+  return facts;
+}
+
+plan::Attention planOf(const mgc_attention_facts &facts) {
+  plan::Attention attention;
+  attention.backward = facts.backward != 0, attention.documents = facts.documents != 0;
+  attention.type = planType(facts.type);
+  attention.zigzag = facts.zigzag;
+  attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
+  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;
+  attention.scale = facts.scale, attention.window = facts.window;
+  attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
+  attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
+  attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,
+  attention.dvStride = facts.dv_stride;
+  attention.workspaceBytes = facts.workspace_bytes;
+  return attention;
+}
+
+} // namespace mgc

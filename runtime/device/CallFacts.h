@@ -1,0 +1,20 @@
+// The calls of a device's library as the ABI describes them, and as a plan does.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/device/DeviceApi.h"
+
+namespace mgc {
+
+mgc_type deviceType(plan::DType type);
+mgc_reduce deviceReduce(plan::ReduceKind kind);
+
+// What the plan says of a call. A plan says nothing of alignment and algorithm, nor of what dropout depends on.
+mgc_gemm_facts factsOf(const plan::Gemm &gemm);
+mgc_attention_facts factsOf(const plan::Attention &attention);
+
+// The same back; a product's path is left to the rule.
+plan::Gemm planOf(const mgc_gemm_facts &facts);
+plan::Attention planOf(const mgc_attention_facts &facts);
+
+} // namespace mgc

@@ -1,0 +1,213 @@
+#include "runtime/exec/EngineRank.h"
+
+#include "runtime/exec/HostClock.h"
+#include "runtime/exec/Resolve.h"
+#include "runtime/exec/StreamClock.h"
+
+#include <atomic>
+
+namespace mgc {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr uint8_t kPoison = 0xFF;                // every f32 a NaN, every i32 -1
+constexpr std::chrono::seconds kLastWork{2};     // what an abort leaves on the device should take no longer
+constexpr std::chrono::milliseconds kSlice{100}; // after which a wait looks whether other ranks still live
+
+Marks marksOf(const StepIo &io) {
+  Marks marks;
+  for (size_t i = 0; i < marks.size(); ++i)
+    marks[i] = std::atomic_ref<uint32_t>(io.marks()[i]).load(std::memory_order_acquire);
+  return marks;
+}
+
+void clearMarks(const StepIo &io) {
+  static_assert(sizeof(Marks) <= plan::kAlignment); // what StepIo has for them
+  for (size_t i = 0; i < kStreamKinds; ++i)
+    std::atomic_ref<uint32_t>(io.marks()[i]).store(0, std::memory_order_release);
+}
+
+} // namespace
+
+Result<std::unique_ptr<EngineRank>> EngineRank::create(const plan::Plan &plan,
+                                                       const plugin::PluginDevice &device,
+                                                       Communicator &communicator,
+                                                       const EngineRankOptions &options) {
+  std::unique_ptr<EngineRank> rank(new EngineRank(plan, device, communicator, options));
+  MGC_TRY(rank->allocate());
+  return rank;
+}
+
+Status EngineRank::allocate() {
+  MGC_ASSIGN(record, resolveRank(plan_, options_.seed, communicator_));
+  record_ = std::move(record);
+  MGC_ASSIGN(copies, device_.makeStream());
+  copies_ = std::move(copies);
+  MGC_ASSIGN(arena, RankArena::allocate(device_, record_.stage->bytes, options_.isOnHost));
+  arena_ = std::move(arena);
+  return Status::ok();
+}
+
+Status EngineRank::choose(ProductChoices &choices) {
+  return choices.choose(copies_, {arena_.address(), arena_.bytes()}, productsOf(record_));
+}
+
+// Memory of the host is zero, and placed by the thread that touches it first.
+Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices) {
+  if (options_.poison || !options_.isOnHost)
+    MGC_TRY(arena_.fill(copies_, options_.poison ? kPoison : 0));
+  const Beside beside = !options_.isOnHost                     ? Beside::all
+                        : communicator_.hasCollectivesBeside() ? Beside::products
+                                                               : Beside::none;
+  MGC_ASSIGN(program, RankProgram::make(plan_, record_, kernels, device_, choices, beside));
+  program_ = std::move(program);
+  MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
+  io_ = std::move(io);
+  if (options_.timeline.trace() || options_.timeline.measure)
+    MGC_TRY(makeClock());
+  StreamExecutorOptions executorOptions{arena_.address(), options_.isOnHost ? nullptr : io_.marks(),
+                                        options_.inject, options_.isOnHost, options_.prepareThread};
+  MGC_ASSIGN(executor, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
+  executor_ = std::move(executor);
+  return communicator_.connect();
+}
+
+Status EngineRank::makeClock() {
+  MGC_ASSIGN(timeline, Timeline::create(record_, options_.timeline));
+  timeline_ = std::move(timeline);
+  if (options_.isOnHost) {
+    clock_ = std::make_unique<HostClock>(*timeline_);
+    return Status::ok();
+  }
+  MGC_ASSIGN(clock, StreamClock::make(device_, record_, *timeline_));
+  clock_ = std::move(clock);
+  return Status::ok();
+}
+
+// Memory of the host has no other copy.
+Status EngineRank::upload(Part part) {
+  if (options_.isOnHost)
+    return Status::ok();
+  if (part == Part::weights)
+    for (const ByteRange &range : momentsOf(plan_, *record_.stage))
+      if (range.bytes > 0)
+        MGC_TRY(copies_.fill(arena_.address() + static_cast<uint64_t>(range.offset), 0, range.bytes));
+  return arena_.upload(copies_, rangesOf(plan_, *record_.stage, part));
+}
+
+Status EngineRank::download(Part part) {
+  return options_.isOnHost ? Status::ok() : arena_.download(copies_, rangesOf(plan_, *record_.stage, part));
+}
+
+ExecutionPlace EngineRank::place(int64_t step) const { return executor_->placeAt(step, marksOf(io_)); }
+
+Status EngineRank::run(const StepOrder &order) {
+  const auto start = Clock::now();
+  const int64_t step = order.step;
+  clearMarks(io_);
+  io_.writeScalars(order.scalars, step);
+  if (Status enqueued = enqueue(order); !enqueued.isOk()) {
+    if (isMeasured_)
+      MGC_TRY(clock_->report(true));
+    MGC_TRY(device_.check().at(toString(place(step)))); // a fault is found by whatever is enqueued next
+    return enqueued;
+  }
+  hostSeconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  MGC_TRY(finish(step));
+  return isMeasured_ ? clock_->report(false) : Status::ok();
+}
+
+// Objects that the libraries make at their first use must not be captured: the first step never is.
+Status EngineRank::enqueue(const StepOrder &order) {
+  isMeasured_ = clock_ && clock_->beginStep(order.step);
+  MGC_TRY(io_.copyIn(stream(), arena_.address(), order.step));
+  if (!options_.graphs || options_.inject || order.beforeUpdate || isMeasured_ || directSteps_ == 0) {
+    ++directSteps_;
+    MGC_TRY(enqueueDirectly(order));
+  } else {
+    MGC_ASSIGN(captured, isCaptured());
+    if (!captured)
+      MGC_TRY(capture(order));
+    MGC_TRY(launch());
+  }
+  return io_.copyOut(stream(), arena_.address());
+}
+
+Status EngineRank::enqueueDirectly(const StepOrder &order) {
+  return executor_->enqueue(
+      order.step, [this, &order] { return order.beforeUpdate ? pauseForUpdate(order) : Status::ok(); },
+      isMeasured_ ? clock_.get() : nullptr);
+}
+
+Status EngineRank::capture(const StepOrder &order) {
+  MGC_TRY(stream().beginCapture());
+  const Status enqueued = enqueueDirectly(order);
+  Result<plugin::Graph> graph = stream().endCapture();
+  MGC_TRY(Status(enqueued));
+  if (!graph.isOk())
+    return Status(graph.status()).at("capturing a step");
+  std::lock_guard lock(graphMutex_);
+  if (!isGraphDropped_)
+    graph_ = graph.take();
+  return Status::ok();
+}
+
+Result<bool> EngineRank::isCaptured() {
+  std::lock_guard lock(graphMutex_);
+  if (isGraphDropped_)
+    return errorf("the run was aborted");
+  return bool(graph_);
+}
+
+Status EngineRank::launch() {
+  std::lock_guard lock(graphMutex_);
+  return graph_ ? stream().launch(graph_) : errorf("the run was aborted");
+}
+
+void EngineRank::dropGraph() {
+  std::lock_guard lock(graphMutex_);
+  isGraphDropped_ = true;
+  graph_ = {};
+}
+
+// The gradients are complete on the host too when beforeUpdate runs, and stay until all ranks have come out of it.
+Status EngineRank::pauseForUpdate(const StepOrder &order) {
+  MGC_TRY(executor_->joinGradients());
+  MGC_TRY(io_.copyOut(stream(), arena_.address()));
+  MGC_TRY(finish(order.step));
+  MGC_TRY(download(Part::gradients));
+  MGC_TRY(options_.barrier());
+  if (options_.callsBeforeUpdate)
+    MGC_TRY((*order.beforeUpdate)());
+  return options_.barrier();
+}
+
+// As long as instructions end, the device is at work.
+Status EngineRank::finish(int64_t step) {
+  Marks seen = marksOf(io_);
+  auto deadline = Clock::now() + options_.timeout;
+  while (!stream().synchronize(std::min(kSlice, options_.timeout)).isOk()) {
+    MGC_TRY(device_.check().at(toString(place(step))));
+    if (Status failed = communicator_.check(); !failed.isOk())
+      return communicator_.isAborted() ? failed : std::move(failed).at(toString(place(step)));
+    if (const Marks marks = marksOf(io_); marks != seen)
+      seen = marks, deadline = Clock::now() + options_.timeout;
+    else if (Clock::now() > deadline) {
+      isStuck_ = true;
+      return errorf("waited {} s for the device to end this instruction",
+                    std::chrono::duration<double>(options_.timeout).count())
+          .at(toString(place(step)));
+    }
+  }
+  return Status::ok();
+}
+
+// One that has failed takes no more work, but gives back its memory.
+void EngineRank::awaitEnd() {
+  const auto deadline = std::min<std::chrono::milliseconds>(kLastWork, options_.timeout);
+  isStuck_ = isStuck_ || (!stream().synchronize(deadline).isOk() && device_.check().isOk());
+}
+
+} // namespace mgc

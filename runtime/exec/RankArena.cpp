@@ -1,0 +1,138 @@
+#include "runtime/exec/RankArena.h"
+
+#include "plan/Plan.h"
+#include "plan/mesh/Mesh.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <thread>
+
+namespace mgc {
+
+Result<HostMirror> HostMirror::map(int64_t bytes) {
+  if (bytes == 0)
+    return HostMirror();
+  void *data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    return errorf("no address space of {} bytes for a copy of a rank's weights on the host: {}; a higher "
+                  "limit (ulimit -v) "
+                  "would work",
+                  bytes, std::strerror(errno));
+  return HostMirror(static_cast<std::byte *>(data), bytes);
+}
+
+HostMirror::~HostMirror() {
+  if (data_)
+    munmap(data_, static_cast<size_t>(bytes_));
+}
+
+void HostMirror::swap(HostMirror &other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+}
+
+static int64_t shardOf(const plan::Plan &plan, const plan::Bucket &bucket) {
+  return bucket.sharded ? bucket.elements / plan::groupSize(plan.mesh, bucket.dataAxes) : bucket.elements;
+}
+
+std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
+  std::vector<ByteRange> ranges;
+  for (const plan::Bucket &bucket : stage.buckets) {
+    const int64_t shard = shardOf(plan, bucket);
+    if (part == Part::weights) {
+      ranges.push_back({bucket.valueOffset, bucket.elements * plan::sizeInBytes(plan.dtype)});
+      if (bucket.masterOffset >= 0)
+        ranges.push_back({bucket.masterOffset, shard * plan::sizeInBytes(plan::DType::f32)});
+    } else {
+      ranges.push_back({bucket.gradientOffset, bucket.elements * plan::sizeInBytes(plan.gradientType)});
+      if (bucket.sharded)
+        ranges.push_back({bucket.gradientShardOffset, shard * plan::sizeInBytes(plan.gradientType)});
+    }
+  }
+  return ranges;
+}
+
+std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &stage) {
+  std::vector<ByteRange> ranges;
+  for (const plan::Bucket &bucket : stage.buckets)
+    for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
+      ranges.push_back({offset, shardOf(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
+  return ranges;
+}
+
+Result<RankArena> RankArena::allocate(const plugin::PluginDevice &device, int64_t bytes, bool isOnHost) {
+  RankArena arena;
+  arena.isOnHost_ = isOnHost;
+  MGC_ASSIGN(memory, device.allocate(bytes));
+  arena.memory_ = std::move(memory);
+  if (isOnHost)
+    return arena;
+  MGC_ASSIGN(mirror, HostMirror::map(bytes));
+  arena.mirror_ = std::move(mirror);
+  for (Piece &piece : arena.pieces_) {
+    MGC_ASSIGN(buffer, device.allocateHost(std::min(bytes, kPiece)));
+    MGC_ASSIGN(done, device.makeEvent());
+    piece = {std::move(buffer), std::move(done), {}};
+  }
+  return arena;
+}
+
+Status RankArena::fill(const plugin::Stream &stream, uint8_t byte) {
+  if (bytes() > 0)
+    MGC_TRY(stream.fill(address(), byte, bytes()));
+  return stream.synchronize();
+}
+
+Status RankArena::wait(const Piece &piece) const {
+  while (true) {
+    MGC_ASSIGN(done, piece.done.isDone());
+    if (done)
+      return Status::ok();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+// Calls body(piece, part of the range) with the pieces in turn.
+template <typename Pieces, typename Body>
+static Status inPieces(std::span<const ByteRange> ranges, int64_t most, Pieces &pieces, const Body &body) {
+  size_t turn = 0;
+  for (const ByteRange &range : ranges)
+    for (int64_t done = 0; done < range.bytes; done += most)
+      MGC_TRY(body(pieces[turn++ % pieces.size()],
+                   ByteRange{range.offset + done, std::min(most, range.bytes - done)}));
+  return Status::ok();
+}
+
+Status RankArena::upload(const plugin::Stream &stream, std::span<const ByteRange> ranges) {
+  MGC_TRY(inPieces(ranges, kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
+    MGC_TRY(wait(piece));
+    std::memcpy(piece.buffer.data(), mirror() + part.offset, static_cast<size_t>(part.bytes));
+    MGC_TRY(stream.copyIn(address() + static_cast<uint64_t>(part.offset), piece.buffer.data(), part.bytes));
+    return stream.record(piece.done);
+  }));
+  return stream.synchronize();
+}
+
+Status RankArena::finishDownload(Piece &piece) const {
+  MGC_TRY(wait(piece));
+  std::memcpy(mirror() + piece.range.offset, piece.buffer.data(), static_cast<size_t>(piece.range.bytes));
+  piece.range = {};
+  return Status::ok();
+}
+
+Status RankArena::download(const plugin::Stream &stream, std::span<const ByteRange> ranges) {
+  MGC_TRY(inPieces(ranges, kPiece, pieces_, [&](Piece &piece, const ByteRange &part) -> Status {
+    MGC_TRY(finishDownload(piece));
+    MGC_TRY(stream.copyOut(piece.buffer.data(), address() + static_cast<uint64_t>(part.offset), part.bytes));
+    piece.range = part;
+    return stream.record(piece.done);
+  }));
+  for (Piece &piece : pieces_)
+    MGC_TRY(finishDownload(piece));
+  return Status::ok();
+}
+
+} // namespace mgc

@@ -1,0 +1,65 @@
+// A rank's memory on its device, of exactly StagePlan::bytes, and a mirror of it on the host: pages of the mirror exist where
+// they were touched. Weights are loaded into and saved from the mirror; parts of it go up and down through pinned memory.
+// Memory of the host is its own mirror: nothing goes up or down.
+#pragma once
+
+#include "runtime/device/Plugin.h"
+#include "runtime/exec/Engine.h"
+
+namespace mgc {
+
+// Address space of this process; zero until it is written, and no memory until it is touched.
+class HostMirror {
+public:
+  static Result<HostMirror> map(int64_t bytes);
+  HostMirror() = default;
+  HostMirror(HostMirror &&other) noexcept { swap(other); }
+  HostMirror &operator=(HostMirror &&other) noexcept {
+    HostMirror(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~HostMirror();
+  std::byte *data() const { return data_; }
+
+private:
+  HostMirror(std::byte *data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  void swap(HostMirror &other) noexcept;
+  std::byte *data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+struct ByteRange {
+  int64_t offset = 0, bytes = 0;
+};
+// The ranges of a stage's memory that the part has; those that the optimizer's moments have.
+std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part);
+std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &stage);
+
+class RankArena {
+public:
+  static Result<RankArena> allocate(const plugin::PluginDevice &device, int64_t bytes, bool isOnHost);
+  mgc_address address() const { return memory_.address(); }
+  int64_t bytes() const { return memory_.bytes(); }
+  Status fill(const plugin::Stream &stream, uint8_t byte); // done when it returns
+  std::byte *mirror() const { return isOnHost_ ? reinterpret_cast<std::byte *>(address()) : mirror_.data(); }
+  // Between the mirror and the device, on the stream, done when they return. Not of memory of the host.
+  Status upload(const plugin::Stream &stream, std::span<const ByteRange> ranges);
+  Status download(const plugin::Stream &stream, std::span<const ByteRange> ranges);
+
+private:
+  static constexpr int64_t kPiece = 16 << 20;
+  struct Piece {
+    plugin::PinnedBuffer buffer;
+    plugin::Event done;
+    ByteRange range; // on its way down
+  };
+  Status wait(const Piece &piece) const;
+  Status finishDownload(Piece &piece) const;
+
+  bool isOnHost_ = false;
+  plugin::DeviceBuffer memory_;
+  HostMirror mirror_;
+  std::array<Piece, 2> pieces_; // one is on its way while the other is copied
+};
+
+} // namespace mgc

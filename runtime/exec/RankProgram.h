@@ -1,0 +1,63 @@
+// A rank's instructions, ready for its device: library calls with their algorithms chosen, kernels found. Parallel to
+// the chunks of a RankRecord.
+#pragma once
+
+#include "runtime/exec/ProductChoices.h"
+#include "runtime/exec/Records.h"
+#include "runtime/exec/RowKernels.h"
+#include "runtime/exec/StepJoins.h"
+
+#include <deque>
+
+namespace mgc {
+
+// The kind of stream that an instruction runs on. Collectives may have streams of their own by their use: those of forward
+// and backward, and those that complete gradients and end the step.
+enum class StreamKind { compute, gradients, layers, step };
+inline constexpr size_t kStreamKinds = 4;
+
+struct PreparedInstruction {
+  plugin::Kernel kernel;                            // of a row kernel
+  int64_t scalars = 0;                              // that it takes
+  const plugin::GemmCall *gemm = nullptr;           // of a product
+  const plugin::AttentionCall *attention = nullptr; // of attention
+  StreamKind side = StreamKind::compute;            // of a collective beside its run: the stream that it has
+  int64_t beside =
+      -1; // which of the chunk's collectives beside their run it is; -1: it is in its run's stream
+};
+
+// Which collectives have a stream beside that of their run. A stream of a device costs nothing; a thread of the host is
+// woken for each, so only those go there that have a product to run beside.
+enum class Beside { none, products, all };
+
+// How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
+struct CollectiveCount {
+  int64_t all = 0, besideProducts = 0;
+};
+
+// The distinct products of a rank, as the library is asked for them.
+std::vector<mgc_gemm_facts> productsOf(const RankRecord &record);
+
+class RankProgram {
+public:
+  // `record`, `kernels` and `device` outlive it. `choices`: null where the library chooses.
+  static Result<RankProgram> make(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
+                                  const plugin::PluginDevice &device, const ProductChoices *choices,
+                                  Beside beside);
+  const PreparedInstruction &at(int64_t chunk, int64_t instruction) const {
+    return chunks_[chunk][instruction];
+  }
+  std::span<const Join> joins(int64_t schedule) const { return joins_[schedule]; } // of a run
+  int64_t mostBeside() const;                                                      // collectives of a chunk
+  const CollectiveCount &collectives() const { return count_; }
+
+private:
+  class Maker;
+  std::vector<std::vector<PreparedInstruction>> chunks_;
+  std::vector<std::vector<Join>> joins_; // by schedule index
+  CollectiveCount count_;
+  std::deque<plugin::GemmCall> gemms_; // their addresses stay
+  std::deque<plugin::AttentionCall> attentions_;
+};
+
+} // namespace mgc

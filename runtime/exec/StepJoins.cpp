@@ -1,0 +1,107 @@
+#include "runtime/exec/StepJoins.h"
+
+#include "plan/Operands.h"
+#include "runtime/exec/JoinPoints.h"
+
+#include <limits>
+
+namespace mgc {
+
+namespace {
+
+// An operand's bytes, wherever its slot lies, and whether they are written.
+struct Extent {
+  int64_t bytes = 0;
+  bool isWritten = false;
+};
+
+constexpr int64_t kGroups = int64_t(1)
+                            << 62; // behind every address: a byte for each group, which its collectives write
+
+class Joiner {
+public:
+  Joiner(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf, bool keepsGroups)
+      : plan_(plan), record_(record), laneOf_(laneOf), keepsGroups_(keepsGroups) {
+    for (const ChunkRecord &chunk : record.chunks)
+      extents_.push_back(extentsOf(chunk));
+  }
+  std::vector<Join> joinsOf(const StepRecord &run) const;
+  bool hasLanes(const StepRecord &run) const;
+
+private:
+  std::vector<Extent> extentsOf(const ChunkRecord &chunk) const;
+  void append(const plan::Instruction &instruction, std::vector<Extent> &extents) const;
+  std::vector<JoinPoints::Access> accessesOf(const StepRecord &run, int64_t instruction) const;
+
+  const plan::Plan &plan_;
+  const RankRecord &record_;
+  const LaneOf &laneOf_;
+  const bool keepsGroups_;
+  std::vector<std::vector<Extent>> extents_; // by chunk, parallel to its operands
+};
+
+std::vector<Extent> Joiner::extentsOf(const ChunkRecord &chunk) const {
+  std::vector<Extent> extents;
+  for (const InstructionRecord &instruction : chunk.instructions)
+    append(*instruction.instruction, extents);
+  return extents;
+}
+
+void Joiner::append(const plan::Instruction &instruction, std::vector<Extent> &extents) const {
+  constexpr int64_t kAll =
+      std::numeric_limits<int64_t>::max() / 4; // a plan that verifies has no such operand
+  for (const plan::OperandInfo &info : plan::operandsOf(plan_.mesh, instruction.body))
+    extents.push_back({info.span().value_or(kAll), info.isWritten()});
+}
+
+std::vector<JoinPoints::Access> Joiner::accessesOf(const StepRecord &run, int64_t instruction) const {
+  const plan::ExpandedStep &step = run.step;
+  const ChunkRecord &chunk = record_.chunks[step.chunk];
+  const InstructionRecord &record = chunk.instructions[instruction];
+  std::vector<JoinPoints::Access> accesses;
+  for (int64_t i = record.firstOperand; i < record.firstOperand + record.operandCount; ++i) {
+    const auto &[slot, offset] = chunk.operands[i];
+    const auto &[bytes, isWritten] = extents_[step.chunk][i];
+    const int64_t begin = (slot == 0 ? 0 : step.slots[slot - 1]) + offset;
+    accesses.push_back({begin, begin + bytes, isWritten});
+  }
+  if (const auto *collective = std::get_if<CollectiveRecord>(&record.body); collective && keepsGroups_)
+    accesses.push_back({kGroups + collective->group, kGroups + collective->group + 1, true});
+  return accesses;
+}
+
+bool Joiner::hasLanes(const StepRecord &run) const {
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
+    if (laneOf_(run.step.chunk, i) != JoinPoints::kMain)
+      return true;
+  return false;
+}
+
+std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
+  if (!hasLanes(run))
+    return {};
+  JoinPoints points;
+  std::vector<Join> joins;
+  const auto add = [&](int64_t before, const std::vector<int64_t> &works) {
+    for (int64_t work : works)
+      joins.push_back({before, run.firstInstruction + work});
+  };
+  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
+    add(i, points.enqueue(laneOf_(run.step.chunk, i), accessesOf(run, i)));
+  add(run.endInstruction, points.finish());
+  return joins;
+}
+
+} // namespace
+
+std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf,
+                                       bool keepsGroups) {
+  const Joiner joiner(plan, record, laneOf, keepsGroups);
+  std::vector<std::vector<Join>> joins;
+  for (const StepRecord &step : record.schedule)
+    joins.push_back(step.step.kind == plan::ExpandedStep::Kind::run ? joiner.joinsOf(step)
+                                                                    : std::vector<Join>());
+  return joins;
+}
+
+} // namespace mgc

@@ -1,0 +1,165 @@
+// StreamExecutor: enqueues one rank's schedule on streams of its device, once per training step.
+//
+//     compute          runs, in the order of the list
+//     gradients        those of task gradients, in their own order: beside the backward of other layers
+//     layers, step     collectives of the runs: behind what the run's stream has, which goes on beside them and waits where it
+//                      comes to what touches the same bytes, or to its end (StepJoins.h)
+//     (peer, in/out)   transfers with one peer in one direction, in the order of the list, each behind its waits
+//
+// On a device a wait is one of streams, for an event, and costs the host nothing. But where a transfer needs the host of its
+// peer (ranks of one process), it is posted as soon as its waits are over (Transfers.h), by whatever this rank does next or
+// while its host waits. Work that a stream waits for has been enqueued before, on whichever rank, so streams never wait in a
+// circle. All streams begin behind the compute stream and end before it ends: a step can be captured as a graph.
+//
+// On the host to enqueue is to do: the rank's thread is the compute stream, and a thread of its own each of gradients and
+// layers (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
+// the communicator moves when both ends have come.
+//
+// A step allocates nothing (runtime/kernels and the libraries of a device aside).
+#pragma once
+
+#include "runtime/comm/Communicator.h"
+#include "runtime/exec/ExecutionPlace.h"
+#include "runtime/exec/LaneThread.h"
+#include "runtime/exec/RankProgram.h"
+#include "runtime/exec/StepClock.h"
+#include "runtime/exec/Transfers.h"
+
+#include <map>
+
+namespace mgc {
+
+struct StreamExecutorOptions {
+  mgc_address arena = 0;
+  uint32_t *marks = nullptr; // pinned: Marks, for placeAt(); null: not wanted
+  // Called before each instruction is enqueued, by the thread that does; an error is one of that instruction. For tests of
+  // failures.
+  std::function<Status(const ExecutionPlace &)> inject = nullptr;
+  bool isOnHost = false;                       // enqueued work is done when the call returns
+  std::function<void()> prepareThread = [] {}; // called first by each thread of the rank's lanes
+};
+
+// How far each kind of stream is: the number, from 1, of its instruction that was done last. 0: none.
+using Marks = std::array<uint32_t, kStreamKinds>;
+
+class StreamExecutor final : public TransferExecutor {
+public:
+  // All that is passed by reference outlives it.
+  static Result<std::unique_ptr<StreamExecutor>> make(const plugin::PluginDevice &device,
+                                                      const RankRecord &record, const RankProgram &program,
+                                                      Communicator &communicator,
+                                                      StreamExecutorOptions options);
+  ~StreamExecutor() override;
+  const plugin::Stream &compute() const { return compute_; }
+
+  // A whole step. beforeUpdate runs where the schedule comes to the chunk "update" first, or at the end without one. `clock`:
+  // null unless the step is measured. After an error of the host nothing of the rank is at work.
+  Status enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StepClock *clock);
+  Status progress() override;
+  // In beforeUpdate: what the compute stream does next comes behind all runs of gradients.
+  Status joinGradients();
+
+  // The first instruction that is not done; the end of the step when all are.
+  ExecutionPlace placeAt(int64_t step, const Marks &marks) const;
+
+private:
+  struct TransferRecord {
+    Ticket ticket = -1;                  // once posted
+    const plugin::Event *done = nullptr; // once enqueued
+  };
+  // Who enqueues a run, and what of it.
+  struct Cursor {
+    const plugin::Stream *stream = nullptr;
+    ExecutionPlace place;
+    std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
+    bool isBeside = false;                        // the thread of a lane
+  };
+  // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
+  struct Lane {
+    plugin::Stream stream;
+    plugin::Event begin;
+    Cursor cursor;
+    std::unique_ptr<LaneThread> thread;
+  };
+  struct Position {
+    int64_t schedule, instruction;
+    StreamKind kind; // whose mark says that it is done
+  };
+
+  StreamExecutor(const RankRecord &record, const RankProgram &program, Communicator &communicator,
+                 StreamExecutorOptions options);
+  Cursor cursorOn(const plugin::Stream &stream, bool isBeside) const;
+  Status makeStreams(const plugin::PluginDevice &device);
+  Status makeEventsOf(const plugin::PluginDevice &device, int64_t index);
+  Status startThreads();
+  Status startThread(StreamKind kind, int64_t works);
+  Status enqueueSchedule(const std::function<Status()> &beforeUpdate);
+  Status begin();
+  Status join();
+  Status runStep(int64_t index);
+  Status waitFor(int64_t wait, int64_t run);
+  Status runChunk(Cursor &cursor, int64_t index);
+  Status runInstruction(Cursor &cursor, int64_t run, int64_t index);
+  void bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const;
+  void bindOperands(Cursor &cursor, const ChunkRecord &chunk, const InstructionRecord &instruction) const;
+  void placeAtRun(Cursor &cursor, int64_t index) const;
+  Status runBeside(const Cursor &cursor, int64_t run, int64_t index);
+  Status collective(const CollectiveRecord &record, const Cursor &cursor, const plugin::Stream &stream);
+  Status joinCollective(const plugin::Stream &stream, const PreparedInstruction &made);
+  void work(Lane &lane, const LaneWork &work); // on the lane's thread
+  Status workCollective(Cursor &cursor, const LaneWork &work);
+  Status await(const LaneThread &thread, int64_t number);
+  void finishThreads() const;
+  Status mark(const plugin::Stream &stream);
+
+  Status execute(const RowRecord &row, const PreparedInstruction &made, const ChunkRecord &chunk,
+                 const Cursor &cursor);
+  Status execute(const GemmRecord &gemm, const PreparedInstruction &made, const ChunkRecord &chunk,
+                 const Cursor &cursor);
+  Status execute(const AttentionRecord &attention, const PreparedInstruction &made, const ChunkRecord &chunk,
+                 const Cursor &cursor);
+  Status execute(const CollectiveRecord &collective, const PreparedInstruction &made,
+                 const ChunkRecord &chunk, const Cursor &cursor);
+  Status execute(const MoveRecord &move, const PreparedInstruction &made, const ChunkRecord &chunk,
+                 const Cursor &cursor);
+
+  bool isOfGradients(int64_t index) const;
+  StreamKind kindOf(int64_t run, int64_t instruction) const;
+  // The stream of a run. A measured step has all its runs on one stream, so that the time each takes can be told.
+  bool isBesideCompute(int64_t index) const {
+    return !clock_ && isOfGradients(index) && (!options_.isOnHost || lanes_.at(StreamKind::gradients).thread);
+  }
+  bool isRun(int64_t index) const {
+    return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
+  }
+  const plugin::Stream &streamOf(int64_t transfer) const { return transferStreams_.at(wayOf(transfer)); }
+  using Way = std::pair<int64_t, bool>; // peer, whether it is sent to
+  Way wayOf(int64_t transfer) const;
+  Result<const plugin::Event *> eventOf(int64_t index); // when the step is done; null: not enqueued yet
+  Result<bool> isOver(int64_t index) override;          // enqueued
+  Status post(int64_t index) override;
+  Status finish(int64_t index) override;
+
+  const RankRecord &record_;
+  const RankProgram &program_;
+  Communicator &communicator_;
+  const StreamExecutorOptions options_;
+  StepClock *clock_ = nullptr; // of the step that is enqueued
+  uint32_t enqueued_ = 0;      // instructions of the step: index of the one that is next in positions_
+  plugin::Stream compute_;
+  Cursor cursor_; // of the rank's thread
+  plugin::Event begun_;
+  std::vector<plugin::Event> ends_;    // of the collectives beside the run that is enqueued
+  std::vector<int64_t> besideNumbers_; // on the host: of the same, in their lane
+  std::map<Way, plugin::Stream> transferStreams_;
+  std::map<int64_t, plugin::Event>
+      events_;                      // by schedule index: of transfers, and of runs that transfers wait for
+  std::vector<Position> positions_; // of the instructions, in the order in which they are enqueued; for marks
+  std::vector<TransferRecord> posted_; // by schedule index; unused for runs
+  std::vector<int64_t> runNumbers_;    // on the host: by schedule index, of a run in the lane of gradients
+  std::vector<int64_t> unmet_;         // posted, and the other end was not seen yet
+  Transfers transfers_;
+  std::map<StreamKind, Lane> lanes_; // last: their threads end before what they use
+};
+
+} // namespace mgc
