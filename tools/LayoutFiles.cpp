@@ -19,7 +19,7 @@ static std::string nameInProgram(const std::filesystem::path &path) {
   return "file:" + name;
 }
 
-// Rather than a name that is not known.
+// Whether a word that no table has is meant as a file.
 static bool isFile(const std::string &name) {
   std::error_code ignored;
   return !name.empty() &&

@@ -9,7 +9,7 @@ namespace mgc {
 
 namespace {
 
-Result<cost::Machine> machineOf(ModuleOp module) {
+Result<cost::Machine> machineNamedIn(ModuleOp module) {
   const std::string machine = trainingString(module, "machine");
   if (machine.starts_with('{'))
     return cost::parseMachine(machine);
@@ -44,7 +44,7 @@ schedule::ChunkCost costOf(ArrayRef<Instance> chunk, const ProgramDecisions &pro
 
 Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, const ProgramDecisions &programs,
                 schedule::Problem &problem) {
-  MGC_ASSIGN(machine, machineOf(module));
+  MGC_ASSIGN(machine, machineNamedIn(module));
   const plan::Mesh mesh = meshOf(module);
   const cost::Cluster cluster{machine, mesh, targetOf(module)};
   std::vector<double> seconds;
@@ -57,6 +57,8 @@ Status addTimes(ModuleOp module, const std::vector<StageDecisions> &stages, cons
       problem.costs[problem.shape.globalChunk(int64_t(stage), int64_t(chunk))] =
           costOf(stages[stage].chunks[chunk].instances(), programs, seconds);
   const cost::MessageRates messages = cost::messageRates(cluster);
+  if (problem.bytes.empty() || problem.bytes.front().empty())
+    return Status::ok(); // no message
   const int64_t bytes = problem.bytes[0][0][size_t(schedule::BufferKind::output)];
   problem.messageSeconds = messages.latency + messages.secondsPerByte * double(bytes);
   return Status::ok();

@@ -40,9 +40,9 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
     training.push_back(builder.getNamedAttr("placement", builder.getStringAttr("v")));
   if (!layout.scheduleText.empty())
     training.push_back(builder.getNamedAttr("schedule_text", builder.getStringAttr(layout.scheduleText)));
-  if (layout.scheduleMemory > 0)
+  if (layout.scheduleMemory)
     training.push_back(
-        builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(layout.scheduleMemory)));
+        builder.getNamedAttr("schedule_memory", builder.getF64FloatAttr(*layout.scheduleMemory)));
   if (!layout.machine.empty())
     training.push_back(builder.getNamedAttr("machine", builder.getStringAttr(layout.machine)));
   if (layout.cp > 1)

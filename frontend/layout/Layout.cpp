@@ -396,8 +396,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
   add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
   const std::string hasItsOwn = fmt::format("--schedule {} has its own order", layout.schedule);
-  add(asked.scheduleMemory && layout.scheduleMemory == 0, &LayoutOptions::scheduleMemory, hasItsOwn);
-  add(asked.machine && layout.scheduleMemory == 0, &LayoutOptions::machine, hasItsOwn);
+  add(asked.scheduleMemory && !layout.scheduleMemory, &LayoutOptions::scheduleMemory, hasItsOwn);
+  add(asked.machine && !layout.scheduleMemory, &LayoutOptions::machine, hasItsOwn);
   return idle;
 }
 

@@ -86,7 +86,8 @@ struct Layout {
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
   std::string schedule, scheduleText; // the text of one that a file gives
-  double scheduleMemory = 0; // cap on live activations in units of 1F1B's; 0: the schedule has its own
+  std::optional<double>
+      scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own
   std::string machine; // as the program names it, whose times the schedule plans by; empty: by the target
   bool chunksInV = false;
   TargetInfo target = {};

@@ -2,7 +2,8 @@
 // plan::Collective and plan::ScheduleStep define it. Work is given to a stream of the rank's device, and what is given to
 // the stream afterwards, or waits for the event, comes after it. Of ranks on the host it is done when the call returns.
 //
-// Used by one thread: the rank's. Any may call abort(), and others collectiveBeside(). Every wait of the host has a deadline, and ends early when some rank aborts. After an error the
+// Used by one thread: the rank's. Any may call abort(), and others concurrentCollective(). Every
+// wait for another rank has a deadline, and ends early when some rank aborts. After an error the
 // world is of no more use: only abort() and cause() make sense.
 #pragma once
 
@@ -72,7 +73,8 @@ public:
   virtual void setProgress(Progress *progress) = 0;         // null: none
   virtual void setWaitObserver(WaitObserver *observer) = 0; // of ranks on the host; null: none
 
-  // Reads `source`, writes `destination`: this rank's result is there then and its source may change again. `what.axes`
+  // Reads `source`, writes `destination`: when the stream has done it, this rank's result is there and its source may change
+  // again. `what.axes`
   // and `what.stages` are not looked at: the group stands for them. All ranks get equal bits from a reduction, which adds
   // up in the order of the group. `workspace`: of what.workspaceBytes.
   virtual Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
@@ -83,13 +85,13 @@ public:
   }
   // The same by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
   // group each. Where there is none, the rank's thread does all.
-  virtual bool hasCollectivesBeside() const { return false; }
-  virtual Status collectiveBeside(GroupId, const plan::Collective &, mgc_address /*source*/,
-                                  mgc_address /*destination*/) {
+  virtual bool hasConcurrentCollectives() const { return false; }
+  virtual Status concurrentCollective(GroupId, const plan::Collective &, mgc_address /*source*/,
+                                      mgc_address /*destination*/) {
     return errorf("the ranks' own threads alone make collectives here");
   }
   // The rank's thread sleeps, with its progress, until isDone(), which another thread of this process makes true before it
-  // calls wake().
+  // calls wake(). It has no deadline: the waits of that thread have theirs.
   virtual Status await(const std::function<bool()> &isDone) {
     return isDone() ? Status::ok() : errorf("no other thread works for this rank");
   }

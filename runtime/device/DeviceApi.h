@@ -7,8 +7,8 @@
  * once; work is done in the order of the stream; its failure is found by `synchronize` or `check`, whichever is first.
  * A failed device stays failed. Several threads share a device; one uses each stream, event, graph or communicator.
  *
- * A device of host memory (mgc_device_facts) may do what is enqueued before it returns. Its caller orders the streams
- * that several threads feed. */
+ * A device of host memory (mgc_device_facts) does what is enqueued before the call returns. Who feeds its streams by several
+ * threads orders them. */
 #ifndef MGC_RUNTIME_DEVICE_DEVICEAPI_H
 #define MGC_RUNTIME_DEVICE_DEVICEAPI_H
 
@@ -43,7 +43,8 @@ typedef struct {
   char name[256];
   int32_t capability; /* plan::KernelLevelFacts; 90: compute capability 9.0 */
   int32_t multiprocessors;
-  int32_t host_memory;             /* 1: addresses are pointers of this process, and new memory is zero */
+  int32_t
+      host_memory; /* 1: addresses are pointers of this process, new memory is zero, and nothing is done later */
   int64_t total_bytes, free_bytes; /* of device memory, now */
   char versions[512]; /* of driver and libraries, for people: "driver 13.0, cuBLASLt 13.0.2, .." */
   /* The key of products' algorithms, the same for equal devices: "NVIDIA H200, 132 multiprocessors, cuBLASLt 13.0.2" */
@@ -58,8 +59,9 @@ typedef struct {
   int32_t transpose_a, transpose_b, accumulate;
   mgc_type input, output;  /* of A and B; of all else. Sums are f32; rounding: docs/plan-format.md, Gemm. */
   int64_t workspace_bytes; /* that a run will be given; its address is a multiple of 256 */
-  int64_t alignment;     /* in bytes, a power of two: what divides the address of each operand of each run */
-  int64_t algorithm;     /* 0: what the library thinks best; otherwise as choose_gemm said */
+  int64_t alignment; /* in bytes, a power of two: what divides the address of each operand of each run */
+  int64_t
+      algorithm; /* 0: what the library thinks best; otherwise as choose_gemm said; of the CPU a plan::GemmPath */
   mgc_epilogue epilogue; /* none where it accumulates */
 } mgc_gemm_facts;
 

@@ -1,6 +1,8 @@
 // See Plugin.h.
 #include "runtime/device/Plugin.h"
 
+#include "plan/Plan.h"
+
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
@@ -118,7 +120,7 @@ Result<std::optional<std::vector<int64_t>>> Module::array(const std::string &sym
 Result<Kernel> Module::find(const std::string &symbol) const {
   Kernel kernel;
   MGC_TRY(call<&Table::find_kernel>(api(), raw(), symbol.c_str(), &kernel.raw));
-  MGC_ASSIGN(launch, array(symbol + "_launch"));
+  MGC_ASSIGN(launch, array(symbol + std::string(plan::kLaunchSuffix)));
   if (!launch || launch->size() != 3)
     return errorf("kernel '{}': its module does not say how to launch it: expected an array {}_launch of "
                   "blocks, threads, bytes of "

@@ -55,7 +55,7 @@ public:
   Result<int32_t> greatest(int32_t own) override;
 
 private:
-  bool isOnHost() const { return plan_.target == plan::Target::cpu; }
+  bool isOnHost() const { return isOnHost_; }
   Status openDevice();
   std::string describeCollectives() const;
   int64_t ranksHere() const { return isProcessRank() ? 1 : plan_.mesh.worldSize(); }
@@ -82,6 +82,7 @@ private:
   const plan::Plan plan_;
   const EngineOptions options_;
   std::optional<plugin::PluginDevice> device_;
+  bool isOnHost_ = false;   // mgc_device_facts::host_memory
   int64_t freeAtFirst_ = 0; // bytes of the device
   std::unique_ptr<RowKernels> kernels_;
   std::optional<ProductChoices> choices_;          // where products are measured
@@ -127,14 +128,15 @@ RankEngine::~RankEngine() {
 }
 
 Status RankEngine::openDevice() {
-  if (isOnHost()) {
+  if (plan_.target == plan::Target::cpu) {
     device_ = openCpuDevice({.threads = threadsPerRank_});
-    return Status::ok();
+  } else {
+    MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), options_.device.plugin));
+    MGC_ASSIGN(device, plugin.openDevice(options_.device.ordinal, options_.device.deterministic));
+    device_ = std::move(device);
   }
-  MGC_ASSIGN(plugin, plugin::Plugin::open(std::string(nameOf(plan_.target)), options_.device.plugin));
-  MGC_ASSIGN(device, plugin.openDevice(options_.device.ordinal, options_.device.deterministic));
-  device_ = std::move(device);
   MGC_ASSIGN(facts, device_->describe());
+  isOnHost_ = facts.host_memory != 0;
   freeAtFirst_ = facts.free_bytes;
   return Status::ok();
 }
@@ -231,13 +233,15 @@ Status RankEngine::openCommunicators() {
   return Status::ok();
 }
 
-// At which all ranks of all processes meet, for the rank of this communicator.
+// At which all ranks of all processes meet, for the rank of this communicator. NCCL's asks its hosts, for all alone.
 Result<std::function<Status()>> RankEngine::barrierOf(Communicator &communicator) {
-  if (isProcessRank())
-    return std::function<Status()>([this] { return reports_->barrier(); });
-  std::vector<int64_t> all(plan_.mesh.worldSize());
-  std::iota(all.begin(), all.end(), 0);
-  MGC_ASSIGN(everyone, communicator.openGroup(all));
+  GroupId everyone = -1;
+  if (!nccl_) {
+    std::vector<int64_t> all(plan_.mesh.worldSize());
+    std::iota(all.begin(), all.end(), 0);
+    MGC_ASSIGN(opened, communicator.openGroup(all));
+    everyone = opened;
+  }
   return std::function<Status()>([&communicator, everyone] { return communicator.barrier(everyone); });
 }
 
@@ -378,7 +382,7 @@ void RankEngine::runStep(EngineRank &rank) {
 // The first cause is kept. The abort of one rank is that of all ranks on its device. The hosts are told before the
 // devices' communicators end, which the others' would see.
 void RankEngine::abort(const Status &cause) {
-  if (isProcessRank())
+  if (nccl_)
     options_.communicator->abort(cause);
   for (const std::unique_ptr<EngineRank> &rank : ranks_)
     rank->dropGraph();
@@ -429,6 +433,7 @@ Result<StepResult> RankEngine::step(int64_t step, const GlobalBatch &batch, cons
                                     const std::function<Status()> &beforeUpdate) {
   MGC_TRY(failureOf(step));
   MGC_TRY(stageInputs(step, batch));
+  stagedStep_ = -1; // used
   const auto start = std::chrono::steady_clock::now();
   order_ = {step, scalars, beforeUpdate ? &beforeUpdate : nullptr};
   const std::function<void(int64_t)> work = [this](int64_t i) { runStep(*ranks_[i]); };

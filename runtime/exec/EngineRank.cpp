@@ -58,17 +58,19 @@ Status EngineRank::choose(ProductChoices &choices) {
 Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices) {
   if (options_.poison || !options_.isOnHost)
     MGC_TRY(arena_.fill(copies_, options_.poison ? kPoison : 0));
-  const Beside beside = !options_.isOnHost                     ? Beside::all
-                        : communicator_.hasCollectivesBeside() ? Beside::products
-                                                               : Beside::none;
-  MGC_ASSIGN(program, RankProgram::make(plan_, record_, kernels, device_, choices, beside));
+  const bool hasThreads = options_.isOnHost && communicator_.hasConcurrentCollectives();
+  const Concurrency concurrency = !options_.isOnHost ? Concurrency::all
+                                  : hasThreads       ? Concurrency::products
+                                                     : Concurrency::none;
+  MGC_ASSIGN(program, RankProgram::make(plan_, record_, kernels, device_, choices, concurrency));
   program_ = std::move(program);
   MGC_ASSIGN(io, StepIo::make(device_, plan_, record_.rank));
   io_ = std::move(io);
   if (options_.timeline.trace() || options_.timeline.measure)
     MGC_TRY(makeClock());
   StreamExecutorOptions executorOptions{arena_.address(), options_.isOnHost ? nullptr : io_.marks(),
-                                        options_.inject, options_.isOnHost, options_.prepareThread};
+                                        options_.inject,  options_.isOnHost,
+                                        hasThreads,       options_.prepareThread};
   MGC_ASSIGN(executor, StreamExecutor::make(device_, record_, program_, communicator_, executorOptions));
   executor_ = std::move(executor);
   return communicator_.connect();

@@ -1,4 +1,5 @@
-// One rank of an engine: its memory, its streams, its step. Used by the rank's thread.
+// One rank of an engine: its memory, its streams, its step. Made and loaded by the engine's thread, which then waits while the
+// rank's runs a step.
 #pragma once
 
 #include "runtime/exec/RankArena.h"

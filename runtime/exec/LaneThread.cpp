@@ -9,9 +9,10 @@ Result<std::unique_ptr<LaneThread>> LaneThread::start(int64_t capacity, Body bod
   try {
     lane->thread_ = std::thread([raw = lane.get()] { raw->main(); });
   } catch (const std::system_error &error) {
-    return errorf("its thread for collectives does not start: {}; fewer ranks or a higher limit of processes "
-                  "(ulimit -u) would work",
-                  error.what());
+    return errorf(
+        "a thread that works beside it does not start: {}; fewer ranks, or a higher limit of processes "
+        "(ulimit -u) or of address space (ulimit -v), would work",
+        error.what());
   }
   return lane;
 }
@@ -21,19 +22,19 @@ LaneThread::~LaneThread() {
     const std::lock_guard lock(mutex_);
     isEnding_ = true;
   }
-  given_.notify_one();
+  enqueued_.notify_one();
   if (thread_.joinable())
     thread_.join();
 }
 
-int64_t LaneThread::give(const LaneWork &work) {
+int64_t LaneThread::enqueue(const LaneWork &work) {
   int64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     ring_[static_cast<size_t>(last_) % ring_.size()] = work;
     number = ++last_;
   }
-  given_.notify_one();
+  enqueued_.notify_one();
   return number;
 }
 
@@ -43,7 +44,7 @@ void LaneThread::main() {
     LaneWork work;
     {
       std::unique_lock lock(mutex_);
-      given_.wait(lock, [&] { return last_ >= number || isEnding_; });
+      enqueued_.wait(lock, [&] { return last_ >= number || isEnding_; });
       if (last_ < number)
         return;
       work = ring_[static_cast<size_t>(number - 1) % ring_.size()];

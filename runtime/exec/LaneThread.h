@@ -31,7 +31,7 @@ public:
   static Result<std::unique_ptr<LaneThread>> start(int64_t capacity, Body body);
   ~LaneThread(); // when it has done all that it was given
 
-  int64_t give(const LaneWork &work); // its number; works count from 1
+  int64_t enqueue(const LaneWork &work); // its number; works count from 1
   bool isDone(int64_t number) const { return done_.load(std::memory_order_acquire) >= number; }
   void finish() const; // returns when all is done
 
@@ -42,7 +42,7 @@ private:
   const Body body_;
   std::vector<LaneWork> ring_;
   mutable std::mutex mutex_;
-  mutable std::condition_variable given_, allDone_;
+  mutable std::condition_variable enqueued_, allDone_;
   int64_t last_ = 0; // given
   std::atomic<int64_t> done_{0};
   bool isEnding_ = false;

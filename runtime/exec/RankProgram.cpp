@@ -3,6 +3,7 @@
 #include "plan/Operands.h"
 #include "plan/targets/CudaGemm.h"
 #include "runtime/device/CallFacts.h"
+#include "runtime/exec/JoinPoints.h"
 
 #include <algorithm>
 #include <cstring>
@@ -31,7 +32,6 @@ mgc_gemm_facts factsOf(const GemmRecord &record, const OperandRecord *operands) 
   facts.workspace_bytes =
       std::max<int64_t>(gemm.workspaceBytes - (kCudaWorkspaceAlignment - plan::kAlignment), 0);
   facts.alignment = kMostAlignment;
-  facts.algorithm = static_cast<int64_t>(gemm.path); // the CPU's; a device's library has its own
   const plan::GemmOperands numbers = plan::operandNumbersOf(gemm);
   for (const int64_t number : {int64_t(0), int64_t(1), numbers.bias, numbers.c, numbers.preactivation})
     if (number >= 0)
@@ -67,20 +67,20 @@ std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
 class RankProgram::Maker {
 public:
   Maker(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
-        const plugin::PluginDevice &device, const ProductChoices *choices, Beside beside,
+        const plugin::PluginDevice &device, const ProductChoices *choices, Concurrency concurrency,
         RankProgram &program)
-      : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices), beside_(beside),
-        program_(program) {}
+      : plan_(plan), record_(record), kernels_(kernels), device_(device), choices_(choices),
+        concurrency_(concurrency), program_(program) {}
   Status makeAll();
 
 private:
   Result<PreparedInstruction> make(const ChunkRecord &chunk, const InstructionRecord &instruction);
   Status make(const GemmRecord &gemm, const OperandRecord *operands, PreparedInstruction &to);
   Status make(const AttentionRecord &attention, PreparedInstruction &to);
-  void putBeside();
+  void assignStreams();
   LaneOf lanes() const;
   bool hasProductBeside(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
-  void takeBack(std::vector<std::vector<Join>> joins);
+  void keepOnRunStream(std::vector<std::vector<Join>> joins);
   void count(const StepRecord &run, std::span<const Join> joins);
 
   const plan::Plan &plan_;
@@ -88,7 +88,7 @@ private:
   const RowKernels &kernels_;
   const plugin::PluginDevice &device_;
   const ProductChoices *choices_;
-  const Beside beside_;
+  const Concurrency concurrency_;
   RankProgram &program_;
   std::map<std::string, const plugin::GemmCall *> gemms_;
   std::map<std::string, const plugin::AttentionCall *> attentions_;
@@ -105,7 +105,7 @@ Status RankProgram::Maker::makeAll() {
       made.push_back(*one);
     }
   }
-  putBeside();
+  assignStreams();
   return Status::ok();
 }
 
@@ -126,6 +126,8 @@ Result<PreparedInstruction> RankProgram::Maker::make(const ChunkRecord &chunk,
 Status RankProgram::Maker::make(const GemmRecord &record, const OperandRecord *operands,
                                 PreparedInstruction &to) {
   mgc_gemm_facts facts = factsOf(record, operands);
+  if (plan_.target == plan::Target::cpu)
+    facts.algorithm = static_cast<int64_t>(record.gemm->path);
   if (choices_)
     facts.algorithm = choices_->algorithmOf(facts);
   const plugin::GemmCall *&known = gemms_[keyOf(facts)];
@@ -153,33 +155,34 @@ Status RankProgram::Maker::make(const AttentionRecord &record, PreparedInstructi
 }
 
 LaneOf RankProgram::Maker::lanes() const {
+  static_assert(static_cast<int64_t>(StreamKind::compute) == JoinPoints::kMain);
   return [this](int64_t chunk, int64_t instruction) {
     return static_cast<int64_t>(program_.at(chunk, instruction).side);
   };
 }
 
-void RankProgram::Maker::putBeside() {
-  for (size_t i = 0; i < record_.chunks.size() && beside_ != Beside::none; ++i) {
+void RankProgram::Maker::assignStreams() {
+  for (size_t i = 0; i < record_.chunks.size() && concurrency_ != Concurrency::none; ++i) {
     const ChunkRecord &chunk = record_.chunks[i];
     const bool isOfLayers = isPerMicrobatch(chunk.chunk->task);
     for (size_t k = 0; k < chunk.instructions.size(); ++k)
       if (std::holds_alternative<CollectiveRecord>(chunk.instructions[k].body) &&
-          (isOfLayers || beside_ == Beside::all))
+          (isOfLayers || concurrency_ == Concurrency::all))
         program_.chunks_[i][k].side = isOfLayers ? StreamKind::layers : StreamKind::step;
   }
-  const bool keepsGroups = beside_ == Beside::products;
+  const bool keepsGroups = concurrency_ == Concurrency::products;
   if (keepsGroups)
-    takeBack(joinsOf(plan_, record_, lanes(), keepsGroups));
+    keepOnRunStream(joinsOf(plan_, record_, lanes(), keepsGroups));
   program_.joins_ = joinsOf(plan_, record_, lanes(), keepsGroups);
   for (std::vector<PreparedInstruction> &chunk : program_.chunks_)
     for (int64_t next = 0; PreparedInstruction &made : chunk)
-      made.beside = made.side == StreamKind::compute ? -1 : next++;
+      made.concurrent = made.side == StreamKind::compute ? -1 : next++;
   for (size_t i = 0; i < record_.schedule.size(); ++i)
     count(record_.schedule[i], program_.joins_[i]);
 }
 
 // Collectives that have no product beside them in any run go back into their runs' stream.
-void RankProgram::Maker::takeBack(std::vector<std::vector<Join>> joins) {
+void RankProgram::Maker::keepOnRunStream(std::vector<std::vector<Join>> joins) {
   std::vector<std::vector<bool>> stays;
   for (const std::vector<PreparedInstruction> &chunk : program_.chunks_)
     stays.emplace_back(chunk.size());
@@ -219,19 +222,20 @@ void RankProgram::Maker::count(const StepRecord &run, std::span<const Join> join
     }
 }
 
-int64_t RankProgram::mostBeside() const {
+int64_t RankProgram::mostConcurrent() const {
   int64_t most = 0;
   for (const std::vector<PreparedInstruction> &chunk : chunks_)
-    most = std::max<int64_t>(
-        most, std::ranges::count_if(chunk, [](const PreparedInstruction &made) { return made.beside >= 0; }));
+    most = std::max<int64_t>(most, std::ranges::count_if(chunk, [](const PreparedInstruction &made) {
+                               return made.concurrent >= 0;
+                             }));
   return most;
 }
 
 Result<RankProgram> RankProgram::make(const plan::Plan &plan, const RankRecord &record,
                                       const RowKernels &kernels, const plugin::PluginDevice &device,
-                                      const ProductChoices *choices, Beside beside) {
+                                      const ProductChoices *choices, Concurrency concurrency) {
   RankProgram program;
-  MGC_TRY(Maker(plan, record, kernels, device, choices, beside, program).makeAll());
+  MGC_TRY(Maker(plan, record, kernels, device, choices, concurrency, program).makeAll());
   return program;
 }
 

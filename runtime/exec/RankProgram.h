@@ -22,13 +22,13 @@ struct PreparedInstruction {
   const plugin::GemmCall *gemm = nullptr;           // of a product
   const plugin::AttentionCall *attention = nullptr; // of attention
   StreamKind side = StreamKind::compute;            // of a collective beside its run: the stream that it has
-  int64_t beside =
+  int64_t concurrent =
       -1; // which of the chunk's collectives beside their run it is; -1: it is in its run's stream
 };
 
 // Which collectives have a stream beside that of their run. A stream of a device costs nothing; a thread of the host is
 // woken for each, so only those go there that have a product to run beside.
-enum class Beside { none, products, all };
+enum class Concurrency { none, products, all };
 
 // How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
 struct CollectiveCount {
@@ -43,12 +43,12 @@ public:
   // `record`, `kernels` and `device` outlive it. `choices`: null where the library chooses.
   static Result<RankProgram> make(const plan::Plan &plan, const RankRecord &record, const RowKernels &kernels,
                                   const plugin::PluginDevice &device, const ProductChoices *choices,
-                                  Beside beside);
+                                  Concurrency concurrency);
   const PreparedInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];
   }
   std::span<const Join> joins(int64_t schedule) const { return joins_[schedule]; } // of a run
-  int64_t mostBeside() const;                                                      // collectives of a chunk
+  int64_t mostConcurrent() const;                                                  // collectives of a chunk
   const CollectiveCount &collectives() const { return count_; }
 
 private:

@@ -19,7 +19,6 @@ struct OperandRecord {
 };
 
 struct RowRecord {
-  int64_t range = 0;
   int64_t firstScalar = 0; // in ChunkRecord::scalars
 };
 struct GemmRecord {

@@ -143,7 +143,7 @@ Result<RowRecord> PlanResolver::makeRecord(const plan::RowKernel &kernel, const 
   const auto firstScalar = static_cast<int64_t>(to.scalars.size());
   for (const plan::Scalar &scalar : kernel.scalars)
     to.scalars.push_back(evaluate(scalar, call));
-  return RowRecord{kernel.range, firstScalar};
+  return RowRecord{firstScalar};
 }
 
 // The kernel writes as much as it needs, whatever the plan says, and in whole vectors.
@@ -180,13 +180,13 @@ Result<MoveRecord> PlanResolver::makeRecord(const plan::Move &move, const plan::
                     plan::groupSize(plan_.mesh, move.axes)};
 }
 
-// Gradients are completed beside the layers before, on the host by another thread: what has the same ranks as collectives of
-// layers is another group. Stages may complete what they share in other chunks, so their groups are the same in all.
+// The runs of gradients have groups of their own: on the host another thread meets in them while layers meet in those of the
+// same ranks.
 Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective, plan::Task task) {
-  const bool isOfStages = !collective.stages.empty();
-  const std::vector<int64_t> ranks = isOfStages ? plan::groupOfStages(plan_.mesh, rank_, collective.stages)
-                                                : plan::groupOf(plan_.mesh, rank_, collective.axes);
-  const int64_t color = task == plan::Task::gradients && !isOfStages ? 1 : 0;
+  const std::vector<int64_t> ranks = collective.stages.empty()
+                                         ? plan::groupOf(plan_.mesh, rank_, collective.axes)
+                                         : plan::groupOfStages(plan_.mesh, rank_, collective.stages);
+  const int64_t color = task == plan::Task::gradients ? 1 : 0;
   const auto known = groups_.find({ranks, color});
   if (known != groups_.end())
     return known->second;

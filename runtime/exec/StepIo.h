@@ -1,4 +1,4 @@
-// Inputs and outputs of a step on a device, through pinned memory. Inputs and step scalars have two buffers, so that
+// Inputs and outputs of a step, through pinned memory. Inputs and step scalars have two buffers, so that
 // those of the next step are written while this one runs. Outputs are the results and how far the rank has come.
 #pragma once
 

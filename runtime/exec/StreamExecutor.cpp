@@ -38,7 +38,7 @@ bool StreamExecutor::isOfGradients(int64_t index) const {
 StreamKind StreamExecutor::kindOf(int64_t run, int64_t instruction) const {
   const PreparedInstruction &made = program_.at(record_.schedule[run].step.chunk, instruction);
   const StreamKind own = isOfGradients(run) ? StreamKind::gradients : StreamKind::compute;
-  return made.beside < 0 ? own : made.side;
+  return made.concurrent < 0 ? own : made.side;
 }
 
 Result<std::unique_ptr<StreamExecutor>>
@@ -47,7 +47,7 @@ StreamExecutor::make(const plugin::PluginDevice &device, const RankRecord &recor
   std::unique_ptr<StreamExecutor> executor(
       new StreamExecutor(record, program, communicator, std::move(options)));
   MGC_TRY(executor->makeStreams(device));
-  if (executor->options_.isOnHost && communicator.hasCollectivesBeside())
+  if (executor->options_.hasThreads)
     MGC_TRY(executor->startThreads());
   return executor;
 }
@@ -57,8 +57,8 @@ StreamExecutor::Way StreamExecutor::wayOf(int64_t transfer) const {
   return {record.peer, record.step.kind == StepKind::send};
 }
 
-StreamExecutor::Cursor StreamExecutor::cursorOn(const Stream &stream, bool isBeside) const {
-  Cursor cursor{&stream, {}, std::vector<mgc_address>(record_.maxSlots + 1), {}, isBeside};
+StreamExecutor::Cursor StreamExecutor::cursorOn(const Stream &stream, bool isOfLane) const {
+  Cursor cursor{&stream, {}, std::vector<mgc_address>(record_.maxSlots + 1), {}, isOfLane};
   cursor.operands.reserve(record_.maxOperands);
   cursor.place.rank = record_.rank;
   cursor.place.stage = record_.stageIndex;
@@ -79,11 +79,11 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
     lane.begin = std::move(begin);
     lane.cursor = cursorOn(lane.stream, true);
   }
-  for (int64_t i = 0; i < program_.mostBeside(); ++i) {
+  for (int64_t i = 0; i < program_.mostConcurrent(); ++i) {
     MGC_ASSIGN(end, device.makeEvent());
     ends_.push_back(std::move(end));
   }
-  besideNumbers_.resize(ends_.size());
+  concurrentNumbers_.resize(ends_.size());
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index)
     if (!isRun(index) || isOfGradients(index))
       MGC_TRY(makeEventsOf(device, index));
@@ -111,7 +111,7 @@ Status StreamExecutor::startThreads() {
   for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index)
     gradients += isOfGradients(index);
   MGC_TRY(startThread(StreamKind::gradients, gradients));
-  return startThread(StreamKind::layers, program_.mostBeside());
+  return startThread(StreamKind::layers, program_.mostConcurrent());
 }
 
 Status StreamExecutor::startThread(StreamKind kind, int64_t works) {
@@ -209,12 +209,12 @@ Status StreamExecutor::runStep(int64_t index) {
   if (!isRun(index))
     return transfers_.start(index);
   Lane &gradients = lanes_.at(StreamKind::gradients);
-  const bool isBeside = isBesideCompute(index);
-  cursor_.stream = isBeside ? &gradients.stream : &compute_;
+  const bool isConcurrentRun = isConcurrent(index);
+  cursor_.stream = isConcurrentRun ? &gradients.stream : &compute_;
   for (int64_t wait : record_.schedule[index].step.waits)
     MGC_TRY(waitFor(wait, index));
-  if (isBeside && gradients.thread) {
-    runNumbers_[index] = gradients.thread->give({index});
+  if (isConcurrentRun && gradients.thread) {
+    runNumbers_[index] = gradients.thread->enqueue({index});
     return Status::ok();
   }
   if (clock_)
@@ -228,7 +228,7 @@ Status StreamExecutor::runStep(int64_t index) {
 
 // The run's stream is behind the step that it waits for.
 Status StreamExecutor::waitFor(int64_t wait, int64_t run) {
-  const bool areApart = isBesideCompute(wait) != isBesideCompute(run);
+  const bool areApart = isConcurrent(wait) != isConcurrent(run);
   if (!isRun(wait) || areApart)
     MGC_TRY(finish(wait));
   if (!isRun(wait))
@@ -245,7 +245,7 @@ Status StreamExecutor::await(const LaneThread &thread, int64_t number) {
 // gradients must be done.
 Result<const Event *> StreamExecutor::eventOf(int64_t index) {
   if (isRun(index)) {
-    const bool isAtWork = options_.isOnHost && isBesideCompute(index) &&
+    const bool isAtWork = options_.isOnHost && isConcurrent(index) &&
                           !lanes_.at(StreamKind::gradients).thread->isDone(runNumbers_[index]);
     return isAtWork ? nullptr : &events_.at(index);
   }
@@ -278,7 +278,8 @@ Status StreamExecutor::post(int64_t index) {
   if (clock_)
     clock_->transferOrArrivalEnds();
   posted_[index].ticket = ticket;
-  unmet_.push_back(index);
+  if (!options_.isOnHost) // where a transfer goes on by itself
+    unmet_.push_back(index);
   return Status::ok();
 }
 
@@ -296,7 +297,7 @@ Status StreamExecutor::progress() {
 
 Status StreamExecutor::finish(int64_t index) {
   if (isRun(index))
-    return options_.isOnHost && isBesideCompute(index)
+    return options_.isOnHost && isConcurrent(index)
                ? await(*lanes_.at(StreamKind::gradients).thread, runNumbers_[index])
                : Status::ok();
   TransferRecord &transfer = posted_[index];
@@ -314,7 +315,7 @@ Status StreamExecutor::finish(int64_t index) {
 
 Status StreamExecutor::joinGradients() {
   for (int64_t index = 0; index < record_.updateStep; ++index) {
-    if (!isBesideCompute(index))
+    if (!isConcurrent(index))
       continue;
     MGC_TRY(finish(index));
     if (!options_.isOnHost)

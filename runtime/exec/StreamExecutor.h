@@ -36,6 +36,7 @@ struct StreamExecutorOptions {
   // failures.
   std::function<Status(const ExecutionPlace &)> inject = nullptr;
   bool isOnHost = false;                       // enqueued work is done when the call returns
+  bool hasThreads = false;                     // on the host: as the program has collectives beside
   std::function<void()> prepareThread = [] {}; // called first by each thread of the rank's lanes
 };
 
@@ -72,7 +73,7 @@ private:
     const plugin::Stream *stream = nullptr;
     ExecutionPlace place;
     std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
-    bool isBeside = false;                        // the thread of a lane
+    bool isOfLane = false;                        // the thread of a lane
   };
   // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
@@ -88,7 +89,7 @@ private:
 
   StreamExecutor(const RankRecord &record, const RankProgram &program, Communicator &communicator,
                  StreamExecutorOptions options);
-  Cursor cursorOn(const plugin::Stream &stream, bool isBeside) const;
+  Cursor cursorOn(const plugin::Stream &stream, bool isOfLane) const;
   Status makeStreams(const plugin::PluginDevice &device);
   Status makeEventsOf(const plugin::PluginDevice &device, int64_t index);
   Status startThreads();
@@ -103,7 +104,7 @@ private:
   void bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const;
   void bindOperands(Cursor &cursor, const ChunkRecord &chunk, const InstructionRecord &instruction) const;
   void placeAtRun(Cursor &cursor, int64_t index) const;
-  Status runBeside(const Cursor &cursor, int64_t run, int64_t index);
+  Status enqueueConcurrent(const Cursor &cursor, int64_t run, int64_t index);
   Status collective(const CollectiveRecord &record, const Cursor &cursor, const plugin::Stream &stream);
   Status joinCollective(const plugin::Stream &stream, const PreparedInstruction &made);
   void work(Lane &lane, const LaneWork &work); // on the lane's thread
@@ -126,7 +127,7 @@ private:
   bool isOfGradients(int64_t index) const;
   StreamKind kindOf(int64_t run, int64_t instruction) const;
   // The stream of a run. A measured step has all its runs on one stream, so that the time each takes can be told.
-  bool isBesideCompute(int64_t index) const {
+  bool isConcurrent(int64_t index) const {
     return !clock_ && isOfGradients(index) && (!options_.isOnHost || lanes_.at(StreamKind::gradients).thread);
   }
   bool isRun(int64_t index) const {
@@ -149,8 +150,8 @@ private:
   plugin::Stream compute_;
   Cursor cursor_; // of the rank's thread
   plugin::Event begun_;
-  std::vector<plugin::Event> ends_;    // of the collectives beside the run that is enqueued
-  std::vector<int64_t> besideNumbers_; // on the host: of the same, in their lane
+  std::vector<plugin::Event> ends_;        // of the collectives beside the run that is enqueued
+  std::vector<int64_t> concurrentNumbers_; // on the host: of the same, in their lane
   std::map<Way, plugin::Stream> transferStreams_;
   std::map<int64_t, plugin::Event>
       events_;                      // by schedule index: of transfers, and of runs that transfers wait for

@@ -55,8 +55,8 @@ Status StreamExecutor::runInstruction(Cursor &cursor, int64_t run, int64_t index
   const InstructionRecord &instruction = chunk.instructions[index];
   const PreparedInstruction &made = program_.at(chunkIndex, index);
   bindOperands(cursor, chunk, instruction);
-  if (made.beside >= 0)
-    return runBeside(cursor, run, index);
+  if (made.concurrent >= 0)
+    return enqueueConcurrent(cursor, run, index);
   MGC_TRY(std::visit([&](const auto &body) { return execute(body, made, chunk, cursor); }, instruction.body));
   return mark(*cursor.stream);
 }
@@ -64,7 +64,7 @@ Status StreamExecutor::runInstruction(Cursor &cursor, int64_t run, int64_t index
 // A collective begins behind the work that its run has enqueued. Later work waits for it where it must: StepJoins.h. A measured
 // step waits at once, so that what each instruction takes can be told. Its event comes last: what a captured step does not
 // wait for is refused.
-Status StreamExecutor::runBeside(const Cursor &cursor, int64_t run, int64_t index) {
+Status StreamExecutor::enqueueConcurrent(const Cursor &cursor, int64_t run, int64_t index) {
   const int64_t chunk = record_.schedule[run].step.chunk;
   const auto &record = std::get<CollectiveRecord>(record_.chunks[chunk].instructions[index].body);
   const PreparedInstruction &made = program_.at(chunk, index);
@@ -72,21 +72,21 @@ Status StreamExecutor::runBeside(const Cursor &cursor, int64_t run, int64_t inde
   if (options_.isOnHost) {
     if (clock_)
       return collective(record, cursor, *cursor.stream);
-    besideNumbers_[made.beside] = lane.thread->give({run, index});
+    concurrentNumbers_[made.concurrent] = lane.thread->enqueue({run, index});
     return Status::ok();
   }
   MGC_TRY(cursor.stream->record(lane.begin));
   MGC_TRY(lane.stream.wait(lane.begin));
   MGC_TRY(collective(record, cursor, lane.stream));
   MGC_TRY(mark(lane.stream));
-  MGC_TRY(lane.stream.record(ends_[made.beside]));
-  return clock_ ? cursor.stream->wait(ends_[made.beside]) : Status::ok();
+  MGC_TRY(lane.stream.record(ends_[made.concurrent]));
+  return clock_ ? cursor.stream->wait(ends_[made.concurrent]) : Status::ok();
 }
 
 Status StreamExecutor::joinCollective(const Stream &stream, const PreparedInstruction &made) {
   if (!options_.isOnHost)
-    return stream.wait(ends_[made.beside]);
-  return clock_ ? Status::ok() : await(*lanes_.at(made.side).thread, besideNumbers_[made.beside]);
+    return stream.wait(ends_[made.concurrent]);
+  return clock_ ? Status::ok() : await(*lanes_.at(made.side).thread, concurrentNumbers_[made.concurrent]);
 }
 
 // An error ends all ranks, this one's thread too, which waits for the work.
@@ -113,8 +113,8 @@ Status StreamExecutor::workCollective(Cursor &cursor, const LaneWork &work) {
 Status StreamExecutor::collective(const CollectiveRecord &record, const Cursor &cursor,
                                   const Stream &stream) {
   const plan::Collective &what = *record.collective;
-  if (cursor.isBeside)
-    return communicator_.collectiveBeside(record.group, what, cursor.operands[0], cursor.operands[1]);
+  if (cursor.isOfLane)
+    return communicator_.concurrentCollective(record.group, what, cursor.operands[0], cursor.operands[1]);
   const mgc_address workspace = what.workspaceBytes > 0 ? cursor.operands[2] : 0;
   return communicator_.collective(stream, record.group, what, cursor.operands[0], cursor.operands[1],
                                   workspace);

@@ -216,7 +216,8 @@ std::vector<RankHere> Training::ranksHere(const plan::Plan &plan) const {
 int64_t Training::threadsHere(const plan::Plan &plan) const {
   const auto cores = static_cast<int64_t>(availableCores().size());
   const int64_t ranks = processes_ ? 1 : plan.mesh.worldSize();
-  return options_.threads > 0 ? options_.threads * ranks : std::max(cores, ranks);
+  const int64_t beside = ranks > 1 ? 2 * ranks : 0; // at most: StreamExecutor.h
+  return beside + (options_.threads > 0 ? options_.threads * ranks : std::max(cores, ranks));
 }
 
 // Ranks that compute the same must split it in the same way.

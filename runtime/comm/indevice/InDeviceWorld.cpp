@@ -126,14 +126,14 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
   place.mine = {source, destination, &place.ready, &place.done};
   MGC_TRY(seat_.publish(
       my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
-      addressOf(&place.mine), 0, seat_.company()));
+      addressOf(&place.mine), 0, seat_.listeners()));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));
   MGC_TRY(waitForAll(job, &Member::ready));
   MGC_TRY(work(job));
   MGC_TRY(stream.record(place.done));
-  MGC_TRY(seat_.meet(my, seat_.company()));
+  MGC_TRY(seat_.meet(my, seat_.listeners()));
   return waitForAll(job, &Member::done);
 }
 
@@ -271,7 +271,7 @@ Result<const Event *> InDeviceRank::finish(Ticket ticket) {
   if (end.sender)
     MGC_TRY(poll(ticket).status());
   MGC_TRY(seat_.waitUntil([&] { return end.finished.load(std::memory_order_acquire) != nullptr; },
-                          [&] { return seat_.describeWait(end.ticket); }, seat_.company()));
+                          [&] { return seat_.describeWait(end.ticket); }, seat_.listeners()));
   seat_.release(end.ticket);
   free_.push_back(ticket);
   return end.finished.load(std::memory_order_relaxed);

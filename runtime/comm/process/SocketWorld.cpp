@@ -146,6 +146,8 @@ void SocketRank::endBecause(const Status &cause) {
 }
 
 void SocketRank::abort(const Status &cause) {
+  if (isAborted())
+    return;
   endBecause(cause);
   processes_.abort(cause);
 }

@@ -191,24 +191,24 @@ std::string describe(const Agreement &agreement) {
 } // namespace
 
 Status ThreadSeat::publish(const Membership &my, const Agreement &agreement, mgc_address source,
-                           mgc_address destination, const WaitCompany &company) {
+                           mgc_address destination, const WaitListeners &listeners) {
   if (isAborted())
     return cause();
   GroupMember &member = my.group->members[my.index];
   member.source = reinterpret_cast<const std::byte *>(source);
   member.destination = reinterpret_cast<std::byte *>(destination);
   member.agreement = agreement;
-  MGC_TRY(meet(my, company));
+  MGC_TRY(meet(my, listeners));
   return checkAgreement(*my.group);
 }
 
-Status ThreadSeat::meet(const Membership &my, const WaitCompany &company) {
+Status ThreadSeat::meet(const Membership &my, const WaitListeners &listeners) {
   ThreadGroup &group = *my.group;
   const uint64_t generation = group.generation.load(std::memory_order_acquire);
   group.members[my.index].arrivals.store(generation + 1, std::memory_order_relaxed);
   if (group.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < group.size())
     return waitUntil([&] { return group.generation.load(std::memory_order_acquire) != generation; },
-                     [&] { return describeWait(group, generation); }, company);
+                     [&] { return describeWait(group, generation); }, listeners);
   group.arrived.store(0, std::memory_order_relaxed);
   group.generation.store(generation + 1, std::memory_order_release);
   for (int64_t rank : group.ranks)
@@ -238,22 +238,22 @@ std::string ThreadSeat::describeWait(const ThreadGroup &group, uint64_t generati
 // The second meeting keeps what was laid down until all have compared it.
 Status ThreadSeat::barrier(GroupId groupId) {
   const Membership my = memberships_.at(groupId);
-  MGC_TRY(publish(my, {}, 0, 0, company_));
-  return meet(my, company_);
+  MGC_TRY(publish(my, {}, 0, 0, listeners_));
+  return meet(my, listeners_);
 }
 
 Status ThreadRank::collective(const plugin::Stream &, GroupId group, const plan::Collective &what,
                               mgc_address source, mgc_address destination, mgc_address) {
-  return collective(group, what, source, destination, seat_.company());
+  return collective(group, what, source, destination, seat_.listeners());
 }
 
 Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc_address source,
-                              mgc_address destination, const WaitCompany &company) {
+                              mgc_address destination, const WaitListeners &listeners) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
   MGC_TRY(seat_.publish(
       my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
-      source, destination, company));
+      source, destination, listeners));
   switch (what.kind) {
   case Kind::allReduce:
     reduceOwnSliceForAll(group, my.index, what);
@@ -268,7 +268,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc
     exchange(group, my.index, what);
     break;
   }
-  return seat_.meet(my, company);
+  return seat_.meet(my, listeners);
 }
 
 std::string toString(const Agreement &agreement) { return describe(agreement); }

@@ -95,7 +95,7 @@ struct ThreadShared {
 };
 
 // Who is told while a thread waits; nobody, of a thread beside the rank's.
-struct WaitCompany {
+struct WaitListeners {
   Progress *progress = nullptr;
   WaitObserver *observer = nullptr;
 };
@@ -107,9 +107,9 @@ public:
   int64_t worldSize() const { return static_cast<int64_t>(shared_.bells.size()); }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color);
   void reserveTransfers(int64_t count);
-  void setProgress(Progress *progress) { company_.progress = progress; }
-  void setWaitObserver(WaitObserver *observer) { company_.observer = observer; }
-  const WaitCompany &company() const { return company_; } // of the rank's thread
+  void setProgress(Progress *progress) { listeners_.progress = progress; }
+  void setWaitObserver(WaitObserver *observer) { listeners_.observer = observer; }
+  const WaitListeners &listeners() const { return listeners_; } // of the rank's thread
   Status barrier(GroupId group);
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<bool> isDone(Ticket ticket);
@@ -126,12 +126,12 @@ public:
   const Membership &membership(GroupId group) const { return memberships_.at(group); }
   // Lays down what the others may read until the next meeting, and meets them: all agree on what they do.
   Status publish(const Membership &my, const Agreement &agreement, mgc_address source,
-                 mgc_address destination, const WaitCompany &company);
-  Status meet(const Membership &my, const WaitCompany &company); // returns once all members have come
+                 mgc_address destination, const WaitListeners &listeners);
+  Status meet(const Membership &my, const WaitListeners &listeners); // returns once all members have come
   // Sleeps until ready() holds, which another rank says by ring(). At the deadline the error says what describe() says
   // was waited for.
   template <typename Ready, typename Describe>
-  Status waitUntil(Ready ready, Describe describe, const WaitCompany &company);
+  Status waitUntil(Ready ready, Describe describe, const WaitListeners &listeners);
   Status await(const std::function<bool()> &isDone); // without a deadline
   void ring(int64_t rank) { shared_.bells[rank].ring(); }
   std::string describeWait(Ticket ticket) const;
@@ -143,7 +143,7 @@ private:
 
   ThreadShared &shared_;
   const int64_t rank_;
-  WaitCompany company_;
+  WaitListeners listeners_;
   std::vector<Membership> memberships_; // by GroupId
   std::deque<PendingTransfer> pool_;    // by Ticket
   std::vector<Ticket> freeTickets_;
@@ -163,9 +163,9 @@ public:
   using Communicator::collective;
   Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                     mgc_address source, mgc_address destination, mgc_address workspace) override;
-  bool hasCollectivesBeside() const override { return true; }
-  Status collectiveBeside(GroupId group, const plan::Collective &what, mgc_address source,
-                          mgc_address destination) override {
+  bool hasConcurrentCollectives() const override { return true; }
+  Status concurrentCollective(GroupId group, const plan::Collective &what, mgc_address source,
+                              mgc_address destination) override {
     return collective(group, what, source, destination, {});
   }
   Status await(const std::function<bool()> &isDone) override { return seat_.await(isDone); }
@@ -186,7 +186,7 @@ public:
 
 private:
   Status collective(GroupId group, const plan::Collective &what, mgc_address source, mgc_address destination,
-                    const WaitCompany &company);
+                    const WaitListeners &listeners);
   Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
   std::vector<const plugin::Event *> events_; // by Ticket
@@ -211,12 +211,12 @@ private:
 };
 
 template <typename Ready, typename Describe>
-Status ThreadSeat::waitUntil(Ready ready, Describe describe, const WaitCompany &company) {
+Status ThreadSeat::waitUntil(Ready ready, Describe describe, const WaitListeners &listeners) {
   if (isAborted())
     return cause();
   if (ready())
     return Status::ok();
-  const ObservedWait wait(company.observer);
+  const ObservedWait wait(listeners.observer);
   Bell &bell = shared_.bells[rank_];
   const auto deadline = std::chrono::steady_clock::now() + shared_.timeout;
   while (true) {
@@ -225,8 +225,8 @@ Status ThreadSeat::waitUntil(Ready ready, Describe describe, const WaitCompany &
       return cause();
     if (ready())
       return Status::ok();
-    if (company.progress)
-      MGC_TRY(company.progress->progress());
+    if (listeners.progress)
+      MGC_TRY(listeners.progress->progress());
     if (!bell.sleep(seen, deadline) && !ready() && !isAborted())
       return errorf("waited {} s for {}", std::chrono::duration<double>(shared_.timeout).count(), describe());
   }

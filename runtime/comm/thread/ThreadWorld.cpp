@@ -187,7 +187,7 @@ Result<bool> ThreadSeat::isDone(Ticket ticket) {
 Status ThreadSeat::wait(Ticket ticket) {
   const PendingTransfer &pending = pool_.at(ticket);
   MGC_TRY(waitUntil([&] { return pending.done.load(std::memory_order_acquire); },
-                    [&] { return describeWait(ticket); }, company_));
+                    [&] { return describeWait(ticket); }, listeners_));
   return pending.error;
 }
 
@@ -199,8 +199,8 @@ Status ThreadSeat::await(const std::function<bool()> &isDone) {
       return Status::ok();
     if (isAborted())
       return cause();
-    if (company_.progress)
-      MGC_TRY(company_.progress->progress());
+    if (listeners_.progress)
+      MGC_TRY(listeners_.progress->progress());
     (void)bell.sleep(seen, std::chrono::steady_clock::now() + shared_.timeout);
   }
 }

@@ -23,7 +23,6 @@ namespace mgc {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::string_view kLaunchSuffix = "_launch";
 
 struct CpuDevice {
   CpuDeviceOptions options;
@@ -40,7 +39,6 @@ struct CpuEvent {
 };
 
 struct CpuModule {
-  std::string path;
   void *library = nullptr;
 };
 
@@ -123,8 +121,8 @@ void releaseHost(mgc_device *device, void *data) { release(device, reinterpret_c
 
 // --- Streams and events
 
-void makeStream(mgc_device *device, int32_t isBeside, mgc_stream **stream) {
-  *stream = reinterpret_cast<mgc_stream *>(new CpuStream{isBeside ? 1 : of(device).options.threads});
+void makeStream(mgc_device *device, int32_t isHighPriority, mgc_stream **stream) {
+  *stream = reinterpret_cast<mgc_stream *>(new CpuStream{isHighPriority ? 1 : of(device).options.threads});
 }
 
 void makeEvent(mgc_device *, int32_t, mgc_event **event) {
@@ -174,7 +172,7 @@ Status loadModule(mgc_device *, const char *path, const char *, int64_t, mgc_mod
   void *library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return errorf("cannot be loaded: {}", dlerror());
-  *module = reinterpret_cast<mgc_module *>(new CpuModule{path, library});
+  *module = reinterpret_cast<mgc_module *>(new CpuModule{library});
   return Status::ok();
 }
 
@@ -194,7 +192,7 @@ Status findKernel(mgc_module *module, const char *symbol, mgc_kernel **kernel) {
 void readArray(mgc_module *module, const char *symbol, int64_t *values, int64_t capacity, int64_t *count) {
   constexpr std::array<int64_t, 3> kLaunch = {1, 1, 0};
   std::span<const int64_t> found;
-  if (std::string_view(symbol).ends_with(kLaunchSuffix))
+  if (std::string_view(symbol).ends_with(plan::kLaunchSuffix))
     found = kLaunch;
   else if (const auto *needs = static_cast<const int64_t *>(dlsym(of(module).library, symbol)))
     found = {needs, static_cast<size_t>(needsSize(needs[2]))};

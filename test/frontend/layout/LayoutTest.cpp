@@ -316,7 +316,8 @@ TEST(LayoutDefaults, SchedulesOfFilesAndTimes) {
   EXPECT_EQ(layout->schedule, "file:mine.txt");
   EXPECT_EQ(layout->scheduleText, "stage 0: ..");
   EXPECT_TRUE(layout->chunksInV && layout->splitBackward);
-  EXPECT_EQ(layout->scheduleMemory, 0);
+  EXPECT_FALSE(layout->scheduleMemory);
+  EXPECT_EQ(resolve({.pp = 2, .schedule = "auto", .scheduleMemory = 0.0})->scheduleMemory, 0);
   layout = resolve({.pp = 2, .gbs = 4, .schedule = "auto", .scheduleMemory = 0.5});
   ASSERT_TRUE(layout.isOk()) << layout.status().message();
   EXPECT_EQ(layout->scheduleMemory, 0.5);

@@ -499,6 +499,46 @@ TEST_P(Conformance, progressIsMadeWhileWaiting) {
   EXPECT_EQ(received, 42);
 }
 
+// Groups of the same ranks and other colors, each used by a thread: the one beside comes to its collectives at other times.
+TEST_P(Conformance, concurrentCollectivesMeetInTheirOwnGroup) {
+  std::atomic<bool> isSkipped{false};
+  const plan::Collective what = makeCollective(Kind::allReduce, 1000);
+  makeWorld()->run([&](Communicator &communicator) {
+    if (!communicator.hasConcurrentCollectives()) {
+      isSkipped = true;
+      return;
+    }
+    const auto own = static_cast<float>(communicator.rank() + 1);
+    const auto sum = static_cast<float>(ranks() * (ranks() + 1)) / 2;
+    const Result<GroupId> first = communicator.openGroup(everyRank(ranks())),
+                          second = communicator.openGroup(everyRank(ranks()), 1);
+    ASSERT_TRUE(first.isOk() && second.isOk());
+    std::atomic<int> done{0};
+    std::thread other([&] {
+      for (int round = 0; round < 50; ++round) {
+        std::vector<float> buffer(what.chunk, 2 * own);
+        std::this_thread::sleep_for(std::chrono::microseconds(37 * communicator.rank()));
+        EXPECT_TRUE(
+            communicator
+                .concurrentCollective(*second, what, addressOf(buffer.data()), addressOf(buffer.data()))
+                .isOk());
+        EXPECT_EQ(buffer[999], 2 * sum);
+        ++done;
+        communicator.wake();
+      }
+    });
+    for (int round = 0; round < 50; ++round) {
+      std::vector<float> buffer(what.chunk, own);
+      EXPECT_TRUE(communicator.collective(*first, what, buffer.data(), buffer.data()).isOk());
+      EXPECT_EQ(buffer[999], sum);
+      EXPECT_TRUE(communicator.await([&] { return done > round; }).isOk());
+    }
+    other.join();
+  });
+  if (isSkipped)
+    GTEST_SKIP() << "the ranks' threads make all collectives";
+}
+
 TEST_P(Conformance, groupsAreChecked) {
   makeWorld()->run([&](Communicator &communicator) {
     if (communicator.rank() != 0)

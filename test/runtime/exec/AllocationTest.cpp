@@ -2,7 +2,7 @@
 // its own, so it is not built with one.
 #include "runtime/kernels/CpuGemm.h"
 #include "runtime/kernels/GemmBf16.h"
-#include "test/runtime/exec/HandMadePlans.h"
+#include "test/runtime/exec/RandomPrograms.h"
 #include "test/runtime/kernels/AttentionReference.h"
 
 #include <atomic>
@@ -70,6 +70,19 @@ TEST(Allocation, noneInAStep) {
       ASSERT_TRUE(engine->step(step, batch, StepScalars{}, beforeUpdate).isOk());
     EXPECT_EQ(count.count(), 0) << threads << " threads";
     EXPECT_EQ(calls, 5);
+  }
+}
+
+// A thread beside a rank's waits for work of both kinds.
+TEST(Allocation, noneInAStepOfSeveralThreads) {
+  for (const plan::Plan &plan : {sumAndProductPlan(), concurrentGradientsPlan()}) {
+    const std::unique_ptr<Engine> engine = makeEngine(plan);
+    const GlobalBatch batch = makeBatch(plan, 0);
+    ASSERT_TRUE(engine->step(0, batch, StepScalars{}).isOk()); // oneDNN makes its code
+    const AllocationCount count;
+    for (int64_t step = 1; step < 5; ++step)
+      ASSERT_TRUE(engine->step(step, batch, StepScalars{}).isOk());
+    EXPECT_EQ(count.count(), 0);
   }
 }
 

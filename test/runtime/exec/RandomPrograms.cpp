@@ -9,7 +9,7 @@ namespace {
 
 using Kind = plan::Collective::Kind;
 
-constexpr int64_t kBytes = 8 * sizeof(float), kBuffers = 6; // of a buffer: as many as step scalars
+constexpr int64_t kBytes = kScalarsBytes, kBuffers = 6; // of a buffer: as many as step scalars
 
 plan::Move move(plan::Move::Kind kind) {
   plan::Move move;
@@ -106,9 +106,72 @@ plan::Plan planOf(const ProgramBuilder &program) {
   return plan;
 }
 
+plan::Collective sumOver(const char *axis) {
+  plan::Collective sum;
+  sum.axes = {axis};
+  sum.chunk = kBytes / 4;
+  return sum;
+}
+
 } // namespace
 
 plan::Plan randomPlan(uint32_t seed) { return planOf(RandomProgram(seed).program()); }
+
+plan::Plan sumAndProductPlan() {
+  plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 1});
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", kBytes);
+  stage.resultsOffset = layout.place("scalars", kBytes);
+  const int64_t a = layout.place("activations", kBytes), b = layout.place("activations", kBytes),
+                c = layout.place("activations", kBytes);
+  layout.finish(stage);
+  ProgramBuilder work("work", {kBytes, kBytes, kBytes, kBytes, kBytes});
+  work.add(copyOf(kBytes), {0, 2})
+      .add(copyOf(kBytes), {0, 3})
+      .add(sumOver("tp"), {2, 2})
+      .add(plan::Gemm{.m = 2, .n = 2, .k = 2}, {0, 3, 4})
+      .add(copyOf(16), {4, 3})
+      .add(copyOf(kBytes), {2, 1});
+  const int64_t chunk =
+      addChunk(plan, 0, plan::Task::forward, work, {stage.stepScalarsOffset, stage.resultsOffset, a, b, c});
+  stage.schedule = {runStep(chunk, 0)};
+  return plan;
+}
+
+plan::Plan concurrentGradientsPlan() {
+  plan::Plan plan = emptyPlan({{"dp", 2}}, {.microbatches = 2});
+  plan::StagePlan &stage = plan.stages[0];
+  StageLayout layout;
+  stage.stepScalarsOffset = layout.place("scalars", kBytes);
+  stage.resultsOffset = layout.place("scalars", kBytes);
+  const int64_t a = layout.place("activations", kBytes), b = layout.place("activations", kBytes);
+  layout.finish(stage);
+  const auto chunkOf = [&](plan::Task task, const ProgramBuilder &program, const std::vector<int64_t> &at) {
+    return addChunk(plan, 0, task, program, at);
+  };
+  const int64_t begin =
+      chunkOf(plan::Task::begin, ProgramBuilder("begin", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}),
+              {stage.stepScalarsOffset, a});
+  const int64_t gradients =
+      chunkOf(plan::Task::gradients, ProgramBuilder("gradients", {kBytes}).add(sumOver("dp"), {0, 0}), {a});
+  const int64_t forward = chunkOf(
+      plan::Task::forward,
+      ProgramBuilder("forward", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}).add(copyOf(kBytes), {0, 1}),
+      {stage.stepScalarsOffset, b});
+  const int64_t reduce =
+      chunkOf(plan::Task::reduce, ProgramBuilder("reduce", {kBytes, kBytes}).add(copyOf(kBytes), {0, 1}),
+              {a, stage.resultsOffset});
+  stage.schedule = {runStep(begin), runStep(forward, 0), runStep(gradients, -1, {2}), runStep(forward, 1),
+                    runStep(reduce, -1, {2})};
+  return plan;
+}
+
+plan::Move copyOf(int64_t bytes) {
+  plan::Move copy = move(plan::Move::Kind::copy);
+  copy.bytes = bytes;
+  return copy;
+}
 
 std::array<double, 3> valuesOf(Engine &engine) {
   const Result<StepResult> result =

@@ -1,4 +1,4 @@
-// Random programs of moves, products and collectives of two ranks, for tests of what runs beside what.
+// Plans of two ranks in which streams run concurrently: random programs of moves, products and collectives, and small ones.
 #pragma once
 
 #include "test/runtime/exec/HandMadePlans.h"
@@ -10,6 +10,15 @@ namespace mgc::test {
 // A program of 40 instructions on buffers that are slots of its chunk, bound elsewhere in each of the chunk's two runs, and
 // that begin as the step scalars. Equal seeds give equal plans.
 plan::Plan randomPlan(uint32_t seed);
+
+// Two ranks: a sum, a product beside it, and what needs the sum. Its results are twice the step scalars.
+plan::Plan sumAndProductPlan();
+
+// Two replicas: the gradients of the first microbatch are summed while the second one is computed. The same results.
+plan::Plan concurrentGradientsPlan();
+
+constexpr int64_t kScalarsBytes = 8 * sizeof(float); // of the buffers: as many as step scalars
+plan::Move copyOf(int64_t bytes);
 
 // What the program leaves in the results.
 std::array<double, 3> valuesOf(Engine &engine);
