@@ -60,6 +60,7 @@ private:
   std::string describeCollectives() const;
   int64_t ranksHere() const { return isProcessRank() ? 1 : plan_.mesh.worldSize(); }
   int64_t ranksOnCores() const { return ranksHere() * options_.cores.parts; }
+  bool haveOwnCores() const { return ranksOnCores() * threadsPerRank_ <= std::ssize(cores_); }
   void pinToShare(int64_t local) const;
   Status chooseBf16();
   bool isProcessRank() const { return options_.communicator != nullptr; } // the other ranks are processes
@@ -247,6 +248,7 @@ Result<std::function<Status()>> RankEngine::barrierOf(Communicator &communicator
 
 Status RankEngine::createRanks() {
   EngineRankOptions rankOptions{.isOnHost = isOnHost(),
+                                .isConcurrent = options_.isConcurrent.value_or(haveOwnCores()),
                                 .poison = options_.poison,
                                 .graphs = !isOnHost() && options_.device.graphs && communicators_.size() == 1,
                                 .timeout = options_.timeout,
@@ -269,7 +271,7 @@ Status RankEngine::createRanks() {
 
 // Each rank on the host has cores of its own when there are enough for all their threads. Else the system balances better.
 void RankEngine::pinToShare(int64_t local) const {
-  if (isOnHost() && ranksOnCores() * threadsPerRank_ <= std::ssize(cores_))
+  if (isOnHost() && haveOwnCores())
     stayOn(shareOf(cores_, options_.cores.index * ranksHere() + local, ranksOnCores()));
 }
 

@@ -40,6 +40,9 @@ struct DeviceOptions {
 
 struct EngineOptions {
   int threadsPerRank = 0; // on the host. 0: the cores this process may use over the ranks, at least 1
+  // Whether streams of the host run concurrently, by threads of their own. None: where ranks have cores of their own; of ranks
+  // that share cores another one takes the time that one waits.
+  std::optional<bool> isConcurrent = {};
   std::chrono::milliseconds timeout{600'000};                     // of each wait for another rank
   uint64_t seed = 1234;                                           // of dropout
   std::function<Status(const ExecutionPlace &)> inject = nullptr; // see StreamExecutorOptions

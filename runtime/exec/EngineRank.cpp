@@ -58,7 +58,8 @@ Status EngineRank::choose(ProductChoices &choices) {
 Status EngineRank::load(const RowKernels &kernels, const ProductChoices *choices) {
   if (options_.poison || !options_.isOnHost)
     MGC_TRY(arena_.fill(copies_, options_.poison ? kPoison : 0));
-  const bool hasThreads = options_.isOnHost && communicator_.hasConcurrentCollectives();
+  const bool hasThreads =
+      options_.isOnHost && options_.isConcurrent && communicator_.hasConcurrentCollectives();
   const Concurrency concurrency = !options_.isOnHost ? Concurrency::all
                                   : hasThreads       ? Concurrency::products
                                                      : Concurrency::none;

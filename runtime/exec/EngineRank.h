@@ -12,6 +12,7 @@ namespace mgc {
 
 struct EngineRankOptions {
   bool isOnHost = false;              // the device is one of host memory
+  bool isConcurrent = true;           // its streams may run concurrently
   bool poison = false, graphs = true; // graphs: a step is captured when it is the second
   std::chrono::milliseconds timeout{600'000};
   uint64_t seed = 0; // of dropout

@@ -80,8 +80,8 @@ private:
   void assignStreams();
   LaneOf lanes() const;
   bool hasProductBeside(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
-  void keepOnRunStream(std::vector<std::vector<Join>> joins);
-  void count(const StepRecord &run, std::span<const Join> joins);
+  void keepOnRunStream(const StepJoins &joins);
+  void count(const StepJoins::Runs &runs);
 
   const plan::Plan &plan_;
   const RankRecord &record_;
@@ -177,19 +177,19 @@ void RankProgram::Maker::assignStreams() {
   for (std::vector<PreparedInstruction> &chunk : program_.chunks_)
     for (int64_t next = 0; PreparedInstruction &made : chunk)
       made.concurrent = made.side == StreamKind::compute ? -1 : next++;
-  for (size_t i = 0; i < record_.schedule.size(); ++i)
-    count(record_.schedule[i], program_.joins_[i]);
+  for (const StepJoins::Runs &runs : program_.joins_.runs)
+    count(runs);
 }
 
 // Collectives that have no product beside them in any run go back into their runs' stream.
-void RankProgram::Maker::keepOnRunStream(std::vector<std::vector<Join>> joins) {
+void RankProgram::Maker::keepOnRunStream(const StepJoins &joins) {
   std::vector<std::vector<bool>> stays;
   for (const std::vector<PreparedInstruction> &chunk : program_.chunks_)
     stays.emplace_back(chunk.size());
-  for (size_t i = 0; i < record_.schedule.size(); ++i) {
-    const StepRecord &run = record_.schedule[i];
+  for (const StepJoins::Runs &runs : joins.runs) {
+    const StepRecord &run = record_.schedule[runs.first];
     for (int64_t k = run.firstInstruction; k < run.endInstruction; ++k)
-      if (hasProductBeside(run, joins[i], k))
+      if (hasProductBeside(run, runs.joins, k))
         stays[run.step.chunk][k] = true;
   }
   for (size_t i = 0; i < stays.size(); ++i)
@@ -211,14 +211,13 @@ bool RankProgram::Maker::hasProductBeside(const StepRecord &run, std::span<const
                      [](const PreparedInstruction &one) { return one.gemm || one.attention; });
 }
 
-void RankProgram::Maker::count(const StepRecord &run, std::span<const Join> joins) {
-  if (run.step.kind != plan::ExpandedStep::Kind::run)
-    return;
+void RankProgram::Maker::count(const StepJoins::Runs &runs) {
+  const StepRecord &run = record_.schedule[runs.first];
   const ChunkRecord &chunk = record_.chunks[run.step.chunk];
   for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i)
     if (std::holds_alternative<CollectiveRecord>(chunk.instructions[i].body)) {
-      ++program_.count_.all;
-      program_.count_.besideProducts += hasProductBeside(run, joins, i);
+      program_.count_.all += runs.count;
+      program_.count_.besideProducts += hasProductBeside(run, runs.joins, i) ? runs.count : 0;
     }
 }
 

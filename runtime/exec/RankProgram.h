@@ -47,14 +47,16 @@ public:
   const PreparedInstruction &at(int64_t chunk, int64_t instruction) const {
     return chunks_[chunk][instruction];
   }
-  std::span<const Join> joins(int64_t schedule) const { return joins_[schedule]; } // of a run
-  int64_t mostConcurrent() const;                                                  // collectives of a chunk
+  std::span<const Join> joins(int64_t schedule) const {
+    return joins_.runs[joins_.ofStep[schedule]].joins;
+  } // of a run
+  int64_t mostConcurrent() const; // collectives of a chunk
   const CollectiveCount &collectives() const { return count_; }
 
 private:
   class Maker;
   std::vector<std::vector<PreparedInstruction>> chunks_;
-  std::vector<std::vector<Join>> joins_; // by schedule index
+  StepJoins joins_;
   CollectiveCount count_;
   std::deque<plugin::GemmCall> gemms_; // their addresses stay
   std::deque<plugin::AttentionCall> attentions_;

@@ -4,6 +4,8 @@
 #include "runtime/exec/JoinPoints.h"
 
 #include <limits>
+#include <map>
+#include <tuple>
 
 namespace mgc {
 
@@ -94,13 +96,23 @@ std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
 
 } // namespace
 
-std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf,
-                                       bool keepsGroups) {
+StepJoins joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf, bool keepsGroups) {
   const Joiner joiner(plan, record, laneOf, keepsGroups);
-  std::vector<std::vector<Join>> joins;
-  for (const StepRecord &step : record.schedule)
-    joins.push_back(step.step.kind == plan::ExpandedStep::Kind::run ? joiner.joinsOf(step)
-                                                                    : std::vector<Join>());
+  using Run = std::tuple<int64_t, int64_t, int64_t, std::vector<int64_t>>; // chunk, instructions, slots
+  std::map<Run, size_t> known;
+  StepJoins joins;
+  joins.ofStep.resize(record.schedule.size());
+  for (size_t index = 0; index < record.schedule.size(); ++index) {
+    const StepRecord &step = record.schedule[index];
+    if (step.step.kind != plan::ExpandedStep::Kind::run)
+      continue;
+    const auto [run, isNew] = known.try_emplace(
+        {step.step.chunk, step.firstInstruction, step.endInstruction, step.step.slots}, joins.runs.size());
+    if (isNew)
+      joins.runs.push_back({joiner.joinsOf(step), static_cast<int64_t>(index)});
+    joins.ofStep[index] = run->second;
+    ++joins.runs[run->second].count;
+  }
   return joins;
 }
 

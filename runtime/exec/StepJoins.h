@@ -14,10 +14,20 @@ struct Join {
   int64_t collective = 0; // instruction of the chunk
 };
 
-// By schedule index, in order; empty for transfers. `laneOf`: of an instruction of a chunk; JoinPoints::kMain for all but
-// collectives beside. `keepsGroups`: collectives of one group run in order, on whichever lane.
+// The runs of a schedule with the same instructions and slots have the same joins.
+struct StepJoins {
+  struct Runs {
+    std::vector<Join> joins; // in order
+    int64_t first = -1;      // schedule index of one of the runs
+    int64_t count = 0;
+  };
+  std::vector<Runs> runs;
+  std::vector<size_t> ofStep; // by schedule index: in `runs`; no matter for transfers
+};
+
+// `laneOf`: of an instruction of a chunk; JoinPoints::kMain for all but concurrent collectives. `keepsGroups`: collectives of
+// one group run in order, on whichever lane.
 using LaneOf = std::function<int64_t(int64_t chunk, int64_t instruction)>;
-std::vector<std::vector<Join>> joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf,
-                                       bool keepsGroups);
+StepJoins joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf, bool keepsGroups);
 
 } // namespace mgc

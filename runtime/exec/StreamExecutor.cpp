@@ -97,6 +97,8 @@ Status StreamExecutor::makeEventsOf(const plugin::PluginDevice &device, int64_t 
     MGC_ASSIGN(stream, device.makeStream(true));
     transferStreams_[wayOf(index)] = std::move(stream);
   }
+  if (options_.isOnHost)
+    return Status::ok();
   std::vector<int64_t> recorded = record_.schedule[index].step.waits;
   recorded.push_back(index);
   for (int64_t step : recorded) {
@@ -247,7 +249,7 @@ Result<const Event *> StreamExecutor::eventOf(int64_t index) {
   if (isRun(index)) {
     const bool isAtWork = options_.isOnHost && isConcurrent(index) &&
                           !lanes_.at(StreamKind::gradients).thread->isDone(runNumbers_[index]);
-    return isAtWork ? nullptr : &events_.at(index);
+    return isAtWork ? nullptr : &eventAt(index);
   }
   const TransferRecord &transfer = posted_[index];
   if (transfer.ticket < 0 || transfer.done)
@@ -270,7 +272,7 @@ Status StreamExecutor::post(int64_t index) {
   }
   const Transfer transfer{record.peer, step.value, step.microbatch,
                           options_.arena + static_cast<uint64_t>(step.offset), step.bytes};
-  const Event &mine = events_.at(index);
+  const Event &mine = eventAt(index);
   if (clock_)
     clock_->transferBegins(index);
   MGC_ASSIGN(ticket, step.kind == StepKind::send ? communicator_.send(stream, transfer, mine)

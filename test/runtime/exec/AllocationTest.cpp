@@ -76,7 +76,7 @@ TEST(Allocation, noneInAStep) {
 // A thread beside a rank's waits for work of both kinds.
 TEST(Allocation, noneInAStepOfSeveralThreads) {
   for (const plan::Plan &plan : {sumAndProductPlan(), concurrentGradientsPlan()}) {
-    const std::unique_ptr<Engine> engine = makeEngine(plan);
+    const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true});
     const GlobalBatch batch = makeBatch(plan, 0);
     ASSERT_TRUE(engine->step(0, batch, StepScalars{}).isOk()); // oneDNN makes its code
     const AllocationCount count;

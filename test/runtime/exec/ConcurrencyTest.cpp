@@ -30,7 +30,7 @@ TEST(Concurrency, randomProgramsGiveTheBitsOfOneInOrder) {
     const plan::Plan plan = randomPlan(program);
     const std::array<double, 3> inOrder = valuesOf(*makeEngine(plan, {.timeline = {.measure = true}}));
     for (uint32_t seed : {1, 2, 3}) {
-      const std::unique_ptr<Engine> engine = makeEngine(plan, {.inject = delays(seed)});
+      const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true, .inject = delays(seed)});
       anyBeside |= engine->whereRanksAre().find("; 0 of") == std::string::npos;
       EXPECT_EQ(valuesOf(*engine), inOrder) << "program " << program << ", seed " << seed;
     }
@@ -66,7 +66,8 @@ TEST(Concurrency, aProductIsMadeWhileACollectiveWaitsForAnotherRank) {
       behindTheProduct.await();
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine = makeEngine(sumAndProductPlan(), {.inject = inject});
+  const std::unique_ptr<Engine> engine =
+      makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
   EXPECT_EQ(engine->whereRanksAre(), "1 thread each; 2 of 2 collectives of a step beside products");
   const std::array<double, 3> values = valuesOf(*engine);
   EXPECT_TRUE(behindTheProduct.isReached());
@@ -80,7 +81,7 @@ TEST(Concurrency, aCollectiveThatWaitsInVainIsNamedAtTheDeadline) {
     return Status::ok();
   };
   const std::unique_ptr<Engine> engine =
-      makeEngine(sumAndProductPlan(), {.timeout = milliseconds(200), .inject = inject});
+      makeEngine(sumAndProductPlan(), {.isConcurrent = true, .timeout = milliseconds(200), .inject = inject});
   const Result<StepResult> result = engine->step(5, makeBatch(engine->plan(), 5), StepScalars{});
   EXPECT_TRUE(
       fails(result, {"rank 0 (stage 0), step 5, microbatch 0, forward.0, work/2: waited 0.2 s for ranks [1] "
@@ -98,7 +99,8 @@ TEST(Concurrency, gradientsAreCompletedWhileTheNextRunsAreAtWork) {
       behindForward.await();
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine = makeEngine(concurrentGradientsPlan(), {.inject = inject});
+  const std::unique_ptr<Engine> engine =
+      makeEngine(concurrentGradientsPlan(), {.isConcurrent = true, .inject = inject});
   const std::array<double, 3> values = valuesOf(*engine);
   EXPECT_TRUE(behindForward.isReached());
   EXPECT_EQ(values, (std::array<double, 3>{2.0 / 4.0, 4, 6}));
@@ -135,7 +137,8 @@ TEST(Concurrency, aTransferWaitsForGradients) {
       std::this_thread::sleep_for(milliseconds(50));
     return Status::ok();
   };
-  EXPECT_EQ(valuesOf(*makeEngine(plan, {.inject = inject})), (std::array<double, 3>{1.0 / 2.0, 2, 3}));
+  EXPECT_EQ(valuesOf(*makeEngine(plan, {.isConcurrent = true, .inject = inject})),
+            (std::array<double, 3>{1.0 / 2.0, 2, 3}));
 }
 
 TEST(Concurrency, anErrorOfGradientsEndsTheStepAndNamesItsPlace) {
@@ -143,7 +146,8 @@ TEST(Concurrency, anErrorOfGradientsEndsTheStepAndNamesItsPlace) {
     const auto inject = [&](const ExecutionPlace &place) {
       return place.rank == rank && place.chunk == "gradients.0" ? Status::error("injected") : Status::ok();
     };
-    const std::unique_ptr<Engine> engine = makeEngine(concurrentGradientsPlan(), {.inject = inject});
+    const std::unique_ptr<Engine> engine =
+        makeEngine(concurrentGradientsPlan(), {.isConcurrent = true, .inject = inject});
     const Result<StepResult> result = engine->step(3, makeBatch(engine->plan(), 3), StepScalars{});
     EXPECT_TRUE(
         fails(result, {fmt::format("rank {} (stage 0), step 3, gradients.0, gradients/0: injected", rank)}));
@@ -161,7 +165,7 @@ TEST(Concurrency, beforeUpdateFindsGradientsComplete) {
       std::this_thread::sleep_for(milliseconds(50));
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine = makeEngine(plan, {.inject = inject});
+  const std::unique_ptr<Engine> engine = makeEngine(plan, {.isConcurrent = true, .inject = inject});
   float found = 0;
   const Result<StepResult> result =
       engine->step(0, makeBatch(plan, 0), StepScalars{1, 2, 3, 4, 5, 6, 7, 8}, [&] {
@@ -181,7 +185,8 @@ TEST(Concurrency, anAbortEndsWhatWaitsOnEveryThread) {
     isThere = isThere || (place.rank == 0 && place.instruction == "work/5");
     return Status::ok();
   };
-  const std::unique_ptr<Engine> engine = makeEngine(sumAndProductPlan(), {.inject = inject});
+  const std::unique_ptr<Engine> engine =
+      makeEngine(sumAndProductPlan(), {.isConcurrent = true, .inject = inject});
   std::thread killer([&] {
     while (!isThere)
       std::this_thread::sleep_for(milliseconds(1));

@@ -11,7 +11,7 @@ TEST(CollectivesBeside, giveTheBitsOfTheCpu) {
   PluginControls controls;
   for (uint32_t program = 0; program < 60; ++program) {
     const plan::Plan plan = randomPlan(program);
-    const std::array<double, 3> onCpu = valuesOf(*makeEngine(plan));
+    const std::array<double, 3> onCpu = valuesOf(*makeEngine(plan, {.isConcurrent = true}));
     for (uint64_t seed : {0, 1, 2}) {
       controls->seed = seed == 0 ? 0 : 3 * program + seed;
       EXPECT_EQ(valuesOf(*engineOnDevice(plan)), onCpu) << "program " << program << ", seed " << seed;
