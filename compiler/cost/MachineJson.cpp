@@ -65,8 +65,8 @@ using plan::Place;
 
 // --- Values ------------------------------------------------------------------------------------------------
 
-// Larger rates and smaller times are no machine's, and would make quotients that no double holds.
-constexpr double kMostRate = 1e24, kMostSeconds = 1;
+// Larger rates and smaller times and fractions are no machine's, and would make quotients that no double holds.
+constexpr double kMostRate = 1e24, kMostSeconds = 1, kLeastFraction = 1e-9;
 constexpr int64_t kMostRanks = int64_t(1) << 31, kMostTile = 1 << 16;
 constexpr size_t kMostLinks = 8, kMostTiles = 32;
 
@@ -95,8 +95,8 @@ private:
   }
   void rate(double value, const Place &place) { number(value, 1, kMostRate, place); }
   void fraction(double value, const Place &place) {
-    violations_.expect(value > 0 && value <= 1, place, "found {}, expected a fraction: above 0, at most 1",
-                       value);
+    violations_.expect(value >= kLeastFraction && value <= 1, place,
+                       "found {}, expected a fraction: from {} to 1", value, kLeastFraction);
   }
   void whole(int64_t value, int64_t most, const Place &place) {
     violations_.expect(value >= 1 && value <= most, place, "found {}, expected a whole number from 1 to {}",

@@ -9,7 +9,7 @@ namespace mgc::plan {
 
 namespace {
 
-constexpr int64_t kUntouched = -1;
+constexpr int64_t kUntouched = -2; // neither a call nor the one before the first
 
 class ChunkFlowBuilder {
 public:

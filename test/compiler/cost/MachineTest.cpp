@@ -139,7 +139,7 @@ TEST(MachineFile, WrongValues) {
       expectIn(refusalWith(rate, value), "expected a number from 1 to");
   for (const char *fraction : {"/attention/forward", "/attention/backward", "/rows", "/memory/fraction",
                                "/links/0/fraction", "/products/tiles/0/fraction"})
-    for (double value : {0.0, -0.5, 1.5})
+    for (double value : {0.0, -0.5, 1.5, 5e-324})
       expectIn(refusalWith(fraction, value), "expected a fraction");
   for (const char *seconds : {"/launch", "/links/2/latency"})
     for (double value : {-1e-6, 2.0})

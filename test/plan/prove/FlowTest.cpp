@@ -127,6 +127,40 @@ TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
             "another value");
 }
 
+// --- Chunks: calls of one program, which reads `in` and writes `out`; [0, 1024) of the allocation is the frame.
+
+std::string problemOfCalls(const std::vector<std::pair<int64_t, int64_t>> &inAndOut) {
+  Plan plan;
+  Program program = programOf({{{kRead, kWritten}, {{0, 0}, {1, 0}}}});
+  program.segments.pop_back();
+  program.segmentBytes.pop_back();
+  program.frame = -1;
+  plan.programs = {program};
+  StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 2048;
+  stage.regions = {{"frame", 0, 1024}, {"activations", 1024, 1024}};
+  Chunk &chunk = stage.chunks.emplace_back();
+  for (const auto &[in, out] : inAndOut) {
+    Call &call = chunk.calls.emplace_back();
+    call.segments = {{.slot = -1, .offset = in}, {.slot = -1, .offset = out}};
+  }
+  Problems problems;
+  Flows(plan, problems).of(0, 0, 0, std::ssize(inAndOut));
+  return problems.status().isOk() ? "" : problems.status().message();
+}
+
+TEST(ChunkFlow, aCallReadsOfTheFrameWhatTheCallBeforeItWrote) {
+  EXPECT_EQ(problemOfCalls({{1024, 0}, {0, 1536}}), "");
+  EXPECT_EQ(problemOfCalls({{1024, 0}, {512, 1536}}),
+            "stage 0 chunk begin call 1 ('p'): reads bytes [512, 576) of the frame, which the call before it "
+            "did not write");
+  EXPECT_EQ(
+      problemOfCalls({{0, 1536}, {1024, 0}}),
+      "stage 0 chunk begin call 0 ('p'): reads bytes [0, 64) of the frame, which the call before it did "
+      "not write")
+      << "there is none";
+}
+
 // A matrix of 4 rows of 32 bytes, of which each of two instructions writes 16.
 TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
   const RowKernel::Operand half{OperandUse::written, kLine, 16, 32}, whole{OperandUse::read, 2 * kLine};
