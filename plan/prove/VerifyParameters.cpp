@@ -315,7 +315,10 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
   for (size_t i = 0; i < plan.buckets.size(); ++i) {
     const Bucket &bucket = plan.buckets[i];
     Place place = buckets.element(i);
-    verifyContents(checks, place, std::move(occupancy[{stage, i}]));
+    Contents contents = std::move(occupancy[{stage, i}]);
+    checks.violations.expect(bucket.elements == 0 || !contents.whole.empty() || !contents.joined.empty(),
+                             place, "has {} elements and no parameter", bucket.elements);
+    verifyContents(checks, place, std::move(contents));
     if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
       checks.violations.expect(bucket.tiedStages.empty() ||
                                    std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),

@@ -57,6 +57,14 @@ static void verifyScalars(Checks &checks, const StagePlan &stage, const Place &p
             "{} bytes from {} on must be aligned to {} and inside the allocation of {} bytes", bytes, offset,
             width, stage.bytes))
       written.push_back({offset, offset + bytes, owner});
+    else
+      return;
+    const auto holds = [&](const Region &region) {
+      return region.kind == "scalars" && region.offset <= offset &&
+             offset + bytes <= checkedAdd(region.offset, region.bytes).value_or(-1);
+    };
+    checks.violations.expect(std::ranges::any_of(stage.regions, holds), place.field(name),
+                             "{} bytes from {} on lie in no region 'scalars'", bytes, offset);
   };
   verify("stepScalarsOffset", stage.stepScalarsOffset, stepBytes, "stepScalars");
   verify("resultsOffset", stage.resultsOffset, resultBytes, "results");

@@ -44,7 +44,9 @@ Result<Wrapper> make(const Table &api, Args... args) {
   return Wrapper(api, raw);
 }
 
-// The loader maps what a library's header says, and a file that ends before is a bus error. Section headers come last.
+} // namespace
+
+// Section headers come last.
 Status verifyWhole(const std::string &file) {
   Elf64_Ehdr header{};
   std::ifstream stream(file, std::ios::binary);
@@ -58,8 +60,6 @@ Status verifyWhole(const std::string &file) {
                            : errorf("{}: ends after {} bytes, expected at least {}: was it copied whole?",
                                     file, bytes, expected);
 }
-
-} // namespace
 
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
   std::string file =

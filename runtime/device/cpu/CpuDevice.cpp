@@ -168,6 +168,7 @@ void fill(mgc_stream *stream, mgc_address to, uint8_t byte, int64_t bytes) {
 // --- Row kernels: the loader maps the file itself, for debuggers and profilers know it by its path.
 
 Status loadModule(mgc_device *, const char *path, const char *, int64_t, mgc_module **module) {
+  MGC_TRY(plugin::verifyWhole(path));
   // An absolute path keeps dlopen from searching the library path for a name without a slash.
   void *library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)

@@ -43,7 +43,8 @@ public:
     stage_.rings = from_.rings;
     stage_.repeats = from_.repeats;
     stage_.bytes = from_.bytes + kBytesBehind;
-    stage_.regions = {{"activations", 0, stage_.bytes}};
+    stage_.regions = {{"activations", 0, from_.bytes + 64},
+                      {"scalars", from_.bytes + 64, stage_.bytes - from_.bytes - 64}};
     stage_.stepScalarsOffset = from_.bytes + 64;
     stage_.resultsOffset = from_.bytes + 128;
     for (const PeriodicStep &step : from_.steps)
