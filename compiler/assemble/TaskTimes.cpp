@@ -20,7 +20,7 @@ Result<cost::Machine> machineNamedIn(ModuleOp module) {
                                        : plan::nameOf(plan::Target::cpu));
 }
 
-// Of one microbatch in a chunk of these instances. `seconds`: of the programs.
+// Seconds of the tasks of one microbatch in a chunk of these instances. `seconds`: those of the programs.
 schedule::ChunkCost costOf(ArrayRef<Instance> chunk, const ProgramDecisions &programs,
                            const std::vector<double> &seconds) {
   schedule::ChunkCost cost{0, 0, 0, 0};

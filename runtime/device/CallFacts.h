@@ -9,7 +9,7 @@ namespace mgc {
 mgc_type deviceType(plan::DType type);
 mgc_reduce deviceReduce(plan::ReduceKind kind);
 
-// What the plan says of a call. A plan says nothing of alignment and algorithm, nor of what dropout depends on.
+// The facts of a call as far as a plan has them: not its alignment and algorithm, nor what its dropout depends on.
 mgc_gemm_facts factsOf(const plan::Gemm &gemm);
 mgc_attention_facts factsOf(const plan::Attention &attention);
 

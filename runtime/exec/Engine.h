@@ -26,7 +26,7 @@ struct CoreShare {
   int64_t index = 0, parts = 1;
 };
 
-// Of plans whose target is a device behind a plugin.
+// Options of plans whose target is a device behind a plugin.
 struct DeviceOptions {
   std::string plugin; // file; empty: where mgrun is
   int ordinal = 0;

@@ -1,5 +1,5 @@
-// What a step of which a Timeline keeps something does when. Its executor tells, as it enqueues, in this order; what comes
-// before a call on the stream is done then.
+// StepClock: is told what a step does when, if a Timeline keeps something of it. The executor calls it in this order as it
+// enqueues; what comes before a call on the stream is done then.
 #pragma once
 
 #include "runtime/comm/Communicator.h"

@@ -44,7 +44,7 @@ public:
   Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
   Result<const Event *> finish(Ticket ticket) override;
-  // Of all ranks: their hosts have the means.
+  // The hosts of all ranks meet, whatever the group.
   Status barrier(GroupId) override { return isAborted() ? cause() : options_.barrier(); }
   void abort(const Status &cause) override;
   bool isAborted() const override { return aborted_.load(std::memory_order_acquire); }

@@ -121,7 +121,7 @@ TEST_F(FrameTest, TilesKeepWholesForAllParts) {
   EXPECT_NE(offsets_[0], offsets_[1]);
 }
 
-// What a collective reads, which runs beside others, stays until its result is used first: 512, 256, 512 and 512 bytes, of
+// The operand of a collective, which runs beside others, stays until the result is used first: 512, 256, 512 and 512 bytes, of
 // which the last take the place of the source.
 TEST_F(FrameTest, CollectivesThatRunBesideKeepTheirOperands) {
   place("beside.forward");

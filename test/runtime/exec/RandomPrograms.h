@@ -20,7 +20,7 @@ plan::Plan concurrentGradientsPlan();
 constexpr int64_t kScalarsBytes = 8 * sizeof(float); // of the buffers: as many as step scalars
 plan::Move copyOf(int64_t bytes);
 
-// What the program leaves in the results.
+// The results that a step of the plan leaves.
 std::array<double, 3> valuesOf(Engine &engine);
 
 } // namespace mgc::test
