@@ -7,6 +7,8 @@ namespace mgc::plan {
 namespace {
 
 const Broken kParameters[] = {
+    {"None", [](Plan &plan) { plan.parameters.clear(); },
+     "stages[0].buckets[0]: has 32 elements and no parameter"},
     {"SplitOverStages", [](Plan &plan) { plan.parameters[3].dims[0].axes = {"pp"}; },
      "parameters[3].dims: are split over stages; a stage holds whole parameters"},
     {"OtherShape", [](Plan &plan) { plan.parameters[2].fileShape = {4, 9}; },

@@ -133,6 +133,17 @@ TEST(Device, aFileThatIsNoLibraryIsRefused) {
   EXPECT_NE(loadError(planWith({{KernelLevel::v3, "absent.so", 0}}), {}, folder.path("")), "");
 }
 
+TEST(Device, aFileThatIsCutIsRefused) {
+  const TempDir folder;
+  Result<MappedFile> whole = MappedFile::open(MGC_TEST_KERNELS);
+  ASSERT_TRUE(whole.isOk());
+  const std::string half(whole->text().substr(0, whole->text().size() / 2));
+  ASSERT_TRUE(writeFileAtomically(folder.path("kernels.so"), half).isOk());
+  const std::string error =
+      loadError(planWith({{KernelLevel::v3, "kernels.so", hashName(half)}}), {}, folder.path(""));
+  EXPECT_NE(error.find("was it copied whole?"), std::string::npos) << error;
+}
+
 // A file that is not chosen is not opened: the other file does not exist.
 TEST(Device, theHighestLevelOfTheCpuIsChosen) {
   const plan::KernelFile there = {KernelLevel::v3, kFile, hashOfKernels()},
