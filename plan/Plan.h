@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 11;
+inline constexpr int64_t kVersion = 12;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -419,7 +419,6 @@ struct StagePlan {
   // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
   // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: loss_sum, tokens, grad_norm.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;
-  int64_t layersBegin = 0, layersEnd = 0; // what it holds, for people
   bool operator==(const StagePlan &) const = default;
 };
 inline const std::vector<std::string> kStepScalars = {

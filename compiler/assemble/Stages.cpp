@@ -60,7 +60,6 @@ public:
 
   plan::StagePlan run() {
     addMemory();
-    addLayers();
     addStepChunk(plan::Task::begin, stage_.getBegin());
     for (size_t k = 0; k < layouts_.size(); ++k) {
       for (plan::Task task : passesOf(context_.module))
@@ -115,17 +114,6 @@ private:
         else
           out_.rings[ring].peer = step.peer, out_.rings[ring].value = step.value;
       }
-  }
-
-  void addLayers() {
-    bool any = false;
-    for (const ChunkLayout &layout : layouts_)
-      for (const Instance &instance : layout.instances())
-        if (instance.block->isLayer()) {
-          out_.layersBegin = any ? std::min(out_.layersBegin, instance.number) : instance.number;
-          out_.layersEnd = any ? std::max(out_.layersEnd, instance.number + 1) : instance.number + 1;
-          any = true;
-        }
   }
 
   // --- Chunks of the step's end

@@ -161,7 +161,10 @@ private:
                          ranks);
       return;
     }
-    whole(ranks, kMostRanks, place);
+    violations_.expect(ranks != 0, place,
+                       "is not there; expected how many ranks the level joins, from 1 to {}", kMostRanks);
+    if (ranks != 0)
+      whole(ranks, kMostRanks, place);
     if (ranks > 0 && before > 0)
       violations_.expect(ranks % before == 0 && ranks > (i > 0 ? before : 1), place,
                          "found {}, expected a larger multiple of the {} ranks of the level before", ranks,

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 using namespace mgc;
 using namespace mgc::plan;
@@ -128,6 +129,18 @@ int64_t parametersOf(const Plan &plan) {
   return sum;
 }
 
+// Layers [first, second): the numbers of the instances whose parameters it has. None: [0, 0).
+std::pair<int64_t, int64_t> layersOf(const Plan &plan, int64_t stage) {
+  int64_t begin = INT64_MAX, end = 0;
+  for (const Parameter &parameter : plan.parameters)
+    for (const Parameter::Place &place : parameter.places)
+      if (place.stage == stage && parameter.name.find("{}") != std::string::npos) {
+        begin = std::min(begin, place.first);
+        end = std::max(end, place.first + place.count);
+      }
+  return {std::min(begin, end), end};
+}
+
 std::vector<double> sharesOf(std::vector<double> work) {
   const double sum = std::accumulate(work.begin(), work.end(), 0.0);
   for (double &one : work)
@@ -138,8 +151,7 @@ std::vector<double> sharesOf(std::vector<double> work) {
 StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
-  facts.layersBegin = stage.layersBegin;
-  facts.layersEnd = stage.layersEnd;
+  std::tie(facts.layersBegin, facts.layersEnd) = layersOf(plan, index);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);

@@ -89,7 +89,7 @@ private:
     const std::vector<std::string> allowed = option.words(supported);
     if (std::ranges::find(allowed, *value) == allowed.end()) {
       problems.add("{} {} is not known", option.flag, *value);
-      problems.hint("possible {}: {}", option.flag, listOf(allowed));
+      problems.hint("possible {}: {}{}", option.flag, listOf(allowed), option.orFile);
     }
     return *value;
   }
@@ -294,8 +294,11 @@ void LayoutResolver::resolveSchedule() {
   layout.splitBackward = row->splitBackward;
   layout.chunksInV = row->chunksInV && layout.vpp > 1;
   layout.scheduleText = row->text;
-  if (!row->byTime)
+  if (!row->byTime) {
+    if (given(&LayoutOptions::machine))
+      word(&LayoutOptions::machine); // read by nothing, and yet one that is known
     return;
+  }
   layout.scheduleMemory = number(&LayoutOptions::scheduleMemory);
   resolveMachine();
 }
@@ -419,7 +422,7 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
     const auto type = std::ranges::find(contextTypes(), word, &ContextType::name); // names of no other option
     problems.add("mgc.{}: '{}'{}", option.key(), word,
                  type == contextTypes().end() ? " is not known" : ": " + type->refusal);
-    problems.hint("possible {}: {}", option.key(), listOf(possible));
+    problems.hint("possible {}: {}{}", option.key(), listOf(possible), option.orFile);
   };
   for (const LayoutOption &option : layoutOptions()) {
     if (const auto *word = std::get_if<OptionField<std::string>>(&option.field); word && ofFile.**word)

@@ -152,6 +152,7 @@ std::vector<LayoutOption> makeOptions() {
       {.flag = "--schedule",
        .field = &Options::schedule,
        .words = scheduleNames,
+       .orFile = ", or a file: its path has a dot or a slash, or is there",
        .help = "Order of a stage's forwards and backwards; a file with one row of tasks per stage, or a name",
        .standard = "the default for --vpp",
        .reason = "",
@@ -168,6 +169,7 @@ std::vector<LayoutOption> makeOptions() {
       {.flag = "--machine",
        .field = &Options::machine,
        .words = machineNames,
+       .orFile = ", or a file: its path has a dot or a slash, or is there",
        .help =
            "With --schedule auto: the machine whose times it plans by; a file that describes it, or a name",
        .standard = "the first for --target",

@@ -26,6 +26,7 @@ struct LayoutOption {
   int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
   int mostValues = std::numeric_limits<int>::max();               // of a list
   std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible
+  std::string_view orFile = ""; // behind the words in a message: what else there may be
   std::string help = {};
   std::optional<int64_t> chosen = {}; // a number that is taken where nothing is given; of words the first
   std::string standard = {};          // what is taken otherwise, for people

@@ -291,8 +291,6 @@ template <typename V> void fields(V &v, Of<StagePlan>) {
   v.required("leastBytes", &StagePlan::leastBytes);
   v.required("stepScalarsOffset", &StagePlan::stepScalarsOffset);
   v.required("resultsOffset", &StagePlan::resultsOffset);
-  v.required("layersBegin", &StagePlan::layersBegin);
-  v.required("layersEnd", &StagePlan::layersEnd);
   v.required("regions", &StagePlan::regions);
   v.required("buckets", &StagePlan::buckets);
   v.required("rings", &StagePlan::rings);

@@ -52,6 +52,8 @@ Checked productOf(std::span<const int64_t> sizes) {
 
 // --- Parameters --------------------------------------------------------------------------------------------
 
+constexpr double kMostInitStd = 1e37;
+
 class ParameterChecks {
 public:
   ParameterChecks(Checks &checks, const Parameter &parameter, const Place &place)
@@ -59,8 +61,9 @@ public:
 
   void verify(Occupancy &occupancy) {
     violations_.expect(!parameter_.tensor.empty(), place_, "'{}' names no tensor", parameter_.name);
-    violations_.expect(std::isfinite(parameter_.initStd) && parameter_.initStd >= 0, place_,
-                       "initStd = {} must be finite and not negative", parameter_.initStd);
+    violations_.expect(parameter_.initStd >= 0 && parameter_.initStd <= kMostInitStd, place_,
+                       "initStd = {} must be from 0 to {}: the largest normal number times it is an f32",
+                       parameter_.initStd, kMostInitStd);
     verifyFileView();
     if (const std::optional<LocalRows> rows = localRows())
       verifyPlaces(*rows, occupancy);

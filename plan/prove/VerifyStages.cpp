@@ -83,7 +83,11 @@ static Checked verifyInputDim(Checks &checks, const Input::Dim &dim, const Place
                                     dim.name))
     checks.violations.expect(dim.size == plan.sequenceLength, place, "{} = {} is not sequenceLength = {}",
                              dim.name, dim.size, plan.sequenceLength);
-  return localSize(checks, place, dim.size, dim.axes);
+  const Checked local = localSize(checks, place, dim.size, dim.axes);
+  if (local && dim.name == "b")
+    checks.violations.expect(*local == plan.microBatchSize, place,
+                             "b = {} on a rank is not microBatchSize = {}", *local, plan.microBatchSize);
+  return local;
 }
 
 // The bytes of one microbatch on a rank; nothing after a violation.
@@ -284,8 +288,6 @@ static void verifyStage(Checks &checks, int64_t index, const Place &place) {
   const StagePlan &stage = checks.plan.stages[index];
   if (!checks.violations.expect(stage.bytes >= 0, place, "bytes = {} is negative", stage.bytes))
     return;
-  checks.violations.expect(stage.layersBegin >= 0 && stage.layersBegin <= stage.layersEnd, place,
-                           "layers [{}, {}) are no range", stage.layersBegin, stage.layersEnd);
   verifyRegions(checks, stage, place);
   std::vector<Interval> written; // by the runtime, each step
   verifyScalars(checks, stage, place, written);

@@ -176,8 +176,6 @@ StagePlan makeStage(int64_t stage) {
   plan.leastBytes = 3136;
   plan.stepScalarsOffset = 3136;
   plan.resultsOffset = 3168;
-  plan.layersBegin = stage;
-  plan.layersEnd = stage + 1;
   Chunk forward{.task = Task::forward, .slots = {0}};
   forward.calls = {{.program = 0, .instance = stage, .segments = {{0, 0}, {-1, 1920}}}};
   Chunk reduce{.task = Task::reduce};

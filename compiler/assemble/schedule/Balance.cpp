@@ -31,11 +31,11 @@ public:
     return split;
   }
 
+private:
   double cost(int64_t part, int64_t begin, int64_t end) const {
     return sums[end] - sums[begin] + (part == 0 ? costs.embed : 0) + (part + 1 == parts ? costs.head : 0);
   }
 
-private:
   // The best value over all splits of all layers; combine(value of the parts before, cost of a part). Records
   // choices.
   template <typename Combine> double solve(Combine &&combine) {
@@ -70,15 +70,6 @@ private:
 std::vector<int64_t> balance(const LayerCosts &costs, int64_t parts) {
   assert(parts >= 1);
   return Balancer(costs, parts).balance();
-}
-
-double largestPart(const LayerCosts &costs, const std::vector<int64_t> &split) {
-  Balancer balancer(costs, int64_t(split.size()));
-  double largest = 0;
-  int64_t begin = 0;
-  for (size_t part = 0; part < split.size(); begin += split[part++])
-    largest = std::max(largest, balancer.cost(int64_t(part), begin, begin + split[part]));
-  return largest;
 }
 
 } // namespace mgc::schedule

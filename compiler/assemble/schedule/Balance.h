@@ -18,7 +18,4 @@ struct LayerCosts {
 // there are as many. parts >= 1.
 std::vector<int64_t> balance(const LayerCosts &costs, int64_t parts);
 
-// The largest part cost of a split.
-double largestPart(const LayerCosts &costs, const std::vector<int64_t> &split);
-
 } // namespace mgc::schedule

@@ -51,15 +51,6 @@ AccessTable defaultAccess() {
   return table;
 }
 
-Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes) {
-  Problem problem;
-  problem.schedule = std::move(schedule);
-  problem.shape = shape;
-  problem.shape.placement = placementOf(problem.schedule);
-  problem.bytes.assign(shape.stages, std::vector<Sizes>(shape.virtualStages, bytes));
-  return problem;
-}
-
 int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind kind) {
   int64_t global = problem.shape.globalChunk(stage, chunk);
   bool isBefore = kind == BufferKind::input || kind == BufferKind::gradientOut;
@@ -87,15 +78,21 @@ static Status checkMicrobatches(const ScheduleRow &row, const Shape &shape) {
                 shape.microbatches, kMaxSteps, kMaxTasks, most, shape.stages, shape.virtualStages);
 }
 
+// Of the rows that take so many virtual stages; 0: of all.
+static std::string rowNames(int64_t virtualStages) {
+  std::vector<std::string_view> names;
+  for (const ScheduleRow &row : schedules())
+    if (virtualStages == 0 ||
+        (row.minVirtualStages <= virtualStages && virtualStages <= row.maxVirtualStages))
+      names.push_back(row.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape) {
   auto row = std::find_if(schedules().begin(), schedules().end(),
                           [&](const ScheduleRow &r) { return name == r.name; });
-  if (row == schedules().end()) {
-    std::string names;
-    for (const ScheduleRow &each : schedules())
-      names += (names.empty() ? "" : ", ") + std::string(each.name);
-    return errorf("there is no schedule \"{}\"; possible: {}", name, names);
-  }
+  if (row == schedules().end())
+    return errorf("there is no schedule \"{}\"; possible: {}", name, rowNames(0));
   if (shape.stages < 1 || shape.virtualStages < 1 || shape.microbatches < 1)
     return errorf("{} stages, {} virtual stages, {} microbatches: each is at least 1", shape.stages,
                   shape.virtualStages, shape.microbatches);
@@ -103,21 +100,13 @@ Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &s
     return errorf("schedule \"{}\" takes at least {} virtual stages, not {}", name, row->minVirtualStages,
                   shape.virtualStages);
   if (shape.virtualStages > row->maxVirtualStages)
-    return errorf(
-        "schedule \"{}\" takes at most {} virtual stage(s), not {}; possible with more: gpipe, interleaved",
-        name, row->maxVirtualStages, shape.virtualStages);
+    return errorf("schedule \"{}\" takes at most {} virtual stage(s), not {}; with so many: {}", name,
+                  row->maxVirtualStages, shape.virtualStages, rowNames(shape.virtualStages));
   if (shape.virtualStages > 1 && shape.placement != row->placement)
     return errorf("schedule \"{}\" has its chunks in placement {}, not {}", name, nameOf(row->placement),
                   nameOf(shape.placement));
   MGC_TRY(checkMicrobatches(*row, shape));
   return &*row;
-}
-
-ChunkPlacement placementOf(const std::string &schedule) {
-  for (const ScheduleRow &row : schedules())
-    if (schedule == row.name)
-      return row.placement;
-  return ChunkPlacement::loop;
 }
 
 Result<ScheduleRow> rowOf(const Problem &problem) {

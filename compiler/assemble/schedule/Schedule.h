@@ -7,8 +7,8 @@
 // chunk c feeds c + 1, the gradient goes back.
 #pragma once
 
+#include "compiler/assemble/schedule/Happens.h"
 #include "plan/Plan.h"
-#include "plan/prove/Happens.h"
 #include "runtime/base/Status.h"
 
 #include <array>
@@ -118,8 +118,6 @@ struct Problem {
   double memory =
       1; // the most live activations of a stage, in units of 1F1B's peak: min(stages, microbatches)
 };
-// A problem with the same sizes everywhere, its chunks placed as the row asks.
-Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes);
 
 // Sizes and parts for every chunk, none negative, and the two ends of each boundary agree. The shape must be valid.
 Status checkSizes(const Problem &problem);
@@ -198,8 +196,6 @@ int64_t mostMicrobatches(const ScheduleRow &row, int64_t stages, int64_t virtual
 Result<const ScheduleRow *> findSchedule(const std::string &name, const Shape &shape);
 // findSchedule, or where the problem has orders a row that stands for them. The problem must outlive it.
 Result<ScheduleRow> rowOf(const Problem &problem);
-// Where a row places its chunks; ChunkPlacement::loop for other names.
-ChunkPlacement placementOf(const std::string &schedule);
 
 // An error when the problem is invalid: unknown schedule, sizes that are missing, negative or disagree.
 Result<Solution> generate(const Problem &problem);

@@ -99,10 +99,11 @@ private:
   void readName(std::vector<Word> &words, int64_t line) {
     std::string_view number = words.size() > 1 ? words[1].text : std::string_view();
     const std::string_view first = words.empty() ? std::string_view() : words.front().text;
+    const std::string found = fmt::format("{}{}{}", first, number.empty() ? "" : " ", number);
     const bool isNamed = first == "stage" || first == "rank";
     if (!isNamed || takeNumber(number) != int64_t(rows.size()) || !number.empty())
       problems.add("line {} begins with \"{}\"; expected \"stage {}:\", as rows come in the order of stages",
-                   line, shown(first), rows.size());
+                   line, shown(found), rows.size());
     words.erase(words.begin(), words.begin() + std::min<int64_t>(2, int64_t(words.size())));
   }
 

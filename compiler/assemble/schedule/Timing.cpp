@@ -1,10 +1,9 @@
 // See Timing.h.
 #include "compiler/assemble/schedule/Timing.h"
 
-#include "compiler/assemble/schedule/SolutionNetwork.h"
-
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace mgc::schedule {
 namespace {
@@ -95,29 +94,138 @@ std::string drawRow(const StageTiming &timing, const std::vector<std::string> &l
   return row;
 }
 
+// Plays the lists of all stages against each other. A stage issues its steps in order; one whose waits are not done holds up
+// all behind it.
+class ListClock {
+public:
+  ListClock(const Solution &solution, const Costs &costs)
+      : solution_(solution), costs_(costs), stages_(solution.stages.size()) {
+    for (const StageSchedule &list : solution.stages) {
+      StageTiming &stage = timing_.stages.emplace_back();
+      stage.start.assign(list.steps.size(), std::nan(""));
+      stage.end = stage.start;
+      for (const Step &step : list.steps)
+        stage.isRun.push_back(step.kind == Step::Kind::run && step.task.kind != TaskKind::gradients);
+    }
+  }
+
+  Timing run() {
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (size_t stage = 0; stage < stages_.size(); ++stage)
+        while (stages_[stage].next < solution_.stages[stage].steps.size() && advance(stage))
+          progress = true;
+    }
+    return std::move(timing_);
+  }
+
+private:
+  struct Stage {
+    size_t next = 0;                                            // the step to issue
+    double clock = 0, gradients = 0;                            // when its streams are free
+    std::map<std::pair<int64_t, Step::Kind>, double> lastStart; // of each stream of messages
+    size_t met = 0;                                             // meetings passed
+    bool hasArrived = false;                                    // at the next meeting
+  };
+  struct Meeting { // of all stages
+    size_t arrived = 0;
+    double last = 0;
+  };
+  struct Posted { // one end of a message
+    size_t step = 0;
+    double start = 0;
+  };
+  struct Way { // from one stage to another: the k-th send meets the k-th receive
+    std::vector<Posted> sends, receives;
+  };
+
+  // NaN: something that it waits for is not done.
+  double readyTime(size_t stage, const Step &step) const {
+    double ready = 0;
+    for (int64_t wait : step.waits) {
+      const double end = timing_.stages[stage].end[wait];
+      if (std::isnan(end))
+        return end;
+      ready = std::max(ready, end);
+    }
+    return ready;
+  }
+
+  bool advance(size_t stage) {
+    const Step &step = solution_.stages[stage].steps[stages_[stage].next];
+    const double ready = readyTime(stage, step);
+    if (std::isnan(ready) ||
+        (step.kind == Step::Kind::run ? !run(stage, step, ready) : !post(stage, step, ready)))
+      return false;
+    ++stages_[stage].next;
+    return true;
+  }
+
+  // What it spends waiting for others at a meeting is idle time.
+  bool run(size_t s, const Step &step, double ready) {
+    Stage &stage = stages_[s];
+    double &clock = step.task.kind == TaskKind::gradients ? stage.gradients : stage.clock;
+    clock = std::max(clock, ready);
+    if ((step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update) && !meet(stage))
+      return false;
+    StageTiming &timing = timing_.stages[s];
+    const double seconds = secondsOf(costs_, solution_, int64_t(s), step);
+    timing.start[stage.next] = clock;
+    timing.end[stage.next] = clock += seconds;
+    timing.busy += timing.isRun[stage.next] ? seconds : 0;
+    return true;
+  }
+
+  // Whether all stages have come.
+  bool meet(Stage &stage) {
+    meetings_.resize(std::max(meetings_.size(), stage.met + 1));
+    Meeting &meeting = meetings_[stage.met];
+    if (!std::exchange(stage.hasArrived, true))
+      meeting = {meeting.arrived + 1, std::max(meeting.last, stage.clock)};
+    if (meeting.arrived < stages_.size())
+      return false;
+    stage.clock = meeting.last;
+    stage.hasArrived = false;
+    ++stage.met;
+    return true;
+  }
+
+  bool post(size_t s, const Step &step, double ready) {
+    Stage &stage = stages_[s];
+    double &last = stage.lastStart[{step.peer, step.kind}];
+    last = std::max(last, ready);
+    timing_.stages[s].start[stage.next] = last;
+    const bool isSend = step.kind == Step::Kind::send;
+    const int64_t self = int64_t(s);
+    Way &way = ways_[isSend ? std::pair(self, step.peer) : std::pair(step.peer, self)];
+    std::vector<Posted> &mine = isSend ? way.sends : way.receives,
+                        &others = isSend ? way.receives : way.sends;
+    mine.push_back({stage.next, last});
+    if (others.size() < mine.size())
+      return true;
+    const Posted &other = others[mine.size() - 1];
+    const double end = std::max(last, other.start) + secondsOf(costs_, solution_, self, step);
+    timing_.stages[s].end[stage.next] = timing_.stages[step.peer].end[other.step] = end;
+    return true;
+  }
+
+  const Solution &solution_;
+  const Costs &costs_;
+  std::vector<Stage> stages_;
+  std::vector<Meeting> meetings_;
+  std::map<std::pair<int64_t, int64_t>, Way> ways_; // (source, target)
+  Timing timing_;
+};
+
 } // namespace
 
 Timing simulate(const Solution &solution, const Costs &costs) {
-  Network network = networkOf(solution);
-  for (size_t stage = 0; stage < network.stages.size(); ++stage)
-    for (size_t i = 0; i < network.stages[stage].size(); ++i)
-      network.stages[stage][i].seconds =
-          secondsOf(costs, solution, int64_t(stage), solution.stages[stage].steps[i]);
-  Problems ignored;
-  Times times = play(network, ignored);
-  Timing timing;
+  Timing timing = ListClock(solution, costs).run();
   double busy = 0;
-  for (size_t s = 0; s < network.stages.size(); ++s) {
-    StageTiming &stage = timing.stages.emplace_back();
-    stage.start = std::move(times.start[s]);
-    stage.end = std::move(times.end[s]);
-    for (size_t i = 0; i < network.stages[s].size(); ++i) {
-      stage.isRun.push_back(network.stages[s][i].kind == NetworkStep::Kind::run &&
-                            !network.stages[s][i].ofGradients);
-      stage.busy += stage.isRun[i] ? network.stages[s][i].seconds : 0;
-      timing.makespan = std::max(timing.makespan, std::isnan(stage.end[i]) ? 0 : stage.end[i]);
-    }
+  for (const StageTiming &stage : timing.stages) {
     busy += stage.busy;
+    for (double end : stage.end)
+      timing.makespan = std::max(timing.makespan, std::isnan(end) ? 0 : end);
   }
   if (timing.makespan <= 0)
     return timing;

@@ -1,7 +1,7 @@
 // See Waits.h.
 #include "compiler/assemble/schedule/Waits.h"
 
-#include "plan/prove/Happens.h"
+#include "compiler/assemble/schedule/Happens.h"
 
 #include <algorithm>
 

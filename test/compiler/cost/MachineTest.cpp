@@ -115,7 +115,8 @@ TEST(MachineFile, MissingFields) {
   ASSERT_FALSE(good.empty());
   for (const auto &[name, value] : good.items())
     expectIn(refusalWithout("", name.c_str()), "machine: \"" + name + "\" is missing");
-  expectIn(refusalWithout("/links/0", "ranks"), "machine.links[0].ranks: found 0, expected a whole number");
+  expectIn(refusalWithout("/links/0", "ranks"),
+           "machine.links[0].ranks: is not there; expected how many ranks");
   expectIn(refusalWithout("/memory", "fraction"), "machine.memory: \"fraction\" is missing");
   expectIn(refusalWithout("/sources", "links"), "machine.sources: \"links\" is missing");
 }

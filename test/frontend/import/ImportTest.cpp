@@ -3,6 +3,7 @@
 #include "frontend/import/Import.h"
 #include "frontend/Load.h"
 #include "mlir/Parser/Parser.h"
+#include "test/frontend/model/ModelText.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;

@@ -288,9 +288,14 @@ TEST(LayoutViolation, Schedules) {
             "config.json: --schedule interleaved does not take --vpp 1\n"
             "  possible --vpp with it: 2 or more\n"
             "  possible --schedule with --vpp 1: gpipe, 1f1b, zb-h1");
-  EXPECT_EQ(
-      errorOf(tinyGpt2(), {.schedule = "fast"}),
-      "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, zb-h1");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.schedule = "fast"}),
+            "config.json: --schedule fast is not known\n  possible --schedule: gpipe, 1f1b, interleaved, "
+            "zb-h1, or a "
+            "file: its path has a dot or a slash, or is there");
+  for (const char *schedule : {"1f1b", "zb-h1"}) // which has no use for a machine
+    EXPECT_NE(errorOf(tinyGpt2(), {.schedule = schedule, .machine = "nothere"})
+                  .find("--machine nothere is not known"),
+              std::string::npos);
 }
 
 // A schedule that a file gives, and one that is planned: rows that the caller adds.

@@ -1,6 +1,8 @@
 // Every family: what its fields mean, both spellings, checkpoint names and shapes, and the published
 // examples.
 #include "test/frontend/Configs.h"
+#include "test/frontend/model/ModelText.h"
+
 #include <cmath>
 #include <filesystem>
 
@@ -314,7 +316,7 @@ TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
     if (std::filesystem::exists(entry.path() / "config.json")) {
       Result<ModelFile> file = loadModel(entry.path().string());
       ASSERT_TRUE(file.isOk()) << file.status().message();
-      found[entry.path().filename().string()] = file->model.parameterCount();
+      found[entry.path().filename().string()] = parameterCount(file->model);
     }
   EXPECT_EQ(found, known);
 }

@@ -32,6 +32,8 @@ const Broken kParameters[] = {
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
      "parameters[0]: 'wte.weight' names no tensor"},
     {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
+    {"InitStdBeyondF32", [](Plan &plan) { plan.parameters[0].initStd = 1e38; },
+     "parameters[0]: initStd = 1e+38 must be from 0 to 1e+37"},
     {"Grouping", [](Plan &plan) { plan.parameters[0].grouping = {1, 2}; },
      "parameters[0]: fileShape, grouping and offset must"},
     {"GroupingNegative", [](Plan &plan) { plan.parameters[0].grouping = {3, -1}; },

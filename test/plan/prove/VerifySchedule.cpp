@@ -3,8 +3,8 @@
 // values that travel between stages, and the memory that runs of task gradients touch.
 #include "test/plan/prove/VerifySchedule.h"
 
-#include "plan/prove/Happens.h"
-#include "plan/prove/Match.h"
+#include "compiler/assemble/schedule/Happens.h"
+#include "test/plan/prove/Match.h"
 
 #include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"

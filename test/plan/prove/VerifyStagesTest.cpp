@@ -6,7 +6,6 @@ namespace {
 
 const Broken kStages[] = {
     {"Bytes", [](Plan &plan) { plan.stages[1].bytes = -1; }, "stages[1]: bytes = -1 is negative"},
-    {"Layers", [](Plan &plan) { plan.stages[1].layersBegin = 9; }, "stages[1]: layers [9, 2) are no range"},
     {"RegionKind", [](Plan &plan) { plan.stages[1].regions[2].kind = "heap"; },
      "stages[1].regions[2]: kind 'heap' is none of"},
     {"RegionAligned", [](Plan &plan) { plan.stages[1].regions[2].offset = 577; },

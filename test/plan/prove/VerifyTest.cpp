@@ -21,13 +21,15 @@ TEST(Verify, ListsAllViolations) {
 TEST_P(Verify, RefusesABrokenRule) { refuses(makeSmallPlan(), GetParam()); }
 
 const Broken kNumbers[] = {
-    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 11"},
+    {"Version", [](Plan &plan) { plan.version = 1; }, "version: found 1, expected 12"},
     {"MeshSize", [](Plan &plan) { plan.mesh.axes[1].size = -2; }, "mesh: axis 'dp' has size -2"},
     {"MeshProduct", [](Plan &plan) { plan.mesh.axes[1].size = kMax; }, "mesh: the axis sizes multiply"},
     {"StageCount", [](Plan &plan) { plan.stages.pop_back(); },
      "stages: found 1 stages, but the mesh has 2 along pp"},
     {"SequenceLength", [](Plan &plan) { plan.sequenceLength = 0; }, "sequenceLength: found 0"},
     {"MicroBatchSize", [](Plan &plan) { plan.microBatchSize = -1; }, "microBatchSize: found -1"},
+    {"MicroBatchSizeOfInputs", [](Plan &plan) { plan.microBatchSize += 1; },
+     "stages[0].inputs[1].dims[1]: b = 1 on a rank is not microBatchSize = 2"},
     {"GlobalBatchSize", [](Plan &plan) { plan.globalBatchSize = 0; }, "globalBatchSize: found 0"},
     {"Microbatches", [](Plan &plan) { plan.microbatches = 0; }, "microbatches: found 0"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 0; }, "vocabulary: found 0"},

@@ -12,6 +12,18 @@ namespace {
 
 using Split = std::vector<int64_t>;
 
+double largestPart(const LayerCosts &costs, const Split &split) {
+  double largest = 0;
+  auto layer = costs.layers.begin();
+  for (size_t part = 0; part < split.size(); ++part) {
+    const double own = std::accumulate(layer, layer + split[part], 0.0);
+    layer += split[part];
+    largest =
+        std::max(largest, own + (part == 0 ? costs.embed : 0) + (part + 1 == split.size() ? costs.head : 0));
+  }
+  return largest;
+}
+
 // Every split of the layers into parts with at least `least` layers each.
 void forEachSplit(int64_t layers, int64_t parts, int64_t least, Split &split, const auto &visit) {
   if (parts == 1) {

@@ -9,6 +9,18 @@ namespace mgc::schedule {
 // input, activation, output, gradientIn, gradientOut, split: different sizes, so that mixed-up kinds show.
 inline constexpr Sizes kSizes = {256, 1000, 256, 320, 320, 192};
 
+// A problem with the same sizes everywhere, its chunks placed as the row asks.
+inline Problem uniformProblem(std::string schedule, Shape shape, Sizes bytes) {
+  Problem problem;
+  problem.schedule = std::move(schedule);
+  problem.shape = shape;
+  for (const ScheduleRow &row : schedules())
+    if (problem.schedule == row.name)
+      problem.shape.placement = row.placement;
+  problem.bytes.assign(shape.stages, std::vector<Sizes>(shape.virtualStages, bytes));
+  return problem;
+}
+
 inline bool takes(const ScheduleRow &row, int64_t virtualStages) {
   return row.minVirtualStages <= virtualStages && virtualStages <= row.maxVirtualStages;
 }

@@ -91,7 +91,7 @@ TEST(Text, RefusesHostileText) {
   EXPECT_NE(errorOf("").find("has no tasks"), std::string::npos);
   EXPECT_NE(errorOf("# nothing\n\n").find("has no tasks"), std::string::npos);
   EXPECT_EQ(errorOf("stage 1: F0 B0"),
-            "line 1 begins with \"stage\"; expected \"stage 0:\", as rows come in the order of stages");
+            "line 1 begins with \"stage 1\"; expected \"stage 0:\", as rows come in the order of stages");
   for (const char *word : {"F", "0F", "F-1", "X0", "F0x", "F99999999999999999999", "99999999999999999999F0",
                            "-1F0", "F0F0", "(0F0;1B0)OVERLAP_F_B", "UNSHARD", "FB0"})
     EXPECT_NE(errorOf(fmt::format("stage 0: F0 {} B0", word)).find("line 1 column 13: \""), std::string::npos)

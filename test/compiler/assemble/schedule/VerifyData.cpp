@@ -3,7 +3,7 @@
 // visited in list order.
 #include "test/compiler/assemble/schedule/VerifyData.h"
 
-#include "plan/prove/Happens.h"
+#include "compiler/assemble/schedule/Happens.h"
 
 #include <algorithm>
 #include <map>

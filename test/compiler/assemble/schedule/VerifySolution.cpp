@@ -3,7 +3,7 @@
 // data is where and when it is needed (VerifyData.cpp).
 #include "test/compiler/assemble/schedule/VerifySolution.h"
 
-#include "compiler/assemble/schedule/SolutionNetwork.h"
+#include "test/compiler/assemble/schedule/SolutionNetwork.h"
 #include "test/compiler/assemble/schedule/VerifyData.h"
 
 #include "compiler/assemble/memory/MemorySolver.h"

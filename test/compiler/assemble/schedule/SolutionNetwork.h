@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compiler/assemble/schedule/Schedule.h"
-#include "plan/prove/Match.h"
+#include "test/plan/prove/Match.h"
 
 namespace mgc::schedule {
 

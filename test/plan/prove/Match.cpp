@@ -1,5 +1,5 @@
 // See Match.h.
-#include "plan/prove/Match.h"
+#include "test/plan/prove/Match.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // See Happens.h.
-#include "plan/prove/Happens.h"
+#include "compiler/assemble/schedule/Happens.h"
 
 #include <algorithm>
 
