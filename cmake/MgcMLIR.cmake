@@ -6,6 +6,7 @@ if(NOT LLVM_VERSION_MAJOR EQUAL 22)
 endif()
 set(MLIR_LINK_MLIR_DYLIB ON) # Debian ships the dylib but does not export the choice.
 list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+find_package(LLD REQUIRED CONFIG) # lldELF, which links kernel libraries
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)

@@ -1,5 +1,5 @@
 // Compiles row graphs to native shared objects, one per target, or to PTX text:
-//   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> ld.lld
+//   RowGraph -> scf, arith, math, vector, llvm dialects -> LLVM -> objects -> lld
 //   RowGraph -> gpu, scf, arith, math, vector, llvm dialects -> nvvm -> LLVM -> PTX
 // A shared object's kernel is  void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end)
 // as plan::RowKernel says; the object has no unresolved symbol and needs no library.

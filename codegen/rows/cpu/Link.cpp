@@ -1,11 +1,14 @@
-// linkSharedObject: runs ld.lld on object files in a temporary folder of their own.
+// linkSharedObject: LLVM's linker, in this process, on object files in a temporary folder of their own. As a program of its
+// own it would load and bind libLLVM again, which takes longer than it links.
 #include "codegen/rows/cpu/Native.h"
+#include "lld/Common/Driver.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
 
 namespace mgc::rowgen {
 
@@ -50,18 +53,6 @@ static Status copyFile(const std::string &from, const std::string &to) {
                 : errorf("{}: {}", from, buffer.getError().message());
 }
 
-static std::string readText(const std::string &path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  return buffer ? (*buffer)->getBuffer().trim().str() : "";
-}
-
-static std::string findLinker() {
-  for (const char *name : {"ld.lld-22", "ld.lld"})
-    if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(name))
-      return *path;
-  return "";
-}
-
 // The lines of an error and of where it is, if there are any: a linker that cannot write its output prints its stack, too.
 static std::string errorsIn(llvm::StringRef log) {
   std::string errors;
@@ -72,30 +63,25 @@ static std::string errorsIn(llvm::StringRef log) {
 }
 
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
-  std::string linker = findLinker();
-  if (linker.empty())
-    return errorf("kernels: no linker; expected ld.lld-22 or ld.lld in PATH (package lld-22)");
   TemporaryFolder folder;
   if (!folder.exists())
     return errorf("kernels: cannot make a temporary folder {}: {}", folder.path(), folder.message());
   const std::string linked = folder.file("linked.so");
-  std::vector<std::string> arguments = {linker, "-shared", "-z",  "defs", "--build-id=none",
-                                        "-s",   "-o",      linked};
+  std::vector<std::string> arguments = {"ld.lld", "-shared",     "-z", "defs", "--build-id=none",
+                                        "-s",     "--threads=1", "-o", linked};
   for (size_t number = 0; number < objects.size(); ++number) {
     arguments.push_back(folder.file(fmt::format("{}.o", number)));
     MGC_TRY(writeFile(arguments.back(), objects[number]));
   }
-  if (objects.empty()) // ld.lld wants an input.
+  if (objects.empty()) // the linker wants an input
     arguments.insert(arguments.end(), {"-m", "elf_x86_64", "-b", "binary", "/dev/null"});
-  std::string log = folder.file("log");
-  std::vector<llvm::StringRef> views(arguments.begin(), arguments.end());
-  std::optional<llvm::StringRef> redirects[3] = {llvm::StringRef(""), llvm::StringRef(log),
-                                                 llvm::StringRef(log)};
-  std::string message;
-  int code = llvm::sys::ExecuteAndWait(linker, views, std::nullopt, redirects, 0, 0, &message);
-  if (code == 0)
-    return copyFile(linked, path);
-  return errorf("kernels: {} failed with code {}: {}{}", linker, code, message, errorsIn(readText(log)));
+  std::vector<const char *> views;
+  for (const std::string &argument : arguments)
+    views.push_back(argument.c_str());
+  std::string log;
+  llvm::raw_string_ostream stream(log);
+  const lld::Result result = lld::lldMain(views, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  return result.retCode == 0 ? copyFile(linked, path) : errorf("kernels: linking failed: {}", errorsIn(log));
 }
 
 } // namespace mgc::rowgen

@@ -18,7 +18,7 @@ struct KernelCode {
 Status compileModule(const std::vector<KernelCode> &kernels, const std::vector<CpuTarget> &targets,
                      std::vector<std::string> &objects, std::string *printed);
 
-// Runs ld.lld. Error: not found, failed, an unresolved symbol.
+// Error: failed, an unresolved symbol.
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path);
 
 Status writeFile(const std::string &path, const std::string &bytes);
