@@ -396,6 +396,24 @@ class Hostile(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stderr)
         self.assertRegex(run.stderr, r"--save: small/weights: 0\.\d MiB are free, saving needs \d+\.\d MiB")
 
+    def test_a_full_disk_of_temporary_files_ends_the_compiler_with_an_error(self):
+        os.makedirs("small", exist_ok=True)
+        command = ('mount -t tmpfs -o size="$1"k none small && '
+                   'TMPDIR=small exec "$0" compile "$2" --seq 64 -o small-plan')
+        said = []
+        for kibibytes in range(8, 400, 8):  # no room for objects; for what is linked of them; for all
+            run = subprocess.run(["unshare", "-m", "sh", "-c", command, BIN + "/mgc", str(kibibytes),
+                                  ROOT + "/examples/tiny-gpt"], capture_output=True, text=True, timeout=60)
+            if "unshare" in run.stderr or "mount" in run.stderr:
+                self.skipTest(run.stderr)
+            if run.returncode == 0:
+                break
+            self.assertEqual(run.returncode, 1, run.stderr)
+            said.append(run.stderr)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("No space left on device", said[0])
+        self.assertTrue(any("as it does where a disk is full" in text for text in said), said)
+
     def test_a_plan_of_something_else_is_not_replaced(self):
         os.makedirs("foreign", exist_ok=True)
         write("foreign/plan.json", b'{"plan": "of my holidays"}')

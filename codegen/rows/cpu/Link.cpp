@@ -3,6 +3,7 @@
 #include "codegen/rows/cpu/Native.h"
 #include "lld/Common/Driver.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -46,7 +47,7 @@ Status writeFile(const std::string &path, const std::string &bytes) {
   return errorf("{}: {}", path, message);
 }
 
-// The linker maps what it writes: of a disk that is full it would learn by a signal.
+// Of a full disk a writer learns by an error, the linker by a signal.
 static Status copyFile(const std::string &from, const std::string &to) {
   auto buffer = llvm::MemoryBuffer::getFile(from, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   return buffer ? writeFile(to, (*buffer)->getBuffer().str())
@@ -60,6 +61,14 @@ static std::string errorsIn(llvm::StringRef log) {
     if (line.contains("error: ") || line.starts_with(">>>"))
       errors += (errors.empty() ? "" : "\n") + line.trim().str();
   return errors.empty() ? log.str() : errors;
+}
+
+// About: of the objects and of what they become.
+static size_t linkedBytes(const std::vector<std::string> &objects) {
+  size_t bytes = 0;
+  for (const std::string &object : objects)
+    bytes += 2 * object.size();
+  return bytes;
 }
 
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
@@ -80,7 +89,15 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
     views.push_back(argument.c_str());
   std::string log;
   llvm::raw_string_ostream stream(log);
+  llvm::CrashRecoveryContext::
+      Enable(); // the linker maps what it writes, and learns of a full disk by a signal
   const lld::Result result = lld::lldMain(views, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  llvm::CrashRecoveryContext::Disable();
+  if (!result.canRunAgain)
+    return errorf(
+        "kernels: the linker crashed with code {}, as it does where a disk is full; expected room for {} "
+        "bytes in {}",
+        result.retCode, linkedBytes(objects), folder.path());
   return result.retCode == 0 ? copyFile(linked, path) : errorf("kernels: linking failed: {}", errorsIn(log));
 }
 
