@@ -171,6 +171,10 @@ std::vector<MemoryLimit> memoryLimits(const std::string &root) {
   return limits;
 }
 
+std::string inGib(int64_t bytes) {
+  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / double(int64_t(1) << 30));
+}
+
 int64_t freeAddressSpace() {
   int64_t least = kUnlimited;
   for (const MemoryLimit &limit : limitsOfProcess())

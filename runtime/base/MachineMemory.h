@@ -30,6 +30,8 @@ bool isInGroup(std::string_view member, std::string_view group);
 // RLIMIT_AS, RLIMIT_DATA.
 std::vector<MemoryLimit> memoryLimits(const std::string &root = "");
 
+std::string inGib(int64_t bytes); // "3221225472 bytes (3.00 GiB)"
+
 // The soft limit of getrlimit(2), RLIMIT_.., of this process; the greatest number where there is none.
 int64_t softLimit(int resource);
 

@@ -4,6 +4,7 @@
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Cores.h"
+#include "runtime/base/MachineMemory.h"
 #include "runtime/comm/indevice/InDeviceWorld.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 #include "runtime/device/cpu/CpuDevice.h"
@@ -171,10 +172,6 @@ std::string RankEngine::describeCollectives() const {
   return sum.all == 0
              ? ""
              : fmt::format("; {} of {} collectives of a step beside products", sum.besideProducts, sum.all);
-}
-
-std::string inGib(int64_t bytes) {
-  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0);
 }
 
 Status RankEngine::checkMemory() const {

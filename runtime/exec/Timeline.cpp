@@ -1,4 +1,5 @@
 #include "runtime/exec/Timeline.h"
+#include "runtime/base/MachineMemory.h"
 
 #include <chrono>
 #include <new>
@@ -42,9 +43,9 @@ Result<std::unique_ptr<Timeline>> Timeline::create(const RankRecord &record, con
     return std::unique_ptr<Timeline>(new Timeline(record, options));
   } catch (const std::bad_alloc &) {
     const int64_t bytes = options.traceSteps * spansPerStep(record) * int64_t(sizeof(Record));
-    return errorf("no memory for a trace of {} steps: {} bytes ({:.1f} GiB), {} for each step; a smaller "
-                  "--trace-steps would fit",
-                  options.traceSteps, bytes, double(bytes) / 1073741824.0, bytes / options.traceSteps);
+    return errorf(
+        "no memory for a trace of {} steps: {}, {} for each step; a smaller --trace-steps would fit",
+        options.traceSteps, inGib(bytes), bytes / options.traceSteps);
   }
 }
 

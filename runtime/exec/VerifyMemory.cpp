@@ -17,10 +17,6 @@ constexpr int64_t kOfProcess = 256 << 20; // address space: libraries' generated
 constexpr int64_t kOfThread = 2 << 20;    // beside its stack: scratch memory of products
 constexpr int64_t kCommonStack = 8 << 20; // where stacks are not limited
 
-std::string inGib(int64_t bytes) {
-  return fmt::format("{} bytes ({:.2f} GiB)", bytes, double(bytes) / 1073741824.0);
-}
-
 int64_t stackBytes() {
   const int64_t limit = softLimit(RLIMIT_STACK);
   return limit < INT64_MAX ? limit : kCommonStack;

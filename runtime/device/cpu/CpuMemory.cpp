@@ -1,6 +1,7 @@
 #include "runtime/device/cpu/CpuMemory.h"
 
 #include "plan/Plan.h"
+#include "runtime/base/MachineMemory.h"
 #include "runtime/base/Rounding.h"
 
 #include <algorithm>
@@ -52,9 +53,10 @@ Result<std::byte *> allocateCpuMemory(int64_t bytes) {
   if (isPlausible(bytes))
     data = isLarge(bytes) ? mapAligned(mappedBytes(bytes)) : allocateSmall(bytes);
   if (!data)
-    return errorf("the system gives no memory for an allocation of {} bytes ({:.1f} GiB); a plan whose ranks "
-                  "need less would fit, or more machines",
-                  bytes, bytes / 1073741824.0);
+    return errorf(
+        "the system gives no memory for an allocation of {}; a plan whose ranks need less would fit, "
+        "or more machines",
+        inGib(bytes));
   return data;
 }
 
