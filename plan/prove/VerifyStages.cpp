@@ -1,5 +1,6 @@
 // The allocation of a stage, the inputs the runtime writes into it, and the chunks whose calls bind programs
 // to it.
+#include "plan/Expand.h"
 #include "plan/prove/VerifyParts.h"
 
 #include <array>
@@ -250,6 +251,19 @@ private:
 
 } // namespace
 
+// What a call adds to a gradient, another one of the same program and instance would add again.
+static void verifyCallsDiffer(Checks &checks, const Chunk &chunk, const Place &place) {
+  std::vector<std::pair<int64_t, int64_t>> calls; // program, instance
+  forEachRun(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iteration) {
+    const Call &call = chunk.calls[i];
+    calls.emplace_back(call.program, call.instance + iteration * call.instanceStride);
+  });
+  std::ranges::sort(calls);
+  if (const auto twice = std::ranges::adjacent_find(calls); twice != calls.end())
+    checks.violations.add(place, "runs program '{}' twice for instance {}, expected once",
+                          checks.plan.programs[twice->first].name, twice->second);
+}
+
 static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const Place &place) {
   const std::vector<Ring> &rings = checks.plan.stages[stage].rings;
   Place slots = place.field("slots"), calls = place.field("calls");
@@ -259,10 +273,13 @@ static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const
                                          "ring {} is not one of {}", chunk.slots[i], rings.size());
   if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size()) || !hasSlots)
     return;
+  const size_t known = checks.violations.count();
   CallChecks callChecks(checks, stage, chunk);
   forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
     callChecks.verify(chunk.calls[i], iterations, calls.element(i));
   });
+  if (checks.violations.count() == known)
+    verifyCallsDiffer(checks, chunk, calls);
 }
 
 // Each part of the stage's layers has a forward; nothing is there twice.

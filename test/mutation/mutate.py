@@ -541,8 +541,8 @@ def places_of(stage, step):
 
 
 def order_matters(stage, steps, i):
-    """Of a step and the next. Runs of two microbatches may be legal either way; so may `begin` and a forward that makes no
-    loss, and one of `gradients`, which only waits order, and another."""
+    """Of a step and the next. Runs of two microbatches may be legal either way; so may `weight` and a run of another chunk,
+    `begin` and a forward that makes no loss, and one of `gradients`, which only waits order, and another."""
     step, following = steps[i : i + 2]
     if step["kind"] != following["kind"]:
         return False
@@ -553,6 +553,8 @@ def order_matters(stage, steps, i):
         return any(wait is step for wait in following["waits"])
     if tasks[0] == "begin":
         return bool(places_of(stage, step) & places_of(stage, following))
+    if "weight" in tasks and len({stage["chunks"][one["chunk"]].get("virtualStage", 0) for one in (step, following)}) == 2:
+        return False
     microbatches = {one.get("microbatch", -1) for one in (step, following)}
     return len(microbatches) == 1 or -1 in microbatches
 

@@ -121,6 +121,14 @@ const Broken kChunks[] = {
        plan.stages[0].chunks[0].calls[0].instanceStride = -1;
      },
      "stages[0].chunks[0].calls[0]: instance = 0, or that of the last of 3 iterations, is negative"},
+    {"CallTwice",
+     [](Plan &plan) {
+       std::vector<Call> &calls = plan.stages[1].chunks[0].calls;
+       calls.push_back(calls.front());
+     },
+     "stages[1].chunks[0].calls: runs program 'block.fwd' twice for instance 1, expected once"},
+    {"CallTwiceInARepeat", [](Plan &plan) { plan.stages[0].chunks[0].repeats = {{0, 1, 2}}; },
+     "stages[0].chunks[0].calls: runs program 'block.fwd' twice for instance 0"},
     {"CallInstance", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].instance = -1; },
      "stages[0].chunks[0].calls[0]: instance = -1"},
     {"CallProgram", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].program = 2; },
