@@ -32,32 +32,11 @@ ChunkTimes chunkTimes(const Cluster &cluster, const Plan &plan) {
 
 // Writes the seconds of a task to their place in Costs. A task of all stages takes as long as on the slowest.
 void setCost(schedule::Costs &costs, int64_t globalChunk, Task task, double seconds) {
-  schedule::ChunkCost *chunk = isPerVirtualStage(task) ? &costs.chunks[globalChunk] : nullptr;
-  switch (task) {
-  case Task::begin:
-    costs.begin = std::max(costs.begin, seconds);
-    break;
-  case Task::forward:
-    chunk->forward = seconds;
-    break;
-  case Task::backward:
-    chunk->backward = seconds;
-    break;
-  case Task::input:
-    chunk->input = seconds;
-    break;
-  case Task::weight:
-    chunk->weight = seconds;
-    break;
-  case Task::gradients:
-    chunk->gradients = seconds;
-    break;
-  case Task::reduce:
-    costs.reduce = std::max(costs.reduce, seconds);
-    break;
-  case Task::update:
-    costs.update = std::max(costs.update, seconds);
-    break;
+  if (double schedule::ChunkCost::*field = schedule::costOf(task)) {
+    costs.chunks[globalChunk].*field = seconds;
+  } else {
+    double &slowest = costs.*schedule::stepCostOf(task);
+    slowest = std::max(slowest, seconds);
   }
 }
 

@@ -138,7 +138,7 @@ private:
     const int64_t global = shape.globalChunk(index, task.chunk);
     result.orders[index].push_back(task);
     stage.begin = stage.begin < 0 ? now : stage.begin;
-    stage.busyUntil = now + secondsOf(times.chunks[global], task.kind);
+    stage.busyUntil = now + times.chunks[global].*costOf(task.kind);
     wakeups.push({stage.busyUntil, index});
     const auto [to, when] = arrivals.produce(global, task.kind, task.microbatch, stage.busyUntil);
     if (to >= 0 &&

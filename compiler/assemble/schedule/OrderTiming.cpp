@@ -89,7 +89,7 @@ private:
     }
     if (ends[stage].empty())
       begin[stage] = start;
-    ends[stage].push_back(start + secondsOf(times.chunks[global], task.kind));
+    ends[stage].push_back(start + times.chunks[global].*costOf(task.kind));
     if (const int64_t to = consumerOf(stage, task); to >= 0)
       at(isForward(task.kind), to, task.microbatch).made = ends[stage].back();
     return true;
@@ -104,14 +104,6 @@ private:
 };
 
 } // namespace
-
-double secondsOf(const ChunkCost &cost, TaskKind kind) {
-  return kind == TaskKind::forward    ? cost.forward
-         : kind == TaskKind::input    ? cost.input
-         : kind == TaskKind::weight   ? cost.weight
-         : kind == TaskKind::backward ? cost.backward
-                                      : 0;
-}
 
 TimedOrders timed(const Shape &shape, const TaskTimes &times, std::vector<Order> orders) {
   TimedOrders result{std::move(orders)};

@@ -9,7 +9,6 @@ struct TaskTimes {
   std::vector<ChunkCost> chunks; // by global chunk
   double message = 0;            // from one stage to another
 };
-double secondsOf(const ChunkCost &cost, TaskKind kind); // of a task with a microbatch
 
 struct TimedOrders {
   std::vector<Order> orders;

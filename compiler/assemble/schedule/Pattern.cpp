@@ -93,7 +93,7 @@ Pattern patternOf(const Shape &shape, const TaskTimes &times, const TimedOrders 
     for (size_t i = 0; i < schedule.orders[stage].size(); ++i) {
       const ScheduledTask &task = schedule.orders[stage][i];
       const int64_t global = shape.globalChunk(stage, task.chunk);
-      const double start = schedule.ends[stage][i] - secondsOf(times.chunks[global], task.kind);
+      const double start = schedule.ends[stage][i] - times.chunks[global].*costOf(task.kind);
       if (task.kind != TaskKind::weight)
         (task.kind == TaskKind::forward ? pattern.forward
                                         : pattern.input)[global * shape.microbatches + task.microbatch] =

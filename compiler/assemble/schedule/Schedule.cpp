@@ -51,6 +51,18 @@ AccessTable defaultAccess() {
   return table;
 }
 
+double ChunkCost::*costOf(TaskKind kind) {
+  static constexpr double ChunkCost::*fields[] = {nullptr,
+                                                  &ChunkCost::forward,
+                                                  &ChunkCost::backward,
+                                                  &ChunkCost::input,
+                                                  &ChunkCost::weight,
+                                                  &ChunkCost::gradients,
+                                                  nullptr,
+                                                  nullptr};
+  return fields[int(kind)];
+}
+
 int64_t bytesOf(const Problem &problem, int64_t stage, int64_t chunk, BufferKind kind) {
   int64_t global = problem.shape.globalChunk(stage, chunk);
   bool isBefore = kind == BufferKind::input || kind == BufferKind::gradientOut;

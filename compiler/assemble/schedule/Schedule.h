@@ -97,6 +97,8 @@ struct ChunkCost { // seconds of one microbatch; backward = input + weight unles
   double forward = 1, backward = 2, input = 1, weight = 1;
   double gradients = 0; // of all its parts
 };
+// The field of a task of chunks; null of one of the step.
+double ChunkCost::*costOf(TaskKind kind);
 
 struct Problem {
   std::string schedule = "1f1b"; // a row of schedules(), or the name of `orders`

@@ -6,31 +6,18 @@
 #include <map>
 
 namespace mgc::schedule {
+
+double Costs::*stepCostOf(TaskKind kind) {
+  return kind == TaskKind::begin ? &Costs::begin : kind == TaskKind::reduce ? &Costs::reduce : &Costs::update;
+}
+
 namespace {
 
 double secondsOf(const Costs &costs, const Shape &shape, int64_t stage, const ScheduledTask &task) {
-  ChunkCost chunk;
-  if (task.chunk >= 0 && !costs.chunks.empty())
-    chunk = costs.chunks[shape.globalChunk(stage, task.chunk)];
-  switch (task.kind) {
-  case TaskKind::begin:
-    return costs.begin;
-  case TaskKind::forward:
-    return chunk.forward;
-  case TaskKind::backward:
-    return chunk.backward;
-  case TaskKind::input:
-    return chunk.input;
-  case TaskKind::weight:
-    return chunk.weight;
-  case TaskKind::gradients:
-    return chunk.gradients;
-  case TaskKind::reduce:
-    return costs.reduce;
-  case TaskKind::update:
-    return costs.update;
-  }
-  return 0;
+  double ChunkCost::*field = costOf(task.kind);
+  if (!field)
+    return costs.*stepCostOf(task.kind);
+  return (costs.chunks.empty() ? ChunkCost() : costs.chunks[shape.globalChunk(stage, task.chunk)]).*field;
 }
 
 // The number of the list's steps that are parts of the same task as `task`.

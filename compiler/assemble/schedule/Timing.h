@@ -11,6 +11,7 @@ struct Costs {
   double begin = 0, reduce = 0, update = 0;
   double messageLatency = 0, secondsPerByte = 0;
 };
+double Costs::*stepCostOf(TaskKind kind); // the field of a task of the step
 
 struct StageTiming {
   double busy = 0;                // seconds in runs
