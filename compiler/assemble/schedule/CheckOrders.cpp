@@ -11,8 +11,6 @@ namespace {
 
 bool inside(int64_t value, int64_t bound) { return 0 <= value && value < bound; }
 
-bool isGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
-
 class OrderCheck {
 public:
   OrderCheck(const Shape &shape, const std::vector<Order> &orders, const StepNames &names)
@@ -132,7 +130,7 @@ private:
   // The step of another chunk that a step needs: forwards the one before it, backwards the one behind it.
   Place neededBy(int64_t stage, int64_t step) const {
     const ScheduledTask &task = orders[stage][step];
-    const bool isBack = isGradient(task.kind);
+    const bool isBack = makesGradient(task.kind);
     const int64_t global = shape.globalChunk(stage, task.chunk) + (isBack ? 1 : -1);
     const ScheduledTask needed = {task.kind, shape.chunkOf(global), task.microbatch};
     const Order &order = orders[shape.stageOf(global)];
@@ -151,8 +149,7 @@ private:
 } // namespace
 
 std::string tokenOf(const Shape &shape, int64_t stage, const ScheduledTask &task) {
-  static constexpr char letters[] = {'Z', 'F', 'B', 'I', 'W', 'G', 'R', 'U'};
-  const std::string token = fmt::format("{}{}", letters[int(task.kind)], task.microbatch);
+  const std::string token = fmt::format("{}{}", letterOf(task.kind), task.microbatch);
   return shape.virtualStages > 1 ? fmt::format("{}{}", shape.globalChunk(stage, task.chunk), token) : token;
 }
 

@@ -23,8 +23,6 @@ constexpr int64_t kSendSlack =
     2; // a sent buffer is reused by the second run after its producer at the earliest
 constexpr int64_t kRecvPrefetch = 1; // runs between the posting of a recv and its consumer
 
-bool isGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
-
 // One run: its task, and when it could start and end.
 struct Run {
   ScheduledTask task;
@@ -95,9 +93,9 @@ private:
     for (int64_t stage = 0; stage < shape.stages; ++stage)
       for (size_t run = 0; run < runs[stage].size(); ++run) {
         const ScheduledTask &task = runs[stage][run].task;
-        if (task.kind != TaskKind::forward && !isGradient(task.kind))
+        if (task.kind != TaskKind::forward && !makesGradient(task.kind))
           continue;
-        Runs &found = at(isGradient(task.kind), shape.globalChunk(stage, task.chunk), task.microbatch);
+        Runs &found = at(makesGradient(task.kind), shape.globalChunk(stage, task.chunk), task.microbatch);
         found = {found.first < 0 ? int64_t(run) : found.first, int64_t(run)};
       }
     for (int64_t global = 0; global + 1 < shape.chunks(); ++global)

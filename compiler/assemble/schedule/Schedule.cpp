@@ -51,6 +51,8 @@ AccessTable defaultAccess() {
   return table;
 }
 
+char letterOf(TaskKind kind) { return "ZFBIWGRU"[int(kind)]; }
+
 double ChunkCost::*costOf(TaskKind kind) {
   static constexpr double ChunkCost::*fields[] = {nullptr,
                                                   &ChunkCost::forward,

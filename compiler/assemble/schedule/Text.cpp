@@ -108,8 +108,8 @@ private:
   }
 
   void readTask(const Word &word, std::vector<TextTask> &row) {
-    static constexpr std::pair<std::string_view, TaskKind> kinds[] = {
-        {"F", TaskKind::forward}, {"B", TaskKind::backward}, {"I", TaskKind::input}, {"W", TaskKind::weight}};
+    static constexpr TaskKind kinds[] = {TaskKind::forward, TaskKind::backward, TaskKind::input,
+                                         TaskKind::weight};
     std::string_view rest = word.text;
     TextTask task{word};
     bool fits = true;
@@ -121,7 +121,8 @@ private:
     const std::string_view letters = rest.substr(0, rest.find_first_of("0123456789"));
     if (letters.starts_with("SEND_") || letters.starts_with("RECV_"))
       return;
-    const auto *kind = std::ranges::find(kinds, letters, &std::pair<std::string_view, TaskKind>::first);
+    const auto *kind = std::ranges::find_if(
+        kinds, [&](TaskKind one) { return letters.size() == 1 && letters[0] == letterOf(one); });
     rest.remove_prefix(letters.size());
     const std::optional<int64_t> microbatch = rest.empty() ? std::nullopt : takeNumber(rest);
     if (!fits || kind == std::end(kinds) || !microbatch || !rest.empty()) {
@@ -131,7 +132,7 @@ private:
           placeOf(word), shown(word.text));
       return;
     }
-    task.kind = kind->second;
+    task.kind = *kind;
     task.microbatch = *microbatch;
     row.push_back(task);
   }

@@ -36,11 +36,6 @@ double secondsOf(const Costs &costs, const Solution &solution, int64_t stage, co
   return step.task.part < 0 ? whole : whole / double(countParts(solution.stages[stage], step.task));
 }
 
-char letterOf(TaskKind kind) {
-  static constexpr char letters[] = {'Z', 'F', 'B', 'I', 'W', 'G', 'R', 'U'};
-  return letters[int(kind)];
-}
-
 // Parts of a task follow each other like its time units.
 std::string labelOf(const ScheduledTask &task, const Shape &shape) {
   if (task.part > 0)
