@@ -40,7 +40,8 @@ bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64
   return true;
 }
 
-bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items) {
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,
+                   int64_t most) {
   int64_t next = 0;
   Checked runs = static_cast<int64_t>(items);
   Place list = place.field("repeats");
@@ -57,9 +58,8 @@ bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat>
     runs = checkedAdd(runs, checkedMultiply(end - begin, count - 1));
     next = end;
   }
-  return checks.violations.expect(runs && *runs <= kMaxRuns, list,
-                                  "the items run {} times, expected at most {}",
-                                  runs ? fmt::to_string(*runs) : "more than 2^63", kMaxRuns);
+  return checks.violations.expect(runs && *runs <= most, list, "the items run {} times, expected at most {}",
+                                  runs ? fmt::to_string(*runs) : "more than 2^63", most);
 }
 
 bool fitsInEach(int64_t begin, int64_t stride, int64_t iterations, Checked bytes, int64_t limit) {

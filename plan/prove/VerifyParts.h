@@ -42,10 +42,12 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
 // Every entry is a stage and comes once.
 bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64_t> &stages);
 
-// Repeats lie inside a list of `items`, in order and apart, and run no more items than kMaxRuns. Adds violations; returns
+// The most items that a schedule runs, and a program or a chunk, of which the proof runs each.
+inline constexpr int64_t kMaxRuns = int64_t(1) << 24, kMaxProgramRuns = int64_t(1) << 20;
+// Repeats lie inside a list of `items`, in order and apart, and run no more items than `most`. Adds violations; returns
 // whether there are none. forEachItem calls visit(item, iterations) for each item.
-inline constexpr int64_t kMaxRuns = int64_t(1) << 24;
-bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items);
+bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,
+                   int64_t most);
 template <typename Visit> void forEachItem(size_t items, const std::vector<Repeat> &repeats, Visit &&visit) {
   size_t next = 0;
   for (int64_t item = 0; item < static_cast<int64_t>(items); ++item) {

@@ -294,7 +294,7 @@ static void verifyProgram(Checks &checks, const Program &program, const Place &p
   checks.violations.expect(program.frame == -1 || inRange(program.frame, program.segments.size()), place,
                            "frame = {} is neither -1 nor one of {} segments", program.frame,
                            program.segments.size());
-  if (!verifyRepeats(checks, place, program.repeats, program.instructions.size()))
+  if (!verifyRepeats(checks, place, program.repeats, program.instructions.size(), kMaxProgramRuns))
     return;
   Place instructions = place.field("instructions");
   forEachItem(program.instructions.size(), program.repeats, [&](size_t i, int64_t iterations) {

@@ -20,7 +20,7 @@ public:
         ran_(stage_.chunks.size()) {}
 
   void verify() {
-    if (!verifyRepeats(checks_, place_, stage_.repeats, stage_.schedule.size()))
+    if (!verifyRepeats(checks_, place_, stage_.repeats, stage_.schedule.size(), kMaxRuns))
       return;
     Place schedule = place_.field("schedule"), chunks = place_.field("chunks");
     int64_t before = 0; // steps that run before the first run of a step

@@ -271,7 +271,7 @@ static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const
   for (size_t i = 0; i < chunk.slots.size(); ++i)
     hasSlots &= checks.violations.expect(inRange(chunk.slots[i], rings.size()), slots.element(i),
                                          "ring {} is not one of {}", chunk.slots[i], rings.size());
-  if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size()) || !hasSlots)
+  if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size(), kMaxProgramRuns) || !hasSlots)
     return;
   const size_t known = checks.violations.count();
   CallChecks callChecks(checks, stage, chunk);

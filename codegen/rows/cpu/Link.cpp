@@ -74,7 +74,8 @@ static size_t linkedBytes(const std::vector<std::string> &objects) {
 Status linkSharedObject(const std::vector<std::string> &objects, const std::string &path) {
   TemporaryFolder folder;
   if (!folder.exists())
-    return errorf("kernels: cannot make a temporary folder {}: {}", folder.path(), folder.message());
+    return errorf("kernels: cannot make a temporary folder {}: {}; TMPDIR may name another place",
+                  folder.path(), folder.message());
   const std::string linked = folder.file("linked.so");
   std::vector<std::string> arguments = {"ld.lld", "-shared",     "-z", "defs", "--build-id=none",
                                         "-s",     "--threads=1", "-o", linked};

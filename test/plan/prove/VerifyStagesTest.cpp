@@ -108,7 +108,7 @@ const Broken kChunks[] = {
     {"CallsRepeatOverlap", [](Plan &plan) { plan.stages[0].chunks[0].repeats = {{0, 1, 2}, {0, 1, 2}}; },
      "stages[0].chunks[0].repeats[1]: [0, 1) is no part of the 1 items from item 1 on"},
     {"CallsRepeatHuge", [](Plan &plan) { plan.stages[0].chunks[0].repeats = {{0, 1, kMax}}; },
-     "stages[0].chunks[0].repeats: the items run 9223372036854775807 times, expected at most 16777216"},
+     "stages[0].chunks[0].repeats: the items run 9223372036854775807 times, expected at most 1048576"},
     {"CallStride",
      [](Plan &plan) {
        plan.stages[0].chunks[0].repeats = {{0, 1, 3}};
