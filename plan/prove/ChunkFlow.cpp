@@ -22,6 +22,8 @@ public:
     for (const Region &region : stage_.regions)
       if (region.kind == "frame")
         frame_.add({region.offset, region.offset + region.bytes});
+      else if (region.kind == "gradients" && isPerMicrobatch(chunk.task))
+        sums_.add({region.offset, region.offset + region.bytes});
     for (ByteInterval range : frame_.ranges()) // parts of the map are inside of it or outside
       allocation_.forEach(range, [](ByteInterval, int64_t) {});
   }
@@ -58,6 +60,7 @@ private:
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
     verifyApart(call, program, flow);
     verifyFrame(call, program, number);
+    verifySums(call, program, flow, number);
     for (size_t i = 0; i < flow.segments.size(); ++i)
       if (static_cast<int64_t>(i) != program.frame)
         for (ByteInterval range : flow.segments[i].reads.ranges())
@@ -80,6 +83,18 @@ private:
                     "expected bytes of the "
                     "allocation in the region 'frame'",
                     index_, chunk_.name(), number, program.name, at.begin, at.end, binding.slot);
+  }
+
+  // Each microbatch adds to a gradient: what is written there has been read.
+  void verifySums(const Call &call, const Program &program, const ProgramFlow &flow, int64_t number) {
+    for (size_t i = 0; i < flow.segments.size(); ++i)
+      for (ByteInterval range : flow.segments[i].writes.ranges())
+        if (const ByteInterval at = placed(call.segments[i], range);
+            call.segments[i].slot < 0 && sums_.meets(at) && !flow.segments[i].reads.contains(range))
+          problems_.add(
+              "stage {} chunk {} call {} ('{}'): writes gradients, bytes [{}, {}), without adding to what is "
+              "there",
+              index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
 
   ByteMap<int64_t> &contentsOf(const Binding &binding) {
@@ -158,7 +173,7 @@ private:
   Problems &problems_;
   ByteMap<int64_t> allocation_; // the call that wrote last
   std::vector<ByteMap<int64_t>> slots_;
-  ByteSet frame_;
+  ByteSet frame_, sums_; // sums_: the gradients, to which a microbatch adds
   int64_t first_ = 0;
   ChunkFlow out_;
 };

@@ -3,6 +3,7 @@
 
 #include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
+#include "plan/prove/Bytes.h"
 #include "runtime/base/Checked.h"
 
 #include <map>
@@ -52,10 +53,74 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
     check(update, "master", bucket.masterOffset, shard, DType::f32);
 }
 
+// --- Parameters --------------------------------------------------------------------------------------------
+
+// A parameter or its gradient, or the matrix that it is a part of, in the rank's memory.
+struct Block {
+  int64_t bytes = 0, instance = -1; // -1: of no instance
+};
+using Blocks = std::map<int64_t, Block>; // by the byte where they begin
+
+int64_t elementsOfBlock(const Plan &plan, const Parameter &parameter) {
+  const bool isPart = parameter.rows.extent > 0;
+  int64_t elements = isPart ? parameter.rows.extent : 1;
+  for (size_t i = 0; i < (isPart ? size_t(parameter.rows.dims) : parameter.dims.size()); ++i)
+    elements *= parameter.dims[i].size / groupSize(plan.mesh, parameter.dims[i].axes);
+  return elements;
+}
+
+std::vector<Blocks> blocksOfStages(const Plan &plan) {
+  std::vector<Blocks> stages(plan.stages.size());
+  for (const Parameter &parameter : plan.parameters) {
+    const int64_t elements = elementsOfBlock(plan, parameter);
+    const bool isNumbered = parameter.name.find("{}") != std::string::npos;
+    for (const Parameter::Place &place : parameter.places)
+      for (int64_t i = 0; i < place.count; ++i) {
+        const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
+        for (auto [base, type] :
+             {std::pair(bucket.valueOffset, plan.dtype), std::pair(bucket.gradientOffset, plan.gradientType)})
+          stages[place.stage][base + (place.elementOffset + i * place.stride) * sizeInBytes(type)] = {
+              elements * sizeInBytes(type), isNumbered ? place.first + i : -1};
+      }
+  }
+  return stages;
+}
+
+// A call of a microbatch binds whole parameters and gradients, those of its instance.
+void checkCalls(const Plan &plan, int64_t index, const Blocks &blocks, Problems &problems) {
+  const StagePlan &stage = plan.stages[index];
+  ByteSet owned;
+  for (const Region &region : stage.regions)
+    if (region.kind == "parameters" || region.kind == "gradients")
+      owned.add({region.offset, region.offset + region.bytes});
+  const auto check = [&](const Chunk &chunk, const Call &call, size_t segment) {
+    const int64_t begin = call.segments[segment].offset,
+                  bytes = plan.programs[call.program].segmentBytes[segment];
+    if (call.segments[segment].slot >= 0 || bytes == 0 || !owned.meets({begin, begin + bytes}))
+      return;
+    const auto found = blocks.find(begin);
+    const bool isBlock = found != blocks.end() && found->second.bytes == bytes;
+    if (!isBlock || (found->second.instance >= 0 && found->second.instance != call.instance))
+      problems.add("stage {} chunk {}: the call of '{}' for instance {} binds segment '{}' to bytes [{}, "
+                   "{}), which are {}",
+                   index, chunk.name(), plan.programs[call.program].name, call.instance,
+                   plan.programs[call.program].segments[segment], begin, begin + bytes,
+                   isBlock ? fmt::format("of a parameter of instance {}", found->second.instance)
+                           : "no whole parameter or gradient");
+  };
+  for (const Chunk &chunk : stage.chunks)
+    if (isPerMicrobatch(chunk.task))
+      for (const Call &call : expandedCalls(chunk))
+        for (size_t i = 0; i < call.segments.size(); ++i)
+          check(chunk, call, i);
+}
+
 } // namespace
 
 void verifyBucketUse(const Plan &plan, Problems &problems) {
+  const std::vector<Blocks> blocks = blocksOfStages(plan);
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
+    checkCalls(plan, s, blocks[s], problems);
     std::map<plan::Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     for (const Bucket &bucket : plan.stages[s].buckets)
       checkBucket(plan, s, bucket, bound, problems);

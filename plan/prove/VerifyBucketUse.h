@@ -1,4 +1,4 @@
-// The offsets that a plan gives for its buckets are those that its programs work on.
+// The offsets that a plan gives for its buckets and parameters are those that its programs work on.
 #pragma once
 
 #include "plan/Plan.h"
@@ -6,7 +6,8 @@
 
 namespace mgc::plan {
 
-// begin, which zeroes, and reduce bind each gradient whole, update each buffer. In: a plan that passed verifyPlan.
+// begin, which zeroes, and reduce bind each gradient whole, update each buffer; calls of a microbatch bind whole parameters
+// and gradients, those of their instance. In: a plan that passed verifyPlan.
 void verifyBucketUse(const Plan &plan, Problems &problems);
 
 } // namespace mgc::plan

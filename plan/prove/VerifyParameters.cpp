@@ -292,8 +292,29 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
   }
 }
 
+// Elements of no parameter are padding: less than an aligned unit before each, and behind the last what makes a slice for each
+// rank, or of a large bucket less than a 64th of it.
+void verifyPadding(Checks &checks, const Bucket &bucket, const Place &place, std::vector<Interval> contents) {
+  const int64_t unit = kAlignment / leastElementBytes(checks.plan);
+  const int64_t ranks =
+      verifyAxes(checks.plan.mesh, bucket.dataAxes).isOk() ? groupSize(checks.plan.mesh, bucket.dataAxes) : 1;
+  std::ranges::sort(contents, {}, &Interval::begin);
+  int64_t next = 0;
+  const auto verify = [&](int64_t begin, int64_t most) {
+    checks.violations.expect(
+        begin - next < most, place,
+        "elements [{}, {}) are of no parameter; expected fewer than {} that are only padding", next, begin,
+        most);
+  };
+  for (const Interval &content : contents) {
+    verify(content.begin, unit);
+    next = content.end;
+  }
+  verify(bucket.elements, std::max(unit * ranks, bucket.elements / 64 + 1));
+}
+
 // No two contents of a bucket overlap: single parameters and matrices are apart, and the parts of a matrix fill it.
-void verifyContents(Checks &checks, const Place &place, Contents contents) {
+void verifyContents(Checks &checks, const Bucket &bucket, const Place &place, Contents contents) {
   for (auto &[begin, matrix] : contents.joined) {
     std::string names;
     Checked filled = 0;
@@ -308,6 +329,8 @@ void verifyContents(Checks &checks, const Place &place, Contents contents) {
     contents.whole.push_back({begin, begin + matrix.rows * matrix.extent, names});
     verifyDisjoint(checks, place, std::move(matrix.parts));
   }
+  if (bucket.elements > 0)
+    verifyPadding(checks, bucket, place, contents.whole);
   verifyDisjoint(checks, place, std::move(contents.whole));
 }
 
@@ -321,7 +344,7 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
     Contents contents = std::move(occupancy[{stage, i}]);
     checks.violations.expect(bucket.elements == 0 || !contents.whole.empty() || !contents.joined.empty(),
                              place, "has {} elements and no parameter", bucket.elements);
-    verifyContents(checks, place, std::move(contents));
+    verifyContents(checks, bucket, place, std::move(contents));
     if (verifyStageList(checks, place.field("tiedStages"), bucket.tiedStages))
       checks.violations.expect(bucket.tiedStages.empty() ||
                                    std::ranges::find(bucket.tiedStages, stage) != bucket.tiedStages.end(),
