@@ -48,7 +48,7 @@ static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int
   std::ranges::sort(out.waits);
   if (step.kind == ScheduleStep::Kind::run) {
     for (int64_t ring : stage.chunks[step.chunk].slots)
-      out.slots.push_back(stage.rings[ring].offsetOf(std::max<int64_t>(out.microbatch, 0)));
+      out.slots.push_back(stage.rings[ring].offsetOf(out.microbatch));
     return out;
   }
   const Ring &ring = stage.rings[step.ring];

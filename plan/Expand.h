@@ -1,5 +1,5 @@
 // The lists of a plan with their repeats run: what a rank does one after another. In: a plan that passed verifyPlan, which
-// bounds the sums of counts. Loading and explaining read these; proofs work on the repeats themselves.
+// bounds the sums of counts. Loading, explaining and the proofs of programs and chunks read these; those of schedules work on the repeats.
 #pragma once
 
 #include "plan/Plan.h"

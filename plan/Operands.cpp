@@ -69,7 +69,7 @@ static Infos describe(const Mesh &, const Gemm &gemm) {
   if (gemm.epilogue == Epilogue::gelu)
     infos.push_back(elementsOf(gemm.outputType, "preactivation", results, Use::written));
   if (gemm.workspaceBytes > 0)
-    infos.push_back({"workspace", gemm.workspaceBytes, Use::written});
+    infos.push_back({"workspace", gemm.workspaceBytes, Use::written, 0, 0, kAlignment});
   return infos;
 }
 
@@ -111,7 +111,7 @@ static Infos describe(const Mesh &, const Attention &attention) {
          keys("dv", attention.dvStride, Use::written)});
   else
     add({elementsOf(type, "o", query, Use::written), elementsOf(lseType, "lse", heads, Use::written)});
-  add({{"workspace", attention.workspaceBytes, Use::written}});
+  add({{"workspace", attention.workspaceBytes, Use::written, 0, 0, kAlignment}});
   return infos;
 }
 
@@ -136,7 +136,7 @@ static Infos describe(const Mesh &mesh, const Collective &collective) {
   whole = checkedMultiply(whole, collective.middle);
   Infos infos = fromTo(whole, whole);
   if (collective.workspaceBytes > 0)
-    infos.push_back({"workspace", collective.workspaceBytes, Use::written});
+    infos.push_back({"workspace", collective.workspaceBytes, Use::written, 0, 0, kAlignment});
   return infos;
 }
 

@@ -354,6 +354,10 @@ struct Ring {
   }
   int64_t offsetOf(int64_t microbatch) const { return offset + stride * slotOf(microbatch); }
   int64_t slots() const; // one past the last that a turn has
+  int64_t pitch() const {
+    return slots() == 1 ? bytes : stride;
+  } // from a slot to the next; of one slot, its own
+  int64_t end() const { return offset + pitch() * (slots() - 1) + bytes; }
   bool operator==(const Ring &) const = default;
 };
 

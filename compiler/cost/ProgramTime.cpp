@@ -47,16 +47,13 @@ struct TouchedBytes {
   bool isWritten = false;
 };
 
-// A row kernel's operands are known to its code only: each counts with its first byte, as written.
 std::vector<TouchedBytes> bytesTouched(const plan::Mesh &mesh, const Instruction &instruction) {
   const std::vector<OperandInfo> infos = operandsOf(mesh, instruction.body);
   std::vector<TouchedBytes> touched;
   for (size_t i = 0; i < instruction.operands.size(); ++i) {
     const plan::Operand &operand = instruction.operands[i];
-    const bool isKnown = i < infos.size();
-    const int64_t bytes = isKnown ? infos[i].span().value_or(0) : 1;
-    touched.push_back({operand.segment, operand.offset, operand.offset + bytes,
-                       !isKnown || infos[i].use == OperandInfo::Use::written});
+    touched.push_back({operand.segment, operand.offset, operand.offset + infos[i].span().value_or(0),
+                       infos[i].isWritten()});
   }
   return touched;
 }

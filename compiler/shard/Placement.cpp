@@ -61,6 +61,11 @@ FailureOr<Placement::Row> Placement::readRow(ModuleOp module, MeshAttr mesh, Att
   auto dimension = row ? row.getAs<StringAttr>("dimension") : StringAttr();
   if (!dimension)
     return module.emitError() << kPlacementAttr << ": row " << entry << " has no dimension";
+  for (StringRef list : {"ops", "values"})
+    if (Attribute names = row.get(list);
+        names && !(isa<ArrayAttr>(names) && llvm::all_of(cast<ArrayAttr>(names), llvm::IsaPred<StringAttr>)))
+      return module.emitError() << kPlacementAttr << ": row " << entry << ": " << list << " = " << names
+                                << "; expected a list of names";
   auto axes = resolveAll(module, mesh, row);
   if (failed(axes))
     return failure();

@@ -188,13 +188,28 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
 
 } // namespace
 
+// Lists of the axes that split dimensions of the op: that of an unknown one, or what is no list, nobody would read.
+static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
+  Attribute attribute = op->getAttr("coordinates");
+  for (NamedAttribute entry :
+       attribute ? cast<DictionaryAttr>(attribute) : DictionaryAttr::get(op->getContext())) {
+    auto axes = dyn_cast<ArrayAttr>(entry.getValue());
+    if (!facts.contains(entry.getName()) || !axes || axes.empty() ||
+        !llvm::all_of(axes, llvm::IsaPred<StringAttr>))
+      return op->emitOpError() << "coordinates." << entry.getName().getValue() << " = " << entry.getValue()
+                               << "; expected a dimension of the op and names of axes (rule_c6)";
+  }
+  return success();
+}
+
 LogicalResult mgc::verifyComputeOp(Operation *op) {
   AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   if (!rule.error.empty())
     return op->emitOpError() << rule.error << " (rule_c1)";
   Facts facts;
   AxisSet carried;
-  if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)))
+  if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)) ||
+      failed(verifyCoordinates(op, facts)))
     return failure();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);

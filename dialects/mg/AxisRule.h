@@ -34,6 +34,7 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //   rule_c3 a factor is split by the same axes in all of them; a whole factor by none
 //   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
 //   rule_c5 a result is pending over the axes of the factors it lacks and those carried from its operands
+//   rule_c6 coordinates, if it has them, are of its dimensions and lists of axes' names
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
 
 double elementwiseFlops(mlir::Operation *op);

@@ -33,7 +33,9 @@ public:
       value = json.get<double>();
   }
   void read(const Json &json, std::string &value, const Place &place) {
-    if (expect(json.is_string(), json, "a string", place))
+    const bool isText =
+        json.is_string() && json.get_ref<const std::string &>().find('\0') == std::string::npos;
+    if (expect(isText, json, "a string without NUL", place))
       value = json.get_ref<const std::string &>();
   }
   void read(const Json &json, uint64_t &value, const Place &place);

@@ -67,7 +67,7 @@ private:
           read(call.segments[i], range, program, number);
     for (size_t i = 0; i < flow.segments.size(); ++i)
       for (ByteInterval range : flow.segments[i].writes.ranges())
-        write(call.segments[i], range, number);
+        write(call.segments[i], range, program, number);
     if (program.frame >= 0) // what is in it is nobody's
       contentsOf(call.segments[program.frame])
           .set(placed(call.segments[program.frame], {0, program.segmentBytes[program.frame]}), kUntouched);
@@ -78,7 +78,7 @@ private:
       return;
     const Binding &binding = call.segments[program.frame];
     const ByteInterval at = placed(binding, {0, program.segmentBytes[program.frame]});
-    if (binding.slot >= 0 || !frame_.contains(at))
+    if (binding.slot >= 0 || !isInFrame(binding, at, program, number))
       problems_.add("stage {} chunk {} call {} ('{}'): binds its frame to bytes [{}, {}) of slot {}, "
                     "expected bytes of the "
                     "allocation in the region 'frame'",
@@ -106,7 +106,7 @@ private:
 
   void read(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
-    const bool isFrame = binding.slot < 0 && frame_.meets(at);
+    const bool isFrame = isInFrame(binding, at, program, number);
     bool isStale = false;
     const bool continues = isFrame && number == first_ && first_ > 0;
     contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
@@ -125,8 +125,21 @@ private:
           index_, chunk_.name(), number, program.name, at.begin, at.end);
   }
 
-  void write(const Binding &binding, ByteInterval range, int64_t number) {
-    contentsOf(binding).set(placed(binding, range), number);
+  void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
+    const ByteInterval at = placed(binding, range);
+    isInFrame(binding, at, program, number);
+    contentsOf(binding).set(at, number);
+  }
+
+  // Whole, or not at all; and never of a task that runs beside those that the frame is for.
+  bool isInFrame(const Binding &binding, ByteInterval at, const Program &program, int64_t number) {
+    if (binding.slot >= 0 || !frame_.meets(at))
+      return false;
+    if (!frame_.contains(at) || chunk_.task == Task::gradients)
+      problems_.add("stage {} chunk {} call {} ('{}'): uses bytes [{}, {}), some of them of the frame{}",
+                    index_, chunk_.name(), number, program.name, at.begin, at.end,
+                    frame_.contains(at) ? ", which the runs beside it use" : " and some not");
+    return true;
   }
 
   ByteSet &readsOf(const Binding &binding) {

@@ -15,7 +15,6 @@ public:
   bool has(StepStream stream, int64_t step) const;
   void add(StepStream stream, int64_t step);
   void join(const Completed &other);
-  bool isEmpty() const { return compute_ < 0 && gradients_ < 0 && messages_.empty(); }
 
   int64_t lastCompute() const { return compute_; }
   int64_t lastGradients() const { return gradients_; }

@@ -58,7 +58,6 @@ private:
       stages.resize(plan_.stages.size());
       std::iota(stages.begin(), stages.end(), 0);
     }
-    std::ranges::sort(stages);
     return stages;
   }
 

@@ -12,6 +12,22 @@ namespace {
 
 constexpr int64_t kUntouched = -2; // as the caller left it
 
+// What bytes hold: a value, or of its rows, that begin `stride` bytes apart, only some columns.
+struct Held {
+  int64_t value = kUntouched, stride = 0; // 0: all
+  ByteSet columns;
+
+  bool has(ByteInterval range) const {
+    if (stride == 0)
+      return true;
+    const int64_t begin = range.begin % stride, length = range.end - range.begin;
+    if (length >= stride)
+      return columns.contains({0, stride});
+    return columns.contains({begin, std::min(begin + length, stride)}) &&
+           (begin + length <= stride || columns.contains({0, begin + length - stride}));
+  }
+};
+
 // Where one operand of an instruction lies when it runs.
 struct OperandAccess {
   int64_t segment = 0, value = -1;
@@ -29,7 +45,7 @@ public:
     for (size_t i = 0; i < bytes.size(); ++i)
       bytes[place[i]] = std::max(bytes[place[i]], bytes[i]);
     for (int64_t each : bytes)
-      contents_.emplace_back(each, kUntouched), callers_.emplace_back(each, -1);
+      contents_.emplace_back(each, Held()), callers_.emplace_back(each, -1);
     flow_.segments.resize(program.segments.size());
   }
 
@@ -42,14 +58,25 @@ public:
       run(infos[number], iteration);
     });
     for (size_t i = 0; i < contents_.size(); ++i)
-      contents_[i].peek({0, contents_[i].bytes()}, [&](ByteInterval range, int64_t value) {
-        if (value != kUntouched)
-          flow_.segments[i].writes.add(range);
-      });
+      addWrites(i);
     return std::move(flow_);
   }
 
 private:
+  // Rows of which columns are missing are for nobody: outside of the frame they are an error.
+  void addWrites(size_t segment) {
+    bool isPartial = false;
+    contents_[segment].peek({0, contents_[segment].bytes()}, [&](ByteInterval range, const Held &held) {
+      if (held.value == kUntouched)
+        return;
+      flow_.segments[segment].writes.add(range);
+      isPartial |= static_cast<int64_t>(segment) != program_.frame && !held.has(range);
+    });
+    if (isPartial)
+      problems_.add("program '{}': writes columns of rows of segment '{}' and leaves others out",
+                    program_.name, program_.segments[segment]);
+  }
+
   void run(const std::vector<OperandInfo> &infos, int64_t iteration) {
     for (size_t i = 0; i < infos.size(); ++i)
       if (infos[i].isRead())
@@ -69,21 +96,24 @@ private:
   }
 
   void read(const OperandAccess &access, std::string_view name) {
-    bool isOther = false, isUntouched = false;
-    contents_[access.segment].peek(access.span, [&](ByteInterval range, int64_t value) {
-      if (value == kUntouched) {
+    bool isOther = false, isUntouched = false, isPartial = false;
+    contents_[access.segment].peek(access.span, [&](ByteInterval range, const Held &held) {
+      const ByteInterval inside = {std::max(range.begin, access.span.begin),
+                                   std::min(range.end, access.span.end)};
+      if (held.value == kUntouched) {
         isUntouched = true;
-        const ByteInterval inside = {std::max(range.begin, access.span.begin),
-                                     std::min(range.end, access.span.end)};
         flow_.segments[access.segment].reads.add(inside);
         isOther |= !isCallers(access, inside);
       } else {
-        isOther |= access.value >= 0 && value >= 0 && value != access.value;
+        isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
+        isPartial |= held.stride == access.rowStride && held.stride > 0
+                         ? !held.columns.contains(access.columns())
+                         : !held.has(inside);
       }
     });
     if (isOther)
       report(access, name, "reads bytes of another value");
-    else if (!isUntouched && !hasColumns(access))
+    else if (isPartial)
       report(access, name, "reads rows of which no instruction wrote all");
     else if (isUntouched && access.segment == program_.frame)
       report(access, name, "reads bytes of the frame that no instruction wrote");
@@ -101,41 +131,21 @@ private:
     return isOne;
   }
 
-  // Of a value whose rows are written apart.
-  bool hasColumns(const OperandAccess &access) const {
-    const auto written = columns_.find(access.value);
-    if (written == columns_.end())
-      return true;
-    const auto &[stride, columns] = written->second;
-    if (access.rowStride == stride)
-      return columns.contains(access.columns());
-    const int64_t begin = access.span.begin % stride, length = access.span.end - access.span.begin;
-    return columns.contains(length >= stride ? ByteInterval{0, stride} : ByteInterval{begin, begin + length});
-  }
-
-  bool holds(const OperandAccess &access) const {
-    bool all = true;
-    contents_[access.segment].peek(access.span,
-                                   [&](ByteInterval, int64_t value) { all &= value == access.value; });
-    return all;
-  }
-
   void write(const OperandAccess &access) {
-    if (access.rowStride > 0 && !columns_.contains(access.value) && holds(access))
-      return; // rows of what is written whole already
-    contents_[access.segment].set(access.span, access.value);
-    if (access.value < 0)
-      return;
-    if (access.rowStride == 0) {
-      columns_.erase(access.value);
-      return;
-    }
-    auto &[stride, columns] = columns_[access.value];
-    if (stride != access.rowStride)
-      columns = ByteSet(), stride = access.rowStride;
+    if (access.rowStride == 0)
+      return contents_[access.segment].set(access.span, {access.value, 0, {}});
     const auto [begin, end] = access.columns();
-    columns.add({begin, std::min(end, stride)});
-    columns.add({0, end - stride}); // rows that go on behind a multiple of the stride
+    const ByteSet &callers = flow_.segments[access.segment].reads; // whole, and read before
+    contents_[access.segment].forEach(access.span, [&](ByteInterval range, Held &held) {
+      const bool isWhole =
+          held.value == kUntouched ? callers.contains(range) : held.value == access.value && held.stride == 0;
+      if (held.value != access.value || held.stride != access.rowStride)
+        held = {access.value, isWhole ? 0 : access.rowStride, {}};
+      if (held.stride == 0)
+        return;
+      held.columns.add({begin, std::min(end, access.rowStride)});
+      held.columns.add({0, end - access.rowStride}); // rows that go on behind a multiple of the stride
+    });
   }
 
   void report(const OperandAccess &access, std::string_view name, std::string_view what) {
@@ -144,20 +154,14 @@ private:
                   program_.segments[access.segment], what);
   }
 
-  struct Columns {
-    int64_t stride = 0;
-    ByteSet columns;
-  };
-
   const Plan &plan_;
   const Program &program_;
   const std::vector<int64_t> &place_;
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
-  std::vector<ByteMap<int64_t>> contents_; // by segment: the value that was written last
-  std::vector<ByteMap<int64_t>> callers_;  // by segment: the value that the caller brings
-  std::map<int64_t, int64_t> segmentOf_;   // by value that the caller brings
-  std::map<int64_t, Columns> columns_; // by value: what of its rows is written, where they are written apart
+  std::vector<ByteMap<Held>> contents_;   // by segment: what was written last
+  std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
+  std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings
   ProgramFlow flow_;
 };
 

@@ -1,5 +1,6 @@
 // See RingMemory.h.
 #include "plan/prove/RingMemory.h"
+#include "runtime/base/Rounding.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,8 +11,6 @@ namespace mgc::plan {
 namespace {
 
 constexpr int64_t kMostPeriod = int64_t(1) << 32; // beyond it nothing repeats
-
-int64_t endOf(const Ring &ring) { return ring.offset + ring.stride * (ring.slots() - 1) + ring.bytes; }
 
 std::set<Cycle> cyclesOf(const Ring &ring) {
   std::set<Cycle> cycles;
@@ -36,8 +35,6 @@ int64_t leastCommonMultiple(int64_t a, int64_t b) {
   return unit > kMostPeriod / b ? kMostPeriod : unit * b;
 }
 
-int64_t floorDivide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-
 } // namespace
 
 RingMemory::RingMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage.rings.size(), -1) {
@@ -50,16 +47,16 @@ RingMemory::RingMemory(const StagePlan &stage) : stage_(stage), groupOf_(stage.r
     RingGroup group;
     const Ring &first = stage.rings[order[i]];
     group.offset = first.offset;
-    group.stride = first.stride;
+    group.stride = first.pitch();
     group.period = static_cast<int64_t>(first.turns.size());
     std::set<Cycle> cycles;
     int64_t end = group.offset + 1, slots = 1;
     for (; i < order.size() && stage.rings[order[i]].offset < end; ++i) {
       const Ring &ring = stage.rings[order[i]];
-      end = std::max(end, endOf(ring));
+      end = std::max(end, ring.end());
       groupOf_[order[i]] = static_cast<int64_t>(groups_.size());
       cycles.merge(cyclesOf(ring));
-      group.turns &= ring.offset == group.offset && ring.stride == group.stride &&
+      group.turns &= ring.offset == group.offset && ring.pitch() == group.stride &&
                      static_cast<int64_t>(ring.turns.size()) == group.period;
       period_ = leastCommonMultiple(period_, static_cast<int64_t>(ring.turns.size()));
     }
@@ -82,7 +79,7 @@ ByteInterval RingMemory::at(int64_t index, int64_t microbatch, ByteInterval rang
   const Ring::Turn &turn = ring.turns[microbatch - round * period];
   const int64_t place = turn.phase + round,
                 slot = turn.first + place - floorDivide(place, turn.slots) * turn.slots;
-  const int64_t begin = ring.offset + ring.stride * slot - groups_[groupOf_[index]].offset;
+  const int64_t begin = ring.offset + ring.pitch() * slot - groups_[groupOf_[index]].offset;
   return {begin + range.begin, begin + range.end};
 }
 

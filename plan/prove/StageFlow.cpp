@@ -4,7 +4,9 @@
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
+#include "plan/mesh/Mesh.h"
 #include "plan/prove/RingMemory.h"
+#include "runtime/base/Rounding.h"
 
 #include <algorithm>
 #include <deque>
@@ -18,6 +20,7 @@ namespace {
 
 using Kind = ScheduleStep::Kind;
 constexpr int64_t kMostSteps = int64_t(1) << 20; // that are run one by one
+constexpr size_t kMostNumbers = size_t(1) << 24; // of all states of a repeat
 constexpr int64_t kNone = INT64_MIN,
                   kAlways = INT64_MAX; // in a state: no such step; one that all know to be complete
 
@@ -74,9 +77,7 @@ public:
     for (const Region &region : stage_.regions)
       if (region.kind == "parameters" || region.kind == "optimizer")
         defined_.add({region.offset, region.offset + region.bytes});
-    defined_.add(
-        {stage_.stepScalarsOffset,
-         stage_.stepScalarsOffset + static_cast<int64_t>(kStepScalars.size()) * sizeInBytes(DType::f32)});
+    defined_.add(stepScalars());
     for (const ScheduleStep &step : stage_.schedule)
       for (int64_t wait : step.waits)
         window_ = std::max(window_, wait);
@@ -106,7 +107,12 @@ private:
     for (size_t i = 0; i < stage_.rings.size(); ++i) {
       const Ring &ring = stage_.rings[i];
       const std::string_view kind = memory_.isTracked(static_cast<int64_t>(i)) ? "activations" : "inputs";
-      const ByteInterval all = {ring.offset, ring.offset + ring.stride * (ring.slots() - 1) + ring.bytes};
+      const ByteInterval all = {ring.offset, ring.end()};
+      if (memory_.isTracked(static_cast<int64_t>(i)) &&
+          (ring.offset % kAlignment != 0 || ring.stride % kAlignment != 0))
+        problems_.add(
+            "stage {} ring '{}': offset {} and stride {} must be multiples of {}, as kernels are told",
+            index_, ring.name, ring.offset, ring.stride, kAlignment);
       if (std::ranges::none_of(stage_.regions, [&](const Region &region) {
             return region.kind == kind && region.offset <= all.begin &&
                    all.end <= region.offset + region.bytes;
@@ -120,6 +126,7 @@ private:
 
   void runPart(const Repeat &part) {
     std::vector<std::pair<int64_t, std::vector<int64_t>>> states; // by iteration
+    size_t kept = 0;                                              // numbers in them
     const std::optional<int64_t> stride = strideOf(part);
     for (int64_t i = 0; i < part.count && problems_.count() < kEnough; ++i) {
       if (now_ > kMostSteps)
@@ -130,11 +137,12 @@ private:
         run(stage_.schedule[item],
             stage_.schedule[item].microbatch + i * stage_.schedule[item].microbatchStride);
       if (!stride || part.count - i < 3 || memory_.mostSlots() >= part.count ||
-          static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8)
+          static_cast<int64_t>(states.size()) > 3 * memory_.mostSlots() + 8 || kept > kMostNumbers)
         continue;
       std::vector<int64_t> state = stateAt(baseOf(part, i));
       const auto same = std::ranges::find(states, state, &decltype(states)::value_type::second);
       if (same == states.end()) {
+        kept += state.size();
         states.emplace_back(i, std::move(state));
         continue;
       }
@@ -231,18 +239,39 @@ private:
       for (ByteInterval range : flow.slots[slot].writes.ranges())
         write(chunk.slots[slot], microbatch, range);
     writeAllocation(chunk, flow.allocation.writes);
+    if (chunk.task == Task::update)
+      verifyUpdated(flow.allocation.writes);
+  }
+
+  // Every bucket gets new values, moments and masters.
+  void verifyUpdated(const ByteSet &writes) {
+    const auto expect = [&](const Bucket &bucket, std::string_view what, int64_t offset, int64_t elements,
+                            DType type) {
+      if (!writes.contains({offset, offset + elements * sizeInBytes(type)}))
+        report("does not write all of the {} of bucket '{}'", what, bucket.name);
+    };
+    for (const Bucket &bucket : stage_.buckets) {
+      const int64_t own =
+          bucket.sharded ? bucket.elements / groupSize(plan_.mesh, bucket.dataAxes) : bucket.elements;
+      expect(bucket, "values", bucket.valueOffset, bucket.elements, plan_.dtype);
+      expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
+      expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
+      if (bucket.masterOffset >= 0)
+        expect(bucket, "masters", bucket.masterOffset, own, DType::f32);
+    }
   }
 
   // Gradients that flow from a part of a chunk to the next lie in the frame: no other run on the stream comes between.
   void verifyContinued(const ScheduleStep &step, const ChunkFlow &flow, int64_t end) {
-    const bool follows =
-        part_.chunk == step.chunk && part_.microbatch == microbatch_ && part_.end == step.firstCall;
+    const bool follows = part_.chunk == step.chunk &&
+                         part_.microbatch == microbatch_ - skippedMicrobatches_ &&
+                         part_.end == step.firstCall;
     for (ByteInterval range : flow.continued.ranges())
       if (!follows || !part_.left->contains(range))
         report("reads bytes [{}, {}) of the frame, which the run before it on its stream did not leave there",
                range.begin, range.end);
     if (id_.stream == StepStream::compute)
-      part_ = {step.chunk, microbatch_, end, &flow.left};
+      part_ = {step.chunk, microbatch_ - skippedMicrobatches_, end, &flow.left};
   }
 
   // begin, then the microbatches of each chunk in ascending order, then reduce and update; each once, with all calls.
@@ -309,7 +338,7 @@ private:
       report("reads bytes [{}, {}) of '{}', which do not hold them for this microbatch", range.begin,
              range.end, stage_.rings[ring].name);
     else
-      reportUnordered(unordered, "reads", ring, range);
+      reportUnordered(unordered, "reads", fmt::format("'{}'", stage_.rings[ring].name), range);
   }
 
   void write(int64_t ring, int64_t microbatch, ByteInterval range) {
@@ -318,12 +347,18 @@ private:
     StepId unordered;
     auto &pieces = memory_.groupOf(ring).pieces;
     const ByteInterval at = memory_.at(ring, microbatch, range);
+    const Content content{ring, microbatch};
+    bool isShared = false;
     pieces.forEach(at, [&](ByteInterval, Piece &piece) {
       followAll(piece, unordered);
       verifyWasRead(piece);
+      isShared |= piece.content != content && isOfThisStep(piece);
     });
-    pieces.set(at, {id_, {ring, microbatch}});
-    reportUnordered(unordered, "writes", ring, range);
+    pieces.set(at, {id_, content});
+    if (isShared)
+      report("writes bytes [{}, {}) of '{}', where another of its slots lies", range.begin, range.end,
+             stage_.rings[ring].name);
+    reportUnordered(unordered, "writes", fmt::format("'{}'", stage_.rings[ring].name), range);
   }
 
   // A message is received for some step.
@@ -349,7 +384,7 @@ private:
         follow(piece.writer, unordered);
         addReader(piece);
       });
-      reportUnordered(unordered, "reads", range);
+      reportUnordered(unordered, "reads", "the allocation", range);
     }
   }
 
@@ -360,9 +395,17 @@ private:
       if (!hasGradients_)
         continue;
       StepId unordered;
-      allocation_.forEach(range, [&](ByteInterval, Piece &piece) { followAll(piece, unordered); });
+      bool isComplete = false;
+      allocation_.forEach(range, [&](ByteInterval, Piece &piece) {
+        followAll(piece, unordered);
+        isComplete |= piece.gradientsReader >= 0 ||
+                      (piece.writer.step >= 0 && piece.writer.stream == StepStream::gradients);
+      });
       allocation_.set(range, {id_, {}});
-      reportUnordered(unordered, "writes", range);
+      if (isComplete && isPerMicrobatch(chunk.task))
+        report("adds to bytes [{}, {}) of the allocation, which a run of 'gradients' has completed before",
+               range.begin, range.end);
+      reportUnordered(unordered, "writes", "the allocation", range);
     }
   }
 
@@ -394,6 +437,10 @@ private:
     for (int64_t reader : piece.messageReaders)
       follow({reader, StepStream::message}, unordered);
   }
+  bool isOfThisStep(const Piece &piece) const {
+    return piece.writer.step == id_.step || piece.computeReader == id_.step ||
+           piece.gradientsReader == id_.step;
+  }
   void addReader(Piece &piece) const {
     if (id_.stream == StepStream::compute)
       piece.computeReader = id_.step;
@@ -403,19 +450,12 @@ private:
       piece.messageReaders.push_back(id_.step);
   }
 
-  void reportUnordered(StepId other, std::string_view verb, int64_t ring, ByteInterval range) {
+  void reportUnordered(StepId other, std::string_view verb, const std::string &memory, ByteInterval range) {
     if (other.step >= 0)
-      report("{} bytes [{}, {}) of '{}' without being ordered after step {}, which uses them; a wait is "
+      report("{} bytes [{}, {}) of {} without being ordered after step {}, which uses them; a wait is "
              "missing, or the "
              "memory may not be shared",
-             verb, range.begin, range.end, stage_.rings[ring].name, other.step + skippedSteps_);
-  }
-  void reportUnordered(StepId other, std::string_view verb, ByteInterval range) {
-    if (other.step >= 0)
-      report("{} bytes [{}, {}) of the allocation without being ordered after step {}, which uses them; a "
-             "wait is missing, "
-             "or the memory may not be shared",
-             verb, range.begin, range.end, other.step + skippedSteps_);
+             verb, range.begin, range.end, memory, other.step + skippedSteps_);
   }
 
   template <typename... Args> void report(fmt::format_string<Args...> format, Args &&...args) {
@@ -447,13 +487,13 @@ private:
   bool hasGradients_ = false, ranAny_ = false;
   int64_t window_ = 1, phase_ = 0;
   int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;
-  std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk
+  std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk; less those passed over
   std::map<int64_t, Started> lastOfStream_;
   std::deque<Started> recent_; // the last window_ + 1
   struct {
     int64_t chunk = -1, microbatch = -1, end = 0;
     const ByteSet *left = nullptr;
-  } part_; // the last run on stream compute
+  } part_; // the last run on stream compute; its microbatch less those passed over
   // The step that runs.
   const ScheduleStep *step_ = nullptr;
   int64_t microbatch_ = -1, now_ = 0;
@@ -495,12 +535,13 @@ void StageProof::forgetMessages() {
 
 void StageProof::addRings(StateWriter &state, int64_t base) const {
   for (const RingGroup &group : memory_.groups()) {
-    state.add(base % (group.turns ? group.period : memory_.period()));
+    state.add(floorRemainder(base, group.turns ? group.period : memory_.period()));
     if (!group.turns)
       addPieces(state, group.pieces, {0, group.pieces.bytes()});
     for (const Cycle &cycle : group.turns ? group.cycles : std::vector<Cycle>())
       for (int64_t i = 0; i < cycle.slots; ++i) {
-        const int64_t begin = (cycle.first + (base / group.period + i) % cycle.slots) * group.stride;
+        const int64_t slot = floorRemainder(floorDivide(base, group.period) + i, cycle.slots),
+                      begin = (cycle.first + slot) * group.stride;
         addPieces(state, group.pieces, {begin, std::min(begin + group.stride, group.pieces.bytes())});
       }
   }
@@ -527,6 +568,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
     state.add(static_cast<int64_t>(started.id.stream));
     state.add(started.known);
   }
+  state.add(part_.chunk), state.add(part_.end), state.add(part_.microbatch - base);
   for (size_t chunk = 0; chunk < nextMicrobatch_.size(); ++chunk) {
     state.add(nextCall_[chunk]);
     state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base

@@ -64,6 +64,10 @@ public:
     violations_.expect(parameter_.initStd >= 0 && parameter_.initStd <= kMostInitStd, place_,
                        "initStd = {} must be from 0 to {}: the largest normal number times it is an f32",
                        parameter_.initStd, kMostInitStd);
+    for (const ParameterDim &dim : parameter_.dims)
+      violations_.expect(dim.name != "v" || dim.valid == checks_.plan.vocabulary, place_,
+                         "'{}' has {} valid rows v, the plan vocabulary = {}", parameter_.name, dim.valid,
+                         checks_.plan.vocabulary);
     verifyFileView();
     if (const std::optional<LocalRows> rows = localRows())
       verifyPlaces(*rows, occupancy);

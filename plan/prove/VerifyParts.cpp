@@ -30,14 +30,13 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
 }
 
 bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64_t> &stages) {
-  std::set<int64_t> seen;
-  for (int64_t stage : stages)
-    if (!inRange(stage, checks.plan.stages.size()) || !seen.insert(stage).second) {
-      checks.violations.add(place, "[{}] must list stages below {}, each once", fmt::join(stages, ", "),
-                            checks.plan.stages.size());
-      return false;
-    }
-  return true;
+  const bool isAscending =
+      std::ranges::is_sorted(stages, std::less_equal<>()); // so that all of them open one group
+  return checks.violations.expect(
+      isAscending && std::ranges::all_of(
+                         stages, [&](int64_t stage) { return inRange(stage, checks.plan.stages.size()); }),
+      place, "[{}] must list stages below {}, each once, in ascending order", fmt::join(stages, ", "),
+      checks.plan.stages.size());
 }
 
 bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,

@@ -21,7 +21,7 @@ void verifyNumbers(Checks &checks);    // VerifyNumbers.cpp: the plan's own numb
 void verifyParameters(Checks &checks); // VerifyParameters.cpp: parameters and buckets
 void verifyPrograms(Checks &checks);   // VerifyPrograms.cpp: programs and their instructions
 void verifyStages(Checks &checks);     // VerifyStages.cpp: regions, inputs, chunks, scalars of each stage
-void verifySchedules(Checks &checks);  // VerifySchedules.cpp: the steps of each stage and how they match
+void verifySchedules(Checks &checks);  // VerifySchedules.cpp: the steps of each stage
 
 inline bool inRange(int64_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 

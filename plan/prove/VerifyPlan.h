@@ -8,10 +8,8 @@
 namespace mgc::plan {
 
 // Every index is in range, every axis is in the mesh, no size overflows, every address lies inside what it
-// points into and is aligned, regions cover the allocation, buckets hold their parameters side by side, sends
-// match receives. Lists up to 20 violations, each with its place: "stages[1].chunks[0].calls[3]: ...". It
-// does not prove that the schedule cannot deadlock or that buffers that live together are apart: the compiler
-// does, before it writes a plan.
+// points into and is aligned, regions cover the allocation, buckets hold their parameters side by side. Lists up to 20
+// violations, each with its place: "stages[1].chunks[0].calls[3]: ...". What steps do together the rest of provePlan proves.
 Status verifyPlan(const Plan &plan);
 
 } // namespace mgc::plan

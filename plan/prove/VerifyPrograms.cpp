@@ -19,7 +19,14 @@ public:
   bool sound() const { return sound_; }
 
   void operator()(const RowKernel &kernel) {
-    violations_.expect(!kernel.symbol.empty(), place_, "the row kernel has no symbol");
+    const auto isOfIdentifier = [](char c) {
+      return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+    };
+    violations_.expect(
+        !kernel.symbol.empty() && std::ranges::all_of(kernel.symbol, isOfIdentifier) &&
+            !kernel.symbol.ends_with(kNeedsSuffix),
+        place_, "symbol '{}' names no row kernel; expected letters, digits and _, and no {} at the end",
+        kernel.symbol, kNeedsSuffix);
     violations_.expect(kernel.range >= 0, place_, "range = {} is negative", kernel.range);
     notNegative("flops", kernel.flops);
     notNegative("bytes", kernel.bytes);
@@ -88,8 +95,12 @@ private:
         bytes, rowBytes, rowStride);
   }
   void verify(const Scalar &scalar) {
+    Checked most = checkedAdd(scalar.value < 0 ? -(scalar.value + 1) : scalar.value, 1);
     for (const Scalar::Term &term : scalar.terms)
-      verifyAxesAt(checks_, place_, term.axes);
+      if (verifyAxesAt(checks_, place_, term.axes))
+        most = checkedAdd(most, checkedMultiply(groupSize(checks_.plan.mesh, term.axes),
+                                                term.scale < 0 ? -(term.scale + 1) + 1 : term.scale));
+    violations_.expect(most.has_value(), place_, "a scalar's terms add up to more than 64 bits hold");
   }
 
   Checks &checks_;
@@ -253,20 +264,28 @@ private:
   void verifyApart(size_t written, size_t other) {
     const Operand &w = instruction_.operands[written], &o = instruction_.operands[other];
     if (w.segment != o.segment || !infos_[written].span() || !infos_[other].span() ||
-        (w.offset == o.offset && w.stride == o.stride && mayWorkInPlace(instruction_.body)))
+        (w.offset == o.offset && w.stride == o.stride && areAlike(infos_[written], infos_[other]) &&
+         mayWorkInPlace(instruction_.body)))
       return;
     violations_.expect(areApartInEach(written, other), place_,
                        "operand {} is written and overlaps operand {} ({})", infos_[written].name,
                        infos_[other].name, instruction_.label);
   }
 
-  // In the first iteration and the last, on the same side: else they meet between.
+  static bool areAlike(const OperandInfo &a, const OperandInfo &b) {
+    return a.bytes == b.bytes && a.rowBytes == b.rowBytes && a.rowStride == b.rowStride;
+  }
+
+  // In the first iteration and the last, on the same side: else they meet between. Rows that interleave move on alike.
   bool areApartInEach(size_t a, size_t b) const {
     const Operand &first = instruction_.operands[a], &second = instruction_.operands[b];
+    OperandInfo x0 = infos_[a], y0 = infos_[b];
+    if (first.stride != second.stride) // as if they had no gaps
+      x0 = {x0.name, x0.span()}, y0 = {y0.name, y0.span()};
     const auto apart = [&](int64_t iteration) {
       const Checked x = checkedAdd(first.offset, checkedMultiply(first.stride, iteration)),
                     y = checkedAdd(second.offset, checkedMultiply(second.stride, iteration));
-      return x && y && areApart(infos_[a], *x, infos_[b], *y) ? std::optional(*x < *y) : std::nullopt;
+      return x && y && areApart(x0, *x, y0, *y) ? std::optional(*x < *y) : std::nullopt;
     };
     const std::optional<bool> begin = apart(0), end = apart(iterations_ - 1);
     return begin && begin == end;

@@ -1,5 +1,5 @@
 // The ordered list of each stage: what a step runs, on which memory, and after which steps. How the lists of all stages
-// run together is proved by StageFlow and Network.
+// run together is proved by Matching, Progress and StageFlow.
 #include "plan/prove/VerifyParts.h"
 
 #include "plan/Expand.h"

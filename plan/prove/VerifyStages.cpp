@@ -156,19 +156,19 @@ static bool verifyTurns(Checks &checks, const Ring &ring, const Place &place) {
 // The bytes from its first slot to the end of its last; nothing after a violation.
 static Checked verifySlots(Checks &checks, const StagePlan &stage, const Ring &ring, const Place &place) {
   Violations &violations = checks.violations;
-  const int64_t width = leastElementBytes(checks.plan);
   if (!violations.expect(ring.bytes >= 0, place, "bytes = {} is negative", ring.bytes) ||
       !verifyTurns(checks, ring, place))
     return std::nullopt;
   const int64_t slots = ring.slots();
-  if (!violations.expect(slots == 1 || ring.stride >= ring.bytes, place,
-                         "stride = {} is below the {} bytes of a slot", ring.stride, ring.bytes))
+  if (!violations.expect(ring.pitch() >= ring.bytes, place, "stride = {} is below the {} bytes of a slot",
+                         ring.stride, ring.bytes))
     return std::nullopt;
-  const Checked bytes = checkedAdd(slots == 1 ? 0 : checkedMultiply(ring.stride, slots - 1), ring.bytes);
+  const Checked bytes = checkedAdd(checkedMultiply(ring.pitch(), slots - 1), ring.bytes);
   const bool isInside = violations.expect(
       fitsInside(ring.offset, bytes, stage.bytes), place,
       "{} slots of {} bytes, {} apart from {} on, are not inside the allocation of {} bytes", slots,
       ring.bytes, ring.stride, ring.offset, stage.bytes);
+  const int64_t width = leastElementBytes(checks.plan);
   violations.expect(ring.offset % width == 0 && ring.stride % width == 0, place,
                     "offset {} and stride {} must be multiples of {}", ring.offset, ring.stride, width);
   return isInside ? bytes : std::nullopt;
@@ -239,7 +239,8 @@ private:
         fitsInEach(offset, stride, iterations_, program.segmentBytes[segment], limit), place,
         "segment {} of program '{}' ({} bytes from {} on) is not inside the {} bytes of slot {}", segment,
         program.name, program.segmentBytes[segment], offset, limit, slot);
-    const int64_t width = leastElementBytes(checks_.plan);
+    const bool isFrame = static_cast<int64_t>(segment) == program.frame; // workspaces are aligned in it
+    const int64_t width = isFrame ? kAlignment : leastElementBytes(checks_.plan);
     checks_.violations.expect(offset % width == 0 && stride % width == 0, place,
                               "offset {} or stride {} is not a multiple of {}", offset, stride, width);
   }
@@ -264,22 +265,38 @@ static void verifyCallsDiffer(Checks &checks, const Chunk &chunk, const Place &p
                           checks.plan.programs[twice->first].name, twice->second);
 }
 
+static void verifyInstructions(Checks &checks, const Chunk &chunk, const Place &place) {
+  Checked all = 0;
+  forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
+    const Program &program = checks.plan.programs[chunk.calls[i].program];
+    all =
+        checkedAdd(all, checkedMultiply(iterations, runCount(program.instructions.size(), program.repeats)));
+  });
+  checks.violations.expect(all && *all <= kMaxProgramRuns, place, "run {} instructions, expected at most {}",
+                           all ? fmt::to_string(*all) : "more than 2^63", kMaxProgramRuns);
+}
+
 static void verifyChunk(Checks &checks, int64_t stage, const Chunk &chunk, const Place &place) {
   const std::vector<Ring> &rings = checks.plan.stages[stage].rings;
   Place slots = place.field("slots"), calls = place.field("calls");
   bool hasSlots = true;
   for (size_t i = 0; i < chunk.slots.size(); ++i)
-    hasSlots &= checks.violations.expect(inRange(chunk.slots[i], rings.size()), slots.element(i),
-                                         "ring {} is not one of {}", chunk.slots[i], rings.size());
+    hasSlots &= checks.violations.expect(
+        inRange(chunk.slots[i], rings.size()) && std::ranges::count(chunk.slots, chunk.slots[i]) == 1,
+        slots.element(i), "ring {} is not one of {}, or comes twice", chunk.slots[i], rings.size());
+  checks.violations.expect(chunk.slots.empty() || isPerMicrobatch(chunk.task), slots,
+                           "'{}' has slots, which are those of a microbatch; expected none",
+                           nameOf(chunk.task));
   if (!verifyRepeats(checks, place, chunk.repeats, chunk.calls.size(), kMaxProgramRuns) || !hasSlots)
     return;
-  const size_t known = checks.violations.count();
   CallChecks callChecks(checks, stage, chunk);
   forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {
     callChecks.verify(chunk.calls[i], iterations, calls.element(i));
   });
-  if (checks.violations.count() == known)
-    verifyCallsDiffer(checks, chunk, calls);
+  if (checks.violations.count() > 0)
+    return;
+  verifyCallsDiffer(checks, chunk, calls);
+  verifyInstructions(checks, chunk, calls);
 }
 
 // Each part of the stage's layers has a forward; nothing is there twice.

@@ -56,9 +56,9 @@ Status verifyWhole(const std::string &file) {
   if (!stream || error || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return Status::ok(); // the loader says what it is
   const uint64_t expected = header.e_shoff + uint64_t(header.e_shnum) * header.e_shentsize;
-  return bytes >= expected ? Status::ok()
-                           : errorf("{}: ends after {} bytes, expected at least {}: was it copied whole?",
-                                    file, bytes, expected);
+  return bytes >= expected
+             ? Status::ok()
+             : errorf("ends after {} bytes, expected at least {}: was it copied whole?", bytes, expected);
 }
 
 Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
@@ -69,7 +69,7 @@ Result<Plugin> Plugin::open(const std::string &name, const std::string &path) {
     MGC_ASSIGN(found, locate(name));
     file = found;
   }
-  MGC_TRY(verifyWhole(file));
+  MGC_TRY(verifyWhole(file).at(file));
   void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return errorf("the plugin for {} devices does not open: {}", name, dlerror());

@@ -316,7 +316,7 @@ Status StreamExecutor::finish(int64_t index) {
 }
 
 Status StreamExecutor::joinGradients() {
-  for (int64_t index = 0; index < record_.updateStep; ++index) {
+  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
     if (!isConcurrent(index))
       continue;
     MGC_TRY(finish(index));
@@ -330,12 +330,12 @@ Status StreamExecutor::joinGradients() {
 Status StreamExecutor::join() {
   cursor_.place.chunk = "end of the step";
   cursor_.place.microbatch = -1;
-  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index) {
-    MGC_TRY(finish(index));
-    if (!isRun(index))
+  for (int64_t index = 0; index < static_cast<int64_t>(record_.schedule.size()); ++index)
+    if (!isRun(index)) {
+      MGC_TRY(finish(index));
       MGC_TRY(compute_.wait(*posted_[index].done));
-  }
-  return Status::ok();
+    }
+  return joinGradients();
 }
 
 } // namespace mgc

@@ -60,9 +60,9 @@ void checkAdam(const OptimizerOptions &options, Problems &problems) {
                   "--adam-eps = {}: must be above 0 and finite in float", options.eps);
   problems.expect(options.weightDecay >= 0 && isFiniteFloat(options.weightDecay),
                   "--weight-decay = {}: must not be negative, and finite in float", options.weightDecay);
-  problems.expect(options.clipGrad >= 0 && isFiniteFloat(options.clipGrad),
-                  "--clip-grad = {}: must not be negative, and finite in float; 0 is no clipping",
-                  options.clipGrad);
+  problems.expect(
+      options.clipGrad == 0 || (static_cast<float>(options.clipGrad) > 0 && isFiniteFloat(options.clipGrad)),
+      "--clip-grad = {}: expected 0, which is no clipping, or above 0 and finite in float", options.clipGrad);
 }
 
 void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Problems &problems) {

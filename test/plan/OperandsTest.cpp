@@ -60,7 +60,7 @@ TEST(Operands, OfEpilogues) {
   gemm.epilogue = Epilogue::gelu;
   gemm.outputType = DType::bf16;
   gemm.workspaceBytes = 64;
-  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! preactivation:32/2! workspace:64/0!");
+  EXPECT_EQ(describe(gemm), "A:20/2 B:80/2 bias:16/2 C:32/2! preactivation:32/2! workspace:64/64!");
   EXPECT_EQ(numbers(gemm), (Numbers{2, 3, 4, 5}));
   gemm.epilogue = Epilogue::none;
   EXPECT_EQ(numbers(gemm), (Numbers{-1, 2, -1, 3}));

@@ -90,11 +90,11 @@ Status linkSharedObject(const std::vector<std::string> &objects, const std::stri
     views.push_back(argument.c_str());
   std::string log;
   llvm::raw_string_ostream stream(log);
-  llvm::CrashRecoveryContext::
-      Enable(); // the linker maps what it writes, and learns of a full disk by a signal
+  // The linker maps what it writes, and learns of a full disk by a signal.
+  llvm::CrashRecoveryContext::Enable();
   const lld::Result result = lld::lldMain(views, stream, stream, {{lld::Gnu, &lld::elf::link}});
   llvm::CrashRecoveryContext::Disable();
-  if (!result.canRunAgain)
+  if (!result.canRunAgain && log.empty())
     return errorf(
         "kernels: the linker crashed with code {}, as it does where a disk is full; expected room for {} "
         "bytes in {}",

@@ -66,7 +66,8 @@ private:
     for (int64_t chunk = 0; chunk < shape.virtualStages; ++chunk) {
       for (int64_t m = 0; m < shape.microbatches; ++m)
         checkChain(stage, chunk, m);
-      checkSums(stage, chunk);
+      for (int64_t kind = 0; kind < kTaskKinds; ++kind)
+        checkAscending(stage, chunk, TaskKind(kind));
     }
   }
 
@@ -84,14 +85,15 @@ private:
     }
   }
 
-  // Gradients are added up in ascending order of microbatches, so that all schedules give the same bits.
-  void checkSums(int64_t stage, int64_t chunk) {
-    const TaskKind summing = split ? TaskKind::weight : TaskKind::backward;
+  // A chunk's microbatches come in ascending order: gradients are added up in it, so that all schedules give the same bits.
+  void checkAscending(int64_t stage, int64_t chunk, TaskKind kind) {
     for (int64_t m = 1; m < shape.microbatches; ++m) {
-      const int64_t before = at(summing, chunk, m - 1), step = at(summing, chunk, m);
+      const int64_t before = at(kind, chunk, m - 1), step = at(kind, chunk, m);
       if (before >= 0 && step >= 0 && before > step)
-        problems.add("{} comes before {} (step {}); gradients are added up in the order of microbatches",
-                     name(stage, step), tokenOf(shape, stage, orders[stage][before]), before);
+        problems.add(
+            "{} comes before {} (step {}); each chunk runs its microbatches in ascending order, in which "
+            "gradients are added up",
+            name(stage, step), tokenOf(shape, stage, orders[stage][before]), before);
     }
   }
 

@@ -129,7 +129,8 @@ TEST(ProgramFlow, aValueIsNotReadAfterAnotherTookItsPlace) {
 
 // --- Chunks: calls of one program, which reads `in` and writes `out`; [0, 1024) of the allocation is the frame.
 
-std::string problemOfCalls(const std::vector<std::pair<int64_t, int64_t>> &inAndOut) {
+std::string problemOfCalls(const std::vector<std::pair<int64_t, int64_t>> &inAndOut, Task task = Task::begin,
+                           const char *region = "activations") {
   Plan plan;
   Program program = programOf({{{kRead, kWritten}, {{0, 0}, {1, 0}}}});
   program.segments.pop_back();
@@ -138,8 +139,9 @@ std::string problemOfCalls(const std::vector<std::pair<int64_t, int64_t>> &inAnd
   plan.programs = {program};
   StagePlan &stage = plan.stages.emplace_back();
   stage.bytes = 2048;
-  stage.regions = {{"frame", 0, 1024}, {"activations", 1024, 1024}};
+  stage.regions = {{"frame", 0, 1024}, {region, 1024, 1024}};
   Chunk &chunk = stage.chunks.emplace_back();
+  chunk.task = task;
   for (const auto &[in, out] : inAndOut) {
     Call &call = chunk.calls.emplace_back();
     call.segments = {{.slot = -1, .offset = in}, {.slot = -1, .offset = out}};
@@ -161,6 +163,28 @@ TEST(ChunkFlow, aCallReadsOfTheFrameWhatTheCallBeforeItWrote) {
       << "there is none";
 }
 
+TEST(ChunkFlow, aSegmentIsInTheFrameOrNot) {
+  for (const auto &[in, out] : {std::pair<int64_t, int64_t>(1024, 992), {992, 1536}})
+    EXPECT_NE(
+        problemOfCalls({{in, out}}).find("uses bytes [992, 1056), some of them of the frame and some not"),
+        std::string::npos);
+}
+
+TEST(ChunkFlow, theFrameIsOfTheRunsOfCompute) {
+  EXPECT_NE(problemOfCalls({{1024, 0}, {0, 1536}}, Task::gradients).find("which the runs beside it use"),
+            std::string::npos);
+  EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::gradients), "");
+}
+
+TEST(ChunkFlow, aMicrobatchAddsToGradients) {
+  EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::backward), "");
+  EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::begin, "gradients"), "") << "it zeroes them";
+  EXPECT_EQ(problemOfCalls({{1024, 1536}}, Task::backward, "gradients"),
+            "stage 0 chunk backward.0 call 0 ('p'): writes gradients, bytes [1536, 1600), without adding to "
+            "what is "
+            "there");
+}
+
 // A matrix of 4 rows of 32 bytes, of which each of two instructions writes 16.
 TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
   const RowKernel::Operand half{OperandUse::written, kLine, 16, 32}, whole{OperandUse::read, 2 * kLine};
@@ -176,6 +200,30 @@ TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
   EXPECT_NE(problemOf(programOf({left, {{three, kWritten}, {{2, 16, 0, 1}, {1, 0}}}}))
                 .find("reads rows of which no instruction wrote all"),
             std::string::npos);
+}
+
+TEST(ProgramFlow, columnsAreThoseOfTheirRowsAndOfNoOthers) {
+  const RowKernel::Operand half{OperandUse::written, 32, 16, 32}, all{OperandUse::read, 2 * kLine};
+  const auto writes = [&](int64_t offset) { return Step{{kRead, half}, {{0, 0}, {2, offset, 0, 1}}}; };
+  const Step whole{{kRead, kWritten}, {{0, 0}, {2, 0, 0, 1}}};
+  const auto readBy = [&](int64_t value) { return Step{{all, kWritten}, {{2, 0, 0, value}, {1, 0}}}; };
+  EXPECT_EQ(problemOf(programOf({writes(0), writes(16), writes(64), writes(80), readBy(1)})), "");
+  for (int64_t value : {1, -1})
+    EXPECT_NE(problemOf(programOf({writes(0), writes(80), readBy(value)})), "") << "left above, right below";
+  EXPECT_NE(problemOf(programOf({writes(64), whole, readBy(1)})), "")
+      << "the lower rows have their left half only";
+}
+
+TEST(ProgramFlow, whatACallerGetsHasAllColumns) {
+  const RowKernel::Operand half{OperandUse::written, kLine, 16, 32},
+      added{OperandUse::updated, kLine, 16, 32};
+  const auto writes = [](const RowKernel::Operand &how, int64_t offset) {
+    return Step{{kRead, how}, {{0, 0}, {1, offset, 0, 1}}};
+  };
+  EXPECT_EQ(problemOf(programOf({writes(half, 0), writes(half, 16)})), "");
+  EXPECT_EQ(problemOf(programOf({writes(half, 0)})),
+            "program 'p': writes columns of rows of segment 'out' and leaves others out");
+  EXPECT_EQ(problemOf(programOf({writes(added, 0)})), "") << "the others are the caller's";
 }
 
 TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {

@@ -31,6 +31,8 @@ const Broken kParameters[] = {
      "parameters[1]: name 'wte.weight' is empty or comes twice"},
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
      "parameters[0]: 'wte.weight' names no tensor"},
+    {"Vocabulary", [](Plan &plan) { plan.vocabulary = 99; },
+     "parameters[0]: 'wte.weight' has 7 valid rows v, the plan vocabulary = 99"},
     {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
     {"InitStdBeyondF32", [](Plan &plan) { plan.parameters[0].initStd = 1e38; },
      "parameters[0]: initStd = 1e+38 must be from 0 to 1e+37"},

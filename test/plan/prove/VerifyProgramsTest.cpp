@@ -43,7 +43,21 @@ const Broken kPrograms[] = {
     {"RowKernelOffset", [](Plan &plan) { instruction(plan, kRowKernel).operands[1].offset = 1028; },
      "programs[0].instructions[1].operands[1]: operand of the kernel (64 bytes from 1028 on) is not inside"},
     {"RowKernelSymbol", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).symbol = ""; },
-     "programs[0].instructions[1]: the row"},
+     "programs[0].instructions[1]: symbol '' names no row kernel"},
+    {"RowKernelNeeds", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).symbol += "_needs"; },
+     "programs[0].instructions[1]: symbol 'gelu_needs' names no row kernel"},
+    {"RowKernelNul", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).symbol += '\0'; },
+     "programs[0].instructions[1]: symbol 'gelu"},
+    {"ScalarSum", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).scalars[0].terms[0].scale = kMax; },
+     "programs[0].instructions[1]: a scalar's terms add up to more"},
+    {"RowKernelInPlaceOfLess",
+     [](Plan &plan) {
+       instruction(plan, kRowKernel).operands[0] = instruction(plan, kRowKernel).operands[1];
+       body<RowKernel>(plan, kRowKernel).uses[0].bytes = 128;
+     },
+     "programs[0].instructions[1]: operand of the kernel is written and overlaps"},
+    {"AttentionWorkspaceAligned", [](Plan &plan) { instruction(plan, kAttention).operands[7].offset += 4; },
+     "programs[0].instructions[2].operands[7]: offset 132 or stride 0 is not a multiple of 64"},
     {"RowKernelRange", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).range = -1; },
      "programs[0].instructions[1]: range = -1"},
     {"RowKernelFlops", [](Plan &plan) { body<RowKernel>(plan, kRowKernel).flops = -1; },

@@ -121,6 +121,17 @@ const Broken kChunks[] = {
        plan.stages[0].chunks[0].calls[0].instanceStride = -1;
      },
      "stages[0].chunks[0].calls[0]: instance = 0, or that of the last of 3 iterations, is negative"},
+    {"SlotTwice", [](Plan &plan) { plan.stages[0].chunks[0].slots = {0, 0}; },
+     "stages[0].chunks[0].slots[0]: ring 0 is not one of"},
+    {"SlotsOfAReduce", [](Plan &plan) { plan.stages[0].chunks[1].slots = {0}; },
+     "stages[0].chunks[1].slots: 'reduce' has slots, which are those of a microbatch"},
+    {"InstructionsOfAChunk",
+     [](Plan &plan) {
+       Chunk &chunk = plan.stages[0].chunks[0];
+       chunk.calls[0].instanceStride = 1;
+       chunk.repeats = {{0, 1, 1 << 19}};
+     },
+     "stages[0].chunks[0].calls: run 6291456 instructions, expected at most 1048576"},
     {"CallTwice",
      [](Plan &plan) {
        std::vector<Call> &calls = plan.stages[1].chunks[0].calls;

@@ -63,10 +63,14 @@ TEST(Text, AcceptsWhatPyTorchWrites) {
 TEST(Text, NamesTheStepsThatAreWrong) {
   EXPECT_EQ(errorOf("stage 0: F0 B0\nstage 1: B0 F0\n"),
             "stage 1 step 0 B0 (line 2 column 10) comes before F0 (step 1), which it needs");
-  EXPECT_EQ(
-      errorOf("stage 0: F0 F1 B1 B0\nstage 1: F0 B0 F1 B1\n"),
-      "stage 0 step 2 B1 (line 1 column 16) comes before B0 (step 3); gradients are added up in the order of "
-      "microbatches");
+  EXPECT_EQ(errorOf("stage 0: F0 F1 B1 B0\nstage 1: F0 B0 F1 B1\n"),
+            "stage 0 step 2 B1 (line 1 column 16) comes before B0 (step 3); each chunk runs its microbatches "
+            "in ascending "
+            "order, in which gradients are added up");
+  EXPECT_EQ(errorOf("stage 0: F1 F0 B0 B1\nstage 1: F0 B0 F1 B1\n"),
+            "stage 0 step 0 F1 (line 1 column 10) comes before F0 (step 1); each chunk runs its microbatches "
+            "in ascending "
+            "order, in which gradients are added up");
   EXPECT_EQ(errorOf("stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1 B0\n"),
             "stage 0 has no B1\nstage 1 step 4 B0 (line 2 column 22) is there before, as step 1");
   EXPECT_EQ(errorOf("stage 0: F0 I0 W0 F1 I1\nstage 1: F0 I0 W0 F1 I1 W1\n"), "stage 0 has no W1");
