@@ -24,11 +24,12 @@ constexpr auto kTensor = size_t(plan::AxisRole::tensor);
 ProgramTime timeOf(Target target, plan::Instruction last) {
   const Gemm gemm{.m = 4, .n = 8, .k = 9};
   Program program;
-  program.instructions = {{gemm, {{0, 0}, {0, 256}, {0, 1024}}, "dgrad"},
-                          {Collective{.axes = {"tp"}, .chunk = 16}, {{1, 0}, {1, 0}}, "reduce"},
-                          {RowKernel{.flops = 1, .bytes = 1000}, {{0, 2048}}, "norm"},
-                          {gemm, {{0, 0}, {0, 256}, {0, 1024}}, "wgrad"},
-                          std::move(last)};
+  program.instructions = {
+      {gemm, {{0, 0}, {0, 256}, {0, 1024}}, "dgrad"},
+      {Collective{.axes = {"tp"}, .chunk = 16}, {{1, 0}, {1, 0}}, "reduce"},
+      {RowKernel{.flops = 1, .bytes = 1000, .uses = {{plan::OperandUse::written, 4}}}, {{0, 2048}}, "norm"},
+      {gemm, {{0, 0}, {0, 256}, {0, 1024}}, "wgrad"},
+      std::move(last)};
   const Machine machine = makeToyMachine();
   const plan::Mesh mesh = plan::makeSmallPlan().mesh;
   return secondsOf({machine, mesh, target}, program);
@@ -79,7 +80,9 @@ TEST(ProgramTime, ReadersWait) {
 plan::Plan stepPlan() {
   plan::Plan plan = plan::makeSmallPlan();
   plan.programs[0].instructions.resize(2);
-  plan.programs[0].instructions[1].body = RowKernel{.flops = 50, .bytes = 128};
+  auto &kernel = std::get<RowKernel>(plan.programs[0].instructions[1].body);
+  kernel.flops = 50;
+  kernel.bytes = 128;
   return plan;
 }
 constexpr double kForward = 6.84, kMessage = 69, kReduce = 139;

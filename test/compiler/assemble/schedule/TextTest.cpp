@@ -74,13 +74,13 @@ TEST(Text, NamesTheStepsThatAreWrong) {
   EXPECT_EQ(errorOf("stage 0: F0 F1 B0\nstage 1: F0 B0 F1 B1 B0\n"),
             "stage 0 has no B1\nstage 1 step 4 B0 (line 2 column 22) is there before, as step 1");
   EXPECT_EQ(errorOf("stage 0: F0 I0 W0 F1 I1\nstage 1: F0 I0 W0 F1 I1 W1\n"), "stage 0 has no W1");
-  // Stage 1 wants the forward of microbatch 1 first, which stage 0 computes after the backward of microbatch 0.
-  EXPECT_EQ(errorOf("stage 0: F0 B0 F1 B1\nstage 1: F1 F0 B0 B1\n"),
+  // Stage 1 goes back with microbatch 0 after the forward of 1, which stage 0 computes after its backward of 0.
+  EXPECT_EQ(errorOf("stage 0: F0 B0 F1 B1\nstage 1: F0 F1 B0 B1\n"),
             "the steps wait for each other:\n"
             "  stage 0 step 1 B0 (line 1 column 13) waits for stage 1 step 2 B0 (line 2 column 16), which "
             "comes after "
-            "stage 1 step 0 F1 (line 2 column 10)\n"
-            "  stage 1 step 0 F1 (line 2 column 10) waits for stage 0 step 2 F1 (line 1 column 16), which "
+            "stage 1 step 1 F1 (line 2 column 13)\n"
+            "  stage 1 step 1 F1 (line 2 column 13) waits for stage 0 step 2 F1 (line 1 column 16), which "
             "comes after "
             "stage 0 step 1 B0 (line 1 column 13)");
   EXPECT_EQ(errorOf("stage 0: 0F0 0B0\nstage 1: 0F0 1B0\n"),
