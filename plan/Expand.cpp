@@ -1,5 +1,6 @@
 // See Expand.h.
 #include "plan/Expand.h"
+#include "plan/mesh/Mesh.h"
 
 #include <algorithm>
 #include <charconv>
@@ -84,7 +85,11 @@ static Parameter ofInstance(const Parameter &all, int64_t instance) {
   return one;
 }
 
-static bool isNumbered(const Parameter &parameter) { return parameter.name.find("{}") != std::string::npos; }
+bool isNumbered(const Parameter &parameter) { return parameter.name.find("{}") != std::string::npos; }
+
+int64_t shardElements(const Plan &plan, const Bucket &bucket) {
+  return bucket.sharded ? bucket.elements / groupSize(plan.mesh, bucket.dataAxes) : bucket.elements;
+}
 
 int64_t instanceCount(const Parameter &parameter) {
   std::set<int64_t> numbers;

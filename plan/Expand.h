@@ -52,6 +52,12 @@ std::string nameForInstance(std::string name, int64_t instance);
 
 int64_t instanceCount(const Parameter &parameter); // different ones
 
+// Whether its name has the instance's number, "{}".
+bool isNumbered(const Parameter &parameter);
+
+// What a rank owns of a bucket: of a sharded one its slice.
+int64_t shardElements(const Plan &plan, const Bucket &bucket);
+
 // A parameter for each instance, with places of one instance each.
 std::vector<Parameter> instancesOf(const Parameter &parameter);
 std::vector<Parameter> expandedParameters(const Plan &plan);

@@ -2,6 +2,7 @@
 #include "compiler/assemble/PlanParameters.h"
 
 #include "dialects/mg/Parameter.h"
+#include "plan/Expand.h"
 
 using namespace mlir;
 
@@ -94,7 +95,7 @@ Status addPlace(func::FuncOp forward, MeshAttr mesh, int64_t argument, const pla
     MGC_ASSIGN(parameter, describeView(view, type, alongOf(param)));
     parameter.rows = rowsOf(type, mesh, alongOf(param), begin);
     begin += positionsOf(view);
-    const bool isNumbered = parameter.name.find("{}") != std::string::npos;
+    const bool isNumbered = plan::isNumbered(parameter);
     add(std::move(parameter),
         isNumbered ? place : plan::Parameter::Place{place.stage, place.bucket, place.elementOffset},
         parameters);

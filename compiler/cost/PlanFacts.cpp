@@ -4,6 +4,7 @@
 #include "compiler/assemble/schedule/Timing.h"
 #include "compiler/cost/Cluster.h"
 #include "compiler/cost/PlanWalk.h"
+#include "plan/Expand.h"
 #include "plan/Plan.h"
 #include "plan/Work.h"
 #include "plan/mesh/Mesh.h"
@@ -134,7 +135,7 @@ std::pair<int64_t, int64_t> layersOf(const Plan &plan, int64_t stage) {
   int64_t begin = INT64_MAX, end = 0;
   for (const Parameter &parameter : plan.parameters)
     for (const Parameter::Place &place : parameter.places)
-      if (place.stage == stage && parameter.name.find("{}") != std::string::npos) {
+      if (place.stage == stage && isNumbered(parameter)) {
         begin = std::min(begin, place.first);
         end = std::max(end, place.first + place.count);
       }

@@ -4,7 +4,6 @@
 #include "plan/prove/StageFlow.h"
 
 #include "plan/Expand.h"
-#include "plan/mesh/Mesh.h"
 #include "plan/prove/RingMemory.h"
 #include "runtime/base/Rounding.h"
 
@@ -251,8 +250,7 @@ private:
         report("does not write all of the {} of bucket '{}'", what, bucket.name);
     };
     for (const Bucket &bucket : stage_.buckets) {
-      const int64_t own =
-          bucket.sharded ? bucket.elements / groupSize(plan_.mesh, bucket.dataAxes) : bucket.elements;
+      const int64_t own = shardElements(plan_, bucket);
       expect(bucket, "values", bucket.valueOffset, bucket.elements, plan_.dtype);
       expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
       expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);

@@ -4,7 +4,6 @@
 #include "plan/Expand.h"
 #include "plan/mesh/Mesh.h"
 #include "plan/prove/Bytes.h"
-#include "runtime/base/Checked.h"
 
 #include <map>
 #include <set>
@@ -16,13 +15,13 @@ namespace {
 using Places = std::set<std::pair<int64_t, int64_t>>; // offset, bytes
 
 // The places in the allocation itself that the calls of each task bind.
-std::map<plan::Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
-  std::map<plan::Task, Places> bound;
-  for (const plan::ScheduleStep &step : stage.schedule) {
-    if (step.kind != plan::ScheduleStep::Kind::run || step.microbatch >= 0)
+std::map<Task, Places> boundPlaces(const Plan &plan, const StagePlan &stage) {
+  std::map<Task, Places> bound;
+  for (const ScheduleStep &step : stage.schedule) {
+    if (step.kind != ScheduleStep::Kind::run || step.microbatch >= 0)
       continue;
-    const plan::Chunk &chunk = stage.chunks[step.chunk];
-    for (const plan::Call &call : plan::expandedCalls(chunk))
+    const Chunk &chunk = stage.chunks[step.chunk];
+    for (const Call &call : expandedCalls(chunk))
       for (size_t i = 0; i < call.segments.size(); ++i)
         if (call.segments[i].slot < 0)
           bound[chunk.task].insert({call.segments[i].offset, plan.programs[call.program].segmentBytes[i]});
@@ -30,15 +29,13 @@ std::map<plan::Task, Places> boundPlaces(const Plan &plan, const StagePlan &stag
   return bound;
 }
 
-void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map<plan::Task, Places> &bound,
+void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map<Task, Places> &bound,
                  Problems &problems) {
-  bool sharded = bucket.sharded && plan::verifyAxes(plan.mesh, bucket.dataAxes).isOk();
-  int64_t all = bucket.elements, shard = sharded ? all / plan::groupSize(plan.mesh, bucket.dataAxes) : all;
-  auto check = [&](plan::Task task, const char *name, int64_t offset, int64_t elements, plan::DType type) {
-    Checked bytes = checkedMultiply(elements, plan::sizeInBytes(type));
-    if (elements > 0 && (!bytes || !bound[task].contains({offset, *bytes})))
+  const int64_t all = bucket.elements, shard = shardElements(plan, bucket);
+  auto check = [&](Task task, const char *name, int64_t offset, int64_t elements, DType type) {
+    if (elements > 0 && !bound[task].contains({offset, elements * sizeInBytes(type)}))
       problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage,
-                   bucket.name, name, offset, elements, plan::nameOf(task));
+                   bucket.name, name, offset, elements, nameOf(task));
   };
   using enum Task;
   check(begin, "gradient", bucket.gradientOffset, all, plan.gradientType);
@@ -73,14 +70,13 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
   std::vector<Blocks> stages(plan.stages.size());
   for (const Parameter &parameter : plan.parameters) {
     const int64_t elements = elementsOfBlock(plan, parameter);
-    const bool isNumbered = parameter.name.find("{}") != std::string::npos;
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
         for (auto [base, type] :
              {std::pair(bucket.valueOffset, plan.dtype), std::pair(bucket.gradientOffset, plan.gradientType)})
           stages[place.stage][base + (place.elementOffset + i * place.stride) * sizeInBytes(type)] = {
-              elements * sizeInBytes(type), isNumbered ? place.first + i : -1};
+              elements * sizeInBytes(type), isNumbered(parameter) ? place.first + i : -1};
       }
   }
   return stages;
@@ -121,7 +117,7 @@ void verifyBucketUse(const Plan &plan, Problems &problems) {
   const std::vector<Blocks> blocks = blocksOfStages(plan);
   for (int64_t s = 0; s < int64_t(plan.stages.size()); ++s) {
     checkCalls(plan, s, blocks[s], problems);
-    std::map<plan::Task, Places> bound = boundPlaces(plan, plan.stages[s]);
+    std::map<Task, Places> bound = boundPlaces(plan, plan.stages[s]);
     for (const Bucket &bucket : plan.stages[s].buckets)
       checkBucket(plan, s, bucket, bound, problems);
   }

@@ -1,5 +1,6 @@
 #include "runtime/exec/RankArena.h"
 
+#include "plan/Expand.h"
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 
@@ -34,14 +35,10 @@ void HostMirror::swap(HostMirror &other) noexcept {
   std::swap(bytes_, other.bytes_);
 }
 
-static int64_t shardOf(const plan::Plan &plan, const plan::Bucket &bucket) {
-  return bucket.sharded ? bucket.elements / plan::groupSize(plan.mesh, bucket.dataAxes) : bucket.elements;
-}
-
 std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &stage, Part part) {
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets) {
-    const int64_t shard = shardOf(plan, bucket);
+    const int64_t shard = shardElements(plan, bucket);
     if (part == Part::weights) {
       ranges.push_back({bucket.valueOffset, bucket.elements * plan::sizeInBytes(plan.dtype)});
       if (bucket.masterOffset >= 0)
@@ -59,7 +56,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets)
     for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-      ranges.push_back({offset, shardOf(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
+      ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
   return ranges;
 }
 
