@@ -90,3 +90,19 @@ func.func @labels_of_other_rows(%x: tensor<4x8xf32, #mg.layout<s, v>>, %ids: ten
   %0 = mg.pick %x, %ids : (tensor<4x8xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<b>>) -> tensor<4xf32, #mg.layout<s>>
   return
 }
+
+// -----
+
+func.func @coordinates_of_no_dimension(%ids: tensor<4x1xi32, #mg.layout<s, b>>, %table: tensor<8x4xf32, #mg.layout<v, h>>) {
+  // expected-error@+1 {{coordinates.x = ["tp"]; expected a dimension of the op and names of axes (rule_c6)}}
+  %0 = mg.embed %ids, %table {coordinates = {x = ["tp"]}} : (tensor<4x1xi32, #mg.layout<s, b>>, tensor<8x4xf32, #mg.layout<v, h>>) -> tensor<4x1x4xf32, #mg.layout<s, b, h>>
+  return
+}
+
+// -----
+
+func.func @coordinates_of_numbers(%ids: tensor<4x1xi32, #mg.layout<s, b>>, %table: tensor<8x4xf32, #mg.layout<v, h>>) {
+  // expected-error@+1 {{coordinates.v = [0]; expected a dimension of the op and names of axes (rule_c6)}}
+  %0 = mg.embed %ids, %table {coordinates = {v = [0]}} : (tensor<4x1xi32, #mg.layout<s, b>>, tensor<8x4xf32, #mg.layout<v, h>>) -> tensor<4x1x4xf32, #mg.layout<s, b, h>>
+  return
+}

@@ -43,3 +43,9 @@ func.func @embed(%ids: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "positions"}
   return %0 : tensor<4x2x4xf32, #mg.layout<s, b, h>>
 }
 }
+
+// -----
+
+// expected-error@+1 {{ops = [1]; expected a list of names}}
+module attributes {mg.mesh = #mg.mesh<tp = 2>, mg.placement = [{dimension = "f", axes = ["tp"], ops = [1]}]} {
+}

@@ -31,6 +31,12 @@ const Broken kParameters[] = {
      "parameters[1]: name 'wte.weight' is empty or comes twice"},
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
      "parameters[0]: 'wte.weight' names no tensor"},
+    {"Padding",
+     [](Plan &plan) {
+       for (Parameter::Place &place : plan.parameters[0].places)
+         place.elementOffset = 16;
+     },
+     "stages[0].buckets[0]: elements [0, 16) are of no parameter; expected fewer than 16"},
     {"Vocabulary", [](Plan &plan) { plan.vocabulary = 99; },
      "parameters[0]: 'wte.weight' has 7 valid rows v, the plan vocabulary = 99"},
     {"InitStd", [](Plan &plan) { plan.parameters[0].initStd = -1; }, "parameters[0]: initStd = -1 must be"},
