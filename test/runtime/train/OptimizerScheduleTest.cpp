@@ -85,6 +85,10 @@ TEST(Optimizer, reportsEveryContradiction) {
                            "--adam-beta1 = 1", "--adam-eps = 0", "--clip-grad = -1"})
     EXPECT_NE(status.message().find(flag), std::string::npos) << flag << " in " << status.message();
   EXPECT_FALSE(checkOptimizer(makeOptions("exponential"), 30).isOk());
+  OptimizerOptions tiny = makeOptions("linear");
+  tiny.clipGrad = 1e-300;
+  EXPECT_NE(checkOptimizer(tiny, 30).message().find("--clip-grad = 1e-300"), std::string::npos)
+      << "0 in float: no clipping";
 }
 
 TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
