@@ -1,5 +1,6 @@
 // The lists of a plan with their repeats run: what a rank does one after another. In: a plan that passed verifyPlan, which
-// bounds the sums of counts. Loading, explaining and the proofs of programs and chunks read these; those of schedules work on the repeats.
+// bounds the sums of counts. Loading, explaining and the proofs of programs and chunks read these; those of schedules work
+// on the repeats.
 #pragma once
 
 #include "plan/Plan.h"
@@ -55,7 +56,7 @@ int64_t instanceCount(const Parameter &parameter); // different ones
 // Whether its name has the instance's number, "{}".
 bool isNumbered(const Parameter &parameter);
 
-// What a rank owns of a bucket: of a sharded one its slice.
+// Elements of a bucket that one rank owns: its slice of a sharded one, else all.
 int64_t shardElements(const Plan &plan, const Bucket &bucket);
 
 // A parameter for each instance, with places of one instance each.

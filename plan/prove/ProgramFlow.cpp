@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kUntouched = -2; // as the caller left it
 
-// What bytes hold: a value, or of its rows, that begin `stride` bytes apart, only some columns.
+// The content of bytes: a value, or only some columns of its rows, which begin `stride` bytes apart.
 struct Held {
   int64_t value = kUntouched, stride = 0; // 0: all
   ByteSet columns;

@@ -252,7 +252,7 @@ private:
 
 } // namespace
 
-// What a call adds to a gradient, another one of the same program and instance would add again.
+// A chunk runs a program once for each instance: a second call would add to the same gradients again.
 static void verifyCallsDiffer(Checks &checks, const Chunk &chunk, const Place &place) {
   std::vector<std::pair<int64_t, int64_t>> calls; // program, instance
   forEachRun(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iteration) {
@@ -265,6 +265,7 @@ static void verifyCallsDiffer(Checks &checks, const Chunk &chunk, const Place &p
                           checks.plan.programs[twice->first].name, twice->second);
 }
 
+// Loading lists each instruction that a chunk runs: calls times the runs of their programs are bounded.
 static void verifyInstructions(Checks &checks, const Chunk &chunk, const Place &place) {
   Checked all = 0;
   forEachItem(chunk.calls.size(), chunk.repeats, [&](size_t i, int64_t iterations) {

@@ -47,7 +47,7 @@ Status writeFile(const std::string &path, const std::string &bytes) {
   return errorf("{}: {}", path, message);
 }
 
-// Of a full disk a writer learns by an error, the linker by a signal.
+// A writer learns of a full disk by an error, the linker by a signal.
 static Status copyFile(const std::string &from, const std::string &to) {
   auto buffer = llvm::MemoryBuffer::getFile(from, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   return buffer ? writeFile(to, (*buffer)->getBuffer().str())
@@ -63,7 +63,7 @@ static std::string errorsIn(llvm::StringRef log) {
   return errors.empty() ? log.str() : errors;
 }
 
-// About: of the objects and of what they become.
+// Room on disk, about: that of the objects and of what they become.
 static size_t linkedBytes(const std::vector<std::string> &objects) {
   size_t bytes = 0;
   for (const std::string &object : objects)

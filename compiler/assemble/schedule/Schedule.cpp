@@ -92,7 +92,7 @@ static Status checkMicrobatches(const ScheduleRow &row, const Shape &shape) {
                 shape.microbatches, kMaxSteps, kMaxTasks, most, shape.stages, shape.virtualStages);
 }
 
-// Of the rows that take so many virtual stages; 0: of all.
+// Names of the rows that take so many virtual stages; 0: of all rows.
 static std::string rowNames(int64_t virtualStages) {
   std::vector<std::string_view> names;
   for (const ScheduleRow &row : schedules())

@@ -97,7 +97,7 @@ struct ChunkCost { // seconds of one microbatch; backward = input + weight unles
   double forward = 1, backward = 2, input = 1, weight = 1;
   double gradients = 0; // of all its parts
 };
-// Of the chunk's input, which the chunk before it takes.
+// Whether the task makes the gradient of the chunk's input, which the chunk before it takes.
 constexpr bool makesGradient(TaskKind kind) { return kind == TaskKind::backward || kind == TaskKind::input; }
 char letterOf(TaskKind kind); // in texts and pictures: F B I W, of the step Z G R U
 // The field of a task of chunks; null of one of the step.

@@ -143,7 +143,7 @@ private:
     return true;
   }
 
-  // What it spends waiting for others at a meeting is idle time.
+  // Time that a stage waits for others at a meeting is idle.
   bool run(size_t s, const Step &step, double ready) {
     Stage &stage = stages_[s];
     double &clock = step.task.kind == TaskKind::gradients ? stage.gradients : stage.clock;

@@ -1,4 +1,4 @@
-// What tests say of a model: its parameters one by one, and all of its facts as text.
+// A model for tests: its parameters one by one, and all of its facts as text.
 #pragma once
 
 #include "frontend/model/Description.h"
