@@ -6,6 +6,7 @@
 #include "test/compiler/assemble/schedule/Sweep.h"
 #include "test/plan/prove/VerifySchedule.h"
 
+#include <algorithm>
 #include <chrono>
 #include <gtest/gtest.h>
 
@@ -125,6 +126,20 @@ TEST(Proof, agreesWithTheProofOfEveryStep) {
   std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused),
               long(morePrecise));
   EXPECT_GT(refused, mutants * 8 / 10);
+}
+
+// A run reads all of its slots before it writes any in the proof, and as its calls come when it runs.
+TEST(Proof, slotsOfARunLieApart) {
+  Plan plan = planOf(uniformProblem("1f1b", {2, 1, 4}, kSizes));
+  plan::StagePlan &stage = plan.stages[1];
+  const auto ring = [&](const std::string &kind) -> plan::Ring & {
+    return *std::ranges::find_if(stage.rings,
+                                 [&](const plan::Ring &one) { return one.name.starts_with(kind); });
+  };
+  EXPECT_TRUE(plan::provePlan(plan).isOk());
+  ring("gradientOut").offset = ring("activation").offset; // a backward reads the one and writes the other
+  EXPECT_NE(plan::provePlan(plan).message().find("where another of its slots lies"), std::string::npos)
+      << plan::provePlan(plan).message();
 }
 
 } // namespace
