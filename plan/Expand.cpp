@@ -75,6 +75,12 @@ std::string nameForInstance(std::string name, int64_t instance) {
   return name;
 }
 
+std::string nameInStack(std::string name, int64_t number) {
+  if (const size_t hole = name.find(kStackHole); hole != std::string::npos)
+    name.replace(hole, kStackHole.size(), std::to_string(number));
+  return name;
+}
+
 static Parameter ofInstance(const Parameter &all, int64_t instance) {
   Parameter one = all;
   one.name = nameForInstance(all.name, instance);

@@ -51,6 +51,10 @@ std::vector<ExpandedStep> expandedSchedule(const StagePlan &stage);
 // With "{}" replaced by the instance's number.
 std::string nameForInstance(std::string name, int64_t instance);
 
+inline constexpr std::string_view kStackHole = "{#}"; // in the name of a tensor that stands for several
+// With it replaced by the number in the stack (Parameter::stacked).
+std::string nameInStack(std::string name, int64_t number);
+
 int64_t instanceCount(const Parameter &parameter); // different ones
 
 // Whether its name has the instance's number, "{}".

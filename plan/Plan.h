@@ -13,8 +13,8 @@
 //             allocation for each microbatch.
 #pragma once
 
+#include "plan/instructions/Instruction.h"
 #include "plan/mesh/Mesh.h"
-#include "runtime/base/Rounding.h"
 
 #include <array>
 #include <cstdint>
@@ -27,13 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 12;
-inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
-constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
-
-// The kind of device that runs a plan.
-enum class Target { cpu, cuda };
-
+inline constexpr int64_t kVersion = 13;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -53,11 +47,6 @@ inline constexpr auto kKernelLevels = std::to_array<KernelLevelFacts>({
 constexpr const KernelLevelFacts &factsOf(KernelLevel level) {
   return kKernelLevels[static_cast<size_t>(level)];
 }
-
-// bf16 is the upper half of an f32, rounded to nearest even.
-enum class DType { f32, bf16, i32 };
-int64_t sizeInBytes(DType type);
-constexpr bool isFloat(DType type) { return type != DType::i32; }
 
 // Items [begin, end) of a list run `count` times before the item behind them; items in no repeat run once. Repeats are in
 // order and do not overlap. Numbers of an item that are called strides are added in each iteration after the first.
@@ -91,6 +80,9 @@ struct Parameter {
   std::string tensor;
   std::vector<std::string>
       aliases; // other names that a checkpoint may have for the tensor, tried in this order
+  // 0: the tensor is one of the file. n: it stands for n tensors of the file, which lie behind each other as its first
+  // dimension: "experts.{#}.w1.weight" [8, f, h] is experts.0.w1.weight [f, h] to experts.7.w1.weight.
+  int64_t stacked = 0;
   std::vector<int64_t> fileShape;
   std::vector<int64_t> grouping;
   std::vector<int64_t> offset;
@@ -137,152 +129,6 @@ struct Bucket {
 };
 
 // --- Programs ----------------------------------------------------------------------------------------------
-
-struct Operand {
-  int64_t segment = 0;
-  int64_t offset = 0; // bytes
-  int64_t stride = 0; // bytes
-  // Number of the value, in its program, that these bytes are of: what an instruction writes as one value is read as no
-  // other. -1: any.
-  int64_t value = -1;
-  bool operator==(const Operand &) const = default;
-};
-
-// A number an instruction needs that is not known until the rank, the call or the step is.
-struct Scalar {
-  // linear: value + sum over terms of coordinate(axes) * scale.  instance: Call::instance.  seed: of the run.
-  enum class Kind { linear, instance, seed } kind = Kind::linear;
-  struct Term {
-    Axes axes; // the rank's position along these axes, major first
-    int64_t scale = 0;
-    bool operator==(const Term &) const = default;
-  };
-  int64_t value = 0;
-  std::vector<Term> terms;
-  bool operator==(const Scalar &) const = default;
-};
-
-enum class ReduceKind { sum, max };
-
-// The use an instruction makes of an operand. updated: reads it and writes it.
-enum class OperandUse { read, written, updated };
-
-// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
-// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, then the numbers of
-// RowKernel::Operand for each: use, bytes, rowBytes, rowStride}.
-inline constexpr std::string_view kNeedsSuffix = "_needs";
-// On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
-// as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
-inline constexpr std::string_view kLaunchSuffix = "_launch";
-struct RowKernel {
-  // What the kernel does with an operand, in rows of `rowBytes` that begin `rowStride` bytes apart, `bytes` in all; 0: one
-  // after another.
-  struct Operand {
-    OperandUse use = OperandUse::read;
-    int64_t bytes = 0, rowBytes = 0, rowStride = 0;
-    bool operator==(const Operand &) const = default;
-  };
-  std::string symbol; // in kernels/
-  int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
-  std::vector<Scalar> scalars;
-  double flops = 0, bytes = 0; // cost of the whole range
-  std::vector<Operand> uses;   // of each of Instruction::operands
-  bool operator==(const RowKernel &) const = default;
-};
-// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
-// same result, to rounding.
-enum class GemmPath { rule, whole, rows, columns };
-// An epilogue is applied to a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of X + bias, in
-// the tanh form, and X + bias, the preactivation, is written too.
-enum class Epilogue { none, bias, gelu };
-// Whether products of plans for the target may have one: if its library makes it.
-constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
-inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
-// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, without an epilogue. Operands A, B, [bias[n]], C,
-// [preactivation[m,n]], [workspace]. Sums are made in f32 and rounded once, to C's type.
-struct Gemm {
-  int64_t m = 0, n = 0, k = 0;
-  bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
-  bool accumulate = false;                     // then there is no epilogue
-  Epilogue epilogue = Epilogue::none;
-  GemmPath path = GemmPath::rule;
-  DType inputType = DType::f32,
-        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
-  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
-  bool operator==(const Gemm &) const = default;
-};
-// Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
-// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w; with documents,
-// start_s <= pos_t too.
-// forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
-// backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
-// start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
-// lse is f32, all others but those of integers of `type`.
-struct Attention {
-  bool backward = false;
-  int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
-  double scale = 1;
-  int64_t window = 0;
-  double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
-  int64_t site = 0;   // hash of the dropout's name
-  // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
-  // headOffset + g * groupStride + r.
-  Scalar seed = {}, instance = {}, headOffset = {};
-  int64_t groupStride = 0;
-  // Where operands are parts of a larger buffer, as in qkv[s,b,g,r+2,d]: elements from one group's part to the
-  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
-  int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
-  int64_t workspaceBytes = 0;
-  DType type = DType::f32;
-  // Positions that are known before the data is: keys are a whole sequence in the order of SequenceOrder.h, queries the
-  // rank's part of it along these axes. 0: they are data alone.
-  int64_t zigzag = 0;
-  Axes queryAxes = {};
-  bool documents = false; // a query sees only its own
-  bool operator==(const Attention &) const = default;
-};
-// Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
-// buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
-// dimension. bf16 is summed in f32, in the order of the group, and rounded once.
-struct Collective {
-  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
-  ReduceKind reduce = ReduceKind::sum;
-  DType type = DType::f32;
-  Axes axes;
-  std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
-  int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
-  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
-  // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
-  // rank j; what rank i sent lands at position i of the second n.
-  int64_t middle = 1;
-  bool splitsInner =
-      false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
-  int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
-  bool operator==(const Collective &) const = default;
-};
-// Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
-// communicators send lies together.
-constexpr bool packsRows(Target target) { return target == Target::cuda; }
-// Whether collectives of plans for the target leave the cores to the products that they run beside: on a CPU they are work of
-// the same cores, and what is won is the wait for other ranks.
-constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
-// Local data movement. slice: [outer, n*chunk] -> [outer, chunk], the part at the rank's coordinate along
-// axes.
-struct Move {
-  enum class Kind { copy, fill, slice, demote } kind = Kind::copy;
-  int64_t bytes = 0; // copy, fill (with zero byte), demote: whole size. demote: copy where the coordinate
-                     // along axes is 0, else zero
-  int64_t outer = 1, chunkBytes = 0; // slice
-  Axes axes;
-  bool operator==(const Move &) const = default;
-};
-
-struct Instruction {
-  std::variant<RowKernel, Gemm, Attention, Collective, Move> body;
-  std::vector<Operand> operands;
-  std::string label; // where it comes from, for errors and traces: "layer.fwd/attn.q"
-  bool operator==(const Instruction &) const = default;
-};
 
 struct Program {
   std::string name; // "layer.fwd"
@@ -479,19 +325,7 @@ std::string describeTarget(const Plan &plan);
 
 // As plan.json spells them.
 std::string_view nameOf(Task task);
-std::string_view nameOf(Collective::Kind kind);
-std::string_view nameOf(ReduceKind kind);
-std::string_view nameOf(OperandUse use);
-std::string_view nameOf(DType type);
-std::string_view nameOf(Target target);
 std::string_view nameOf(KernelLevel level);
-std::string_view nameOf(GemmPath path);
-std::string_view nameOf(Epilogue epilogue);
 std::optional<Task> taskNamed(std::string_view name);
-std::optional<GemmPath> gemmPathNamed(std::string_view name);
-
-// m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
-// follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias", "gelu".
-std::string sizesOf(const Gemm &gemm);
 
 } // namespace mgc::plan

@@ -6,7 +6,7 @@ namespace mgc {
 namespace {
 
 std::string rateOf(const ProfileRow &row) {
-  const bool computes = row.kind == WorkKind::product || row.kind == WorkKind::attention;
+  const bool computes = row.kind == plan::WorkKind::product || row.kind == plan::WorkKind::attention;
   const double rate = (computes ? row.flops : row.bytes) / row.seconds * 1e-9;
   return row.seconds > 0 ? fmt::format("{:.1f} {}", rate, computes ? "GFLOP/s" : "GB/s") : "";
 }

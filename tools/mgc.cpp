@@ -138,7 +138,7 @@ void sayTuning(const tune::TuneReport &report) {
     measured += !product.isRemembered;
     allByRule &= product.isByRule;
     if (!product.isByRule)
-      say(stderr, "  {}: {}\n", sizesOf(product.gemm), nameOf(product.gemm.path));
+      say(stderr, "  {}: {}\n", product.gemm.sizes(), nameOf(product.gemm.path));
   }
   say(stderr, "products for {} thread{}: {} measured, {} remembered; {}\n", report.threads,
       report.threads == 1 ? "" : "s", measured, report.products.size() - measured,

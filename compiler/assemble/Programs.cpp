@@ -118,7 +118,7 @@ private:
   }
 
   // --- Instructions
-  template <typename Body> void add(Body body, std::vector<Place> operands) {
+  void add(plan::InstructionBody body, std::vector<Place> operands) {
     out_.program.instructions.push_back({std::move(body), std::move(operands), label_});
   }
   std::vector<Place> placesOf(ValueRange values) const {
@@ -146,25 +146,34 @@ private:
 
   Status emit(Operation *op) {
     return llvm::TypeSwitch<Operation *, Status>(op)
-        .Case<LibraryOpInterface>([&](LibraryOpInterface library) { return emitCall(library); })
+        .Case<InstructionOpInterface>(
+            [&](InstructionOpInterface instruction) { return emitCall(instruction); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
         .Case<TileOp>([&](TileOp tile) { return emitTile(tile); })
-        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
-            [&](Operation *o) { return emitCollective(o); })
         .Case<RenameOp, PartsOp, JoinOp>([](Operation *) { return Status::ok(); })
-        .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
+        .Case<PackOp, UnpackOp>([&](Operation *packing) { return emitPacking(packing); })
         .Default([](Operation *) { return Status::error("is no op of the phase fuse"); });
   }
 
-  Status emitCall(LibraryOpInterface op) {
-    LibraryCall call = op.getCall();
-    if (auto *gemm = std::get_if<plan::Gemm>(&call.body))
-      gemm->accumulate = accumulated_.contains(op->getResult(0));
+  Status emitCall(InstructionOpInterface op) {
+    InstructionCall call = op.getCall();
+    if (accumulated_.contains(op->getResult(0)))
+      accumulate(call.body);
     std::vector<Place> operands = placesOf(call.operands);
     if (workspaceBytes(op) > 0)
       operands.push_back(workspaceOf(op));
-    std::visit([&](const auto &body) { add(body, operands); }, call.body);
+    add(std::move(call.body), std::move(operands));
     return Status::ok();
+  }
+
+  // Of the kinds whose ops can (LibraryOpInterface::canAccumulate).
+  static void accumulate(plan::InstructionBody &body) {
+    std::visit(
+        [](auto &kind) {
+          if constexpr (requires { kind.accumulate; })
+            kind.accumulate = true;
+        },
+        body);
   }
 
   // --- Row kernels
@@ -238,88 +247,17 @@ private:
     add(fill, {placeOf(value)});
   }
 
-  // --- Collectives and moves
-  static int64_t sizeBefore(Value value, int64_t dim) {
-    int64_t size = 1;
-    for (int64_t extent : tensorOf(value).getShape().take_front(dim))
-      size *= extent;
-    return size;
-  }
-  static int64_t sizeFrom(Value value, int64_t dim) {
-    return tensorOf(value).getNumElements() / sizeBefore(value, dim);
-  }
-
-  Status emitCollective(Operation *op) {
-    plan::Collective collective;
-    Value value = op->getOperand(0), result = op->getResult(0);
-    collective.type = dtypeOf(elementOf(value));
-    collective.axes = axesOf(op->getAttrOfType<ArrayAttr>("axes"));
-    if (auto stages = op->getAttrOfType<DenseI64ArrayAttr>("stages"))
-      collective.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
-    if (auto reduction = op->getAttrOfType<StringAttr>("reduction"))
-      collective.reduce = reduction == "max" ? plan::ReduceKind::max : plan::ReduceKind::sum;
-    MGC_TRY(shapeCollective(op, collective));
-    std::vector<Place> operands = placesOf({value, result});
-    if ((collective.workspaceBytes = workspaceBytes(op)) > 0)
-      operands.push_back(workspaceOf(op));
-    add(collective, operands);
-    return Status::ok();
-  }
-
-  // Kind and sizes: the buffers seen as plan::Collective says.
-  static Status shapeCollective(Operation *op, plan::Collective &collective) {
-    using Kind = plan::Collective::Kind;
-    Value value = op->getOperand(0), result = op->getResult(0);
-    if (auto gather = dyn_cast<AllGatherOp>(op)) {
-      collective.kind = Kind::allGather;
-      collective.outer = sizeBefore(value, gather.getDim());
-      collective.chunk = sizeFrom(value, gather.getDim());
-    } else if (auto scatter = dyn_cast<ReduceScatterOp>(op)) {
-      collective.kind = Kind::reduceScatter;
-      collective.outer = sizeBefore(result, scatter.getDim());
-      collective.chunk = sizeFrom(result, scatter.getDim());
-    } else if (auto exchange = dyn_cast<AllToAllOp>(op)) {
-      collective.kind = Kind::allToAll;
-      collective.splitsInner = exchange.getSplit() > exchange.getConcat();
-      // The side whose outer one of the two dimensions is the whole block of a rank.
-      Value chunks = collective.splitsInner ? result : value,
-            blocks = collective.splitsInner ? value : result;
-      const auto [first, second] = std::minmax(exchange.getSplit(), exchange.getConcat());
-      collective.outer = sizeBefore(blocks, first);
-      collective.chunk = sizeFrom(chunks, second);
-      collective.middle = sizeFrom(blocks, first) / sizeFrom(blocks, second);
-    } else {
-      collective.kind = Kind::allReduce;
-      collective.chunk = tensorOf(value).getNumElements();
-    }
-    return Status::ok();
-  }
-
-  Status emitMove(Operation *op) {
+  // --- Scalars side by side
+  Status emitPacking(Operation *op) {
     plan::Move move;
-    if (auto slice = dyn_cast<SliceOp>(op)) {
-      move.kind = plan::Move::Kind::slice;
-      move.outer = sizeBefore(slice.getResult(), slice.getDim());
-      move.chunkBytes = sizeFrom(slice.getResult(), slice.getDim()) * bytesOfElement(slice.getResult());
-      move.axes = axesOf(slice.getAxes());
-      add(move, placesOf({slice.getValue(), slice.getResult()}));
-    } else if (auto demote = dyn_cast<DemoteOp>(op)) {
-      move.kind = plan::Move::Kind::demote;
-      move.bytes = bytesOf(demote.getType());
-      move.axes = axesOf(demote.getAxes());
-      add(move, placesOf({demote.getValue(), demote.getResult()}));
-    } else if (isa<ZeroOp>(op)) {
-      addFill(op->getResult(0));
-    } else {
-      move.bytes = bytesOfElement(op->getOperand(0));
-      bool packs = isa<PackOp>(op);
-      const Place whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
-      for (auto [i, part] :
-           llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
-        Place element = whole;
-        element.offset += int64_t(i) * move.bytes;
-        add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
-      }
+    move.bytes = bytesOfElement(op->getOperand(0));
+    const bool packs = isa<PackOp>(op);
+    const Place whole = placeOf(packs ? op->getResult(0) : op->getOperand(0));
+    for (auto [i, part] :
+         llvm::enumerate(placesOf(packs ? ValueRange(op->getOperands()) : op->getResults()))) {
+      Place element = whole;
+      element.offset += int64_t(i) * move.bytes;
+      add(move, packs ? std::vector<Place>{part, element} : std::vector<Place>{element, part});
     }
     return Status::ok();
   }

@@ -1,8 +1,6 @@
 // See Cluster.h.
 #include "compiler/cost/Cluster.h"
 
-#include "plan/Operands.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,7 +8,6 @@
 namespace mgc::cost {
 
 using plan::Axes;
-using plan::Collective;
 using plan::Mesh;
 
 namespace {
@@ -126,38 +123,23 @@ GroupMembers membersOf(const Cluster &cluster, const Axes &axes) {
   return members;
 }
 
-GroupMembers membersOf(const Cluster &cluster, const Collective &collective) {
-  return collective.stages.empty() ? membersOf(cluster, collective.axes)
-                                   : membersOfStages(cluster, collective.stages);
+GroupMembers membersOf(const Cluster &cluster, const plan::RankGroup &group) {
+  return group.stages.empty() ? membersOf(cluster, group.axes) : membersOfStages(cluster, group.stages);
 }
 
-double bytesSent(const Collective &c, int64_t ranks) {
-  const double block = double(c.outer) * double(c.middle) * double(c.chunk) * double(sizeInBytes(c.type));
-  switch (c.kind) {
-  case Collective::Kind::allReduce:
-    return 2 * block * double(ranks - 1) / double(ranks);
-  case Collective::Kind::allGather:
-  case Collective::Kind::reduceScatter:
-  case Collective::Kind::allToAll:
-    return block * double(ranks - 1); // `block` is what one rank has of the whole
-  }
-  return 0;
-}
-
-double secondsOf(const Cluster &cluster, const Collective &collective) {
-  const GroupMembers members = membersOf(cluster, collective);
-  const double bytes = bytesSent(collective, members.back());
-  const GroupLinks links(cluster.machine, members);
+double communicationSeconds(const Cluster &cluster, const plan::InstructionBody &body) {
+  const GroupMembers members = membersOf(cluster, *groupOf(body));
   if (members.back() <= 1)
     return 0;
-  switch (collective.kind) {
-  case Collective::Kind::allReduce:
-    return links.ringBytes(bytes) + 2 * std::min(links.ringLatency(), links.treeLatency());
-  case Collective::Kind::allGather:
-  case Collective::Kind::reduceScatter:
-    return links.ringBytes(bytes) + links.ringLatency();
-  case Collective::Kind::allToAll:
-    return links.directBytes(bytes) + links.directLatency();
+  const plan::Communication moved = communicationOf(cluster.mesh, body);
+  const GroupLinks links(cluster.machine, members);
+  switch (moved.pattern) {
+  case plan::Pattern::ringOrTree:
+    return links.ringBytes(moved.bytesSent) + 2 * std::min(links.ringLatency(), links.treeLatency());
+  case plan::Pattern::ring:
+    return links.ringBytes(moved.bytesSent) + links.ringLatency();
+  case plan::Pattern::direct:
+    return links.directBytes(moved.bytesSent) + links.directLatency();
   }
   return 0;
 }

@@ -23,20 +23,15 @@ using GroupMembers = std::vector<int64_t>;
 
 // The least that any group along these axes has. Where domains cut groups unevenly: a divisor of the group.
 GroupMembers membersOf(const Cluster &cluster, const plan::Axes &axes);
-GroupMembers membersOf(const Cluster &cluster, const plan::Collective &collective);
+GroupMembers membersOf(const Cluster &cluster, const plan::RankGroup &group);
 
-// Data that one rank sends. Bytes are those of ring algorithms, B those of the whole result (of all_gather), operand
-// (of reduce_scatter, all_to_all) or either (all_reduce): all_reduce 2 B (n - 1) / n, all others B (n - 1) / n.
-double bytesSent(const plan::Collective &collective, int64_t ranks);
-
-// Seconds of the collective once all its ranks have come, without the launch:
-//   ring         sum over levels of hops x latency, + the bytes sent over the slowest level
-//                all_gather, reduce_scatter: n - 1 hops; all_reduce: twice as many
-//   tree         all_reduce where it is faster: 2 ceil(log2 of the fan-out) hops of each level
-//   all_to_all   every rank sends to every other at once: one latency, each level carries what goes through it
+// Seconds of a communication once all its ranks have come, without the launch, by the pattern of its traffic:
+//   ring         sum over levels of hops x latency, + the bytes sent over the slowest level; n - 1 hops
+//   ringOrTree   twice as many hops, or where it is faster up and down a tree: 2 ceil(log2 of the fan-out) hops of each level
+//   direct       every rank sends to every other at once: one latency, each level carries what goes through it
 // A ring passes the border of a domain once, with as many links as it has ranks in the domain: p ranks of a node send
-// with p adapters.
-double secondsOf(const Cluster &cluster, const plan::Collective &collective);
+// with p adapters. In: a communication.
+double communicationSeconds(const Cluster &cluster, const plan::InstructionBody &body);
 
 // Messages between neighbouring stages, over the slowest link that one of them takes.
 struct MessageRates {

@@ -1,9 +1,7 @@
-// Seconds of one instruction on one rank, by the FLOPs and bytes of plan/Work.h: the one place, a function for each
-// kind.
+// Seconds of one instruction on one rank, by its plan::Work: the one place, a formula for each WorkKind.
 #pragma once
 
 #include "compiler/cost/Cluster.h"
-#include "plan/Operands.h"
 
 namespace mgc::cost {
 

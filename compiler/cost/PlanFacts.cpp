@@ -6,7 +6,6 @@
 #include "compiler/cost/PlanWalk.h"
 #include "plan/Expand.h"
 #include "plan/Plan.h"
-#include "plan/Work.h"
 #include "plan/mesh/Mesh.h"
 
 #include <algorithm>
@@ -36,13 +35,14 @@ std::string nameOf(const Mesh &mesh, const Axes &axes) {
   return joined(primitive);
 }
 
-std::string overOf(const Mesh &mesh, const Collective &c) {
-  return c.stages.empty() ? nameOf(mesh, c.axes) : fmt::format("stages {}", fmt::join(c.stages, ", "));
+std::string overOf(const Mesh &mesh, const RankGroup &group) {
+  return group.stages.empty() ? nameOf(mesh, group.axes)
+                              : fmt::format("stages {}", fmt::join(group.stages, ", "));
 }
 
 // --- One stage
 
-struct Work {
+struct Totals {
   double flops = 0;
   std::vector<double> attention; // FLOPs of each rank along the axes of sequences
   std::map<std::pair<std::string, std::string>, Traffic> traffic; // by operation and group
@@ -53,7 +53,7 @@ struct Work {
     sum.count += one.count * times;
     sum.bytes += one.bytes * double(times);
   }
-  void add(const Work &other, int64_t times) {
+  void add(const Totals &other, int64_t times) {
     flops += other.flops * double(times);
     attention.resize(std::max(attention.size(), other.attention.size()));
     for (size_t i = 0; i < other.attention.size(); ++i)
@@ -63,52 +63,51 @@ struct Work {
   }
 };
 
-// FLOPs of the attention on each rank of one group along the axes of sequences.
-std::vector<double> attentionWork(const Mesh &mesh, const Attention &attention) {
-  std::vector<double> work;
-  const int64_t parts = groupSize(mesh, attention.queryAxes);
+// FLOPs on each rank of one group along the axes of sequences.
+std::vector<double> flopsOfRanks(const Mesh &mesh, const plan::Work &work) {
+  std::vector<double> flops;
   for (int64_t rank : groupOf(mesh, 0, plan::axesOf(mesh, plan::AxisRole::sequence)))
-    work.push_back(flopsOf(attention) *
-                   (attention.zigzag > 0
-                        ? shareOfPart(attention, coordinate(mesh, rank, attention.queryAxes), parts)
-                        : 1));
-  return work;
+    flops.push_back(work.flops * (work.shares.empty() ? 1 : work.shares[coordinate(mesh, rank, work.axes)]));
+  return flops;
 }
 
-Work workOf(const Mesh &mesh, const Program &program) {
-  Work work;
+Totals totalsOf(const Mesh &mesh, const Program &program) {
+  Totals totals;
   forEachInstruction(program, [&](const Instruction &instruction) {
-    work.flops += flopsOf(instruction.body);
-    if (auto *attention = std::get_if<Attention>(&instruction.body))
-      work.add({.attention = attentionWork(mesh, *attention)}, 1);
-    if (auto *c = std::get_if<Collective>(&instruction.body)) {
-      int64_t ranks = groupSize(mesh, *c);
-      work.add({std::string(plan::nameOf(c->kind)), overOf(mesh, *c), ranks, 1, bytesSent(*c, ranks)}, 1);
+    const plan::Work work = workOf(mesh, instruction.body);
+    totals.flops += work.flops;
+    if (kindOf(instruction.body) == WorkKind::attention)
+      totals.add({.attention = flopsOfRanks(mesh, work)}, 1);
+    if (const std::optional<RankGroup> group = groupOf(instruction.body)) {
+      const plan::Communication moved = communicationOf(mesh, instruction.body);
+      totals.add(
+          {std::string(moved.operation), overOf(mesh, *group), groupSize(mesh, *group), 1, moved.bytesSent},
+          1);
     }
   });
-  return work;
+  return totals;
 }
 
-std::vector<Work> worksOfChunks(const StagePlan &stage, const std::vector<Work> &programs) {
-  std::vector<Work> works;
+std::vector<Totals> totalsOfChunks(const StagePlan &stage, const std::vector<Totals> &programs) {
+  std::vector<Totals> chunks;
   for (const Chunk &chunk : stage.chunks) {
-    Work &work = works.emplace_back();
-    forEachCall(chunk, [&](const Call &call) { work.add(programs[call.program], 1); });
+    Totals &totals = chunks.emplace_back();
+    forEachCall(chunk, [&](const Call &call) { totals.add(programs[call.program], 1); });
   }
-  return works;
+  return chunks;
 }
 
-Work workOfStep(const StagePlan &stage, const std::vector<Work> &chunks) {
-  Work work;
+Totals totalsOfStep(const StagePlan &stage, const std::vector<Totals> &chunks) {
+  Totals totals;
   const std::vector<int64_t> runs = runsOfChunks(stage);
   for (size_t i = 0; i < chunks.size(); ++i)
     if (runs[i] > 0)
-      work.add(chunks[i], runs[i]);
+      totals.add(chunks[i], runs[i]);
   forEachStep(stage, [&](const ExpandedStep &step) {
     if (step.kind == ExpandedStep::Kind::send)
-      work.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
+      totals.add({"send", fmt::format("stage {}", step.peer), 2, 1, double(step.bytes)}, 1);
   });
-  return work;
+  return totals;
 }
 
 int64_t parametersOf(const Plan &plan, int64_t stage) {
@@ -149,15 +148,15 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
-StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
+StageFacts factsOf(const Plan &plan, int64_t index, const Totals &totals) {
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
   std::tie(facts.layersBegin, facts.layersEnd) = layersOf(plan, index);
   facts.bytes = stage.bytes;
   facts.leastBytes = stage.leastBytes;
   facts.parameters = parametersOf(plan, index);
-  facts.flops = work.flops;
-  facts.attentionShares = sharesOf(work.attention);
+  facts.flops = totals.flops;
+  facts.attentionShares = sharesOf(totals.attention);
   for (const Region &region : stage.regions) {
     auto same = [&](const auto &entry) { return entry.first == region.kind; };
     auto found = std::find_if(facts.memory.begin(), facts.memory.end(), same);
@@ -166,7 +165,7 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
     else
       found->second += region.bytes;
   }
-  for (const auto &entry : work.traffic)
+  for (const auto &entry : totals.traffic)
     facts.traffic.push_back(entry.second);
   return facts;
 }
@@ -176,13 +175,13 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Work &work) {
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   facts.parameters = parametersOf(plan);
-  std::vector<Work> programs;
+  std::vector<Totals> programs;
   for (const Program &program : plan.programs)
-    programs.push_back(workOf(plan.mesh, program));
+    programs.push_back(totalsOf(plan.mesh, program));
   const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const std::vector<Work> chunks = worksOfChunks(plan.stages[stage], programs);
-    facts.stages.push_back(::factsOf(plan, int64_t(stage), workOfStep(plan.stages[stage], chunks)));
+    const std::vector<Totals> chunks = totalsOfChunks(plan.stages[stage], programs);
+    facts.stages.push_back(::factsOf(plan, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }
   facts.picture = schedule::draw(solutionOf(plan), {}, columns);

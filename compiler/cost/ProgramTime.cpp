@@ -3,14 +3,12 @@
 
 #include "compiler/cost/InstructionTime.h"
 #include "compiler/cost/PlanWalk.h"
-#include "plan/Work.h"
 
 #include <algorithm>
 #include <deque>
 
 namespace mgc::cost {
 
-using plan::Collective;
 using plan::Instruction;
 using plan::OperandInfo;
 
@@ -71,11 +69,11 @@ bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedByt
 
 // --- Collectives beside products -------------------------------------------------------------------------------
 
-size_t roleOf(const plan::Mesh &mesh, const Collective &collective) {
-  if (!collective.stages.empty())
+size_t roleOf(const plan::Mesh &mesh, const plan::RankGroup &group) {
+  if (!group.stages.empty())
     return size_t(plan::AxisRole::stage);
   size_t outermost = 0;
-  const plan::Axes names = primitiveAxes(mesh, collective.axes);
+  const plan::Axes names = primitiveAxes(mesh, group.axes);
   for (const plan::Axis &axis : mesh.axes)
     if (std::ranges::find(names, axis.name) != names.end())
       outermost = std::max(outermost, size_t(axis.role));
@@ -129,16 +127,17 @@ private:
   std::deque<Pending> pending_;
 };
 
-double &partOf(ProgramTime &time, const plan::InstructionBody &body) {
-  if (std::holds_alternative<plan::Gemm>(body))
+double &partOf(ProgramTime &time, plan::WorkKind kind) {
+  switch (kind) {
+  case plan::WorkKind::product:
     return time.products;
-  if (std::holds_alternative<plan::Attention>(body))
+  case plan::WorkKind::attention:
     return time.attention;
-  return std::holds_alternative<plan::RowKernel>(body) ? time.rows : time.moves;
-}
-
-bool hides(const plan::InstructionBody &body) {
-  return std::holds_alternative<plan::Gemm>(body) || std::holds_alternative<plan::Attention>(body);
+  case plan::WorkKind::row:
+    return time.rows;
+  default:
+    return time.moves;
+  }
 }
 
 } // namespace
@@ -149,21 +148,22 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   CollectivesBeside beside(time);
   forEachInstruction(program, [&](const Instruction &instruction) {
     const double seconds = secondsOf(cluster, instruction.body);
-    const auto *collective = std::get_if<Collective>(&instruction.body);
+    const std::optional<plan::RankGroup> group = groupOf(instruction.body);
     std::vector<TouchedBytes> touched;
-    if (isBeside && (collective || !beside.empty()))
+    if (isBeside && (group || !beside.empty()))
       touched = bytesTouched(cluster.mesh, instruction);
-    if (!collective) {
-      beside.join(touched);
-      partOf(time, instruction.body) += seconds;
+    if (group && isBeside)
+      return beside.start(seconds, roleOf(cluster.mesh, *group), std::move(touched));
+    if (group) {
+      time.exposed[roleOf(cluster.mesh, *group)] += seconds;
+      return;
     }
-    if (collective && isBeside)
-      beside.start(seconds, roleOf(cluster.mesh, *collective), std::move(touched));
-    else if (collective)
-      time.exposed[roleOf(cluster.mesh, *collective)] += seconds;
-    if (hides(instruction.body)) {
+    const plan::WorkKind kind = kindOf(instruction.body);
+    beside.join(touched);
+    partOf(time, kind) += seconds;
+    if (hidesCollectives(kind)) {
       beside.hide(seconds);
-      time.flops += flopsOf(instruction.body);
+      time.flops += workOf(cluster.mesh, instruction.body).flops;
     }
   });
   beside.finish();

@@ -3,7 +3,6 @@
 
 #include "compiler/cost/PlanOrders.h"
 #include "compiler/cost/PlanWalk.h"
-#include "plan/Work.h"
 
 #include <algorithm>
 
@@ -130,12 +129,12 @@ bool isOfVocabulary(const Plan &plan, const plan::Parameter &parameter) {
          });
 }
 
-double attentionOfForward(const plan::Program &program) {
+double attentionOfForward(const plan::Mesh &mesh, const plan::Program &program) {
   double flops = 0;
   forEachInstruction(program, [&](const plan::Instruction &instruction) {
-    if (const auto *attention = std::get_if<plan::Attention>(&instruction.body);
-        attention && !attention->backward)
-      flops += flopsOf(*attention);
+    const plan::Work work = workOf(mesh, instruction.body);
+    if (kindOf(instruction.body) == plan::WorkKind::attention && !work.isBackward)
+      flops += work.flops;
   });
   return flops;
 }
@@ -144,7 +143,7 @@ double attentionOfForward(const plan::Program &program) {
 double attentionOfForward(const Plan &plan) {
   std::vector<double> programs;
   for (const plan::Program &program : plan.programs)
-    programs.push_back(attentionOfForward(program));
+    programs.push_back(attentionOfForward(plan.mesh, program));
   double flops = 0;
   for (const StagePlan &stage : plan.stages) {
     const std::vector<int64_t> runs = runsOfChunks(stage);

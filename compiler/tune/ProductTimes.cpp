@@ -2,7 +2,7 @@
 #include "compiler/tune/ProductTimes.h"
 #include "runtime/base/Rounding.h"
 
-#include "plan/Work.h"
+#include "plan/Plan.h"
 #include "runtime/device/cpu/CpuDevice.h"
 #include "runtime/kernels/GemmPaths.h"
 
@@ -32,7 +32,7 @@ struct Operands {
 };
 
 plan::Gemm sampleOf(plan::Gemm gemm) {
-  while (plan::flopsOf(plan::InstructionBody(gemm)) > kMostFlops || Operands(gemm).end > kElements) {
+  while (gemm.work({}).flops > kMostFlops || Operands(gemm).end > kElements) {
     int64_t *longest = std::max({&gemm.m, &gemm.n, &gemm.k}, [](auto *a, auto *b) { return *a < *b; });
     *longest = (*longest + 1) / 2;
   }

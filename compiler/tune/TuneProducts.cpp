@@ -50,7 +50,7 @@ public:
 
 private:
   Status choose(plan::Gemm &gemm) {
-    const std::string key = keyBegin_ + sizesOf(gemm);
+    const std::string key = keyBegin_ + gemm.sizes();
     const plan::GemmPath byRule = gemmRule(gemm, report_.threads).path;
     std::optional<plan::GemmPath> path = cache_.find(key);
     const bool isRemembered = path.has_value();

@@ -76,11 +76,20 @@ def Mg_WorkspaceOpInterface : OpInterface<"WorkspaceOpInterface"> {
   ];
 }
 
+def Mg_InstructionOpInterface : OpInterface<"InstructionOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = [{
+    An op that is one instruction of the plan by itself: a library call, a collective, a move. Local types only.
+  }];
+  let methods = [InterfaceMethod<"The instruction.", "::mgc::InstructionCall", "getCall", (ins)>];
+}
+
 def Mg_LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   let cppNamespace = "::mgc";
-  let description = "An op that the runtime's library does as a whole: a matrix product, attention. Local types only.";
+  let description = [{
+    An instruction that the runtime's library does as a whole: a matrix product, attention.
+  }];
   let methods = [
-    InterfaceMethod<"The call.", "::mgc::LibraryCall", "getCall", (ins)>,
     InterfaceMethod<"Whether it can add its result to what is there.", "bool", "canAccumulate", (ins), "",
       [{ return false; }]>,
     InterfaceMethod<"After how many dimensions the rows of an operand may lie apart (View.h); 0: it must be dense.",

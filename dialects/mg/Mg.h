@@ -4,7 +4,7 @@
 #include "dialects/mg/Assembly.h"
 #include "dialects/mg/AxisRule.h"
 #include "dialects/mg/ElementType.h"
-#include "dialects/mg/LibraryCall.h"
+#include "dialects/mg/InstructionCall.h"
 #include "dialects/mg/RowSpace.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

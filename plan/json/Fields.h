@@ -13,7 +13,6 @@ namespace mgc::plan {
 
 // --- Structs whose fields stand on a line each; all others are one line ------------------------------------
 
-template <typename T> inline constexpr bool onManyLines = false;
 template <> inline constexpr bool onManyLines<Plan> = true;
 template <> inline constexpr bool onManyLines<Program> = true;
 template <> inline constexpr bool onManyLines<StagePlan> = true;
@@ -22,11 +21,9 @@ template <> inline constexpr bool onManyLines<Chunk> = true;
 // --- Structs whose fields are a list, without names: short ones of which there are many. Fields at its end may be missing that
 // are optional -----------------------------------------------------------------------------------------------
 
-template <typename T> inline constexpr bool isTuple = false;
 template <> inline constexpr bool isTuple<Repeat> = true;
 template <> inline constexpr bool isTuple<Operand> = true;
 template <> inline constexpr bool isTuple<Binding> = true;
-template <> inline constexpr bool isTuple<RowKernel::Operand> = true;
 template <> inline constexpr bool isTuple<Ring::Turn> = true;
 template <> inline constexpr bool isTuple<Parameter::Place> = true;
 template <> inline constexpr bool isTuple<Region> = true;
@@ -35,8 +32,6 @@ template <> inline constexpr bool isTuple<Input::Dim> = true;
 template <> inline constexpr bool isTuple<Scalar::Term> = true;
 
 // --- Fields ------------------------------------------------------------------------------------------------
-
-template <typename T> struct Of {}; // names the struct whose fields are wanted
 
 template <typename V> void fields(V &v, Of<Axis>) {
   v.required("name", &Axis::name);
@@ -81,6 +76,7 @@ template <typename V> void fields(V &v, Of<Parameter>) {
   v.required("name", &Parameter::name);
   v.required("tensor", &Parameter::tensor);
   v.optional("aliases", &Parameter::aliases);
+  v.optional("stacked", &Parameter::stacked);
   v.required("fileShape", &Parameter::fileShape);
   v.required("grouping", &Parameter::grouping);
   v.required("offset", &Parameter::offset);
@@ -122,92 +118,6 @@ template <typename V> void fields(V &v, Of<Scalar>) {
   v.optional("kind", &Scalar::kind);
   v.optional("value", &Scalar::value);
   v.optional("terms", &Scalar::terms);
-}
-
-template <typename V> void fields(V &v, Of<RowKernel::Operand>) {
-  v.required("use", &RowKernel::Operand::use);
-  v.required("bytes", &RowKernel::Operand::bytes);
-  v.optional("rowBytes", &RowKernel::Operand::rowBytes);
-  v.optional("rowStride", &RowKernel::Operand::rowStride);
-}
-
-template <typename V> void fields(V &v, Of<RowKernel>) {
-  v.required("symbol", &RowKernel::symbol);
-  v.required("range", &RowKernel::range);
-  v.optional("scalars", &RowKernel::scalars);
-  v.optional("flops", &RowKernel::flops);
-  v.optional("bytes", &RowKernel::bytes);
-  v.required("uses", &RowKernel::uses);
-}
-
-template <typename V> void fields(V &v, Of<Gemm>) {
-  v.required("m", &Gemm::m);
-  v.required("n", &Gemm::n);
-  v.required("k", &Gemm::k);
-  v.optional("transposeA", &Gemm::transposeA);
-  v.optional("transposeB", &Gemm::transposeB);
-  v.optional("accumulate", &Gemm::accumulate);
-  v.optional("epilogue", &Gemm::epilogue);
-  v.optional("path", &Gemm::path);
-  v.optional("inputType", &Gemm::inputType);
-  v.optional("outputType", &Gemm::outputType);
-  v.optional("workspaceBytes", &Gemm::workspaceBytes);
-}
-
-template <typename V> void fields(V &v, Of<Attention>) {
-  v.required("backward", &Attention::backward);
-  v.required("s", &Attention::s);
-  v.required("t", &Attention::t);
-  v.required("b", &Attention::b);
-  v.required("g", &Attention::g);
-  v.required("r", &Attention::r);
-  v.required("d", &Attention::d);
-  v.required("scale", &Attention::scale);
-  v.optional("window", &Attention::window);
-  v.optional("dropout", &Attention::dropout);
-  v.optional("site", &Attention::site);
-  v.optional("seed", &Attention::seed);
-  v.optional("instance", &Attention::instance);
-  v.optional("headOffset", &Attention::headOffset);
-  v.optional("groupStride", &Attention::groupStride);
-  v.optional("qStride", &Attention::qStride);
-  v.optional("kStride", &Attention::kStride);
-  v.optional("vStride", &Attention::vStride);
-  v.optional("dqStride", &Attention::dqStride);
-  v.optional("dkStride", &Attention::dkStride);
-  v.optional("dvStride", &Attention::dvStride);
-  v.required("workspaceBytes", &Attention::workspaceBytes);
-  v.optional("type", &Attention::type);
-  v.optional("zigzag", &Attention::zigzag);
-  v.optional("queryAxes", &Attention::queryAxes);
-  v.optional("documents", &Attention::documents);
-}
-
-template <typename V> void fields(V &v, Of<Collective>) {
-  v.required("kind", &Collective::kind);
-  v.optional("reduce", &Collective::reduce);
-  v.required("type", &Collective::type);
-  v.optional("axes", &Collective::axes);
-  v.optional("stages", &Collective::stages);
-  v.optional("outer", &Collective::outer);
-  v.required("chunk", &Collective::chunk);
-  v.optional("middle", &Collective::middle);
-  v.optional("splitsInner", &Collective::splitsInner);
-  v.optional("workspaceBytes", &Collective::workspaceBytes);
-}
-
-template <typename V> void fields(V &v, Of<Move>) {
-  v.required("kind", &Move::kind);
-  v.optional("bytes", &Move::bytes);
-  v.optional("outer", &Move::outer);
-  v.optional("chunkBytes", &Move::chunkBytes);
-  v.optional("axes", &Move::axes);
-}
-
-template <typename V> void fields(V &v, Of<Instruction>) {
-  v.alternatives("op", kInstructionNames, &Instruction::body);
-  v.required("operands", &Instruction::operands);
-  v.required("label", &Instruction::label);
 }
 
 template <typename V> void fields(V &v, Of<Program>) {

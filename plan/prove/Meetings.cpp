@@ -23,8 +23,7 @@ public:
     for (const Program &program : plan.programs) {
       std::vector<size_t> &numbers = collectives_.emplace_back();
       for (size_t i = 0; i < program.instructions.size(); ++i)
-        if (const auto *collective = std::get_if<Collective>(&program.instructions[i].body);
-            collective && !stagesOf(*collective).empty())
+        if (!stagesOf(program.instructions[i].body).empty())
           numbers.push_back(i);
     }
   }
@@ -52,9 +51,12 @@ public:
 
 private:
   // Empty where it stays inside a stage.
-  std::vector<int64_t> stagesOf(const Collective &collective) const {
-    std::vector<int64_t> stages = collective.stages;
-    if (stages.empty() && hasStages(plan_.mesh, collective.axes)) {
+  std::vector<int64_t> stagesOf(const InstructionBody &body) const {
+    const std::optional<RankGroup> group = groupOf(body);
+    if (!group)
+      return {};
+    std::vector<int64_t> stages = group->stages;
+    if (stages.empty() && hasStages(plan_.mesh, group->axes)) {
       stages.resize(plan_.stages.size());
       std::iota(stages.begin(), stages.end(), 0);
     }
@@ -70,11 +72,9 @@ private:
       const Program &program = plan_.programs[call.program];
       forEachRun(program.instructions.size(), program.repeats, [&](int64_t i, int64_t) {
         const Instruction &instruction = program.instructions[i];
-        const auto *collective = std::get_if<Collective>(&instruction.body);
-        const std::vector<int64_t> stages = collective ? stagesOf(*collective) : std::vector<int64_t>();
+        const std::vector<int64_t> stages = stagesOf(instruction.body);
         if (!stages.empty())
-          meetings.push_back(
-              meetingAt(*collective, stages, instruction, inIteration(call, iteration), stage));
+          meetings.push_back(meetingAt(stages, instruction, inIteration(call, iteration), stage));
       });
     });
     if (!meetings.empty() && chunk.task == Task::gradients)
@@ -84,13 +84,10 @@ private:
     return meetings;
   }
 
-  Meeting meetingAt(const Collective &c, const std::vector<int64_t> &stages, const Instruction &instruction,
-                    const Call &call, int64_t stage) {
+  Meeting meetingAt(const std::vector<int64_t> &stages, const Instruction &instruction, const Call &call,
+                    int64_t stage) {
     const auto number = numbers_.try_emplace(stages, static_cast<int64_t>(numbers_.size())).first->second;
-    return {number,
-            fmt::format("{} {} of {} x {} x {} {}{} over [{}]{}", nameOf(c.kind), nameOf(c.reduce), c.outer,
-                        c.middle, c.chunk, nameOf(c.type), c.splitsInner ? ", inner split," : "",
-                        fmt::join(c.axes, ", "), bucketOf(stage, call, instruction))};
+    return {number, agreementOf(instruction.body) + bucketOf(stage, call, instruction)};
   }
 
   // " of the gradients of wte.weight" where it works on a bucket of gradients: stages that hold it too may number it otherwise, and

@@ -2,7 +2,7 @@
 #include "plan/prove/ProgramFlow.h"
 
 #include "plan/Expand.h"
-#include "plan/Operands.h"
+#include "plan/Plan.h"
 
 #include <algorithm>
 

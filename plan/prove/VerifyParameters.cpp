@@ -4,6 +4,7 @@
 
 #include "plan/Expand.h"
 
+#include <charconv>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <map>
@@ -68,6 +69,7 @@ public:
       violations_.expect(dim.name != "v" || dim.valid == checks_.plan.vocabulary, place_,
                          "'{}' has {} valid rows v, the plan vocabulary = {}", parameter_.name, dim.valid,
                          checks_.plan.vocabulary);
+    verifyStack();
     verifyFileView();
     if (const std::optional<LocalRows> rows = localRows())
       verifyPlaces(*rows, occupancy);
@@ -75,6 +77,7 @@ public:
 
 private:
   void verifyFileView();
+  void verifyStack();
   std::optional<std::vector<int64_t>> localSizes();
   std::optional<LocalRows> localRows();
   bool verifyRows(const LocalRows &rows);
@@ -87,6 +90,33 @@ private:
   const Parameter &parameter_;
   const Place &place_;
 };
+
+// A stack's tensors lie behind each other along the first file dimension, which is one logical dimension, whole and without
+// padding; their names have the number.
+void ParameterChecks::verifyStack() {
+  const auto isNumbered = [](const std::string &name) {
+    const size_t hole = name.find(kStackHole);
+    return hole != std::string::npos && name.find(kStackHole, hole + 1) == std::string::npos;
+  };
+  std::vector<std::string> names = parameter_.aliases;
+  names.push_back(parameter_.tensor);
+  const int64_t stacked = parameter_.stacked;
+  for (const std::string &name : names)
+    violations_.expect(
+        stacked > 0 ? isNumbered(name) : name.find(kStackHole) == std::string::npos, place_,
+        "tensor '{}' of a stack of {}: expected {} once in the names of a stack, and in no other", name,
+        stacked, kStackHole);
+  if (stacked == 0)
+    return;
+  const std::vector<ParameterDim> &dims = parameter_.dims;
+  violations_.expect(
+      stacked > 0 && !dims.empty() && dims[0].size == stacked && dims[0].valid == stacked &&
+          parameter_.fileShape.size() > 1 && parameter_.fileShape[0] == stacked &&
+          !parameter_.grouping.empty() && parameter_.grouping[0] == 1,
+      place_,
+      "a stack of {} tensors; expected its first dimension of that size, alone in the first of the file",
+      stacked);
+}
 
 // File dimension j holds offset[j] + the product of the valid sizes of its dims.
 void ParameterChecks::verifyFileView() {
@@ -414,6 +444,32 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
 
 using Tensors = std::map<std::string_view, std::vector<const Parameter *>>; // by name
 
+// The number that stands in the name where the pattern has its hole; -1: it is not one of the pattern's.
+int64_t numberIn(std::string_view name, std::string_view pattern) {
+  const size_t hole = pattern.find(kStackHole);
+  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + kStackHole.size());
+  int64_t number = -1;
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
+    return -1;
+  name = name.substr(before.size(), name.size() - before.size() - after.size());
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+// The tensors of a stack have no other tensor's name.
+void verifyStackNames(Checks &checks, const std::map<std::string_view, std::string_view> &tensorOf,
+                      const Tensors &tensors, const Place &place) {
+  for (const auto &[pattern, parameters] : tensors) {
+    if (parameters.front()->stacked == 0)
+      continue;
+    const std::string_view before = pattern.substr(0, pattern.find(kStackHole));
+    for (auto other = tensorOf.lower_bound(before);
+         other != tensorOf.end() && other->first.starts_with(before); ++other)
+      checks.violations.expect(numberIn(other->first, pattern) < 0, place,
+                               "tensor '{}' has a name of the stack '{}'", other->first, pattern);
+  }
+}
+
 // A name in a checkpoint means one tensor.
 void verifyAliases(Checks &checks, const Tensors &tensors, const Place &place) {
   std::map<std::string_view, std::string_view> tensorOf;
@@ -426,6 +482,7 @@ void verifyAliases(Checks &checks, const Tensors &tensors, const Place &place) {
                                "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias,
                                name, entry->second);
     }
+  verifyStackNames(checks, tensorOf, tensors, place);
 }
 
 void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Place &parameters) {

@@ -15,10 +15,6 @@ void verifyDisjoint(Checks &checks, const Place &place, std::vector<Interval> in
   }
 }
 
-bool verifyAxesAt(Checks &checks, const Place &place, const Axes &axes) {
-  return checks.violations.expect(verifyAxes(checks.plan.mesh, axes), place);
-}
-
 bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<const Axes *> lists) {
   Axes all;
   for (const Axes *axes : lists) {
@@ -27,16 +23,6 @@ bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<c
     all.insert(all.end(), axes->begin(), axes->end());
   }
   return verifyAxesAt(checks, place, all);
-}
-
-bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64_t> &stages) {
-  const bool isAscending =
-      std::ranges::is_sorted(stages, std::less_equal<>()); // so that all of them open one group
-  return checks.violations.expect(
-      isAscending && std::ranges::all_of(
-                         stages, [&](int64_t stage) { return inRange(stage, checks.plan.stages.size()); }),
-      place, "[{}] must list stages below {}, each once, in ascending order", fmt::join(stages, ", "),
-      checks.plan.stages.size());
 }
 
 bool verifyRepeats(Checks &checks, const Place &place, const std::vector<Repeat> &repeats, size_t items,

@@ -2,8 +2,7 @@
 // violations; it leaves out checks that an earlier violation makes meaningless.
 #pragma once
 
-#include "plan/Plan.h"
-#include "plan/Violations.h"
+#include "plan/Checks.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/Checked.h"
 
@@ -12,18 +11,11 @@
 
 namespace mgc::plan {
 
-struct Checks {
-  const Plan &plan;
-  Violations &violations;
-};
-
 void verifyNumbers(Checks &checks);    // VerifyNumbers.cpp: the plan's own numbers
 void verifyParameters(Checks &checks); // VerifyParameters.cpp: parameters and buckets
 void verifyPrograms(Checks &checks);   // VerifyPrograms.cpp: programs and their instructions
 void verifyStages(Checks &checks);     // VerifyStages.cpp: regions, inputs, chunks, scalars of each stage
 void verifySchedules(Checks &checks);  // VerifySchedules.cpp: the steps of each stage
-
-inline bool inRange(int64_t index, size_t size) { return index >= 0 && static_cast<size_t>(index) < size; }
 
 // A range of bytes or elements, and who has it.
 struct Interval {
@@ -33,14 +25,8 @@ struct Interval {
 // Adds a violation for neighbours (by position) that overlap.
 void verifyDisjoint(Checks &checks, const Place &place, std::vector<Interval> intervals);
 
-// Adds a violation unless `axes` are in the mesh, each once; returns whether they are.
-bool verifyAxesAt(Checks &checks, const Place &place, const Axes &axes);
-
 // Every list of axes is sound and no primitive axis is in two of them.
 bool verifyAxesApart(Checks &checks, const Place &place, std::initializer_list<const Axes *> lists);
-
-// Every entry is a stage and comes once.
-bool verifyStageList(Checks &checks, const Place &place, const std::vector<int64_t> &stages);
 
 // The most items that a schedule runs, and a program or a chunk, of which the proof runs each.
 inline constexpr int64_t kMaxRuns = int64_t(1) << 24, kMaxProgramRuns = int64_t(1) << 20;

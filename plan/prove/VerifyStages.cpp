@@ -221,11 +221,10 @@ private:
   // A collective over stages is run by those stages and by no other.
   void verifyMembership(const Program &program, const Place &place) {
     for (const Instruction &instruction : program.instructions)
-      if (const auto *collective = std::get_if<Collective>(&instruction.body);
-          collective && !collective->stages.empty())
-        checks_.violations.expect(std::ranges::find(collective->stages, stage_) != collective->stages.end(),
-                                  place, "stage {} runs '{}', a collective of stages [{}]", stage_,
-                                  instruction.label, fmt::join(collective->stages, ", "));
+      if (const std::optional<RankGroup> group = groupOf(instruction.body); group && !group->stages.empty())
+        checks_.violations.expect(std::ranges::find(group->stages, stage_) != group->stages.end(), place,
+                                  "stage {} runs '{}', a collective of stages [{}]", stage_,
+                                  instruction.label, fmt::join(group->stages, ", "));
   }
 
   void verifyBinding(const Program &program, size_t segment, const Binding &binding, const Place &place) {

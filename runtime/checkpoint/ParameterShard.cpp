@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/ParameterShard.h"
 
+#include "plan/Expand.h"
 #include "runtime/base/Checked.h"
 #include "runtime/io/Tensor.h"
 
@@ -153,14 +154,49 @@ std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &par
 
 int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0); }
 
+// Those of the parameter's tensor, without parameters.
+static std::vector<FileTensor> tensorsOf(const Parameter &parameter) {
+  const std::vector<int64_t> &shape = parameter.fileShape;
+  if (parameter.stacked == 0)
+    return {{parameter.tensor, parameter.aliases, shape, {}}};
+  std::vector<FileTensor> tensors;
+  for (int64_t index = 0; index < parameter.stacked; ++index) {
+    FileTensor &tensor = tensors.emplace_back();
+    tensor.name = plan::nameInStack(parameter.tensor, index);
+    for (const std::string &alias : parameter.aliases)
+      tensor.aliases.push_back(plan::nameInStack(alias, index));
+    tensor.shape.assign(shape.begin() + 1, shape.end());
+    tensor.index = index;
+  }
+  return tensors;
+}
+
+std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard) {
+  if (tensor.index < 0)
+    return shard;
+  const int64_t first = shard.fileBase / tensor.elements(), own = tensor.index - first;
+  if (own < 0 || own >= shard.count[0])
+    return std::nullopt;
+  Shard part = shard;
+  if (shard.rows > 1)
+    part.rows = shard.rows / shard.count[0];
+  else if (shard.count[0] > 1)
+    part.rowElements = shard.localStride[0];
+  part.count[0] = 1;
+  part.localBase += own * shard.localStride[0];
+  part.fileBase -= first * tensor.elements();
+  return part;
+}
+
 std::vector<FileTensor> fileTensors(const Plan &plan) {
   std::vector<FileTensor> tensors;
-  std::map<std::string, size_t> known;
+  std::map<std::string, size_t> known; // the first of a stack
   for (const Parameter &parameter : plan.parameters) {
     auto [entry, isNew] = known.try_emplace(parameter.tensor, tensors.size());
     if (isNew)
-      tensors.push_back({parameter.tensor, parameter.aliases, parameter.fileShape, {}});
-    tensors[entry->second].parameters.push_back(&parameter);
+      std::ranges::move(tensorsOf(parameter), std::back_inserter(tensors));
+    for (int64_t index = 0; index < std::max<int64_t>(parameter.stacked, 1); ++index)
+      tensors[entry->second + index].parameters.push_back(&parameter);
   }
   std::ranges::sort(tensors, {}, &FileTensor::name); // not by stages: a file is the same for every layout
   return tensors;

@@ -9,6 +9,7 @@
 #include "runtime/base/Status.h"
 
 #include <functional>
+#include <optional>
 #include <span>
 
 namespace mgc {
@@ -46,14 +47,20 @@ int64_t beginOf(const plan::Parameter &parameter, const Holder &holder); // of t
 // replicated axes.
 std::vector<std::vector<Holder>> blocksOf(const plan::Plan &plan, const plan::Parameter &parameter);
 
-// A tensor of the checkpoint and the parameters cut from it, in the order of the plan.
+// A tensor of the checkpoint and the parameters cut from it, in the order of the plan. A stack (plan::Parameter::stacked) has
+// one for each of its tensors.
 struct FileTensor {
   std::string name;
   std::vector<std::string> aliases; // as Parameter's
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
+  int64_t index = -1; // of a stack: which of its tensors; -1: it is none
   int64_t elements() const;
 };
+// The part of the shard that lies in the tensor; its file elements count from where the tensor begins. Of a stack: nothing where the
+// rank has another part.
+std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard);
+
 std::vector<FileTensor> fileTensors(const plan::Plan &plan);
 
 // Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters

@@ -46,28 +46,29 @@ public:
     std::vector<float> whole(memory_.isWriter() ? size_t(tensor.elements()) : 0);
     for (const Parameter *parameter : tensor.parameters)
       for (const std::vector<Holder> &holders : blocksOf(plan_, *parameter))
-        MGC_TRY(gatherBlock(*parameter, holders[0], whole.data()));
+        if (const std::optional<Shard> part =
+                partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
+          MGC_TRY(gatherPart(*parameter, holders[0], *part, whole.data()));
     for (float &value : whole)
       value *= source_.scale;
     return whole;
   }
 
 private:
-  Status gatherBlock(const Parameter &parameter, const Holder &holder, float *whole) {
+  Status gatherPart(const Parameter &parameter, const Holder &holder, const Shard &part, float *whole) {
     const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
-    const Shard shard = shardOf(plan_.mesh, parameter, holder.rank);
     const int64_t begin = beginOf(parameter, holder);
     if (memory_.areAllHere()) {
-      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
+      forEachRun(part, [&](int64_t local, int64_t file, int64_t count) {
         buffer.read({begin + local, count}, whole + file);
       });
       return Status::ok();
     }
-    block_.resize(memory_.isWriter() ? shard.span() : 0);
-    MGC_TRY(buffer.fetch({begin, shard.span()}, memory_, scratch_, block_.data()));
+    block_.resize(memory_.isWriter() ? part.span() : 0);
+    MGC_TRY(buffer.fetch({begin + part.localBase, part.span()}, memory_, scratch_, block_.data()));
     if (memory_.isWriter())
-      forEachRun(shard, [&](int64_t local, int64_t file, int64_t count) {
-        std::copy_n(block_.data() + local, count, whole + file);
+      forEachRun(part, [&](int64_t local, int64_t file, int64_t count) {
+        std::copy_n(block_.data() + local - part.localBase, count, whole + file);
       });
     return Status::ok();
   }

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/Weights.h"
 
+#include "plan/Expand.h"
 #include "runtime/base/Problems.h"
 
 #include "runtime/checkpoint/ParameterShard.h"
@@ -298,6 +299,22 @@ void Filler::run() {
 
 } // namespace
 
+// Elements of a stack lie in its tensors one after another.
+static std::function<void(int64_t, int64_t, float *)>
+readOfStack(const Parameter &parameter, const std::map<std::string, const TensorView *> &byName) {
+  std::vector<const TensorView *> views;
+  for (int64_t index = 0; index < parameter.stacked; ++index)
+    views.push_back(byName.at(plan::nameInStack(parameter.tensor, index)));
+  return [views](int64_t file, int64_t count, float *out) {
+    const int64_t each = views[0]->elements();
+    for (int64_t done = 0; done < count;) {
+      const int64_t element = (file + done) % each, part = std::min(count - done, each - element);
+      convertToF32(*views[(file + done) / each], element, part, out + done);
+      done += part;
+    }
+  };
+}
+
 Status verifyFits(const Plan &plan, const Checkpoint &checkpoint) {
   return match(plan, checkpoint, fileTensors(plan), {.hint = ""}).status();
 }
@@ -311,6 +328,8 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
   for (size_t i = 0; i < tensors.size(); ++i)
     byName[tensors[i].name] = views[i];
   const FillFor read = [&](const Parameter &parameter) -> Fill {
+    if (parameter.stacked > 0)
+      return readOfStack(parameter, byName);
     const TensorView &view = *byName.at(parameter.tensor);
     return [&view](int64_t file, int64_t count, float *out) { convertToF32(view, file, count, out); };
   };

@@ -72,6 +72,26 @@ plan::Gemm planOf(const mgc_gemm_facts &facts) {
   return gemm;
 }
 
+mgc_grouped_gemm_facts factsOf(const plan::GroupedGemm &gemm) {
+  auto facts = zeroed<mgc_grouped_gemm_facts>();
+  facts.sums = gemm.form == plan::GroupedGemm::Form::sums;
+  facts.transpose_b = gemm.transposeB, facts.accumulate = gemm.accumulate;
+  facts.input = deviceType(gemm.inputType), facts.output = deviceType(gemm.outputType);
+  facts.groups = gemm.groups, facts.rows = gemm.rows;
+  facts.m = gemm.m, facts.n = gemm.n, facts.k = gemm.k;
+  return facts;
+}
+
+plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) {
+  plan::GroupedGemm gemm;
+  gemm.form = facts.sums != 0 ? plan::GroupedGemm::Form::sums : plan::GroupedGemm::Form::rows;
+  gemm.transposeB = facts.transpose_b != 0, gemm.accumulate = facts.accumulate != 0;
+  gemm.inputType = planType(facts.input), gemm.outputType = planType(facts.output);
+  gemm.groups = facts.groups, gemm.rows = facts.rows;
+  gemm.m = facts.m, gemm.n = facts.n, gemm.k = facts.k;
+  return gemm;
+}
+
 mgc_attention_facts factsOf(const plan::Attention &attention) {
   auto facts = zeroed<mgc_attention_facts>();
   facts.backward = attention.backward, facts.documents = attention.documents;

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 5 };
+enum { MGC_DEVICE_API_VERSION = 6 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -68,6 +68,22 @@ typedef struct {
 typedef struct {
   mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
 } mgc_gemm_operands;
+
+/* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. */
+typedef struct {
+  int32_t sums, transpose_b, accumulate;
+  mgc_type input, output;
+  int64_t groups, rows, m, n, k;
+} mgc_grouped_gemm_facts;
+
+typedef struct {
+  mgc_address a, b, counts, c;
+} mgc_grouped_gemm_operands;
+
+/* As plan::GroupRows: all i32. */
+typedef struct {
+  mgc_address numbers, counts, places, sources;
+} mgc_group_rows_operands;
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
@@ -164,6 +180,10 @@ typedef struct {
   int (*make_gemm)(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm, mgc_error *error);
   void (*drop_gemm)(mgc_gemm *gemm);
   int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error);
+  int (*run_grouped_gemm)(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
+                          const mgc_grouped_gemm_operands *operands, mgc_error *error);
+  int (*run_group_rows)(mgc_stream *stream, int64_t groups, int64_t rows,
+                        const mgc_group_rows_operands *operands, mgc_error *error);
   int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention,
                         mgc_error *error);
   void (*drop_attention)(mgc_attention *attention);

@@ -2,12 +2,10 @@
 // the chunks of a RankRecord.
 #pragma once
 
-#include "runtime/exec/ProductChoices.h"
-#include "runtime/exec/Records.h"
-#include "runtime/exec/RowKernels.h"
 #include "runtime/exec/StepJoins.h"
+#include "runtime/exec/instructions/Execution.h"
 
-#include <deque>
+#include <memory>
 
 namespace mgc {
 
@@ -17,11 +15,8 @@ enum class StreamKind { compute, gradients, layers, step };
 inline constexpr size_t kStreamKinds = 4;
 
 struct PreparedInstruction {
-  plugin::Kernel kernel;                            // of a row kernel
-  int64_t scalars = 0;                              // that it takes
-  const plugin::GemmCall *gemm = nullptr;           // of a product
-  const plugin::AttentionCall *attention = nullptr; // of attention
-  StreamKind side = StreamKind::compute;            // of a collective beside its run: the stream that it has
+  PreparedCall call;
+  StreamKind side = StreamKind::compute; // of a collective beside its run: the stream that it has
   int64_t concurrent =
       -1; // which of the chunk's collectives beside their run it is; -1: it is in its run's stream
 };
@@ -58,8 +53,7 @@ private:
   std::vector<std::vector<PreparedInstruction>> chunks_;
   StepJoins joins_;
   CollectiveCount count_;
-  std::deque<plugin::GemmCall> gemms_; // their addresses stay
-  std::deque<plugin::AttentionCall> attentions_;
+  std::unique_ptr<LibraryCalls> calls_ = std::make_unique<LibraryCalls>();
 };
 
 } // namespace mgc

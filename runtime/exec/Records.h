@@ -4,10 +4,9 @@
 
 #include "plan/Expand.h"
 #include "runtime/comm/Communicator.h"
-#include "runtime/kernels/CpuAttention.h"
 
+#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace mgc {
@@ -18,31 +17,14 @@ struct OperandRecord {
   int64_t offset = 0; // bytes
 };
 
-struct RowRecord {
-  int64_t firstScalar = 0; // in ChunkRecord::scalars
-};
-struct GemmRecord {
-  const plan::Gemm *gemm = nullptr;
-};
-struct AttentionRecord {
-  const plan::Attention *attention = nullptr;
-  AttentionScalars scalars;
-  int64_t part = 0; // the coordinate along attention->queryAxes
-};
-struct CollectiveRecord {
-  const plan::Collective *collective = nullptr;
-  GroupId group = -1;
-};
-struct MoveRecord {
-  const plan::Move *move = nullptr;
-  int64_t coordinate = 0, groupSize = 1; // along move->axes
-};
-
+// Its kind is that of the plan's instruction; what depends on the rank and the call stands here, whatever the kind.
 struct InstructionRecord {
-  std::variant<RowRecord, GemmRecord, AttentionRecord, CollectiveRecord, MoveRecord> body;
-  int64_t firstOperand = 0, operandCount = 0; // in ChunkRecord::operands
   const plan::Instruction *instruction = nullptr;
-  int64_t layer = 0; // the block instance it belongs to
+  int64_t firstOperand = 0, operandCount = 0; // in ChunkRecord::operands
+  int64_t firstScalar = 0, scalarCount = 0;   // in ChunkRecord::scalars: plan::runScalarsOf
+  int64_t coordinate = 0, coordinates = 1;    // along plan::placementOf: which, of how many
+  GroupId group = -1;                         // of a communication
+  int64_t layer = 0;                          // the block instance it belongs to
 };
 
 struct ChunkRecord {
@@ -52,6 +34,12 @@ struct ChunkRecord {
   std::vector<int64_t> callBegins; // in instructions, of each call and behind the last
   std::vector<OperandRecord> operands;
   std::vector<int64_t> scalars;
+  std::span<const OperandRecord> operandsOf(const InstructionRecord &instruction) const {
+    return std::span(operands).subspan(instruction.firstOperand, instruction.operandCount);
+  }
+  std::span<const int64_t> scalarsOf(const InstructionRecord &instruction) const {
+    return std::span(scalars).subspan(instruction.firstScalar, instruction.scalarCount);
+  }
 };
 
 struct StepRecord {

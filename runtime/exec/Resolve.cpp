@@ -1,11 +1,8 @@
 // See Resolve.h.
 #include "runtime/exec/Resolve.h"
 
-#include "plan/targets/AttentionWorkspace.h"
-
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
-#include "runtime/kernels/CpuAttention.h"
 
 #include <algorithm>
 #include <map>
@@ -29,17 +26,7 @@ private:
                    ChunkRecord &to);
   StepRecord resolveStep(const plan::ExpandedStep &step, const std::vector<ChunkRecord> &chunks) const;
   int64_t evaluate(const plan::Scalar &scalar, const plan::Call &call) const;
-  Result<GroupId> openGroup(const plan::Collective &collective, plan::Task task);
-
-  Result<RowRecord> makeRecord(const plan::RowKernel &kernel, const plan::Call &call, ChunkRecord &to);
-  Result<GemmRecord> makeRecord(const plan::Gemm &gemm, const plan::Call &, ChunkRecord &) {
-    return GemmRecord{&gemm};
-  }
-  Result<AttentionRecord> makeRecord(const plan::Attention &attention, const plan::Call &call,
-                                     ChunkRecord &to);
-  Result<CollectiveRecord> makeRecord(const plan::Collective &collective, const plan::Call &,
-                                      ChunkRecord &to);
-  Result<MoveRecord> makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &);
+  Result<GroupId> openGroup(const plan::RankGroup &group, plan::Task task);
 
   const plan::Plan &plan_;
   const uint64_t seed_;
@@ -104,13 +91,17 @@ Status PlanResolver::addInstruction(const plan::Instruction &instruction, int64_
   record.firstOperand = static_cast<int64_t>(to.operands.size());
   record.operandCount = static_cast<int64_t>(instruction.operands.size());
   addOperands(instruction, iteration, call, to);
-  MGC_TRY(std::visit(
-      [&](const auto &body) -> Status {
-        MGC_ASSIGN(made, makeRecord(body, call, to));
-        record.body = made;
-        return Status::ok();
-      },
-      instruction.body));
+  record.firstScalar = static_cast<int64_t>(to.scalars.size());
+  for (const plan::Scalar *scalar : plan::runScalarsOf(instruction.body))
+    to.scalars.push_back(evaluate(*scalar, call));
+  record.scalarCount = static_cast<int64_t>(to.scalars.size()) - record.firstScalar;
+  const plan::Axes &placement = plan::placementOf(instruction.body);
+  record.coordinate = plan::coordinate(plan_.mesh, rank_, placement);
+  record.coordinates = plan::groupSize(plan_.mesh, placement);
+  if (const std::optional<plan::RankGroup> group = plan::groupOf(instruction.body)) {
+    MGC_ASSIGN(opened, openGroup(*group, to.chunk->task));
+    record.group = opened;
+  }
   to.instructions.push_back(record);
   return Status::ok();
 }
@@ -138,61 +129,19 @@ int64_t PlanResolver::evaluate(const plan::Scalar &scalar, const plan::Call &cal
   return result;
 }
 
-Result<RowRecord> PlanResolver::makeRecord(const plan::RowKernel &kernel, const plan::Call &call,
-                                           ChunkRecord &to) {
-  const auto firstScalar = static_cast<int64_t>(to.scalars.size());
-  for (const plan::Scalar &scalar : kernel.scalars)
-    to.scalars.push_back(evaluate(scalar, call));
-  return RowRecord{firstScalar};
-}
-
-// The kernel writes as much as it needs, whatever the plan says, and in whole vectors.
-static Status verifyWorkspace(const plan::Attention &attention, plan::Target target,
-                              const OperandRecord &workspace) {
-  const int64_t needed = target == plan::Target::cpu ? attentionWorkspaceBytes(attention) : 0;
-  if (attention.workspaceBytes < needed) // a device's plugin knows how much it needs
-    return errorf("workspaceBytes = {}, expected at least {}; compile the plan again",
-                  attention.workspaceBytes, needed);
-  if (workspace.slot != 0 || workspace.offset % plan::kAlignment != 0)
-    return errorf("the workspace lies at {} of slot {}, expected a multiple of {} in the allocation itself",
-                  workspace.offset, workspace.slot - 1, plan::kAlignment);
-  return Status::ok();
-}
-
-Result<AttentionRecord> PlanResolver::makeRecord(const plan::Attention &attention, const plan::Call &call,
-                                                 ChunkRecord &to) {
-  MGC_TRY(verifyWorkspace(attention, plan_.target, to.operands.back()));
-  AttentionScalars scalars;
-  scalars.seed = static_cast<uint64_t>(evaluate(attention.seed, call));
-  scalars.instance = evaluate(attention.instance, call);
-  scalars.headOffset = evaluate(attention.headOffset, call);
-  return AttentionRecord{&attention, scalars, plan::coordinate(plan_.mesh, rank_, attention.queryAxes)};
-}
-
-Result<CollectiveRecord> PlanResolver::makeRecord(const plan::Collective &collective, const plan::Call &,
-                                                  ChunkRecord &to) {
-  MGC_ASSIGN(group, openGroup(collective, to.chunk->task));
-  return CollectiveRecord{&collective, group};
-}
-
-Result<MoveRecord> PlanResolver::makeRecord(const plan::Move &move, const plan::Call &, ChunkRecord &) {
-  return MoveRecord{&move, plan::coordinate(plan_.mesh, rank_, move.axes),
-                    plan::groupSize(plan_.mesh, move.axes)};
-}
-
 // The runs of gradients have groups of their own: on the host another thread meets in them while layers meet in those of the
 // same ranks.
-Result<GroupId> PlanResolver::openGroup(const plan::Collective &collective, plan::Task task) {
-  const std::vector<int64_t> ranks = collective.stages.empty()
-                                         ? plan::groupOf(plan_.mesh, rank_, collective.axes)
-                                         : plan::groupOfStages(plan_.mesh, rank_, collective.stages);
+Result<GroupId> PlanResolver::openGroup(const plan::RankGroup &group, plan::Task task) {
+  const std::vector<int64_t> ranks = group.stages.empty()
+                                         ? plan::groupOf(plan_.mesh, rank_, group.axes)
+                                         : plan::groupOfStages(plan_.mesh, rank_, group.stages);
   const int64_t color = task == plan::Task::gradients ? 1 : 0;
   const auto known = groups_.find({ranks, color});
   if (known != groups_.end())
     return known->second;
-  MGC_ASSIGN(group, communicator_.openGroup(ranks, color));
-  groups_[{ranks, color}] = group;
-  return group;
+  MGC_ASSIGN(opened, communicator_.openGroup(ranks, color));
+  groups_[{ranks, color}] = opened;
+  return opened;
 }
 
 StepRecord PlanResolver::resolveStep(const plan::ExpandedStep &step,

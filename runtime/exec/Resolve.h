@@ -6,7 +6,7 @@
 namespace mgc {
 
 // `plan` is verified, and outlives the result, which points into it. `seed`: of the run, Scalar::Kind::seed. Errors say which
-// instruction, and what was not found. The workspaces of a device's calls are left to the device.
+// instruction, and what was not found.
 Result<RankRecord> resolveRank(const plan::Plan &plan, uint64_t seed, Communicator &communicator);
 
 } // namespace mgc

@@ -1,6 +1,6 @@
 #include "runtime/exec/StepJoins.h"
 
-#include "plan/Operands.h"
+#include "plan/Plan.h"
 #include "runtime/exec/JoinPoints.h"
 
 #include <limits>
@@ -67,8 +67,8 @@ std::vector<JoinPoints::Access> Joiner::accessesOf(const StepRecord &run, int64_
     const int64_t begin = (slot == 0 ? 0 : step.slots[slot - 1]) + offset;
     accesses.push_back({begin, begin + bytes, isWritten});
   }
-  if (const auto *collective = std::get_if<CollectiveRecord>(&record.body); collective && keepsGroups_)
-    accesses.push_back({kGroups + collective->group, kGroups + collective->group + 1, true});
+  if (record.group >= 0 && keepsGroups_)
+    accesses.push_back({kGroups + record.group, kGroups + record.group + 1, true});
   return accesses;
 }
 

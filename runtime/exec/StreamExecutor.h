@@ -105,7 +105,6 @@ private:
   void bindOperands(Cursor &cursor, const ChunkRecord &chunk, const InstructionRecord &instruction) const;
   void placeAtRun(Cursor &cursor, int64_t index) const;
   Status enqueueConcurrent(const Cursor &cursor, int64_t run, int64_t index);
-  Status collective(const CollectiveRecord &record, const Cursor &cursor, const plugin::Stream &stream);
   Status joinCollective(const plugin::Stream &stream, const PreparedInstruction &made);
   void work(Lane &lane, const LaneWork &work); // on the lane's thread
   Status workCollective(Cursor &cursor, const LaneWork &work);
@@ -113,16 +112,9 @@ private:
   void finishThreads() const;
   Status mark(const plugin::Stream &stream);
 
-  Status execute(const RowRecord &row, const PreparedInstruction &made, const ChunkRecord &chunk,
-                 const Cursor &cursor);
-  Status execute(const GemmRecord &gemm, const PreparedInstruction &made, const ChunkRecord &chunk,
-                 const Cursor &cursor);
-  Status execute(const AttentionRecord &attention, const PreparedInstruction &made, const ChunkRecord &chunk,
-                 const Cursor &cursor);
-  Status execute(const CollectiveRecord &collective, const PreparedInstruction &made,
-                 const ChunkRecord &chunk, const Cursor &cursor);
-  Status execute(const MoveRecord &move, const PreparedInstruction &made, const ChunkRecord &chunk,
-                 const Cursor &cursor);
+  // In: the operands bound in the cursor.
+  Status execute(const Cursor &cursor, const ChunkRecord &chunk, int64_t index, const plugin::Stream &stream,
+                 const PreparedInstruction &made);
 
   bool isOfGradients(int64_t index) const;
   StreamKind kindOf(int64_t run, int64_t instruction) const;

@@ -21,7 +21,7 @@ int64_t spansPerStep(const RankRecord &record) {
     ++spans;
     const std::vector<InstructionRecord> &instructions = record.chunks[step.step.chunk].instructions;
     for (int64_t i = step.firstInstruction; i < step.endInstruction; ++i)
-      spans += std::holds_alternative<CollectiveRecord>(instructions[i].body) ? 1 + WaitObserver::kMost : 1;
+      spans += instructions[i].group >= 0 ? 1 + WaitObserver::kMost : 1;
   }
   return spans;
 }

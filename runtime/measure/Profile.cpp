@@ -1,7 +1,5 @@
 #include "runtime/measure/Profile.h"
 
-#include "plan/Work.h"
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@ namespace mgc {
 
 namespace {
 
+using plan::WorkKind;
 using Kind = Timeline::Kind;
 using StepKind = plan::ExpandedStep::Kind;
 
@@ -84,16 +83,16 @@ void Profiler::addInstruction(const Recording::Rank &rank, int64_t chunk, int64_
     return;
   const ChunkRecord &of = rank.record->chunks[chunk];
   const plan::Instruction &instruction = *of.instructions[index].instruction;
-  const WorkKind kind = kindOf(instruction);
+  const plan::Work work = workOf(plan_.mesh, instruction.body);
+  const WorkKind kind = kindOf(instruction.body);
   ProfileRow &to = row(kernelOf(instruction), kind);
   const auto calls = static_cast<double>(sum.count);
   to.calls += calls;
   to.seconds += seconds(sum.own);
   to.waiting += seconds(sum.waits);
-  to.flops += calls * plan::flopsOf(instruction.body);
-  to.bytes += calls * plan::bytesOf(plan_.mesh, instruction.body);
-  if (const auto *gemm = std::get_if<plan::Gemm>(&instruction.body))
-    to.isBf16 = gemm->inputType == plan::DType::bf16;
+  to.flops += calls * work.flops;
+  to.bytes += calls * work.bytes;
+  to.isBf16 = kind == WorkKind::product && work.type == plan::DType::bf16;
   part(partOf(kind, of.chunk->task)) += seconds(sum.own);
 }
 

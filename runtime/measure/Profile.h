@@ -4,14 +4,14 @@
 // run at once, so a rank's share of the machine's rates is 1 / ranks of them.
 #pragma once
 
-#include "runtime/exec/InstructionFacts.h"
+#include "plan/Plan.h"
 #include "runtime/exec/MachineRates.h"
 
 namespace mgc {
 
 struct ProfileRow {
-  std::string kernel; // see kernelOf
-  WorkKind kind{};
+  std::string kernel; // see plan::kernelOf
+  plan::WorkKind kind{};
   double calls = 0, seconds = 0; // without waiting
   double waiting = 0;            // s
   double flops = 0, bytes = 0;

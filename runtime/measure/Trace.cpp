@@ -3,10 +3,8 @@
 #include "runtime/measure/Trace.h"
 
 #include "plan/Plan.h"
-#include "plan/Work.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/File.h"
-#include "runtime/exec/InstructionFacts.h"
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -84,10 +82,10 @@ std::string_view categoryOf(const Recording::Rank &rank, const Timeline::Record 
   case Timeline::Kind::chunk:
     return "chunk";
   case Timeline::Kind::instruction:
-    return mgc::nameOf(kindOf(*instructionOf(rank, record)->instruction));
+    return nameOf(kindOf(instructionOf(rank, record)->instruction->body));
   case Timeline::Kind::transfer:
   case Timeline::Kind::arrival:
-    return mgc::nameOf(WorkKind::transfer);
+    return nameOf(plan::WorkKind::transfer);
   case Timeline::Kind::wait:
     break;
   }
@@ -143,8 +141,9 @@ Json TraceWriter::argumentsOf(const Recording::Rank &rank, const Timeline::Recor
     arguments["chunk"] = rank.record->chunks[step->chunk].name;
     arguments["layer"] = instruction->layer;
     arguments["kernel"] = kernelOf(*instruction->instruction);
-    arguments["flops"] = plan::flopsOf(instruction->instruction->body);
-    arguments["bytes"] = plan::bytesOf(plan_.mesh, instruction->instruction->body);
+    const plan::Work work = workOf(plan_.mesh, instruction->instruction->body);
+    arguments["flops"] = work.flops;
+    arguments["bytes"] = work.bytes;
   }
   return arguments;
 }

@@ -172,7 +172,7 @@ void compareTypes(const plan::Gemm &gemm, int threads, int repeats) {
   const std::vector<double> seconds =
       bestSeconds(repeats, ways, threads == 1 ? processorSeconds : wallSeconds);
   const double gflops = 2e-9 * double(gemm.m) * double(gemm.n) * double(gemm.k);
-  std::cout << sizesOf(gemm) << ": f32 " << gflops / seconds[0] << " GFLOP/s; bf16 to f32 takes "
+  std::cout << gemm.sizes() << ": f32 " << gflops / seconds[0] << " GFLOP/s; bf16 to f32 takes "
             << seconds[1] / seconds[0] << " of that, to bf16 " << seconds[2] / seconds[0] << std::endl;
 }
 

@@ -149,7 +149,7 @@ private:
                     found->second,
                     instruction.instruction->label,
                     {},
-                    chunk.scalars.data() + std::get<RowRecord>(instruction.body).firstScalar};
+                    chunk.scalarsOf(instruction).data()};
       for (int64_t i = 0; i < instruction.operandCount; ++i) {
         const OperandRecord &operand = chunk.operands[instruction.firstOperand + i];
         kernel.operands.push_back(dataOf(buffer_) + (operand.slot ? step.slots[operand.slot - 1] : 0) +

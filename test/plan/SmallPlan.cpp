@@ -91,6 +91,12 @@ Program makeBlock() {
   add(Move{.kind = Move::Kind::fill, .bytes = 64}, {{1, 0}});
   add(Move{.kind = Move::Kind::slice, .outer = 2, .chunkBytes = 16, .axes = {"dp"}}, {{0, 0}, {1, 0}});
   add(Move{.kind = Move::Kind::demote, .bytes = 64, .axes = {"tp"}}, {{1, 0}, {1, 0}});
+  add(GroupedGemm{.groups = 2, .rows = 4, .n = 4, .k = 2}, {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
+  add(
+      GroupedGemm{
+          .form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 4, .accumulate = true},
+      {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
+  add(GroupRows{.groups = 3, .rows = 5}, {{0, 0}, {1, 0}, {1, 64}, {1, 128}});
   return program;
 }
 

@@ -22,7 +22,10 @@ enum SmallInstruction {
   kCopy,
   kFill,
   kSlice,
-  kDemote
+  kDemote,
+  kGroupedGemm,
+  kGroupedSums,
+  kGroupRows
 };
 
 } // namespace mgc::plan

@@ -4,7 +4,7 @@
 #include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/Target.h"
 #include "dialects/mg/View.h"
-#include "plan/Work.h"
+#include "plan/Plan.h"
 #include "plan/targets/AttentionWorkspace.h"
 #include "plan/targets/CudaAttention.h"
 #include "runtime/random/Philox.h"
@@ -160,8 +160,8 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   return attention;
 }
 
-static LibraryCall callOf(Operation *op, plan::Attention attention) {
-  LibraryCall call{attention, {}};
+static InstructionCall callOf(Operation *op, plan::Attention attention) {
+  InstructionCall call{attention, {}};
   llvm::append_range(call.operands, op->getOperands());
   llvm::append_range(call.operands, op->getResults());
   return call;
@@ -175,8 +175,8 @@ template <typename Op> static plan::Attention withStrides(Op op, plan::Attention
   attention.vStride = strideOf(op.getV());
   return attention;
 }
-LibraryCall AttentionOp::getCall() { return callOf(*this, withStrides(*this, describe(*this, false))); }
-LibraryCall AttentionGradOp::getCall() {
+InstructionCall AttentionOp::getCall() { return callOf(*this, withStrides(*this, describe(*this, false))); }
+InstructionCall AttentionGradOp::getCall() {
   plan::Attention attention = withStrides(*this, describe(*this, true));
   attention.dqStride = strideOf(getDq());
   attention.dkStride = strideOf(getDk());

@@ -29,8 +29,8 @@ def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
 }
 
 defvar MgAttention = [
-  DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgWorkspace,
-  AttrSizedOperandSegments];
+  DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["getPitchedOperandDims", "getPitchedResultDims"]>, MgInstruction,
+  MgWorkspace, AttrSizedOperandSegments];
 
 def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";

@@ -96,3 +96,66 @@ int64_t AllToAllOp::getWorkspaceBytes() {
 LogicalResult AllToAllOp::verify() { return verifyCollective(*this, getSplit(), getConcat()); }
 LogicalResult SliceOp::verify() { return verifyCollective(*this, getDim()); }
 LogicalResult DemoteOp::verify() { return verifyCollective(*this); }
+
+// --- collectives: instructions. The buffers are seen as plan::Collective says.
+
+static int64_t sizeBefore(Value value, int64_t dim) {
+  return ShapedType::getNumElements(tensorOf(value).getShape().take_front(dim));
+}
+static int64_t sizeFrom(Value value, int64_t dim) {
+  return ShapedType::getNumElements(tensorOf(value).getShape().drop_front(dim));
+}
+
+static InstructionCall callOf(Operation *op, plan::Collective collective) {
+  const Value value = op->getOperand(0), result = op->getResult(0);
+  collective.type = dtypeOf(elementOf(value));
+  collective.axes = axesOf(op->getAttrOfType<ArrayAttr>("axes"));
+  if (auto stages = op->getAttrOfType<DenseI64ArrayAttr>("stages"))
+    collective.stages.assign(stages.asArrayRef().begin(), stages.asArrayRef().end());
+  if (auto reduction = op->getAttrOfType<StringAttr>("reduction"))
+    collective.reduce = reduction == "max" ? plan::ReduceKind::max : plan::ReduceKind::sum;
+  collective.workspaceBytes = workspaceBytes(op);
+  return {collective, {value, result}};
+}
+
+InstructionCall AllReduceOp::getCall() {
+  return callOf(*this,
+                {.kind = plan::Collective::Kind::allReduce, .chunk = tensorOf(getValue()).getNumElements()});
+}
+InstructionCall AllGatherOp::getCall() {
+  return callOf(*this, {.kind = plan::Collective::Kind::allGather,
+                        .outer = sizeBefore(getValue(), getDim()),
+                        .chunk = sizeFrom(getValue(), getDim())});
+}
+InstructionCall ReduceScatterOp::getCall() {
+  return callOf(*this, {.kind = plan::Collective::Kind::reduceScatter,
+                        .outer = sizeBefore(getResult(), getDim()),
+                        .chunk = sizeFrom(getResult(), getDim())});
+}
+
+// The side whose outer one of the two dimensions is the whole block of a rank has `blocks`.
+InstructionCall AllToAllOp::getCall() {
+  const bool splitsInner = getSplit() > getConcat();
+  const Value chunks = splitsInner ? getResult() : getValue(),
+              blocks = splitsInner ? getValue() : getResult();
+  const auto [first, second] = std::minmax(int64_t(getSplit()), int64_t(getConcat()));
+  return callOf(*this, {.kind = plan::Collective::Kind::allToAll,
+                        .outer = sizeBefore(blocks, first),
+                        .chunk = sizeFrom(chunks, second),
+                        .middle = sizeFrom(blocks, first) / sizeFrom(blocks, second),
+                        .splitsInner = splitsInner});
+}
+
+InstructionCall SliceOp::getCall() {
+  return {plan::Move{.kind = plan::Move::Kind::slice,
+                     .outer = sizeBefore(getResult(), getDim()),
+                     .chunkBytes = sizeFrom(getResult(), getDim()) * bytesOfElement(getResult()),
+                     .axes = axesOf(getAxes())},
+          {getValue(), getResult()}};
+}
+
+InstructionCall DemoteOp::getCall() {
+  return {
+      plan::Move{.kind = plan::Move::Kind::demote, .bytes = bytesOf(getType()), .axes = axesOf(getAxes())},
+      {getValue(), getResult()}};
+}

@@ -17,8 +17,8 @@ def Mg_ReshardOp : Mg_Op<"reshard", [Pure]> {
 // Local programs: types are local, `axes` are primitive axes, first = major.
 // `moved`: the dimensions that it cuts or concatenates, as C++ expressions.
 class Mg_CollectiveOp<string mnemonic, string moved = "", list<Trait> traits = []>
-    : Mg_Op<mnemonic, [Pure, Mg_MovesData, DeclareOpInterfaceMethods<Mg_CollectiveOpInterface, ["getMovedDims"]>]
-            # traits> {
+    : Mg_Op<mnemonic, [Pure, Mg_MovesData, DeclareOpInterfaceMethods<Mg_CollectiveOpInterface, ["getMovedDims"]>,
+                       MgInstruction] # traits> {
   let description = [{
     1. the axes are axes of the module's mg.mesh, each once (mesh_c4)
     2. dim, split and concat are dimensions of the value, split and concat different ones (collective_c1)

@@ -138,7 +138,7 @@ LogicalResult EinsumOp::buildGradient(GradientBuilder &g) {
 }
 
 // The product, and its operands A and B. Precondition: the runs merge (einsum_c2).
-static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(LibraryOpInterface op, Value result) {
+static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(Operation *op, Value result) {
   Value a = op->getOperand(0), b = op->getOperand(1);
   GemmShape shape = *gemmShapeOf(a, b, result);
   plan::Gemm gemm;
@@ -151,7 +151,7 @@ static std::pair<plan::Gemm, SmallVector<Value, 12>> gemmOf(LibraryOpInterface o
   return {gemm, {a, b}};
 }
 
-LibraryCall EinsumOp::getCall() {
+InstructionCall EinsumOp::getCall() {
   auto [gemm, operands] = gemmOf(*this, getResult());
   operands.push_back(getResult());
   return {gemm, operands};
@@ -196,7 +196,7 @@ LogicalResult LinearOp::verify() {
 double LinearOp::getFlops() { return flopsOf(gemmShapeOf(getLhs(), getRhs(), getResult())); }
 int64_t LinearOp::getWorkspaceBytes() { return productWorkspaceBytes(*this); }
 
-LibraryCall LinearOp::getCall() {
+InstructionCall LinearOp::getCall() {
   auto [gemm, operands] = gemmOf(*this, getResult());
   gemm.epilogue = getPreactivation() ? plan::Epilogue::gelu : plan::Epilogue::bias;
   operands.append({getBias(), getResult()});

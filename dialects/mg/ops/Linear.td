@@ -2,7 +2,7 @@
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
-    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>, MgWorkspace]> {
+    DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>, MgInstruction, MgWorkspace]> {
   let summary = "Contraction: sums the product over the factors the result lacks";
   let description = [{
     The factors are the dimension names. One matrix product on every rank: the factors of each operand must fall into
@@ -28,7 +28,7 @@ def Mg_EinsumOp : Mg_ComputeOp<"einsum", [MgGradient,
 }
 
 def Mg_LinearOp : Mg_ComputeOp<"linear", [
-    DeclareOpInterfaceMethods<Mg_LibraryOpInterface>, MgWorkspace]> {
+    DeclareOpInterfaceMethods<Mg_LibraryOpInterface>, MgInstruction, MgWorkspace]> {
   let summary = "Product with an epilogue: mg.einsum plus a bias, or the GELU of that";
   let description = [{
     mg-fuse-epilogues makes the op for targets whose library runs it in one call. One result: lhs rhs + bias. Two: the

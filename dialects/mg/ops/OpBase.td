@@ -40,6 +40,7 @@ defvar MgTableRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace",
 defvar MgGatheringRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow"]>;
 defvar MgAddingRow = DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "onlyAccumulates"]>;
 defvar MgGradient = DeclareOpInterfaceMethods<Mg_DifferentiableOpInterface>;
+defvar MgInstruction = DeclareOpInterfaceMethods<Mg_InstructionOpInterface>;
 defvar MgWorkspace = DeclareOpInterfaceMethods<Mg_WorkspaceOpInterface>;
 
 // Reads the rank's coordinates: `coordinates` maps an indexed factor to the axes that split it; set when going local.

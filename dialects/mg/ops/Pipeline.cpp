@@ -231,6 +231,10 @@ LogicalResult KernelOp::verifyRegions() {
 
 // --- moves
 
+InstructionCall ZeroOp::getCall() {
+  return {plan::Move{.kind = plan::Move::Kind::fill, .bytes = bytesOf(getType())}, {getResult()}};
+}
+
 LogicalResult PackOp::verify() {
   return tensorOf(getResult()).getNumElements() == int64_t(getValues().size())
              ? success()

@@ -131,7 +131,7 @@ def Mg_YieldOp : Mg_Op<"yield", [Pure, Terminator, ParentOneOf<["KernelOp", "Til
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
 }
 
-def Mg_ZeroOp : Mg_Op<"zero", [Pure, Mg_MovesData]> {
+def Mg_ZeroOp : Mg_Op<"zero", [Pure, Mg_MovesData, MgInstruction]> {
   let summary = "Zeros";
   let results = (outs Mg_Tensor:$result);
   let assemblyFormat = "attr-dict `:` type($result)";

@@ -6,6 +6,8 @@
 #include "runtime/device/cpu/CpuMemory.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "runtime/kernels/GroupRows.h"
+#include "runtime/kernels/GroupedGemm.h"
 #include "runtime/kernels/Move.h"
 #include "runtime/kernels/Parallel.h"
 
@@ -234,6 +236,17 @@ void runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operan
   mgc::gemm(of(gemm), at(operands->a), at(operands->b), at(operands->c), of(stream).threads);
 }
 
+Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
+                      const mgc_grouped_gemm_operands *operands) {
+  return groupedGemm(planOf(*facts), at(operands->a), at(operands->b), at<int32_t>(operands->counts),
+                     at(operands->c), of(stream).threads);
+}
+
+Status runGroupRows(mgc_stream *, int64_t groups, int64_t rows, const mgc_group_rows_operands *operands) {
+  return groupRows({groups, rows}, at<int32_t>(operands->numbers), at<int32_t>(operands->counts),
+                   at<int32_t>(operands->places), at<int32_t>(operands->sources));
+}
+
 Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {
   *attention = reinterpret_cast<mgc_attention *>(new CpuAttention{
       planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
@@ -308,6 +321,8 @@ constexpr mgc_device_api_table kTable = {
     .make_gemm = entry<makeGemm>,
     .drop_gemm = [](mgc_gemm *gemm) { delete &of(gemm); },
     .run_gemm = sureEntry<runGemm>,
+    .run_grouped_gemm = entry<runGroupedGemm>,
+    .run_group_rows = entry<runGroupRows>,
     .make_attention = entry<makeAttention>,
     .drop_attention = [](mgc_attention *attention) { delete &of(attention); },
     .run_attention = sureEntry<runAttention>,

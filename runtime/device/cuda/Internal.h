@@ -162,6 +162,11 @@ Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address r
                   int64_t *algorithm);
 Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm);
 void dropGemm(mgc_gemm *gemm);
+// Errors: plans for GPUs have neither yet.
+Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
+                      const mgc_grouped_gemm_operands *operands);
+Status runGroupRows(mgc_stream *stream, int64_t groups, int64_t rows,
+                    const mgc_group_rows_operands *operands);
 Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
 
 // --- AttentionCalls.cpp

@@ -1,6 +1,6 @@
 #include "test/codegen/rows/Harness.h"
 
-#include "plan/Operands.h"
+#include "plan/Plan.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,6 +6,12 @@
 namespace mgc::plan {
 namespace {
 
+// k and v, whose rows become tensors.
+void makeStack(Plan &plan, const std::string &tensor) {
+  for (Parameter *parameter : {&plan.parameters[1], &plan.parameters[2]})
+    parameter->tensor = tensor, parameter->stacked = 4;
+}
+
 const Broken kParameters[] = {
     {"None", [](Plan &plan) { plan.parameters.clear(); },
      "stages[0].buckets[0]: has 32 elements and no parameter"},
@@ -29,6 +35,41 @@ const Broken kParameters[] = {
      "parameters: of tensor 'h.0.attn.c_attn.weight' 32 elements are held, expected its 36"},
     {"Name", [](Plan &plan) { plan.parameters[1].name = "wte.weight"; },
      "parameters[1]: name 'wte.weight' is empty or comes twice"},
+    {"StackName", [](Plan &plan) { plan.parameters[1].stacked = plan.parameters[2].stacked = 4; },
+     "parameters[1]: tensor 'h.0.attn.c_attn.weight' of a stack of 4: expected {#} once in the names of a "
+     "stack, and in "
+     "no other"},
+    {"StackNumbers", [](Plan &plan) { makeStack(plan, "h.{#}.attn.{#}.weight"); },
+     "parameters[1]: tensor 'h.{#}.attn.{#}.weight' of a stack of 4"},
+    {"StackAlias",
+     [](Plan &plan) {
+       makeStack(plan, "h.0.attn.{#}.weight");
+       plan.parameters[1].aliases = plan.parameters[2].aliases = {"x"};
+     },
+     "parameters[1]: tensor 'x' of a stack of 4"},
+    {"StackOfNone", [](Plan &plan) { plan.parameters[3].tensor = "ln_f.{#}"; },
+     "parameters[3]: tensor 'ln_f.{#}' of a stack of 0"},
+    {"StackNegative", [](Plan &plan) { plan.parameters[3].stacked = -1; },
+     "parameters[3]: a stack of -1 tensors"},
+    {"StackSize",
+     [](Plan &plan) {
+       makeStack(plan, "h.0.attn.{#}.weight");
+       plan.parameters[2].stacked = 2;
+     },
+     "parameters[2]: a stack of 2 tensors; expected its first dimension of that size, alone in the first of "
+     "the file"},
+    {"StackOfScalars",
+     [](Plan &plan) {
+       plan.parameters[3].tensor = "ln_f.{#}";
+       plan.parameters[3].stacked = 4;
+     },
+     "parameters[3]: a stack of 4 tensors; expected its first dimension of that size"},
+    {"StackOfATensor",
+     [](Plan &plan) {
+       makeStack(plan, "h.0.attn.{#}.weight");
+       plan.parameters[3].tensor = "h.0.attn.12.weight";
+     },
+     "parameters: tensor 'h.0.attn.12.weight' has a name of the stack 'h.0.attn.{#}.weight'"},
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
      "parameters[0]: 'wte.weight' names no tensor"},
     {"Padding",
@@ -237,6 +278,13 @@ const Broken kBf16[] = {
     {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
      "stages[0].chunks[0].calls[0].segments[1]: offset 3 or stride 0 is not a multiple of 2"},
 };
+
+TEST(VerifyParameters, TensorsOfAStackMayBeCutIntoParameters) {
+  Plan plan = makeSmallPlan();
+  makeStack(plan, "h.0.attn.{#}.weight");
+  plan.parameters[3].tensor = "h.0.attn.x.weight"; // no number
+  EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
+}
 
 INSTANTIATE_TEST_SUITE_P(Parameters, Verify, testing::ValuesIn(kParameters), ruleName);
 INSTANTIATE_TEST_SUITE_P(Buckets, Verify, testing::ValuesIn(kBuckets), ruleName);

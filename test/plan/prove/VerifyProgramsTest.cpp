@@ -75,6 +75,35 @@ const Broken kPrograms[] = {
     {"GemmEpilogueOnCpu", [](Plan &plan) { body<Gemm>(plan, kGemm).epilogue = Epilogue::bias; },
      "programs[0].instructions[0]: epilogue bias in a plan for cpu, whose products have none; compile for "
      "cuda, or without"},
+    {"GroupedForm", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).form = GroupedGemm::Form(2); },
+     "programs[0].instructions[12]: form 2 is none; expected one of rows sums"},
+    {"GroupedGroups", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).groups = 0; },
+     "programs[0].instructions[12]: groups = 0 must be positive"},
+    {"GroupedRows", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).m = 2; },
+     "programs[0].instructions[12]: form rows has m = 2, expected 0"},
+    {"GroupedRowsAdded", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).accumulate = true; },
+     "programs[0].instructions[12]: accumulate of form rows, of which only rows with data are written"},
+    {"GroupedSumsTransposed", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedSums).transposeB = true; },
+     "programs[0].instructions[13]: transposeB of form sums, whose B is rows"},
+    {"GroupedTypes", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedSums).outputType = DType::bf16; },
+     "programs[0].instructions[13]: outputType bf16 of f32 operands; expected f32, or operands of bf16"},
+    {"GroupedCounts", [](Plan &plan) { instruction(plan, kGroupedGemm).operands[2].offset = 1020; },
+     "programs[0].instructions[12].operands[2]: operand counts (8 bytes from 1020 on) is not inside segment "
+     "'x'"},
+    {"GroupedOverlap", [](Plan &plan) { instruction(plan, kGroupedSums).operands[3] = {0, 64}; },
+     "programs[0].instructions[13]: operand C is written and overlaps operand B (block.fwd/13)"},
+    {"GroupedHuge", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).groups = kMax; },
+     "programs[0].instructions[12].operands[1]: operand B (more than 2^63 bytes from 64 on)"},
+    {"GroupedOnCuda", [](Plan &plan) { plan.target = Target::cuda; },
+     "programs[0].instructions[12]: groupedGemm in a plan for cuda, which has none; compile for cpu"},
+    {"GroupRowsGroups", [](Plan &plan) { body<GroupRows>(plan, kGroupRows).groups = -1; },
+     "programs[0].instructions[14]: groups = -1 must be positive"},
+    {"GroupRowsMany", [](Plan &plan) { body<GroupRows>(plan, kGroupRows).rows = int64_t(1) << 31; },
+     "programs[0].instructions[14]: rows = 2147483648 are more than i32 numbers"},
+    {"GroupRowsOverlap", [](Plan &plan) { instruction(plan, kGroupRows).operands[3] = {1, 64}; },
+     "programs[0].instructions[14]: operand sources is written and overlaps operand places"},
+    {"GroupRowsOnCuda", [](Plan &plan) { plan.target = Target::cuda; },
+     "programs[0].instructions[14]: groupRows in a plan for cuda, which has none; compile for cpu"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
@@ -172,6 +201,9 @@ Plan makeGpuPlan() {
   Instruction &product = plan.programs[0].instructions[kGemm];
   std::get<Gemm>(product.body).epilogue = Epilogue::gelu;
   product.operands = {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 128}};
+  plan.programs[0].instructions.erase(
+      plan.programs[0].instructions.begin() + kGroupedGemm,
+      plan.programs[0].instructions.end()); // GPUs have none of those behind it
   body<Collective>(plan, kAllToAll).workspaceBytes = 256;
   plan.programs[0].instructions[kAllToAll].operands.push_back({0, 512});
   return plan;

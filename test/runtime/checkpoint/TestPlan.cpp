@@ -161,6 +161,13 @@ Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype,
   return plan;
 }
 
+// Of a parameter whose first dimension is alone in the first of the file.
+static void makeStack(Parameter &parameter) {
+  parameter.tensor += ".{#}.w";
+  parameter.stacked = parameter.fileShape[0] = parameter.dims[0].valid = parameter.dims[0].size;
+  parameter.offset[0] = 0;
+}
+
 Plan makeRandomPlan(uint32_t seed) {
   std::mt19937 random(seed);
   auto below = [&](int64_t bound) { return int64_t(random() % uint64_t(bound)); };
@@ -185,6 +192,9 @@ Plan makeRandomPlan(uint32_t seed) {
       parameter.offset.push_back(below(3));
       parameter.fileShape.push_back(parameter.offset.back() + extent + below(3));
     }
+    const bool canStack = parameter.fileShape.size() > 1 && parameter.grouping[0] == 1;
+    if (canStack && below(2) == 0)
+      makeStack(parameter);
     if (below(2) == 0) {
       parameter.rows.dims = below(int64_t(parameter.dims.size()) + 1);
       parameter.rows.offset = below(3);

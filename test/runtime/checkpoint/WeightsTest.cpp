@@ -1,6 +1,7 @@
 // Loading and initialising: every element of every rank against the definition.
 #include "runtime/checkpoint/Weights.h"
 
+#include "plan/Expand.h"
 #include "runtime/random/Philox.h"
 #include "test/runtime/TempDir.h"
 #include "test/runtime/checkpoint/TestPlan.h"
@@ -32,13 +33,25 @@ std::map<std::string, std::vector<int64_t>> tensorShapes(const Plan &plan) {
   return shapes;
 }
 
+// The tensors of the file: of a stack one for each number.
+std::vector<TensorSpec> specsOf(const std::string &name, std::vector<int64_t> shape) {
+  if (name.find(plan::kStackHole) == std::string::npos)
+    return {{name, ElementType::F32, shape}};
+  std::vector<TensorSpec> specs;
+  const std::vector<int64_t> each(shape.begin() + 1, shape.end());
+  for (int64_t number = 0; number < shape[0]; ++number)
+    specs.push_back({plan::nameInStack(name, number), ElementType::F32, each});
+  return specs;
+}
+
 // Writes a checkpoint of fileValue, with `prefix` before each name; a tensor in `copyOf` has another one's values.
 void writeCheckpoint(const std::string &path, const std::map<std::string, std::vector<int64_t>> &shapes,
                      const std::string &prefix = "", const std::map<std::string, std::string> &copyOf = {}) {
   std::vector<TensorSpec> specs;
   std::vector<float> values;
   for (const auto &[name, shape] : shapes) {
-    specs.push_back({prefix + name, ElementType::F32, shape});
+    for (const TensorSpec &spec : specsOf(prefix + name, shape))
+      specs.push_back(spec);
     for (int64_t i = 0; i < product(shape); ++i)
       values.push_back(fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
   }
@@ -105,6 +118,47 @@ TEST(LoadWeights, slicesRandomParametersAsDefined) {
       return;
   }
   EXPECT_GT(elements, 10'000);
+}
+
+// What is saved is what was loaded, in the same tensors: each element of each rank comes back.
+TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
+  int64_t stacks = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    TempDir dir;
+    Plan plan = makeRandomPlan(seed);
+    const Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
+    ASSERT_TRUE(isOk(checkpoint));
+    Memory memory(plan), again(plan);
+    ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
+    ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"))));
+    const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
+    ASSERT_TRUE(isOk(saved));
+    ASSERT_EQ(saved->names(), checkpoint->names());
+    ASSERT_TRUE(isOk(loadWeights(plan, *saved, again.arenas())));
+    expectAll(plan, again, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+    stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
+    if (HasFatalFailure())
+      return;
+  }
+  EXPECT_GT(stacks, 20);
+}
+
+TEST(LoadWeights, aMissingTensorOfAStackIsNamed) {
+  uint32_t seed = 0;
+  const auto isStack = [](const Parameter &p) { return p.stacked > 1; };
+  while (std::ranges::none_of(makeRandomPlan(seed).parameters, isStack))
+    ++seed;
+  TempDir dir;
+  Plan plan = makeRandomPlan(seed);
+  const Parameter &stack = *std::ranges::find_if(plan.parameters, isStack);
+  auto shapes = tensorShapes(plan);
+  --shapes[stack.tensor][0];
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  Memory memory(plan);
+  EXPECT_TRUE(
+      fails(loadWeights(plan, Checkpoint::open(dir.path()).take(), memory.arenas()),
+            {"1 tensors do not fit", plan::nameInStack(stack.tensor, stack.stacked - 1) + ": missing"}));
 }
 
 TEST(LoadWeights, takesTensorsByTheirAliases) {

@@ -81,7 +81,7 @@ void expectSameProductsOfBf16(const char *what, Product product) {
     for (plan::DType output : {plan::DType::f32, plan::DType::bf16})
       for (int threads : {1, 2}) {
         gemm.inputType = plan::DType::bf16, gemm.outputType = output;
-        expectSameBitsAtOnce(fmt::format("{}, {}, {} threads", what, sizesOf(gemm), threads),
+        expectSameBitsAtOnce(fmt::format("{}, {}, {} threads", what, gemm.sizes(), threads),
                              [&](int64_t caller) {
                                const std::vector<Bf16> a = randomBf16(gemm.m * gemm.k, 2 * caller),
                                                        b = randomBf16(gemm.k * gemm.n, 2 * caller + 1);
@@ -99,7 +99,7 @@ TEST(Concurrent, productsOfF32) {
     for (const GemmPathRow &row : gemmPaths())
       for (int threads : {1, 2}) {
         gemm.path = row.path;
-        expectSameBitsAtOnce(fmt::format("{} by {}, {} threads", sizesOf(gemm), nameOf(gemm.path), threads),
+        expectSameBitsAtOnce(fmt::format("{} by {}, {} threads", gemm.sizes(), nameOf(gemm.path), threads),
                              [&](int64_t caller) {
                                const std::vector<float> a = randomFloats(gemm.m * gemm.k, 2 * caller),
                                                         b = randomFloats(gemm.k * gemm.n, 2 * caller + 1);

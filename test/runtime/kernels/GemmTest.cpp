@@ -21,7 +21,7 @@ static std::vector<float> randomVector(int64_t count, uint64_t seed) {
 }
 
 static std::string describe(const plan::Gemm &g) {
-  return fmt::format("{} by {}", sizesOf(g), nameOf(g.path));
+  return fmt::format("{} by {}", g.sizes(), nameOf(g.path));
 }
 
 static void check(const plan::Gemm &g, int threads) {

@@ -1,11 +1,13 @@
 // The C ABI of runtime/device/DeviceApi.h on the host. "PTX" is a shared object of row kernels as the CPU has them;
 // products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
-#include "plan/Operands.h"
+#include "plan/Plan.h"
 #include "plan/targets/AttentionWorkspace.h"
 #include "runtime/device/CallFacts.h"
 #include "runtime/device/KernelNeeds.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "runtime/kernels/GroupRows.h"
+#include "runtime/kernels/GroupedGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
 
 #include <cmath>
@@ -312,6 +314,36 @@ int runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operand
                 error);
 }
 
+int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
+                   const mgc_grouped_gemm_operands *operands, mgc_error *error) {
+  return report(stream->submit([stream, facts = *facts, at = *operands]() -> Status {
+    const plan::GroupedGemm gemm = planOf(facts);
+    std::vector<std::byte *> data;
+    const std::vector<plan::OperandInfo> infos = gemm.operands({});
+    for (const auto &[info, address] : {std::pair(infos[0], at.a), std::pair(infos[1], at.b),
+                                        std::pair(infos[2], at.counts), std::pair(infos[3], at.c)}) {
+      MGC_ASSIGN(operand, stream->device().at(address, *info.bytes));
+      data.push_back(reinterpret_cast<std::byte *>(operand));
+    }
+    return groupedGemm(gemm, data[0], data[1], reinterpret_cast<const int32_t *>(data[2]), data[3], 1);
+  }),
+                error);
+}
+
+int runGroupRows(mgc_stream *stream, int64_t groups, int64_t rows, const mgc_group_rows_operands *operands,
+                 mgc_error *error) {
+  return report(stream->submit([=, at = *operands]() -> Status {
+    std::vector<int32_t *> data;
+    for (const auto &[address, count] : {std::pair(at.numbers, rows), std::pair(at.counts, groups),
+                                         std::pair(at.places, rows), std::pair(at.sources, rows)}) {
+      MGC_ASSIGN(operand, stream->device().at(address, count * 4));
+      data.push_back(reinterpret_cast<int32_t *>(operand));
+    }
+    return groupRows({groups, rows}, data[0], data[1], data[2], data[3]);
+  }),
+                error);
+}
+
 int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention,
                   mgc_error *error) {
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
@@ -421,6 +453,8 @@ const mgc_device_api_table kTable = {
     .make_gemm = makeGemm,
     .drop_gemm = [](mgc_gemm *gemm) { delete gemm; },
     .run_gemm = runGemm,
+    .run_grouped_gemm = runGroupedGemm,
+    .run_group_rows = runGroupRows,
     .make_attention = makeAttention,
     .drop_attention = [](mgc_attention *attention) { delete attention; },
     .run_attention = runAttention,

@@ -1,5 +1,5 @@
 // Operand sizes, each worked out by hand, and the checked arithmetic below them.
-#include "plan/Operands.h"
+#include "plan/Plan.h"
 #include "test/plan/SmallPlan.h"
 
 #include <array>
@@ -18,7 +18,7 @@ std::string describe(SmallInstruction index) {
   std::string text;
   for (const OperandInfo &info : operandsOf(plan.mesh, plan.programs[0].instructions[index].body))
     text += fmt::format("{}{}:{}{}", text.empty() ? "" : " ", info.name, info.bytes.value_or(-1),
-                        info.use == OperandInfo::Use::written ? "!" : "");
+                        info.use == OperandInfo::Use::read ? "" : "!");
   return text;
 }
 
@@ -36,6 +36,9 @@ TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kFill), "destination:64!");
   EXPECT_EQ(describe(kSlice), "source:64 destination:32!");
   EXPECT_EQ(describe(kDemote), "source:64 destination:64!");
+  EXPECT_EQ(describe(kGroupedGemm), "A:32 B:64 counts:8 C:64!");
+  EXPECT_EQ(describe(kGroupedSums), "A:32 B:64 counts:8 C:64!"); // updated
+  EXPECT_EQ(describe(kGroupRows), "numbers:20 counts:12! places:20! sources:20!");
 }
 
 // A, B and what the epilogue reads, then what is written; its numbers are those of the list.
@@ -140,8 +143,8 @@ TEST(Operands, OverflowGivesNoSize) {
 
 TEST(Operands, StagesFormTheGroup) {
   Mesh mesh = makeSmallPlan().mesh;
-  EXPECT_EQ(groupSize(mesh, Collective{.stages = {0, 1}, .chunk = 1}), 2);
-  EXPECT_EQ(groupSize(mesh, Collective{.axes = {"dp", "tp"}, .chunk = 1}), 4);
+  EXPECT_EQ(groupSize(mesh, Collective{.stages = {0, 1}, .chunk = 1}.group()), 2);
+  EXPECT_EQ(groupSize(mesh, Collective{.axes = {"dp", "tp"}, .chunk = 1}.group()), 4);
 }
 
 TEST(Checked, StopsAtTheLimits) {

@@ -1,5 +1,5 @@
 // Costs of instructions, worked out on paper.
-#include "plan/Work.h"
+#include "plan/Plan.h"
 
 #include <gtest/gtest.h>
 
@@ -15,46 +15,58 @@ Attention makeAttention() {
 
 TEST(Work, Products) {
   Gemm gemm{.m = 2, .n = 3, .k = 5};
-  EXPECT_EQ(flopsOf(gemm), 60);
-  EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 6));
+  EXPECT_EQ(workOf({}, gemm).flops, 60);
+  EXPECT_EQ(workOf({}, gemm).bytes, 4 * (10 + 15 + 6));
   gemm.accumulate = true;
-  EXPECT_EQ(bytesOf({}, gemm), 4 * (10 + 15 + 2 * 6)) << "C is read and written";
+  EXPECT_EQ(workOf({}, gemm).bytes, 4 * (10 + 15 + 2 * 6)) << "C is read and written";
   gemm.inputType = DType::bf16;
-  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15) + 4 * 2 * 6);
+  EXPECT_EQ(workOf({}, gemm).bytes, 2 * (10 + 15) + 4 * 2 * 6);
   gemm.outputType = DType::bf16;
-  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 2 * 6));
+  EXPECT_EQ(workOf({}, gemm).bytes, 2 * (10 + 15 + 2 * 6));
   gemm.accumulate = false;
   gemm.workspaceBytes = 64;
   gemm.epilogue = Epilogue::gelu;
-  EXPECT_EQ(bytesOf({}, gemm), 2 * (10 + 15 + 3 + 2 * 6)) << "the bias is read, the preactivation written";
+  EXPECT_EQ(workOf({}, gemm).bytes, 2 * (10 + 15 + 3 + 2 * 6))
+      << "the bias is read, the preactivation written";
+}
+
+TEST(Work, GroupedProductsAsIfAllGroupsHadAsMuch) {
+  GroupedGemm gemm{.groups = 4, .rows = 20, .n = 3, .k = 7};
+  EXPECT_EQ(workOf({}, gemm).flops, 2 * 20 * 3 * 7);
+  EXPECT_EQ(workOf({}, gemm).bytes, 4 * (20 * 7 + 4 * 7 * 3 + 4 + 20 * 3));
+  EXPECT_EQ(workOf({}, gemm).product.m, 5);
+  EXPECT_EQ(workOf({}, gemm).product.count, 4);
+  gemm = {.form = GroupedGemm::Form::sums, .groups = 4, .rows = 20, .m = 7, .n = 3, .accumulate = true};
+  EXPECT_EQ(workOf({}, gemm).flops, 2 * 20 * 3 * 7);
+  EXPECT_EQ(workOf({}, gemm).product.k, 5);
 }
 
 // 30 heads of 8 x 8 pairs, half of them visible; a product is 2 d operations a pair, two of them forward.
 TEST(Work, Attention) {
   Attention attention = makeAttention();
-  EXPECT_EQ(flopsOf(attention), 30 * 32 * 2 * 4 * 2);
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 32 * 2 * 4 * 2);
   attention.window = 100;
-  EXPECT_EQ(flopsOf(attention), 30 * 32 * 2 * 4 * 2) << "wider than the sequence";
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 32 * 2 * 4 * 2) << "wider than the sequence";
   attention.window = 2; // a query sees 2 keys, the first two fewer: 2 - 2 * 2 / 16 on average
-  EXPECT_EQ(flopsOf(attention), 30 * 8 * 1.75 * 2 * 4 * 2);
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * 4 * 2);
   attention.backward = true;
-  EXPECT_EQ(flopsOf(attention), 30 * 8 * 1.75 * 2 * 4 * 5);
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * 4 * 5);
 }
 
 // q and o [8, 3, 10, 4], k and v [8, 3, 2, 4], lse [8, 3, 10], twice positions [8, 3]; no workspace.
 TEST(Work, AttentionBytes) {
-  EXPECT_EQ(bytesOf({}, makeAttention()), 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24));
+  EXPECT_EQ(workOf({}, makeAttention()).bytes, 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24));
 }
 
 TEST(Work, CollectivesAndMoves) {
   Mesh mesh{{{"tp", 4}}, {{"tp", {"tp"}}}};
   Collective gather{.kind = Collective::Kind::allGather, .axes = {"tp"}, .chunk = 16};
-  EXPECT_EQ(flopsOf(gather), 0);
-  EXPECT_EQ(bytesOf(mesh, gather), 4 * (16 + 4 * 16));
-  EXPECT_EQ(bytesOf(mesh, Move{.kind = Move::Kind::fill, .bytes = 64}), 64);
-  EXPECT_EQ(bytesOf(mesh, Move{.kind = Move::Kind::copy, .bytes = 64}), 128);
-  EXPECT_EQ(bytesOf(mesh, RowKernel{.flops = 7, .bytes = 9}), 9);
-  EXPECT_EQ(flopsOf(RowKernel{.flops = 7, .bytes = 9}), 7);
+  EXPECT_EQ(workOf(mesh, gather).flops, 0);
+  EXPECT_EQ(workOf(mesh, gather).bytes, 4 * (16 + 4 * 16));
+  EXPECT_EQ(workOf(mesh, Move{.kind = Move::Kind::fill, .bytes = 64}).bytes, 64);
+  EXPECT_EQ(workOf(mesh, Move{.kind = Move::Kind::copy, .bytes = 64}).bytes, 128);
+  EXPECT_EQ(workOf(mesh, RowKernel{.flops = 7, .bytes = 9}).bytes, 9);
+  EXPECT_EQ(workOf({}, RowKernel{.flops = 7, .bytes = 9}).flops, 7);
 }
 
 // Pairs of positions 0 to 7 in two parts: 0 to 3 have 8 of the 32 pairs, 4 to 7 have 24.

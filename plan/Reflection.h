@@ -1,0 +1,34 @@
+// What the plan's structs and enumerations say of themselves beside their definitions: the names of fields, read by reader
+// and writer of plan.json, and the names of enumerators. A struct T has `template <typename V> void fields(V &v, Of<T>)`,
+// which calls v.required / optional / alternatives with the name and the member pointer of each field, in the order of the
+// file. A field that is optional and missing has its default.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace mgc::plan {
+
+template <typename T> struct Of {}; // names the struct whose fields are wanted
+
+// A struct whose fields stand on a line each; all others are one line.
+template <typename T> inline constexpr bool onManyLines = false;
+
+// A struct whose fields are a list, without names: a short one of which there are many. Fields at its end may be missing that
+// are optional.
+template <typename T> inline constexpr bool isTuple = false;
+
+// The names of an enumeration's values, in plan.json and in messages: enumNames<E>[value].
+template <typename E> inline constexpr auto enumNames = nullptr;
+template <typename E> constexpr std::string_view nameIn(E value) {
+  return enumNames<E>[static_cast<size_t>(value)];
+}
+template <typename E> std::optional<E> valueNamed(std::string_view name) {
+  for (size_t i = 0; i < enumNames<E>.size(); ++i)
+    if (enumNames<E>[i] == name)
+      return static_cast<E>(i);
+  return std::nullopt;
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,137 @@
+#include "plan/instructions/AttentionInstruction.h"
+
+#include "plan/SequenceOrder.h"
+#include "plan/instructions/AttributeChecks.h"
+
+#include <cmath>
+
+namespace mgc::plan {
+
+// --- Operands ------------------------------------------------------------------------------------------------
+
+OperandInfos Attention::operands(const Mesh &) const {
+  const auto read = OperandUse::read, written = OperandUse::written;
+  const Checked query = checkedProduct({s, b, g, r, d}), heads = checkedProduct({s, b, g, r});
+  const Checked queryRows = checkedProduct({s, b, g}), keyRows = checkedProduct({t, b, g});
+  const auto queries = [&](std::string_view name, int64_t stride, OperandUse use) {
+    return rowsOf(type, name, queryRows, checkedMultiply(r, d), stride, use);
+  };
+  const auto keys = [&](std::string_view name, int64_t stride, OperandUse use) {
+    return rowsOf(type, name, keyRows, d, stride, use);
+  };
+  OperandInfos infos = {queries("q", qStride, read), keys("k", kStride, read), keys("v", vStride, read)};
+  const auto add = [&](OperandInfos more) { infos.insert(infos.end(), more.begin(), more.end()); };
+  if (backward)
+    add({elementsOf(type, "o", query, read), elementsOf(DType::f32, "lse", heads, read),
+         elementsOf(type, "do", query, read)});
+  add({elementsOf(DType::i32, "queryPos", checkedMultiply(s, b), read),
+       elementsOf(DType::i32, "keyPos", checkedMultiply(t, b), read)});
+  if (documents)
+    add({elementsOf(DType::i32, "start", checkedMultiply(s, b), read)});
+  if (dropout > 0)
+    add({elementsOf(DType::i32, "sample", b, read)});
+  if (backward)
+    add({queries("dq", dqStride, written), keys("dk", dkStride, written), keys("dv", dvStride, written)});
+  else
+    add({elementsOf(type, "o", query, written), elementsOf(DType::f32, "lse", heads, written)});
+  OperandInfo workspace = {.name = "workspace",
+                           .bytes = workspaceBytes,
+                           .use = written,
+                           .elementBytes = kAlignment,
+                           .isScratch = true};
+  add({workspace}); // of no bytes too
+  return infos;
+}
+
+// --- Work ----------------------------------------------------------------------------------------------------
+
+// The keys that a query sees, on average over queries spread evenly over all positions.
+static double visibleKeys(const Attention &attention) {
+  const auto keys = static_cast<double>(attention.t);
+  if (attention.window <= 0 || attention.window >= attention.t)
+    return keys / 2;
+  const auto window = static_cast<double>(attention.window);
+  return window - window * window / (2 * keys);
+}
+
+// Pairs of all queries at positions [begin, end) together: continuous, as above.
+static double visiblePairs(const Attention &attention, int64_t begin, int64_t end) {
+  const double window = attention.window > 0 ? double(attention.window) : double(attention.t);
+  const auto below = [&](double position) {
+    return position <= window ? position * position / 2 : window * window / 2 + (position - window) * window;
+  };
+  return below(double(end)) - below(double(begin));
+}
+
+double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
+  double pairs = 0;
+  for (const OrderRun &run : positionsOfPart(part, parts, attention.t, attention.zigzag))
+    pairs += visiblePairs(attention, run.position, run.position + run.count);
+  return pairs * double(parts) / visiblePairs(attention, 0, attention.t);
+}
+
+// A product of [s, d] and [d, t] per head is two operations per pair and element: two products forward, five
+// backward.
+double flopsOf(const Attention &attention) {
+  const double heads = double(attention.b) * double(attention.g) * double(attention.r);
+  const double product = 2 * heads * double(attention.s) * visibleKeys(attention) * double(attention.d);
+  return (attention.backward ? 5 : 2) * product;
+}
+
+Work Attention::work(const Mesh &mesh) const {
+  Work work = {.type = type, .flops = flopsOf(*this), .isBackward = backward};
+  const int64_t parts = zigzag > 0 ? groupSize(mesh, queryAxes) : 1;
+  if (parts > 1)
+    work.axes = queryAxes;
+  for (int64_t part = 0; parts > 1 && part < parts; ++part)
+    work.shares.push_back(shareOfPart(*this, part, parts));
+  return work;
+}
+
+std::string Attention::sizes() const {
+  return fmt::format("s {} t {} b {} g {} r {} d {}", s, t, b, g, r, d);
+}
+
+// --- Checks --------------------------------------------------------------------------------------------------
+
+static bool verifyStrides(AttributeChecks &checks, const Attention &attention) {
+  using Named = AttributeChecks::Named;
+  const Checked query = checkedMultiply(attention.r, attention.d), key = attention.d;
+  bool sound = true;
+  for (auto [name, stride] : {Named("qStride", attention.qStride), Named("dqStride", attention.dqStride)})
+    sound &= checks.isStride(name, stride, query);
+  for (auto [name, stride] : {Named("kStride", attention.kStride), Named("vStride", attention.vStride),
+                              Named("dkStride", attention.dkStride), Named("dvStride", attention.dvStride)})
+    sound &= checks.isStride(name, stride, key);
+  return sound;
+}
+
+static void verifyOrder(AttributeChecks &checks, const Attention &attention) {
+  checks.expect(attention.zigzag >= 0, "zigzag = {} is negative", attention.zigzag);
+  if (!checks.need(checks.areAxes(attention.queryAxes)) || !checks.isSound() || attention.zigzag <= 0)
+    return;
+  const int64_t parts = groupSize(checks.plan().mesh, attention.queryAxes);
+  checks.expect(checkedMultiply(attention.s, parts) == Checked(attention.t),
+                "s = {} queries on each of {} ranks are not all of t = {} positions", attention.s, parts,
+                attention.t);
+  checks.expect(attention.zigzag == checks.plan().zigzag,
+                "zigzag = {}, but the sequences of the plan have zigzag = {}", attention.zigzag,
+                checks.plan().zigzag);
+  checks.expect(isOrder(attention.t, attention.zigzag), "t = {} positions are not 2 * zigzag = 2 * {} chunks",
+                attention.t, attention.zigzag);
+}
+
+void Attention::verify(AttributeChecks &checks) const {
+  if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
+    checks.need(verifyStrides(checks, *this));
+  checks.isFloatType("type", type);
+  verifyOrder(checks, *this);
+  checks.expect(std::isfinite(scale), "scale = {} must be finite", scale);
+  checks.expect(window >= 0, "window = {} is negative", window);
+  checks.expect(dropout >= 0 && dropout < 1, "dropout = {} is not in [0, 1)", dropout);
+  checks.expect(groupStride >= 0, "groupStride = {} is negative", groupStride);
+  for (const Scalar *scalar : runScalars())
+    checks.isScalar(*scalar);
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,90 @@
+// The instruction "attention": softmax attention and its gradient.
+#pragma once
+
+#include "plan/instructions/OperandInfo.h"
+#include "plan/instructions/Work.h"
+
+#include <string>
+
+namespace mgc::plan {
+
+class AttributeChecks;
+
+// Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
+// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w; with documents,
+// start_s <= pos_t too.
+// forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
+// start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
+// lse is f32, all others but those of integers of `type`.
+struct Attention {
+  static constexpr std::string_view kName = "attention";
+  static constexpr WorkKind kWork = WorkKind::attention;
+  bool backward = false;
+  int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
+  double scale = 1;
+  int64_t window = 0;
+  double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
+  int64_t site = 0;   // hash of the dropout's name
+  // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
+  // headOffset + g * groupStride + r.
+  Scalar seed = {}, instance = {}, headOffset = {};
+  int64_t groupStride = 0;
+  // Where operands are parts of a larger buffer, as in qkv[s,b,g,r+2,d]: elements from one group's part to the
+  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
+  int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
+  int64_t workspaceBytes = 0;
+  DType type = DType::f32;
+  // Positions that are known before the data is: keys are a whole sequence in the order of SequenceOrder.h, queries the
+  // rank's part of it along these axes. 0: they are data alone.
+  int64_t zigzag = 0;
+  Axes queryAxes = {};
+  bool documents = false; // a query sees only its own
+  bool operator==(const Attention &) const = default;
+
+  OperandInfos operands(const Mesh &) const;
+  // Counts only pairs of a query and a key that the query sees: with as many queries as keys half of all, fewer with a window.
+  Work work(const Mesh &mesh) const;
+  std::string sizes() const;
+  std::vector<const Scalar *> runScalars() const {
+    return {&seed, &instance, &headOffset};
+  } // see AttentionScalar
+  const Axes &placement() const { return queryAxes; }
+  void verify(AttributeChecks &checks) const;
+};
+
+// The mean over the ranks that have parts of the queries.
+double flopsOf(const Attention &attention);
+// The work for the queries of part number `part` of `parts`, relative to that mean. In: zigzag > 0.
+double shareOfPart(const Attention &attention, int64_t part, int64_t parts);
+
+template <typename V> void fields(V &v, Of<Attention>) {
+  v.required("backward", &Attention::backward);
+  v.required("s", &Attention::s);
+  v.required("t", &Attention::t);
+  v.required("b", &Attention::b);
+  v.required("g", &Attention::g);
+  v.required("r", &Attention::r);
+  v.required("d", &Attention::d);
+  v.required("scale", &Attention::scale);
+  v.optional("window", &Attention::window);
+  v.optional("dropout", &Attention::dropout);
+  v.optional("site", &Attention::site);
+  v.optional("seed", &Attention::seed);
+  v.optional("instance", &Attention::instance);
+  v.optional("headOffset", &Attention::headOffset);
+  v.optional("groupStride", &Attention::groupStride);
+  v.optional("qStride", &Attention::qStride);
+  v.optional("kStride", &Attention::kStride);
+  v.optional("vStride", &Attention::vStride);
+  v.optional("dqStride", &Attention::dqStride);
+  v.optional("dkStride", &Attention::dkStride);
+  v.optional("dvStride", &Attention::dvStride);
+  v.required("workspaceBytes", &Attention::workspaceBytes);
+  v.optional("type", &Attention::type);
+  v.optional("zigzag", &Attention::zigzag);
+  v.optional("queryAxes", &Attention::queryAxes);
+  v.optional("documents", &Attention::documents);
+}
+
+} // namespace mgc::plan

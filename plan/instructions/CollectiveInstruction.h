@@ -1,0 +1,75 @@
+// The instruction "collective": ranks of a group exchange or add equal parts.
+#pragma once
+
+#include "plan/instructions/OperandInfo.h"
+#include "plan/instructions/RankGroup.h"
+#include "plan/instructions/Work.h"
+
+#include <string>
+
+namespace mgc::plan {
+
+class AttributeChecks;
+
+enum class ReduceKind { sum, max };
+template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
+std::string_view nameOf(ReduceKind kind);
+
+// Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
+// buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
+// dimension. bf16 is summed in f32, in the order of the group, and rounded once.
+struct Collective {
+  static constexpr std::string_view kName = "collective";
+  static constexpr WorkKind kWork = WorkKind::collective;
+  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
+  ReduceKind reduce = ReduceKind::sum;
+  DType type = DType::f32;
+  Axes axes;
+  std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
+  int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
+  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
+  // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
+  // rank j; what rank i sent lands at position i of the second n.
+  int64_t middle = 1;
+  bool splitsInner =
+      false; // all_to_all the other way: [outer, middle, n, chunk] -> [outer, n, middle, chunk]
+  int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
+  bool operator==(const Collective &) const = default;
+
+  OperandInfos operands(const Mesh &mesh) const;
+  bool mayWorkInPlace() const { return kind == Kind::allReduce; }
+  Work work(const Mesh &) const { return {.type = type}; }
+  std::string sizes() const;
+  RankGroup group() const { return {axes, stages}; }
+  // Bytes are those of ring algorithms, B those of the whole result (of all_gather), operand (of reduce_scatter, all_to_all) or
+  // either (all_reduce): all_reduce 2 B (n - 1) / n, all others B (n - 1) / n.
+  Communication communication(int64_t ranks) const;
+  std::string agreement() const;
+  void verify(AttributeChecks &checks) const;
+};
+template <>
+inline constexpr auto enumNames<Collective::Kind> =
+    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"});
+std::string_view nameOf(Collective::Kind kind);
+
+// Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
+// communicators send lies together.
+constexpr bool packsRows(Target target) { return target == Target::cuda; }
+// Whether collectives of plans for the target leave the cores to the products that they run beside: on a CPU they are work of
+// the same cores, and what is won is the wait for other ranks.
+constexpr bool leavesCoresToProducts(Target target) { return target == Target::cuda; }
+
+template <typename V> void fields(V &v, Of<Collective>) {
+  v.required("kind", &Collective::kind);
+  v.optional("reduce", &Collective::reduce);
+  v.required("type", &Collective::type);
+  v.optional("axes", &Collective::axes);
+  v.optional("stages", &Collective::stages);
+  v.optional("outer", &Collective::outer);
+  v.required("chunk", &Collective::chunk);
+  v.optional("middle", &Collective::middle);
+  v.optional("splitsInner", &Collective::splitsInner);
+  v.optional("workspaceBytes", &Collective::workspaceBytes);
+}
+
+} // namespace mgc::plan

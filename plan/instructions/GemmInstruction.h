@@ -1,0 +1,76 @@
+// The instruction "gemm": a matrix product by the device's library.
+#pragma once
+
+#include "plan/instructions/OperandInfo.h"
+#include "plan/instructions/Work.h"
+
+#include <optional>
+#include <string>
+
+namespace mgc::plan {
+
+class AttributeChecks;
+
+// How a product is divided into library calls: runtime/kernels/GemmPaths.h. rule: the runtime chooses. Each gives the
+// same result, to rounding.
+enum class GemmPath { rule, whole, rows, columns };
+template <>
+inline constexpr auto enumNames<GemmPath> =
+    std::to_array<std::string_view>({"rule", "whole", "rows", "columns"});
+std::string_view nameOf(GemmPath path);
+std::optional<GemmPath> gemmPathNamed(std::string_view name);
+
+// An epilogue is applied to a product's sums X before they are rounded. bias: C = X + bias. gelu: C is the GELU of X + bias, in
+// the tanh form, and X + bias, the preactivation, is written too.
+enum class Epilogue { none, bias, gelu };
+template <>
+inline constexpr auto enumNames<Epilogue> = std::to_array<std::string_view>({"none", "bias", "gelu"});
+std::string_view nameOf(Epilogue epilogue);
+// Whether products of plans for the target may have one: if its library makes it.
+constexpr bool hasEpilogues(Target target) { return target == Target::cuda; }
+inline constexpr int64_t kGeluColumns = 8; // with gelu n is a multiple of it: cuBLASLt's auxiliary matrix
+
+// C[m,n] = (accumulate ? C : 0) + op(A)[m,k] * op(B)[k,n], row-major, without an epilogue. Operands A, B, [bias[n]], C,
+// [preactivation[m,n]], [workspace]. Sums are made in f32 and rounded once, to C's type.
+struct Gemm {
+  static constexpr std::string_view kName = "gemm";
+  static constexpr WorkKind kWork = WorkKind::product;
+  int64_t m = 0, n = 0, k = 0;
+  bool transposeA = false, transposeB = false; // A is stored [k,m]; B is stored [n,k]
+  bool accumulate = false;                     // then there is no epilogue
+  Epilogue epilogue = Epilogue::none;
+  GemmPath path = GemmPath::rule;
+  DType inputType = DType::f32,
+        outputType = DType::f32; // of A and B; of all others. f32 gives f32, bf16 either
+  int64_t workspaceBytes = 0;    // of the last operand, for a device's library; 0: there is none
+  bool operator==(const Gemm &) const = default;
+
+  OperandInfos operands(const Mesh &) const;
+  Work work(const Mesh &) const;
+  // m x n x k, and A and B as in a BLAS call: "256x768x3072 NT+" has B transposed and is added to C. Types that are not f32
+  // follow: "bf16" of all, "bf16>f32" of the operands alone; then the epilogue: "bias", "gelu".
+  std::string sizes() const;
+  void verify(AttributeChecks &checks) const;
+};
+
+// Where in the list the operands behind A and B are; -1: it has none.
+struct GemmOperands {
+  int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
+};
+GemmOperands operandNumbersOf(const Gemm &gemm);
+
+template <typename V> void fields(V &v, Of<Gemm>) {
+  v.required("m", &Gemm::m);
+  v.required("n", &Gemm::n);
+  v.required("k", &Gemm::k);
+  v.optional("transposeA", &Gemm::transposeA);
+  v.optional("transposeB", &Gemm::transposeB);
+  v.optional("accumulate", &Gemm::accumulate);
+  v.optional("epilogue", &Gemm::epilogue);
+  v.optional("path", &Gemm::path);
+  v.optional("inputType", &Gemm::inputType);
+  v.optional("outputType", &Gemm::outputType);
+  v.optional("workspaceBytes", &Gemm::workspaceBytes);
+}
+
+} // namespace mgc::plan

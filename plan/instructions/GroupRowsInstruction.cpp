@@ -1,0 +1,25 @@
+#include "plan/instructions/GroupRowsInstruction.h"
+
+#include "plan/instructions/AttributeChecks.h"
+
+#include <limits>
+
+namespace mgc::plan {
+
+OperandInfos GroupRows::operands(const Mesh &) const {
+  const auto written = OperandUse::written;
+  return {elementsOf(DType::i32, "numbers", rows, OperandUse::read),
+          elementsOf(DType::i32, "counts", groups, written), elementsOf(DType::i32, "places", rows, written),
+          elementsOf(DType::i32, "sources", rows, written)};
+}
+
+std::string GroupRows::sizes() const { return fmt::format("{} rows in {} groups", rows, groups); }
+
+void GroupRows::verify(AttributeChecks &checks) const {
+  checks.expect(checks.plan().target == Target::cpu,
+                "groupRows in a plan for {}, which has none; compile for cpu", nameOf(checks.plan().target));
+  checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}}));
+  checks.expect(rows <= std::numeric_limits<int32_t>::max(), "rows = {} are more than i32 numbers", rows);
+}
+
+} // namespace mgc::plan

@@ -1,0 +1,18 @@
+// The ranks that take part in a communication.
+#pragma once
+
+#include "plan/Types.h"
+
+namespace mgc::plan {
+
+// Those that differ from a rank along the axes alone; or, with stages, those of these stages with its other coordinates.
+struct RankGroup {
+  const Axes &axes;
+  const std::vector<int64_t> &stages;
+};
+
+inline int64_t groupSize(const Mesh &mesh, const RankGroup &group) {
+  return group.stages.empty() ? groupSize(mesh, group.axes) : static_cast<int64_t>(group.stages.size());
+}
+
+} // namespace mgc::plan

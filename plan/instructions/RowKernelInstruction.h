@@ -1,0 +1,64 @@
+// The instruction "rowKernel": a call of a generated kernel (codegen/rows).
+#pragma once
+
+#include "plan/instructions/OperandInfo.h"
+#include "plan/instructions/Work.h"
+
+#include <string>
+
+namespace mgc::plan {
+
+class AttributeChecks;
+
+// Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
+// must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, then the numbers of
+// RowKernel::Operand for each: use, bytes, rowBytes, rowStride}.
+inline constexpr std::string_view kNeedsSuffix = "_needs";
+// On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
+// as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
+inline constexpr std::string_view kLaunchSuffix = "_launch";
+struct RowKernel {
+  static constexpr std::string_view kName = "rowKernel";
+  static constexpr WorkKind kWork = WorkKind::row;
+  // What the kernel does with an operand, in rows of `rowBytes` that begin `rowStride` bytes apart, `bytes` in all; 0: one
+  // after another.
+  struct Operand {
+    OperandUse use = OperandUse::read;
+    int64_t bytes = 0, rowBytes = 0, rowStride = 0;
+    bool operator==(const Operand &) const = default;
+  };
+  std::string symbol; // in kernels/
+  int64_t range = 0;  // the kernel may be split over [0, range) at will: parts are independent
+  std::vector<Scalar> scalars;
+  double flops = 0, bytes = 0; // cost of the whole range
+  std::vector<Operand> uses;   // of each of Instruction::operands
+  bool operator==(const RowKernel &) const = default;
+
+  OperandInfos operands(const Mesh &) const;
+  // It loads what an element needs before it stores it.
+  static bool mayWorkInPlace() { return true; }
+  Work work(const Mesh &) const;
+  std::string kernel(std::string_view label) const; // the symbol alone: equal kernels have one
+  std::vector<const Scalar *> runScalars() const;
+  void verify(AttributeChecks &checks) const;
+};
+
+template <> inline constexpr bool isTuple<RowKernel::Operand> = true;
+
+template <typename V> void fields(V &v, Of<RowKernel::Operand>) {
+  v.required("use", &RowKernel::Operand::use);
+  v.required("bytes", &RowKernel::Operand::bytes);
+  v.optional("rowBytes", &RowKernel::Operand::rowBytes);
+  v.optional("rowStride", &RowKernel::Operand::rowStride);
+}
+
+template <typename V> void fields(V &v, Of<RowKernel>) {
+  v.required("symbol", &RowKernel::symbol);
+  v.required("range", &RowKernel::range);
+  v.optional("scalars", &RowKernel::scalars);
+  v.optional("flops", &RowKernel::flops);
+  v.optional("bytes", &RowKernel::bytes);
+  v.required("uses", &RowKernel::uses);
+}
+
+} // namespace mgc::plan

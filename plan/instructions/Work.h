@@ -1,0 +1,54 @@
+// What an instruction costs, whatever the machine: its kind states it, compiler/cost makes seconds of it, profiles compare it
+// with what they measure.
+#pragma once
+
+#include "plan/Types.h"
+
+#include <string_view>
+#include <vector>
+
+namespace mgc::plan {
+
+// What limits an instruction, and under which name profiles sum it. transfer: a step of the schedule, no instruction.
+enum class WorkKind { product, attention, row, collective, move, transfer };
+template <>
+inline constexpr auto enumNames<WorkKind> =
+    std::to_array<std::string_view>({"product", "attention", "row kernel", "collective", "move", "transfer"});
+std::string_view nameOf(WorkKind kind);
+
+// Whether it keeps the cores of a device so busy that a collective is hidden beside it.
+constexpr bool hidesCollectives(WorkKind kind) {
+  return kind == WorkKind::product || kind == WorkKind::attention;
+}
+
+// A product of [m, k] and [k, n], `count` times.
+struct ProductSizes {
+  int64_t m = 0, n = 0, k = 0, count = 1;
+};
+
+// Work on one rank; where ranks have unequal parts, the mean of them.
+struct Work {
+  DType type = DType::f32;   // of what is multiplied
+  double flops = 0;          // floating point operations
+  double bytes = -1;         // of the memory, read and written, each byte once; -1: those of the operands
+  bool isBackward = false;   // of attention
+  ProductSizes product = {}; // of a product
+  // Of a rank relative to the mean, by its coordinate along the axes. Empty: all have as much.
+  Axes axes = {};
+  std::vector<double> shares = {};
+};
+
+// How data moves in a group of n ranks.
+//   ring         a block goes around: n - 1 hops
+//   ringOrTree   twice around, or up and down a tree where that is faster
+//   direct       every rank sends to every other at once
+enum class Pattern { ring, ringOrTree, direct };
+
+// Communication of one rank in a group.
+struct Communication {
+  std::string_view operation; // "all_gather"
+  Pattern pattern = Pattern::ring;
+  double bytesSent = 0;
+};
+
+} // namespace mgc::plan

@@ -1,0 +1,69 @@
+#include "plan/targets/AttentionWorkspace.h"
+#include "runtime/device/CallFacts.h"
+#include "runtime/exec/instructions/Execution.h"
+
+namespace mgc {
+
+// The kernel of a CPU writes as much as it needs, whatever the plan says, and in whole vectors. A device's plugin knows how much
+// it needs.
+static Status verifyWorkspace(const plan::Attention &attention, plan::Target target,
+                              const OperandRecord &workspace) {
+  const int64_t needed = target == plan::Target::cpu ? attentionWorkspaceBytes(attention) : 0;
+  if (attention.workspaceBytes < needed)
+    return errorf("workspaceBytes = {}, expected at least {}; compile the plan again",
+                  attention.workspaceBytes, needed);
+  if (workspace.slot != 0 || workspace.offset % plan::kAlignment != 0)
+    return errorf("the workspace lies at {} of slot {}, expected a multiple of {} in the allocation itself",
+                  workspace.offset, workspace.slot - 1, plan::kAlignment);
+  return Status::ok();
+}
+
+static mgc_attention_facts factsOf(const Preparation &at, const plan::Attention &attention) {
+  mgc_attention_facts facts = factsOf(attention);
+  facts.part = at.record.coordinate;
+  if (attention.dropout > 0) { // what only it looks at makes no calls different
+    const std::span<const int64_t> scalars = at.chunk.scalarsOf(at.record); // in the order of runScalars()
+    facts.seed = scalars[0], facts.instance = scalars[1], facts.head_offset = scalars[2];
+  }
+  return facts;
+}
+
+Status prepare(const Preparation &at, const plan::Attention &attention, PreparedCall &to) {
+  MGC_TRY(verifyWorkspace(attention, at.plan.target, at.chunk.operandsOf(at.record).back()));
+  const mgc_attention_facts facts = factsOf(at, attention);
+  MGC_ASSIGN(call, at.calls.attentions.get(keyOf(facts), [&] { return at.device.makeAttention(facts); }));
+  to.attention = call;
+  return Status::ok();
+}
+
+// The order of the operands is that of plan::Attention: starts and samples are there where its attributes say so.
+Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
+  auto next = at.operands.begin();
+  mgc_attention_operands to{};
+  to.q = *next++;
+  to.k = *next++;
+  to.v = *next++;
+  if (attention.backward) {
+    to.o = *next++;
+    to.lse = *next++;
+    to.output_gradient = *next++;
+  }
+  to.query_positions = *next++;
+  to.key_positions = *next++;
+  if (attention.documents)
+    to.starts = *next++;
+  if (attention.dropout > 0)
+    to.samples = *next++;
+  if (attention.backward) {
+    to.dq = *next++;
+    to.dk = *next++;
+    to.dv = *next++;
+  } else {
+    to.o = *next++;
+    to.lse = *next++;
+  }
+  to.workspace = *next++;
+  return at.stream.attention(*at.call.attention, to);
+}
+
+} // namespace mgc

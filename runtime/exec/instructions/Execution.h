@@ -1,0 +1,91 @@
+// How each kind of instruction runs on a device: `prepare` once at load, `enqueue` in each step. The functions of a kind stand
+// in a file of its own; std::visit finds them, so a kind without them does not compile.
+#pragma once
+
+#include "runtime/exec/ProductChoices.h"
+#include "runtime/exec/Records.h"
+#include "runtime/exec/RowKernels.h"
+
+#include <deque>
+#include <map>
+
+namespace mgc {
+
+// What a library or a file of kernels has for an instruction; of a kind that needs neither: nothing.
+struct PreparedCall {
+  plugin::Kernel kernel;                            // of a row kernel
+  int64_t scalars = 0;                              // that it takes
+  const plugin::GemmCall *gemm = nullptr;           // of a product
+  const plugin::AttentionCall *attention = nullptr; // of attention
+};
+
+// Library calls of a rank. Equal ones are made once; their addresses stay.
+template <typename Call> class CallStore {
+public:
+  // `make` gives a Result<Call>.
+  template <typename Make> Result<const Call *> get(const std::string &key, Make &&make) {
+    const Call *&known = byKey_[key];
+    if (!known) {
+      Result<Call> made = make();
+      MGC_TRY(made.status());
+      known = &calls_.emplace_back(made.take());
+    }
+    return known;
+  }
+
+private:
+  std::deque<Call> calls_;
+  std::map<std::string, const Call *> byKey_;
+};
+struct LibraryCalls {
+  CallStore<plugin::GemmCall> gemms;
+  CallStore<plugin::AttentionCall> attentions;
+};
+
+// What prepare() may ask.
+struct Preparation {
+  const plan::Plan &plan;
+  const RowKernels &kernels;
+  const plugin::PluginDevice &device;
+  const ProductChoices *choices; // null where the library chooses
+  LibraryCalls &calls;
+  const ChunkRecord &chunk;
+  const InstructionRecord &record;
+};
+
+Status prepare(const Preparation &at, const plan::RowKernel &kernel, PreparedCall &to);
+Status prepare(const Preparation &at, const plan::Gemm &gemm, PreparedCall &to);
+Status prepare(const Preparation &at, const plan::Attention &attention, PreparedCall &to);
+inline Status prepare(const Preparation &, const plan::GroupedGemm &, PreparedCall &) { return Status::ok(); }
+inline Status prepare(const Preparation &, const plan::GroupRows &, PreparedCall &) { return Status::ok(); }
+inline Status prepare(const Preparation &, const plan::Collective &, PreparedCall &) { return Status::ok(); }
+inline Status prepare(const Preparation &, const plan::Move &, PreparedCall &) { return Status::ok(); }
+
+// The instruction where and when it runs.
+struct Enqueueing {
+  const PreparedCall &call;
+  const InstructionRecord &record;
+  std::span<const int64_t> scalars;
+  std::span<const mgc_address> operands;
+  const plugin::Stream &stream;
+  Communicator &communicator;
+  bool isOfLane; // on the thread of a lane, beside the rank's own
+};
+
+Status enqueue(const Enqueueing &at, const plan::RowKernel &kernel);
+Status enqueue(const Enqueueing &at, const plan::Gemm &gemm);
+Status enqueue(const Enqueueing &at, const plan::GroupedGemm &gemm);
+Status enqueue(const Enqueueing &at, const plan::GroupRows &what);
+Status enqueue(const Enqueueing &at, const plan::Attention &attention);
+Status enqueue(const Enqueueing &at, const plan::Collective &collective);
+Status enqueue(const Enqueueing &at, const plan::Move &move);
+
+// All bytes of the facts count.
+template <typename Facts> std::string keyOf(const Facts &facts) {
+  return std::string(reinterpret_cast<const char *>(&facts), sizeof facts);
+}
+
+// The product as the library is asked for it.
+mgc_gemm_facts factsOf(const plan::Gemm &gemm, std::span<const OperandRecord> operands);
+
+} // namespace mgc

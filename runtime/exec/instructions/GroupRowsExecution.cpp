@@ -1,0 +1,13 @@
+#include "runtime/exec/instructions/Execution.h"
+
+namespace mgc {
+
+Status enqueue(const Enqueueing &at, const plan::GroupRows &what) {
+  return at.stream.groupRows(what.groups, what.rows,
+                             {.numbers = at.operands[0],
+                              .counts = at.operands[1],
+                              .places = at.operands[2],
+                              .sources = at.operands[3]});
+}
+
+} // namespace mgc

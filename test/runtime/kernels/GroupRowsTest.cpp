@@ -1,0 +1,57 @@
+#include "runtime/kernels/GroupRows.h"
+
+#include "runtime/random/Philox.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+
+using namespace mgc;
+using Numbers = std::vector<int32_t>;
+
+namespace {
+
+struct Order {
+  Order(const Numbers &numbers, int64_t groups)
+      : counts(groups, -1), places(numbers.size(), -1), sources(numbers.size(), -1),
+        status(groupRows({groups, std::ssize(numbers)}, numbers.data(), counts.data(), places.data(),
+                         sources.data())) {}
+  Numbers counts, places, sources;
+  Status status;
+};
+
+} // namespace
+
+TEST(GroupRows, byHand) {
+  const Order order({2, 0, 2, 0}, 3);
+  EXPECT_EQ(order.counts, (Numbers{2, 0, 2}));
+  EXPECT_EQ(order.places, (Numbers{2, 0, 3, 1}));
+  EXPECT_EQ(order.sources, (Numbers{1, 3, 0, 2}));
+}
+
+TEST(GroupRows, isTheStableOrder) {
+  std::vector<float> draws(1000);
+  normalRange(7, 0, 0, std::ssize(draws), 1, draws.data());
+  for (int64_t groups : {1, 2, 7, 512}) {
+    Numbers numbers, wanted(draws.size());
+    for (float draw : draws)
+      numbers.push_back(int32_t(std::abs(draw) * 1000) % int32_t(groups));
+    std::iota(wanted.begin(), wanted.end(), 0);
+    std::ranges::stable_sort(wanted, {}, [&](int32_t row) { return numbers[row]; });
+    const Order order(numbers, groups);
+    ASSERT_EQ(order.sources, wanted) << groups;
+    for (size_t row = 0; row < numbers.size(); ++row)
+      ASSERT_EQ(order.sources[order.places[row]], int32_t(row));
+    for (int64_t group = 0; group < groups; ++group)
+      ASSERT_EQ(order.counts[group], std::ranges::count(numbers, int32_t(group)));
+  }
+}
+
+TEST(GroupRows, refusesNumbersThatAreNoGroupAndWritesNothing) {
+  for (int32_t wrong : {-1, 3, INT32_MAX, INT32_MIN}) {
+    const Order order({0, 2, wrong, 1}, 3);
+    EXPECT_EQ(order.status.message(),
+              fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2", wrong));
+    EXPECT_EQ(order.counts, Numbers(3, -1));
+  }
+}
