@@ -18,19 +18,20 @@ static double orOne(std::optional<APFloat> number) { return number ? number->con
 // Constraints 1 to 3, which route and route_grad share.
 template <typename Op> static LogicalResult verifyWeights(Op op) {
   auto fail = [&]() { return op.emitOpError(); };
-  auto name = [&](int number) { return op->getName().stripDialect() + "_c" + Twine(number) + ")"; };
+  auto cited = [&](int number) {
+    return (" (" + op->getName().stripDialect() + "_c" + Twine(number) + ")").str();
+  };
   if (!llvm::is_contained({"softmax", "sigmoid", "sqrtsoftplus", "none"}, op.getScore()))
-    return fail() << "score is '" << op.getScore() << "'; expected softmax, sigmoid, sqrtsoftplus or none ("
-                  << name(1).str();
+    return fail() << "score is '" << op.getScore() << "'; expected softmax, sigmoid, sqrtsoftplus or none"
+                  << cited(1);
   if (!llvm::is_contained({"gather", "softmax", "sigmoid"}, op.getPost()))
-    return fail() << "post is '" << op.getPost() << "'; expected gather, softmax or sigmoid ("
-                  << name(2).str();
+    return fail() << "post is '" << op.getPost() << "'; expected gather, softmax or sigmoid" << cited(2);
   if (op.getEpsilon() && op.getLeast())
-    return fail() << "epsilon and least are given; expected at most one (" << name(3).str();
+    return fail() << "epsilon and least are given; expected at most one" << cited(3);
   const double epsilon = orOne(op.getEpsilon()), least = orOne(op.getLeast());
   const double scale = op.getScale().convertToDouble();
   if (!(epsilon >= 0 && least > 0 && scale != 0) || !std::isfinite(epsilon + least + scale))
-    return fail() << "expected epsilon >= 0, least > 0 and scale other than 0, all finite (" << name(3).str();
+    return fail() << "expected epsilon >= 0, least > 0 and scale other than 0, all finite" << cited(3);
   return success();
 }
 

@@ -15,9 +15,9 @@ func.func @plain(%x: !logits) -> (!weights, !experts) {
 }
 
 // CHECK-LABEL: func.func @groups(
-// CHECK: mg.route %arg0, %arg1 {groupTop = 2 : i64, groups = 4 : i64, keptGroups = 2 : i64, least = 1.000000e-12 : f64, scale = 2.500000e+00 : f64, score = "sigmoid"} : (
+// CHECK: mg.route %arg0, %arg1 {groupTop = 2 : i64, groups = 4 : i64, keptGroups = 2 : i64, least = 1.250000e-01 : f64, scale = 2.500000e+00 : f64, score = "sigmoid"} : (
 func.func @groups(%x: !logits, %b: !bias) -> (!weights, !experts) {
-  %w, %i = mg.route %x, %b {score = "sigmoid", groups = 4 : i64, keptGroups = 2 : i64, groupTop = 2 : i64, least = 1.0e-12 : f64, scale = 2.5 : f64} : (!logits, !bias) -> (!weights, !experts)
+  %w, %i = mg.route %x, %b {score = "sigmoid", groups = 4 : i64, keptGroups = 2 : i64, groupTop = 2 : i64, least = 0.125 : f64, scale = 2.5 : f64} : (!logits, !bias) -> (!weights, !experts)
   return %w, %i : !weights, !experts
 }
 

@@ -19,11 +19,11 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {spl
 // GRAD-LABEL: func.func @router.forward(
 // GRAD:         %[[L:.*]] = mg.einsum
 // GRAD:         %[[W:.*]], %[[I:.*]] = mg.route %[[L]], %{{.*}}
-// GRAD:         return %[[W]], %[[I]], %[[L]]
+// GRAD:         return %[[W]], %[[I]], %[[L]], %[[I]], %
 // GRAD-LABEL: func.func @router.backward(
 // GRAD-SAME:    %[[DW:[a-z0-9]+]]: tensor<16x4x6xf32, #mg.layout<s, b, k>> {mg.arg = "dout"
-// GRAD-SAME:    %[[I:[a-z0-9]+]]: tensor<16x4x6xi32, #mg.layout<s, b, k>> {mg.arg = "saved"
 // GRAD-SAME:    %[[L:[a-z0-9]+]]: tensor<16x4x6xf32, #mg.layout<s, b, e>> {mg.arg = "saved"
+// GRAD-SAME:    %[[I:[a-z0-9]+]]: tensor<16x4x6xi32, #mg.layout<s, b, k>> {mg.arg = "saved"
 // GRAD-NOT:     mg.route %
 // GRAD:         %[[DL:.*]] = mg.route_grad %[[L]], %[[I]], %[[DW]] {epsilon = 0.000000e+00 : f64, score = "sigmoid"}
 // GRAD-DAG:     mg.einsum %[[DL]], %
