@@ -191,7 +191,8 @@ private:
         makeAgain(op, backward);
     SmallVector<Operation *> again;
     for (Operation *op : forward)
-      if (isa<RowOpInterface>(op) && llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
+      if (isa<RowOpInterface>(op) && !op->hasTrait<Discontinuous>() &&
+          llvm::all_of(op->getOperands(), isThere) && savesMemory(op, isNeeded))
         again.push_back(op);
     for (Operation *op : llvm::reverse(again)) // its users that are made again stand there already
       makeAgain(op, backward);

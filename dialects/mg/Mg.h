@@ -23,6 +23,8 @@ class RowEmitter;      // dialects/mg/RowEmitter.h
 
 template <typename ConcreteOp>
 class MovesData : public mlir::OpTrait::TraitBase<ConcreteOp, MovesData> {}; // ops/OpBase.td
+template <typename ConcreteOp>
+class Discontinuous : public mlir::OpTrait::TraitBase<ConcreteOp, Discontinuous> {}; // ops/OpBase.td
 } // namespace mgc
 
 // plan::Mesh is the parameter of #mg.mesh.

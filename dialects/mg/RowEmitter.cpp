@@ -66,11 +66,14 @@ rowgen::RowOperand RowEmitter::input(Value value) {
 }
 
 RowEmitter::Node RowEmitter::value(Value value) {
+  assert(!places_.contains(value) && "its last dimension is not iterated");
   auto known = nodes_.find(value);
   return known != nodes_.end() ? known->second : graph_.load(input(value));
 }
 
 RowEmitter::Node RowEmitter::value(Value value, Place place) {
+  if (auto made = places_.find(value); made != places_.end())
+    return made->second[std::get<int64_t>(place.index)];
   rowgen::RowOperand table = input(value);
   int64_t size = tensorOf(value).getDimSize(layoutOf(value).indexOf(place.name));
   return graph_.load(table, {{dim(place.name, size), place.index}});
@@ -81,6 +84,17 @@ void RowEmitter::define(Value result, Node node) {
   auto out = stored_.find(result);
   if (out != stored_.end())
     graph_.store(operand(result, out->second.access, dims(result)), node);
+}
+
+void RowEmitter::definePlaces(Value result, ArrayRef<Node> nodes) {
+  places_[result] = nodes.vec();
+  auto out = stored_.find(result);
+  if (out == stored_.end())
+    return;
+  std::vector<rowgen::Dim> all = dims(result);
+  rowgen::RowOperand stored = operand(result, out->second.access, all);
+  for (auto [place, node] : llvm::enumerate(nodes))
+    graph_.store(stored, node, {{all.back(), int64_t(place)}});
 }
 
 void RowEmitter::sumOverRows(Value result, Node node) {

@@ -42,10 +42,12 @@ public:
   rowgen::RowGraph &graph() { return graph_; }
   // The value at the current point: its node when this kernel makes it, else a load.
   Node value(mlir::Value value);
-  Node value(mlir::Value value, Place place);
+  Node value(mlir::Value value, Place place); // made by this kernel: of definePlaces, at a constant
   // Is it made by this kernel, before the op?
   bool makes(mlir::Value value) const { return nodes_.contains(value); }
   void define(mlir::Value result, Node node);
+  // result[.., i] = nodes[i], per-row values; the last dimension is not one of the space.
+  void definePlaces(mlir::Value result, llvm::ArrayRef<Node> nodes);
   // result[columns] = sum of node over the rows.
   void sumOverRows(mlir::Value result, Node node);
   // result[place, columns] += node, row by row. The result is added to, never overwritten.
@@ -79,6 +81,7 @@ private:
   mlir::Operation *op_ = nullptr; // whose body is being added
   llvm::DenseMap<mlir::StringAttr, rowgen::Dim> dims_;
   llvm::DenseMap<mlir::Value, Node> nodes_;
+  llvm::DenseMap<mlir::Value, std::vector<Node>> places_; // of results along their last dimension
   llvm::DenseMap<mlir::Value, rowgen::RowOperand> inputs_;
   llvm::DenseMap<mlir::Value, Stored> stored_;
   std::vector<Operand> operands_;

@@ -72,7 +72,7 @@ gpu::GPUFuncOp GpuEmitter::makeFunction(const std::string &symbol) {
 void GpuEmitter::emitForm() {
   uniforms_.clear();
   kept_.clear();
-  reduced_ = 0;
+  reducedFloats_ = 0;
   waited_ = false;
   rowIsInside_ = {};
   if (layout_.form() == LoopLayout::Form::rows)

@@ -65,6 +65,7 @@ private:
   mlir::Value written(size_t effect, Lanes &lanes);
   void storePieces(std::vector<Piece> &pieces, const std::vector<size_t> &effects);
   mlir::Value combine(RowReduction reduction, mlir::Value a, mlir::Value b) override;
+  mlir::Value shuffled(mlir::Value value, int64_t distance);
   mlir::Value acrossLanes(RowReduction reduction, mlir::Value value, int64_t from, int64_t to);
   mlir::Value shared(int64_t first, int64_t size, mlir::Value element);
   void waitForBlock();
@@ -79,6 +80,7 @@ private:
   Values visit(std::vector<Piece> &pieces, const std::vector<Node> &reductions, mlir::ValueRange totals,
                const std::vector<size_t> &stores);
   void finishReductions(const std::vector<Node> &reductions, mlir::ValueRange totals);
+  void acrossWarps(const std::vector<Node> &reductions, Values &results);
   void storeUniforms(mlir::Value condition);
   void waitForReaders();
 
@@ -110,7 +112,7 @@ private:
   // Form rows.
   mlir::Value lane_, rowIsInside_; // a position; i1 or null
   std::vector<Piece> kept_;
-  int64_t reduced_ = 0; // reductions that have had their place in the block's memory
+  int64_t reducedFloats_ = 0; // of the block's memory, which reductions have had
   bool waited_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include "codegen/rows/gpu/EmitGpu.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "runtime/base/Rounding.h"
 
 namespace mgc::rowgen {
 
@@ -193,28 +194,43 @@ GpuEmitter::Values GpuEmitter::visit(std::vector<Piece> &pieces, const std::vect
 
 // Over the elements of a vector, the lanes of a warp, the warps of the block: each in one order.
 void GpuEmitter::finishReductions(const std::vector<Node> &reductions, ValueRange totals) {
-  const int64_t warps = shape_.lanes / kWarp, first = reduced_;
-  auto kindOf = [&](size_t number) { return graph_[reductions[number]].reduction; };
   Values results;
-  for (size_t number = 0; number < reductions.size(); ++number)
-    results.push_back(acrossLanes(kindOf(number), combineLanes(kindOf(number), totals[number]), 1,
-                                  std::min(shape_.lanes, kWarp)));
-  if (warps > 1 && !reductions.empty()) {
-    onlyIf(isBelow(remainder(thread_, kWarp), 1), [&] {
-      for (size_t number = 0; number < reductions.size(); ++number)
-        LLVM::StoreOp::create(b_, loc_, results[number],
-                              shared((first + int64_t(number)) * warps, warps, quotient(thread_, kWarp)), 4);
-    });
-    waitForBlock();
-    for (size_t number = 0; number < reductions.size(); ++number) {
-      Value place = shared((first + int64_t(number)) * warps, warps, remainder(thread_, warps));
-      Value partial = LLVM::LoadOp::create(b_, loc_, results[number].getType(), place, 4);
-      results[number] = acrossLanes(kindOf(number), partial, 1, warps);
-    }
+  for (size_t number = 0; number < reductions.size(); ++number) {
+    const RowReduction kind = graph_[reductions[number]].reduction;
+    results.push_back(
+        acrossLanes(kind, combineLanes(kind, totals[number]), 1, std::min(shape_.lanes, kWarp)));
   }
-  reduced_ += int64_t(reductions.size());
+  if (shape_.lanes > kWarp && !reductions.empty())
+    acrossWarps(reductions, results);
   for (size_t number = 0; number < reductions.size(); ++number)
     uniforms_[reductions[number].id] = results[number];
+}
+
+// Each reduction has its own part of the block's memory, one element a warp: no warp waits until all have read.
+void GpuEmitter::acrossWarps(const std::vector<Node> &reductions, Values &results) {
+  const int64_t warps = shape_.lanes / kWarp;
+  auto bytesAt = [&](size_t number) { return bytesOf(graph_[reductions[number]].element); };
+  std::vector<int64_t> first;
+  for (size_t number = 0; number < reductions.size(); ++number) {
+    first.push_back(roundUp(reducedFloats_, bytesAt(number) / 4));
+    reducedFloats_ = first.back() + warps * bytesAt(number) / 4;
+  }
+  auto partialOf = [&](size_t number, Value warp) {
+    const int64_t floats = bytesAt(number) / 4;
+    return shared(first[number], warps * floats, times(warp, floats));
+  };
+  onlyIf(isBelow(remainder(thread_, kWarp), 1), [&] {
+    for (size_t number = 0; number < reductions.size(); ++number)
+      LLVM::StoreOp::create(b_, loc_, results[number], partialOf(number, quotient(thread_, kWarp)),
+                            unsigned(bytesAt(number)));
+  });
+  waitForBlock();
+  for (size_t number = 0; number < reductions.size(); ++number) {
+    Value partial =
+        LLVM::LoadOp::create(b_, loc_, results[number].getType(),
+                             partialOf(number, remainder(thread_, warps)), unsigned(bytesAt(number)));
+    results[number] = acrossLanes(graph_[reductions[number]].reduction, partial, 1, warps);
+  }
 }
 
 } // namespace mgc::rowgen

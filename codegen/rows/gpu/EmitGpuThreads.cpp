@@ -147,13 +147,26 @@ Value GpuEmitter::combine(RowReduction reduction, Value a, Value b) {
   return KernelEmitter::combine(reduction, a, b);
 }
 
+// The value of the lane whose number differs in this bit. A shuffle moves 32 bits.
+Value GpuEmitter::shuffled(Value value, int64_t distance) {
+  auto move = [&](Value word) {
+    return gpu::ShuffleOp::create(b_, loc_, word, int32_t(distance), int32_t(kWarp), gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  };
+  const Type wide = b_.getI64Type(), word = b_.getI32Type();
+  if (value.getType() != wide)
+    return move(value);
+  Value low = move(arith::TruncIOp::create(b_, loc_, word, value));
+  Value high =
+      move(arith::TruncIOp::create(b_, loc_, word, arith::ShRUIOp::create(b_, loc_, value, i64(32))));
+  high = arith::ShLIOp::create(b_, loc_, arith::ExtUIOp::create(b_, loc_, wide, high), i64(32));
+  return arith::OrIOp::create(b_, loc_, high, arith::ExtUIOp::create(b_, loc_, wide, low));
+}
+
 // Lanes whose numbers differ in bits from..to exchange halves: all have the result, the same to the bit.
 Value GpuEmitter::acrossLanes(RowReduction reduction, Value value, int64_t from, int64_t to) {
-  for (int64_t distance = to / 2; distance >= from; distance /= 2) {
-    auto other =
-        gpu::ShuffleOp::create(b_, loc_, value, int32_t(distance), int32_t(kWarp), gpu::ShuffleMode::XOR);
-    value = combine(reduction, value, other.getShuffleResult());
-  }
+  for (int64_t distance = to / 2; distance >= from; distance /= 2)
+    value = combine(reduction, value, shuffled(value, distance));
   return value;
 }
 

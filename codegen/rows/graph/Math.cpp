@@ -174,6 +174,16 @@ Value emitSigmoid(OpBuilder &b, Location loc, Value x) {
   return isForGpu(b) ? emitIntrinsic(o, "llvm.nvvm.rcp.approx.ftz.f", sum) : o.div(o.f(1), sum);
 }
 
+// max(x, 0) + log(1 + u), u = exp(-|x|). With w the rounded 1 + u, log(1 + u) is u log(w) / (w - 1), however much of u the
+// sum has lost (Goldberg, What every computer scientist should know about floating-point arithmetic, theorem 4).
+Value emitSoftplus(OpBuilder &b, Location loc, Value x) {
+  Ops o(b, loc, x);
+  Value u = emitExp(b, loc, arith::NegFOp::create(b, loc, o.abs(x)));
+  Value w = o.add(o.f(1), u), rest = o.sub(w, o.f(1));
+  Value log = o.mul(u, o.div(emitLog(b, loc, w), rest));
+  return o.add(o.atLeast(x, 0), o.select(o.less(o.f(0), rest), log, u));
+}
+
 // erf for |x| < 1.
 static Value emitSmallErf(const Ops &o, Value x) {
   return o.mul(

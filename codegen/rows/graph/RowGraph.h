@@ -102,8 +102,8 @@ public:
   // captures a number has it in its name ("scale:0x1p-3"). flops: per element, for the cost.
   Node map(std::string name, Body body, std::vector<Node> arguments, Element result = Element::f32,
            double flops = 1);
-  // Over all column dims; a per-row value. sum: f32 or i32. max: f32; NaNs are passed over, -inf if nothing
-  // else.
+  // Over all column dims; a per-row value. sum: f32 or i32. max: f32, i32 or i64; of f32, NaNs are passed over, -inf if
+  // nothing else.
   Node reduce(RowReduction reduction, Node node);
 
   // operand = node, or operand += node for Access::accumulate, rounded once. The operand has all row dims. With no column

@@ -47,6 +47,8 @@ Node max(RowGraph &g, Node a, Node b) {
   return g.map("max", body, {a, b});
 }
 
+Node softplus(RowGraph &g, Node a) { return g.map("softplus", unary(emitSoftplus), {a}, Element::f32, 46); }
+
 Node addI32(RowGraph &g, Node a, Node b) {
   return g.map("addi", binary<mlir::arith::AddIOp>(), {a, b}, Element::i32);
 }
@@ -55,12 +57,38 @@ Node subI32(RowGraph &g, Node a, Node b) {
   return g.map("subi", binary<mlir::arith::SubIOp>(), {a, b}, Element::i32);
 }
 
-Node equal(RowGraph &g, Node a, Node b) {
-  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
-    return mlir::arith::CmpIOp::create(b, loc, mlir::arith::CmpIPredicate::eq, x[0], x[1]);
+Node divideI32(RowGraph &g, Node a, int64_t divisor) {
+  Body body = [divisor](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::DivUIOp::create(b, loc, x[0], emitI32(b, loc, divisor, x[0].getType()));
   };
-  return g.map("eq", body, {a, b}, Element::i1);
+  return g.map(fmt::format("divui:{}", divisor), body, {a}, Element::i32);
 }
+
+Node withBit(RowGraph &g, Node mask, Node number) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Value bit = mlir::arith::ShLIOp::create(b, loc, emitI32(b, loc, 1, x[1].getType()), x[1]);
+    return mlir::arith::OrIOp::create(b, loc, x[0], bit);
+  };
+  return g.map("with_bit", body, {mask, number}, Element::i32, 2);
+}
+
+Node hasBit(RowGraph &g, Node mask, Node number) {
+  Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    Value bit = mlir::arith::ShRUIOp::create(b, loc, x[0], x[1]);
+    return mlir::arith::TruncIOp::create(b, loc, withElement(x[0].getType(), b.getI1Type()), bit);
+  };
+  return g.map("has_bit", body, {mask, number}, Element::i1, 2);
+}
+
+static Node compare(RowGraph &g, const char *name, mlir::arith::CmpIPredicate predicate, Node a, Node b) {
+  Body body = [predicate](OpBuilder &b, Location loc, ValueRange x) -> Value {
+    return mlir::arith::CmpIOp::create(b, loc, predicate, x[0], x[1]);
+  };
+  return g.map(name, body, {a, b}, Element::i1);
+}
+
+Node equal(RowGraph &g, Node a, Node b) { return compare(g, "eq", mlir::arith::CmpIPredicate::eq, a, b); }
+Node differs(RowGraph &g, Node a, Node b) { return compare(g, "ne", mlir::arith::CmpIPredicate::ne, a, b); }
 
 Node toI32(RowGraph &g, Node a) {
   Body body = [](OpBuilder &b, Location loc, ValueRange x) -> Value {

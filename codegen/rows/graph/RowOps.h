@@ -19,11 +19,16 @@ Node cos(RowGraph &graph, Node a);
 Node sqrt(RowGraph &graph, Node a);
 Node rsqrt(RowGraph &graph, Node a);
 Node sigmoid(RowGraph &graph, Node a);
+Node softplus(RowGraph &graph, Node a);
 Node max(RowGraph &graph, Node a, Node b);
 // i32
 Node addI32(RowGraph &graph, Node a, Node b);
 Node subI32(RowGraph &graph, Node a, Node b);
-Node equal(RowGraph &graph, Node a, Node b); // i1
+Node divideI32(RowGraph &graph, Node a, int64_t divisor); // a >= 0
+Node withBit(RowGraph &graph, Node mask, Node number);    // mask | 1 << number
+Node hasBit(RowGraph &graph, Node mask, Node number);     // i1
+Node equal(RowGraph &graph, Node a, Node b);              // i1
+Node differs(RowGraph &graph, Node a, Node b);            // i1
 // Conversions
 Node toI32(RowGraph &graph, Node a);                          // from i64: the low half
 Node toF32(RowGraph &graph, Node a);                          // from i32

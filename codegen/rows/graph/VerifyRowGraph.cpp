@@ -137,10 +137,10 @@ private:
       fail("{}: bf16 is for operands; expected a value of f32", where);
     if (info.kind != Kind::reduce)
       return;
-    bool isMax = info.reduction == RowReduction::max;
-    if (info.element != Element::f32 && (isMax || info.element != Element::i32))
-      fail("{}: {} of this element type; expected f32{}", where, isMax ? "max" : "sum",
-           isMax ? "" : " or i32");
+    const bool isMax = info.reduction == RowReduction::max;
+    if (info.element == Element::i1 || (info.element == Element::i64 && !isMax))
+      fail("{}: {} of this element type; expected {}", where, isMax ? "max" : "sum",
+           isMax ? "f32, i32 or i64" : "f32 or i32");
     if (graph_.isColumnKernel())
       fail("{}: a row reduction in a kernel that sums over rows; expected its result as an operand, stored "
            "before",

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
 
 namespace mgc::rowgen {
 
@@ -117,7 +118,8 @@ Value KernelEmitter::constantOf(Type type, double value) {
 
 Value KernelEmitter::combine(RowReduction reduction, Value a, Value b) {
   if (!isa<FloatType>(getElementTypeOrSelf(a.getType())))
-    return arith::AddIOp::create(b_, loc_, a, b);
+    return reduction == RowReduction::sum ? arith::AddIOp::create(b_, loc_, a, b).getResult()
+                                          : arith::MaxSIOp::create(b_, loc_, a, b).getResult();
   if (reduction == RowReduction::sum)
     return arith::AddFOp::create(b_, loc_, a, b);
   // One maxps; a NaN in b is passed over.
@@ -126,7 +128,11 @@ Value KernelEmitter::combine(RowReduction reduction, Value a, Value b) {
 }
 
 Value KernelEmitter::identityOf(RowReduction reduction, Type type) {
-  return constantOf(type, reduction == RowReduction::sum ? 0.0 : -std::numeric_limits<double>::infinity());
+  if (reduction == RowReduction::sum)
+    return constantOf(type, 0);
+  auto integer = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
+  return constantOf(type, integer ? -std::ldexp(1.0, int(integer.getWidth()) - 1)
+                                  : -std::numeric_limits<double>::infinity());
 }
 
 // Halves fold onto each other: 16, 8, 4, 2, 1.

@@ -19,6 +19,10 @@ def Mg_I32 : RankedTensorOf<[I32]>;
 // Moves values or combines them over ranks, and computes nothing else: local copies, zeros, collectives.
 def Mg_MovesData : NativeOpTrait<"MovesData"> { let cppNamespace = "::mgc"; }
 
+// A choice: its results jump where its operands change by a rounding. Operands that were rounded since, as what is saved is,
+// could choose otherwise: backward saves the results and does not compute them again.
+def Mg_Discontinuous : NativeOpTrait<"Discontinuous"> { let cppNamespace = "::mgc"; }
+
 class Mg_Op<string mnemonic, list<Trait> traits = []> : Op<Mg_Dialect, mnemonic, traits>;
 
 // An op with an axis rule, written in `rule` (Interfaces.td says how).

@@ -122,6 +122,18 @@ TEST(MathAccuracy, Sigmoid) {
   EXPECT_EQ(results[5], 0);
 }
 
+TEST(MathAccuracy, Softplus) {
+  auto exact = [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); };
+  EXPECT_LE(compare(emitSoftplus, exact, samples(-87, 87)).relative, 1e-6);
+  auto results = special(emitSoftplus, {INFINITY, -INFINITY, NAN, 0, 200, -200});
+  EXPECT_EQ(results[0], INFINITY);
+  EXPECT_EQ(results[1], 0);
+  EXPECT_TRUE(std::isnan(results[2]));
+  EXPECT_NEAR(results[3], std::log(2.0), 1e-7);
+  EXPECT_EQ(results[4], 200);
+  EXPECT_EQ(results[5], 0);
+}
+
 TEST(MathAccuracy, Erfc) {
   EXPECT_LE(compare(emitErfc, [](double x) { return std::erfc(x); }, samples(-6, 9)).relative, 2e-6);
   auto results = special(emitErfc, {INFINITY, -INFINITY, NAN, 0});

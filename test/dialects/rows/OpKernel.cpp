@@ -22,6 +22,7 @@ static std::string tensor(const std::string &dims, const std::string &element) {
 }
 std::string f32(const std::string &dims) { return tensor(dims, "f32"); }
 std::string i32(const std::string &dims) { return tensor(dims, "i32"); }
+std::string bf16(const std::string &dims) { return tensor(dims, "bf16"); }
 
 static std::string list(const std::vector<std::string> &items, const std::string &prefix = "") {
   std::string text;

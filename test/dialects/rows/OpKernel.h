@@ -27,6 +27,7 @@ std::vector<Buffer> runRowOps(const std::string &function, std::vector<Buffer> a
 // "tensor<3x5xf32, #mg.layout<s, h>>" for f32("s:3 h:5").
 std::string f32(const std::string &dims);
 std::string i32(const std::string &dims);
+std::string bf16(const std::string &dims);
 // A function of one op: types of operands and results in order; attributes as text, with braces.
 std::string oneOp(const std::string &name, const std::vector<std::string> &operands,
                   const std::vector<std::string> &results, const std::string &attributes = "");

@@ -41,6 +41,9 @@ TEST_F(Spaces, FollowTheRule) {
   EXPECT_EQ(spaceOf(context, oneOp("rms_norm", {x, w}, {x, row}, "{epsilon = 0.1 : f64}")), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("rms_norm_weight_grad", {x, row, x}, {w})), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("embed", {i32("s:3 b:2"), f32("v:5 h:4")}, {x})), "s b | h");
+  std::string chosen = f32("s:3 b:2 k:2"), experts = i32("s:3 b:2 k:2"), score = "{score = \"none\"}";
+  EXPECT_EQ(spaceOf(context, oneOp("route", {x}, {chosen, experts}, score)), "s b | h");
+  EXPECT_EQ(spaceOf(context, oneOp("route_grad", {x, experts, chosen}, {x}, score)), "s b | h");
   EXPECT_EQ(spaceOf(context, oneOp("pick", {x, i32("s:3 b:2")}, {row})), "s b |");
 }
 
