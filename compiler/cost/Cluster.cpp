@@ -134,11 +134,11 @@ double communicationSeconds(const Cluster &cluster, const plan::InstructionBody 
   const plan::Communication moved = communicationOf(cluster.mesh, body);
   const GroupLinks links(cluster.machine, members);
   switch (moved.pattern) {
-  case plan::Pattern::ringOrTree:
+  case plan::CommunicationPattern::ringOrTree:
     return links.ringBytes(moved.bytesSent) + 2 * std::min(links.ringLatency(), links.treeLatency());
-  case plan::Pattern::ring:
+  case plan::CommunicationPattern::ring:
     return links.ringBytes(moved.bytesSent) + links.ringLatency();
-  case plan::Pattern::direct:
+  case plan::CommunicationPattern::direct:
     return links.directBytes(moved.bytesSent) + links.directLatency();
   }
   return 0;

@@ -42,7 +42,7 @@ std::string overOf(const Mesh &mesh, const RankGroup &group) {
 
 // --- One stage
 
-struct Totals {
+struct WorkTotals {
   double flops = 0;
   std::vector<double> attention; // FLOPs of each rank along the axes of sequences
   std::map<std::pair<std::string, std::string>, Traffic> traffic; // by operation and group
@@ -53,7 +53,7 @@ struct Totals {
     sum.count += one.count * times;
     sum.bytes += one.bytes * double(times);
   }
-  void add(const Totals &other, int64_t times) {
+  void add(const WorkTotals &other, int64_t times) {
     flops += other.flops * double(times);
     attention.resize(std::max(attention.size(), other.attention.size()));
     for (size_t i = 0; i < other.attention.size(); ++i)
@@ -71,8 +71,8 @@ std::vector<double> flopsOfRanks(const Mesh &mesh, const plan::Work &work) {
   return flops;
 }
 
-Totals totalsOf(const Mesh &mesh, const Program &program) {
-  Totals totals;
+WorkTotals totalsOf(const Mesh &mesh, const Program &program) {
+  WorkTotals totals;
   forEachInstruction(program, [&](const Instruction &instruction) {
     const plan::Work work = workOf(mesh, instruction.body);
     totals.flops += work.flops;
@@ -88,17 +88,17 @@ Totals totalsOf(const Mesh &mesh, const Program &program) {
   return totals;
 }
 
-std::vector<Totals> totalsOfChunks(const StagePlan &stage, const std::vector<Totals> &programs) {
-  std::vector<Totals> chunks;
+std::vector<WorkTotals> totalsOfChunks(const StagePlan &stage, const std::vector<WorkTotals> &programs) {
+  std::vector<WorkTotals> chunks;
   for (const Chunk &chunk : stage.chunks) {
-    Totals &totals = chunks.emplace_back();
+    WorkTotals &totals = chunks.emplace_back();
     forEachCall(chunk, [&](const Call &call) { totals.add(programs[call.program], 1); });
   }
   return chunks;
 }
 
-Totals totalsOfStep(const StagePlan &stage, const std::vector<Totals> &chunks) {
-  Totals totals;
+WorkTotals totalsOfStep(const StagePlan &stage, const std::vector<WorkTotals> &chunks) {
+  WorkTotals totals;
   const std::vector<int64_t> runs = runsOfChunks(stage);
   for (size_t i = 0; i < chunks.size(); ++i)
     if (runs[i] > 0)
@@ -148,7 +148,7 @@ std::vector<double> sharesOf(std::vector<double> work) {
   return work.size() > 1 && sum > 0 ? work : std::vector<double>();
 }
 
-StageFacts factsOf(const Plan &plan, int64_t index, const Totals &totals) {
+StageFacts factsOf(const Plan &plan, int64_t index, const WorkTotals &totals) {
   const StagePlan &stage = plan.stages[index];
   StageFacts facts;
   std::tie(facts.layersBegin, facts.layersEnd) = layersOf(plan, index);
@@ -175,12 +175,12 @@ StageFacts factsOf(const Plan &plan, int64_t index, const Totals &totals) {
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
   facts.parameters = parametersOf(plan);
-  std::vector<Totals> programs;
+  std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
     programs.push_back(totalsOf(plan.mesh, program));
   const int64_t ranksPerStage = plan.mesh.worldSize() / stageCount(plan.mesh);
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const std::vector<Totals> chunks = totalsOfChunks(plan.stages[stage], programs);
+    const std::vector<WorkTotals> chunks = totalsOfChunks(plan.stages[stage], programs);
     facts.stages.push_back(::factsOf(plan, int64_t(stage), totalsOfStep(plan.stages[stage], chunks)));
     facts.flops += facts.stages.back().flops * double(ranksPerStage);
   }

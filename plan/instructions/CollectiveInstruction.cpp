@@ -31,12 +31,12 @@ Communication Collective::communication(int64_t ranks) const {
   const auto others = double(ranks - 1);
   switch (kind) {
   case Kind::allReduce:
-    return {nameOf(kind), Pattern::ringOrTree, 2 * block * others / double(ranks)};
+    return {nameOf(kind), CommunicationPattern::ringOrTree, 2 * block * others / double(ranks)};
   case Kind::allGather:
   case Kind::reduceScatter:
-    return {nameOf(kind), Pattern::ring, block * others}; // `block` is what one rank has of the whole
+    return {nameOf(kind), CommunicationPattern::ring, block * others}; // `block` is what one rank has of the whole
   case Kind::allToAll:
-    return {nameOf(kind), Pattern::direct, block * others};
+    return {nameOf(kind), CommunicationPattern::direct, block * others};
   }
   return {};
 }

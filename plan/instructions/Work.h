@@ -42,12 +42,12 @@ struct Work {
 //   ring         a block goes around: n - 1 hops
 //   ringOrTree   twice around, or up and down a tree where that is faster
 //   direct       every rank sends to every other at once
-enum class Pattern { ring, ringOrTree, direct };
+enum class CommunicationPattern { ring, ringOrTree, direct };
 
 // Communication of one rank in a group.
 struct Communication {
   std::string_view operation; // "all_gather"
-  Pattern pattern = Pattern::ring;
+  CommunicationPattern pattern = CommunicationPattern::ring;
   double bytesSent = 0;
 };
 
