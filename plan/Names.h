@@ -36,7 +36,7 @@ inline constexpr auto enumNames<OperandUse> = std::to_array<std::string_view>({"
 template <> inline constexpr auto enumNames<ReduceKind> = std::to_array<std::string_view>({"sum", "max"});
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
-    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"});
+    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"});
 template <>
 inline constexpr auto enumNames<Move::Kind> =
     std::to_array<std::string_view>({"copy", "fill", "slice", "demote"});

@@ -88,12 +88,14 @@ static Infos describe(const Mesh &, const Attention &attention) {
   int64_t s = attention.s, t = attention.t, b = attention.b, g = attention.g, r = attention.r,
           d = attention.d;
   const DType type = attention.type, lseType = DType::f32, indexType = DType::i32;
+  const DType resultType = attention.resultsInF32 ? DType::f32 : type;
   Checked query = checkedProduct({s, b, g, r, d}), heads = checkedProduct({s, b, g, r});
   auto queries = [&](std::string_view name, int64_t stride, Use use) {
-    return rowsOf(type, name, checkedProduct({s, b, g}), checkedMultiply(r, d), stride, use);
+    return rowsOf(use == Use::read ? type : resultType, name, checkedProduct({s, b, g}),
+                  checkedMultiply(r, d), stride, use);
   };
   auto keys = [&](std::string_view name, int64_t stride, Use use) {
-    return rowsOf(type, name, checkedProduct({t, b, g}), d, stride, use);
+    return rowsOf(use == Use::read ? type : resultType, name, checkedProduct({t, b, g}), d, stride, use);
   };
   Infos infos = {queries("q", attention.qStride, Use::read), keys("k", attention.kStride, Use::read),
                  keys("v", attention.vStride, Use::read)};
@@ -110,7 +112,7 @@ static Infos describe(const Mesh &, const Attention &attention) {
     add({queries("dq", attention.dqStride, Use::written), keys("dk", attention.dkStride, Use::written),
          keys("dv", attention.dvStride, Use::written)});
   else
-    add({elementsOf(type, "o", query, Use::written), elementsOf(lseType, "lse", heads, Use::written)});
+    add({elementsOf(resultType, "o", query, Use::written), elementsOf(lseType, "lse", heads, Use::written)});
   add({{"workspace", attention.workspaceBytes, Use::written, 0, 0, kAlignment}});
   return infos;
 }
@@ -125,6 +127,7 @@ static Infos describe(const Mesh &mesh, const Collective &collective) {
   };
   switch (collective.kind) {
   case Collective::Kind::allReduce:
+  case Collective::Kind::permute:
     return fromTo(part, part);
   case Collective::Kind::allGather:
     return fromTo(part, whole);

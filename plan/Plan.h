@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 12;
+inline constexpr int64_t kVersion = 13;
 inline constexpr int64_t kAlignment = 64; // bytes; every buffer, slot and region starts on it
 constexpr int64_t aligned(int64_t bytes) { return roundUp(bytes, kAlignment); }
 
@@ -217,7 +217,7 @@ struct Gemm {
 // forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
 // backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
 // start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
-// lse is f32, all others but those of integers of `type`.
+// lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
   bool backward = false;
   int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
@@ -239,19 +239,22 @@ struct Attention {
   int64_t zigzag = 0;
   Axes queryAxes = {};
   bool documents = false; // a query sees only its own
+  bool resultsInF32 =
+      false; // o, or dq, dk and dv, are f32 whatever the type: to be merged with those of other keys
   bool operator==(const Attention &) const = default;
 };
 // Collectives read operand 0 and write operand 1 (which may be the same buffer for all_reduce only). The
 // buffer is seen as [outer, n * chunk] elements: all_gather concatenates and reduce_scatter splits the second
 // dimension. bf16 is summed in f32, in the order of the group, and rounded once.
 struct Collective {
-  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
+  enum class Kind { allReduce, allGather, reduceScatter, allToAll, permute } kind = Kind::allReduce;
   ReduceKind reduce = ReduceKind::sum;
   DType type = DType::f32;
   Axes axes;
   std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
   int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
-  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
+  int64_t chunk = 0; // elements; all_reduce, permute: outer = 1, chunk = all elements
+  // permute: rank i of the group gets what rank i - 1 has, the first what the last has.
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
@@ -260,6 +263,8 @@ struct Collective {
   int64_t workspaceBytes = 0; // of operand 2, where a device packs the blocks of all_to_all; 0: there is none
   bool operator==(const Collective &) const = default;
 };
+// Whether attention of plans for the target may have resultsInF32.
+constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its
 // communicators send lies together.
 constexpr bool packsRows(Target target) { return target == Target::cuda; }

@@ -149,7 +149,7 @@ private:
         .Case<LibraryOpInterface>([&](LibraryOpInterface library) { return emitCall(library); })
         .Case<KernelOp>([&](KernelOp kernel) { return emitKernel(kernel); })
         .Case<TileOp>([&](TileOp tile) { return emitTile(tile); })
-        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp>(
+        .Case<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp, PermuteOp>(
             [&](Operation *o) { return emitCollective(o); })
         .Case<RenameOp, PartsOp, JoinOp>([](Operation *) { return Status::ok(); })
         .Case<SliceOp, DemoteOp, ZeroOp, PackOp, UnpackOp>([&](Operation *move) { return emitMove(move); })
@@ -289,7 +289,7 @@ private:
       collective.chunk = sizeFrom(chunks, second);
       collective.middle = sizeFrom(blocks, first) / sizeFrom(blocks, second);
     } else {
-      collective.kind = Kind::allReduce;
+      collective.kind = isa<PermuteOp>(op) ? Kind::permute : Kind::allReduce;
       collective.chunk = tensorOf(value).getNumElements();
     }
     return Status::ok();

@@ -93,6 +93,14 @@ public:
       }
     return seconds;
   }
+  // `bytes` go from each rank to the next one of a ring: at each level one rank of a domain sends them out of it.
+  double neighbourBytes(double bytes) const {
+    double seconds = 0;
+    for (size_t level = 0; level < members_.size(); ++level)
+      if (fanOut(level) > 1)
+        seconds = std::max(seconds, bytes / bandwidth(level));
+    return seconds;
+  }
   double directLatency() const {
     double seconds = 0;
     for (size_t level = 0; level < members_.size(); ++level)
@@ -140,6 +148,8 @@ double bytesSent(const Collective &c, int64_t ranks) {
   case Collective::Kind::reduceScatter:
   case Collective::Kind::allToAll:
     return block * double(ranks - 1); // `block` is what one rank has of the whole
+  case Collective::Kind::permute:
+    return block;
   }
   return 0;
 }
@@ -158,6 +168,8 @@ double secondsOf(const Cluster &cluster, const Collective &collective) {
     return links.ringBytes(bytes) + links.ringLatency();
   case Collective::Kind::allToAll:
     return links.directBytes(bytes) + links.directLatency();
+  case Collective::Kind::permute:
+    return links.neighbourBytes(bytes) + links.directLatency();
   }
   return 0;
 }

@@ -181,6 +181,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("zigzag", &Attention::zigzag);
   v.optional("queryAxes", &Attention::queryAxes);
   v.optional("documents", &Attention::documents);
+  v.optional("resultsInF32", &Attention::resultsInF32);
 }
 
 template <typename V> void fields(V &v, Of<Collective>) {

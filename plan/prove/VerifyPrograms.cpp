@@ -156,6 +156,11 @@ void BodyChecks::operator()(const Attention &attention) {
                         {"d", attention.d}}) &&
            verifyStrides(attention);
   isFloatType("type", attention.type);
+  violations_.expect(!attention.resultsInF32 || attention.type == DType::bf16, place_,
+                     "resultsInF32 of type {}; expected of bf16 alone", plan::nameOf(attention.type));
+  violations_.expect(!attention.resultsInF32 || hasF32AttentionResults(checks_.plan.target), place_,
+                     "resultsInF32 in a plan for {}, whose attention has results of its type; expected cpu",
+                     plan::nameOf(checks_.plan.target));
   verifyOrder(attention);
   violations_.expect(std::isfinite(attention.scale), place_, "scale = {} must be finite", attention.scale);
   violations_.expect(attention.window >= 0, place_, "window = {} is negative", attention.window);
@@ -169,10 +174,11 @@ void BodyChecks::operator()(const Attention &attention) {
 
 void BodyChecks::operator()(const Collective &collective) {
   arePositive({{"outer", collective.outer}, {"chunk", collective.chunk}, {"middle", collective.middle}});
-  bool allReduce = collective.kind == Collective::Kind::allReduce,
+  bool hasRows =
+           collective.kind != Collective::Kind::allReduce && collective.kind != Collective::Kind::permute,
        toAll = collective.kind == Collective::Kind::allToAll;
-  violations_.expect(!allReduce || collective.outer == 1, place_, "outer = {}, but all_reduce has outer = 1",
-                     collective.outer);
+  violations_.expect(hasRows || collective.outer == 1, place_, "outer = {}, but {} has outer = 1",
+                     collective.outer, plan::nameOf(collective.kind));
   violations_.expect(toAll || collective.middle == 1, place_, "middle = {}, but only all_to_all has a middle",
                      collective.middle);
   violations_.expect(toAll || !collective.splitsInner, place_, "splitsInner, but only all_to_all splits");

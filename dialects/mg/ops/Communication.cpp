@@ -94,5 +94,6 @@ int64_t AllToAllOp::getWorkspaceBytes() {
   return row * ranks == elements ? 0 : elements * plan::sizeInBytes(dtypeOf(value.getElementType()));
 }
 LogicalResult AllToAllOp::verify() { return verifyCollective(*this, getSplit(), getConcat()); }
+LogicalResult PermuteOp::verify() { return verifyCollective(*this); }
 LogicalResult SliceOp::verify() { return verifyCollective(*this, getDim()); }
 LogicalResult DemoteOp::verify() { return verifyCollective(*this); }
