@@ -185,9 +185,10 @@ func.func @attention_of_keys_split_otherwise(%q: !q, %k: !k, %l: !l, %p: !s, %t:
 !l = tensor<4x2x1x2xf32, #mg.layout<s [cp], b, g, r>>
 !s = tensor<4x2xi32, #mg.layout<s [cp], b>>
 !t = tensor<4x2xi32, #mg.layout<t [tp], b>>
+!dk = tensor<4x2x1x8xf32, #mg.layout<t [tp], b, g, d, sum [cp]>>
 func.func @attention_gradients_of_keys_split_otherwise(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
   // expected-error@+1 {{has keys that are split over ["tp"] and queries over ["cp"]; expected whole keys, or keys split as the queries are (attention_grad_c2)}}
-  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !k, !k)
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !dk, !dk)
   return
 }
 
