@@ -31,7 +31,11 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) { pm.addPass(createShardPass()); }, verifyShardForm, /*holdsLater=*/true,
        /*reads=*/{kPlacementAttr}},
       {"local", "local shapes, explicit collectives",
-       [](OpPassManager &pm) { pm.addPass(createLocalPass()); }, verifyLocalForm},
+       [](OpPassManager &pm) {
+         pm.addPass(createLocalPass());
+         pm.addPass(createRingPass());
+       },
+       verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",
        [](OpPassManager &pm) { pm.addPass(createStagePass()); }, verifyStageForm},
       {"tile", "the loss, a part of the tokens at a time",

@@ -90,6 +90,14 @@ public:
       }
     return seconds;
   }
+  // `bytes` go from each rank to the next one of a ring: at each level one rank of a domain sends them out of it.
+  double neighbourBytes(double bytes) const {
+    double seconds = 0;
+    for (size_t level = 0; level < members_.size(); ++level)
+      if (fanOut(level) > 1)
+        seconds = std::max(seconds, bytes / bandwidth(level));
+    return seconds;
+  }
   double directLatency() const {
     double seconds = 0;
     for (size_t level = 0; level < members_.size(); ++level)
@@ -140,6 +148,8 @@ double communicationSeconds(const Cluster &cluster, const plan::InstructionBody 
     return links.ringBytes(moved.bytesSent) + links.ringLatency();
   case plan::CommunicationPattern::direct:
     return links.directBytes(moved.bytesSent) + links.directLatency();
+  case plan::CommunicationPattern::neighbour:
+    return links.neighbourBytes(moved.bytesSent) + links.directLatency();
   }
   return 0;
 }

@@ -29,8 +29,10 @@ public:
     if (failed(verifyTypes(body)))
       return failure();
     recordTypes();
-    for (Operation &op : body) // before any value loses its axes
+    for (Operation &op : body) { // before any value loses its axes
       recordCoordinates(&op);
+      recordRing(&op);
+    }
     for (ReshardOp reshard : llvm::make_early_inc_range(body.getOps<ReshardOp>()))
       lower(reshard);
     for (BlockArgument argument : body.getArguments())
@@ -87,6 +89,15 @@ private:
         }
     if (!coordinates.empty())
       op->setAttr("coordinates", builder_.getDictionaryAttr(coordinates));
+  }
+
+  // The ranks around which the keys of attention travel (Ring.cpp).
+  void recordRing(Operation *op) {
+    if (!isa<AttentionOp, AttentionGradOp>(op))
+      return;
+    constexpr unsigned key = 1;
+    if (ArrayAttr axes = layoutOf(op->getOperand(key)).getAxes().front(); !axes.empty())
+      op->setAttr("ring", axes);
   }
 
   void lower(ReshardOp reshard) {

@@ -52,6 +52,10 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
       if (failed(verifyParts(*function, mesh)))
         return failure();
   auto verify = [](Operation *op) {
+    if (isa<AttentionOp, AttentionGradOp>(op) && op->hasAttr("ring")) {
+      op->emitOpError("has a ring; a local program has the steps of the ring, which mg-ring makes");
+      return WalkResult::interrupt();
+    }
     if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))
       return WalkResult::advance();
     op->emitOpError("is split, pending or a reshard; a local program has collectives");

@@ -42,6 +42,17 @@ def Local : Pass<"mg-local", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
+def Ring : Pass<"mg-ring", "::mlir::ModuleOp"> {
+  let summary = "The steps of attention whose keys travel around a ring of ranks";
+  let description = [{
+    Attention with a `ring` becomes one call for the keys of each rank: mg.permute brings the keys of the next, and
+    mg.merge_attention merges the results by their log-sum-exps. Backward, dk and dv travel with their keys and come home
+    after one hop less than there are ranks.
+  }];
+  let constructor = "::mgc::createRingPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
 def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
   let summary = "Chunks per pipeline stage, gradient buckets, and the step's end";
   let description = [{

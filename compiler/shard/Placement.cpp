@@ -22,15 +22,19 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, Dictionar
   return ArrayAttr::get(module.getContext(), axes);
 }
 
-LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, const Assignment &assignment) {
+LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, const Assignment &assignment,
+                                ArrayRef<StringAttr> rings) {
   DenseMap<Attribute, StringAttr> owners;
-  for (auto &[factor, axes] : assignment)
+  for (auto &[factor, axes] : assignment) {
+    if (llvm::is_contained(rings, factor))
+      continue;
     for (StringAttr axis : axes.getAsRange<StringAttr>())
       if (auto [owner, isNew] = owners.try_emplace(axis, factor); !isNew)
         return emitError() << "axis '" << axis.getValue() << "' splits dimension '"
                            << owner->second.getValue() << "' and dimension '" << factor.getValue()
                            << "'; expected rows of " << kPlacementAttr
                            << " without a common axis where their dimensions meet";
+  }
   return success();
 }
 
@@ -39,7 +43,7 @@ LogicalResult Placement::verifyTensors(ModuleOp module) const {
   auto verify = [&](Type type, ValueKind kind) -> WalkResult {
     LayoutAttr names = layoutOf(type);
     auto emitError = [&] { return module.emitError() << "tensor with the dimensions " << names << ": "; };
-    return names ? Placement::verify(emitError, assign(names.getNames(), {}, {nullptr, kind})) : success();
+    return names ? Placement::verify(emitError, homeAxes(names, kind)) : success();
   };
   WalkResult result = module.walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
@@ -129,13 +133,18 @@ SmallVector<const Placement::Row *> Placement::rowsOf(StringAttr factor, ArrayRe
   return rows;
 }
 
-Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<StringAttr> whole,
-                                        Operation *op) const {
-  return assign(factors, whole, Place{op});
+Placement::Assignment Placement::assign(const AxisRule &rule, Operation *op) const {
+  return assign(rule.factors(), Place{op}, [&](StringAttr factor, const Row &row) {
+    return !rule.isWhole(factor) && (!rule.isRing(factor) || row.ops);
+  });
 }
 
-Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<StringAttr> whole,
-                                        const Place &place) const {
+Placement::Assignment Placement::homeAxes(LayoutAttr names, ValueKind kind) const {
+  return assign(names.getNames(), Place{nullptr, kind}, [](StringAttr, const Row &) { return true; });
+}
+
+Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, const Place &place,
+                                        IsOpen isOpen) const {
   Assignment assignment;
   auto isUsed = [&](Attribute axis) {
     return llvm::any_of(assignment, [&](auto &entry) { return llvm::is_contained(entry.second, axis); });
@@ -145,8 +154,7 @@ Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<S
   for (bool yields : {false, true})
     for (StringAttr factor : factors)
       for (const Row *row : rowsOf(factor, factors, place)) {
-        if (row->yields != yields || llvm::is_contained(whole, factor) ||
-            (yields && llvm::any_of(row->axes, isUsed)))
+        if (row->yields != yields || !isOpen(factor, *row) || (yields && llvm::any_of(row->axes, isUsed)))
           continue;
         SmallVector<Attribute> axes(assignment[factor].begin(), assignment[factor].end());
         llvm::append_range(axes, row->axes);
@@ -156,7 +164,7 @@ Placement::Assignment Placement::assign(ArrayRef<StringAttr> factors, ArrayRef<S
 }
 
 LayoutAttr Placement::home(LayoutAttr names, ValueKind kind) const {
-  return restrict(names, assign(names.getNames(), {}, Place{nullptr, kind}));
+  return restrict(names, homeAxes(names, kind));
 }
 
 LayoutAttr Placement::restrict(LayoutAttr names, const Assignment &assignment) const {

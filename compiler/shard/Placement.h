@@ -15,16 +15,16 @@ public:
 
   MeshAttr mesh() const { return mesh_; }
 
-  // Axes of each factor in an op (or value) with these factors; whole factors take none (docs/sharding.md, The rule
-  // table). `op`: null for the home of a value.
+  // Axes of each factor of the rule in the op: whole factors take none, those of a ring by rows for ops alone
+  // (docs/sharding.md, The rule table).
   using Assignment = llvm::SmallMapVector<mlir::StringAttr, mlir::ArrayAttr, 8>;
-  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, llvm::ArrayRef<mlir::StringAttr> whole,
-                    mlir::Operation *op) const;
+  Assignment assign(const AxisRule &rule, mlir::Operation *op) const;
 
   // That no axis splits two of the factors, or one twice (docs/sharding.md, T1): a rank would hold only those blocks
-  // whose numbers are equal.
+  // whose numbers are equal. Blocks along `rings` travel: all ranks come to hold all.
   static mlir::LogicalResult verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
-                                    const Assignment &assignment);
+                                    const Assignment &assignment,
+                                    llvm::ArrayRef<mlir::StringAttr> rings = {});
 
   // Whether the table has a row for the name.
   bool has(mlir::StringAttr name) const;
@@ -57,10 +57,12 @@ private:
 
   static mlir::FailureOr<Row> readRow(mlir::ModuleOp module, MeshAttr mesh, mlir::Attribute row);
   mlir::LogicalResult verifyTensors(mlir::ModuleOp module) const;
+  Assignment homeAxes(LayoutAttr names, ValueKind kind) const;
   llvm::SmallVector<const Row *> rowsOf(mlir::StringAttr factor, llvm::ArrayRef<mlir::StringAttr> factors,
                                         const Place &place) const;
-  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, llvm::ArrayRef<mlir::StringAttr> whole,
-                    const Place &place) const;
+  using IsOpen =
+      llvm::function_ref<bool(mlir::StringAttr factor, const Row &row)>; // whether the row is for it
+  Assignment assign(llvm::ArrayRef<mlir::StringAttr> factors, const Place &place, IsOpen isOpen) const;
 
   MeshAttr mesh_;
   std::vector<Row> rows_; // as the table lists them

@@ -155,15 +155,6 @@ private:
       }
   }
 
-  static SmallVector<StringAttr> factorsOf(const AxisRule &rule) {
-    llvm::SmallSetVector<StringAttr, 8> factors;
-    for (const auto &list : rule.operands)
-      factors.insert(list.begin(), list.end());
-    for (const auto &list : rule.results)
-      factors.insert(list.begin(), list.end());
-    return factors.takeVector();
-  }
-
   // Pending axes that may pass through the operand: those of its defined copy, minus what the op's assignment uses.
   SmallVector<Attribute> carriable(OpOperand &operand, const Placement::Assignment &assignment) {
     Value value = operand.get();
@@ -214,7 +205,7 @@ private:
              if (!user || !mayCarry(result, use))
                return false;
              AxisRule rule = user.getAxisRule();
-             Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole, user);
+             Placement::Assignment assignment = placement_.assign(rule, user);
              return rule.linear[use.getOperandNumber()] == Linear::alone &&
                     llvm::all_of(axes, [&](Attribute axis) { return isFree(axis, assignment); });
            });
@@ -235,9 +226,9 @@ private:
     AxisRule rule = compute.getAxisRule();
     if (!rule.error.empty())
       return op->emitOpError() << rule.error;
-    Placement::Assignment assignment = placement_.assign(factorsOf(rule), rule.whole, op);
+    Placement::Assignment assignment = placement_.assign(rule, op);
     auto emitError = [&] { return op->emitOpError(); };
-    if (failed(Placement::verify(emitError, assignment)))
+    if (failed(Placement::verify(emitError, assignment, rule.rings)))
       return failure();
     SmallVector<Value> operands;
     const Carried carried = carriedThrough(op, rule, assignment);
@@ -271,6 +262,9 @@ private:
       if (reduced)
         llvm::append_range(pending, axes);
     }
+    for (StringAttr ring : rule.rings) // the op adds up over these ranks
+      llvm::erase_if(pending,
+                     [&](Attribute axis) { return llvm::is_contained(assignment.lookup(ring), axis); });
     return placement_.restrict(names, assignment)
         .withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
   }

@@ -16,7 +16,7 @@ namespace {
 struct Term {
   Linear linear = Linear::none;
   Reduction reduction = Reduction::sum;
-  SmallVector<StringRef> letters; // "*", ".." or a letter, its "!" kept
+  SmallVector<StringRef> letters; // "*", ".." or a letter, its "!" or "@" kept
 };
 
 Term parseTerm(StringRef text) {
@@ -76,6 +76,8 @@ struct Binder {
   void bindLetter(StringRef letter, StringAttr name) {
     if (letter.consume_back("!") && !rule.isWhole(name))
       rule.whole.push_back(name);
+    if (letter.consume_back("@") && !rule.isRing(name))
+      rule.rings.push_back(name);
     auto [it, isNew] = letters.try_emplace(letter, name);
     if (!isNew && it->second != name)
       rule.error = llvm::formatv("letter {0} of the rule is bound to '{1}' and to '{2}'", letter,
@@ -96,6 +98,13 @@ static SmallVector<Term> termsOfGiven(Operation *op, ArrayRef<Term> terms) {
   for (auto [term, count] : llvm::zip(terms, segments.asArrayRef()))
     given.append(count, term);
   return given;
+}
+
+AxisRule::Factors AxisRule::factors() const {
+  llvm::SmallSetVector<StringAttr, 8> all;
+  for (const Factors &list : llvm::concat<const Factors>(operands, results))
+    all.insert(list.begin(), list.end());
+  return Factors(all.begin(), all.end());
 }
 
 AxisRule mgc::bindRule(Operation *op, StringRef text) {
@@ -202,6 +211,19 @@ static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   return success();
 }
 
+// Axes of the factors that the result lacks, whose sum is pending: an op with a ring has added up over its ranks.
+static AxisSet reducedAxes(const AxisRule &rule, const Facts &facts, LayoutAttr result) {
+  AxisSet reduced;
+  for (auto &[name, fact] : facts)
+    if (result.indexOf(name) < 0 &&
+        llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
+      reduced.insert(fact.axes.begin(), fact.axes.end());
+  for (auto &[name, fact] : facts)
+    if (rule.isRing(name))
+      reduced.remove_if([&](Attribute axis) { return llvm::is_contained(fact.axes, axis); });
+  return reduced;
+}
+
 LogicalResult mgc::verifyComputeOp(Operation *op) {
   AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   if (!rule.error.empty())
@@ -213,11 +235,8 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
     return failure();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);
-    AxisSet expected = carried;
-    for (auto &[name, fact] : facts)
-      if (layout.indexOf(name) < 0 &&
-          llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
-        expected.insert(fact.axes.begin(), fact.axes.end());
+    AxisSet expected = reducedAxes(rule, facts, layout);
+    expected.insert(carried.begin(), carried.end());
     AxisSet found(layout.getPending().begin(), layout.getPending().end());
     bool equal = expected.size() == found.size() &&
                  llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });

@@ -20,9 +20,13 @@ struct AxisRule {
   llvm::SmallVector<Linear, 4> linear;        // per operand
   llvm::SmallVector<Reduction, 2> reductions; // per result
   llvm::SmallVector<mlir::StringAttr, 2> whole;
+  llvm::SmallVector<mlir::StringAttr, 2>
+      rings;         // factors whose blocks travel around the ranks that split them
   std::string error; // not empty: the types do not fit the rule text
 
   bool isWhole(mlir::StringAttr factor) const { return llvm::is_contained(whole, factor); }
+  bool isRing(mlir::StringAttr factor) const { return llvm::is_contained(rings, factor); }
+  Factors factors() const; // each once, those of the operands first
 };
 
 // Binds the letters of `text` to the dimension names of the op's operand and result types.
@@ -33,7 +37,8 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //   rule_c2 a factor has one size in all of them
 //   rule_c3 a factor is split by the same axes in all of them; a whole factor by none
 //   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
-//   rule_c5 a result is pending over the axes of the factors it lacks and those carried from its operands
+//   rule_c5 a result is pending over the axes of the factors it lacks, but for those of a ring, and those carried from
+//           its operands
 //   rule_c6 coordinates, if it has them, are of its dimensions and lists of axes' names
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
 

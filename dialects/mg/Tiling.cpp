@@ -54,7 +54,7 @@ std::optional<State> TileFlow::join(Operation *op, ArrayRef<Linear> linear) cons
 
 bool TileFlow::addCompute(ComputeOpInterface op) {
   AxisRule rule = op.getAxisRule();
-  if (rule.isWhole(dim_) || llvm::is_contained(op.getIndexedFactors(), dim_))
+  if (rule.isWhole(dim_) || rule.isRing(dim_) || llvm::is_contained(op.getIndexedFactors(), dim_))
     return false;
   std::optional<State> operands = join(op, rule.linear);
   if (!operands || operands == State::whole)

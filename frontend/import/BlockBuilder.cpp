@@ -226,19 +226,21 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
   Value q = heads(x, "attn.q", attention, cosSin);
   Value k = renamed(heads(x, "attn.k", attention, cosSin), "s", "t", contextType);
   Value v = renamed(linear(x, "attn.v"), "s", "t", contextType);
-  // A rank has the data of all keys, but of its own queries alone.
+  // A rank has the data of all keys, but of its own queries alone; where keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
+  Value keyPositions =
+      isRing(contextType) ? renamed(data("positions"), "s", "t", contextType) : data("key_positions");
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
   Value starts = !layout.resetAttentionMask ? Value()
                  : hasOthersQueries         ? renamed(data("key_document_starts"), "t", "s")
                                             : data("document_starts");
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, q.getType(), withoutLast(q), q, k, v, positions, data("key_positions"), starts,
+      builder, q.getType(), withoutLast(q), q, k, v, positions, keyPositions, starts,
       dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),
-      builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr());
+      builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);
   return linear(op.getO(), "attn.o");
 }

@@ -119,7 +119,8 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation();
   block.addData("positions", {"s", "b"}, /*integer=*/true);
-  block.addData("key_positions", {"t", "b"}, /*integer=*/true);
+  if (!isRing(contextType))
+    block.addData("key_positions", {"t", "b"}, /*integer=*/true);
   if (layout.resetPositionIds && spec.attention.rope)
     block.addData("position_ids", {"s", "b"}, /*integer=*/true);
   if (layout.resetAttentionMask && exchangesHeads(contextType))

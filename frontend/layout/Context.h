@@ -10,7 +10,7 @@ struct ContextType {
   std::string name;
   bool exchangesHeads = false; // ranks of cp (cpi under a2a+p2p) take the whole sequence of some heads
   bool gathersKeys = false;    // ranks of cp (cpo under a2a+p2p) keep their queries and see all keys
-  std::string refusal = {};    // why it cannot be had yet
+  bool isRing = false; // keys travel from rank to rank: for targets that merge attention to parts of them
 };
 
 // The first is the default.
@@ -19,6 +19,8 @@ const std::vector<ContextType> &contextTypes();
 bool exchangesHeads(std::string_view name);
 // Whether it gathers keys. A name that is not known stands for the type that is taken in its place.
 bool gathersKeys(std::string_view name);
+// Whether keys travel from rank to rank under the type of this name.
+bool isRing(std::string_view name);
 // Whether a layer's attention is of the type.
 bool uses(const Layout &layout, std::string_view type);
 

@@ -191,9 +191,9 @@ void LayoutResolver::resolveContextTypes() {
     record(flag, possible.front(), option.reason);
   for (const std::string &name : types) {
     const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-    if (row != contextTypes().end() && row->refusal.empty())
+    if (row != contextTypes().end())
       continue;
-    problems.add("{} {}: {}", flag, name, row == contextTypes().end() ? "is not known" : row->refusal);
+    problems.add("{} {}: is not known", flag, name);
     problems.hint("possible {}: {}", flag, listOf(possible));
   }
   const auto layers = static_cast<size_t>(model.layerCount());
@@ -419,9 +419,7 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
     const std::vector<std::string> possible = option.words(supported);
     if (std::ranges::find(possible, word) != possible.end())
       return;
-    const auto type = std::ranges::find(contextTypes(), word, &ContextType::name); // names of no other option
-    problems.add("mgc.{}: '{}'{}", option.key(), word,
-                 type == contextTypes().end() ? " is not known" : ": " + type->refusal);
+    problems.add("mgc.{}: '{}' is not known", option.key(), word);
     problems.hint("possible {}: {}{}", option.key(), listOf(possible), option.orFile);
   };
   for (const LayoutOption &option : layoutOptions()) {

@@ -15,8 +15,7 @@ constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30,
 std::vector<std::string> possibleTypes(const Supported &) {
   std::vector<std::string> names;
   for (const ContextType &type : contextTypes())
-    if (type.refusal.empty())
-      names.push_back(type.name);
+    names.push_back(type.name);
   return names;
 }
 std::vector<std::string> orders(const Supported &) { return {"zigzag", "contiguous"}; }

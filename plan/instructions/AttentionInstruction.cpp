@@ -12,12 +12,13 @@ namespace mgc::plan {
 OperandInfos Attention::operands(const Mesh &) const {
   const auto read = OperandUse::read, written = OperandUse::written;
   const Checked query = checkedProduct({s, b, g, r, d}), heads = checkedProduct({s, b, g, r});
+  const DType resultType = resultsInF32 ? DType::f32 : type;
   const Checked queryRows = checkedProduct({s, b, g}), keyRows = checkedProduct({t, b, g});
   const auto queries = [&](std::string_view name, int64_t stride, OperandUse use) {
-    return rowsOf(type, name, queryRows, checkedMultiply(r, d), stride, use);
+    return rowsOf(use == read ? type : resultType, name, queryRows, checkedMultiply(r, d), stride, use);
   };
   const auto keys = [&](std::string_view name, int64_t stride, OperandUse use) {
-    return rowsOf(type, name, keyRows, d, stride, use);
+    return rowsOf(use == read ? type : resultType, name, keyRows, d, stride, use);
   };
   OperandInfos infos = {queries("q", qStride, read), keys("k", kStride, read), keys("v", vStride, read)};
   const auto add = [&](OperandInfos more) { infos.insert(infos.end(), more.begin(), more.end()); };
@@ -33,7 +34,7 @@ OperandInfos Attention::operands(const Mesh &) const {
   if (backward)
     add({queries("dq", dqStride, written), keys("dk", dkStride, written), keys("dv", dvStride, written)});
   else
-    add({elementsOf(type, "o", query, written), elementsOf(DType::f32, "lse", heads, written)});
+    add({elementsOf(resultType, "o", query, written), elementsOf(DType::f32, "lse", heads, written)});
   OperandInfo workspace = {.name = "workspace",
                            .bytes = workspaceBytes,
                            .use = written,
@@ -125,6 +126,11 @@ void Attention::verify(AttributeChecks &checks) const {
   if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
     checks.need(verifyStrides(checks, *this));
   checks.isFloatType("type", type);
+  checks.expect(!resultsInF32 || type == DType::bf16, "resultsInF32 of type {}; expected of bf16 alone",
+                nameOf(type));
+  checks.expect(!resultsInF32 || hasF32AttentionResults(checks.plan().target),
+                "resultsInF32 in a plan for {}, whose attention has results of its type; expected cpu",
+                nameOf(checks.plan().target));
   verifyOrder(checks, *this);
   checks.expect(std::isfinite(scale), "scale = {} must be finite", scale);
   checks.expect(window >= 0, "window = {} is negative", window);

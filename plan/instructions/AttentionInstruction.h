@@ -16,7 +16,7 @@ class AttributeChecks;
 // forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
 // backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
 // start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
-// lse is f32, all others but those of integers of `type`.
+// lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr WorkKind kWork = WorkKind::attention;
@@ -40,6 +40,8 @@ struct Attention {
   int64_t zigzag = 0;
   Axes queryAxes = {};
   bool documents = false; // a query sees only its own
+  // o, or dq, dk and dv, are f32 whatever the type: to be merged with those of other keys.
+  bool resultsInF32 = false;
   bool operator==(const Attention &) const = default;
 
   OperandInfos operands(const Mesh &) const;
@@ -52,6 +54,9 @@ struct Attention {
   const Axes &placement() const { return queryAxes; }
   void verify(AttributeChecks &checks) const;
 };
+
+// Whether attention of plans for the target may have resultsInF32.
+constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
 
 // The mean over the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);
@@ -85,6 +90,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("zigzag", &Attention::zigzag);
   v.optional("queryAxes", &Attention::queryAxes);
   v.optional("documents", &Attention::documents);
+  v.optional("resultsInF32", &Attention::resultsInF32);
 }
 
 } // namespace mgc::plan

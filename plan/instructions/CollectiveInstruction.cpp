@@ -34,9 +34,12 @@ Communication Collective::communication(int64_t ranks) const {
     return {nameOf(kind), CommunicationPattern::ringOrTree, 2 * block * others / double(ranks)};
   case Kind::allGather:
   case Kind::reduceScatter:
-    return {nameOf(kind), CommunicationPattern::ring, block * others}; // `block` is what one rank has of the whole
+    return {nameOf(kind), CommunicationPattern::ring,
+            block * others}; // `block` is what one rank has of the whole
   case Kind::allToAll:
     return {nameOf(kind), CommunicationPattern::direct, block * others};
+  case Kind::permute:
+    return {nameOf(kind), CommunicationPattern::neighbour, block};
   }
   return {};
 }
@@ -58,9 +61,9 @@ static void verifyWorkspace(AttributeChecks &checks, const Collective &collectiv
 }
 
 void Collective::verify(AttributeChecks &checks) const {
-  const bool allReduce = kind == Kind::allReduce, toAll = kind == Kind::allToAll;
+  const bool hasRows = kind != Kind::allReduce && kind != Kind::permute, toAll = kind == Kind::allToAll;
   checks.arePositive({{"outer", outer}, {"chunk", chunk}, {"middle", middle}});
-  checks.expect(!allReduce || outer == 1, "outer = {}, but all_reduce has outer = 1", outer);
+  checks.expect(hasRows || outer == 1, "outer = {}, but {} has outer = 1", outer, nameOf(kind));
   checks.expect(toAll || middle == 1, "middle = {}, but only all_to_all has a middle", middle);
   checks.expect(toAll || !splitsInner, "splitsInner, but only all_to_all splits");
   checks.expect(stages.empty() || axes.empty(), "a collective goes along axes or over stages, not both");

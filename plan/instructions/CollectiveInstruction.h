@@ -21,13 +21,14 @@ std::string_view nameOf(ReduceKind kind);
 struct Collective {
   static constexpr std::string_view kName = "collective";
   static constexpr WorkKind kWork = WorkKind::collective;
-  enum class Kind { allReduce, allGather, reduceScatter, allToAll } kind = Kind::allReduce;
+  enum class Kind { allReduce, allGather, reduceScatter, allToAll, permute } kind = Kind::allReduce;
   ReduceKind reduce = ReduceKind::sum;
   DType type = DType::f32;
   Axes axes;
   std::vector<int64_t> stages; // if any: the group is the ranks of these stages, other coordinates equal
   int64_t outer = 1; // all_gather: local [outer, chunk] -> [outer, n*chunk]; reduce_scatter: the reverse
-  int64_t chunk = 0; // elements; all_reduce: outer = 1, chunk = all elements
+  int64_t chunk = 0; // elements; all_reduce, permute: outer = 1, chunk = all elements
+  // permute: rank i of the group gets what rank i - 1 has, the first what the last has.
   // all_to_all: local [outer, n, middle, chunk] -> [outer, middle, n, chunk]: block j of the first n goes to
   // rank j; what rank i sent lands at position i of the second n.
   int64_t middle = 1;
@@ -42,14 +43,14 @@ struct Collective {
   std::string sizes() const;
   RankGroup group() const { return {axes, stages}; }
   // Bytes are those of ring algorithms, B those of the whole result (of all_gather), operand (of reduce_scatter, all_to_all) or
-  // either (all_reduce): all_reduce 2 B (n - 1) / n, all others B (n - 1) / n.
+  // either (all_reduce): all_reduce 2 B (n - 1) / n, permute B, all others B (n - 1) / n.
   Communication communication(int64_t ranks) const;
   std::string agreement() const;
   void verify(AttributeChecks &checks) const;
 };
 template <>
 inline constexpr auto enumNames<Collective::Kind> =
-    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"});
+    std::to_array<std::string_view>({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"});
 std::string_view nameOf(Collective::Kind kind);
 
 // Whether plans for the target have a workspace in which an all_to_all of more than one row packs them by ranks: what its

@@ -42,7 +42,8 @@ struct Work {
 //   ring         a block goes around: n - 1 hops
 //   ringOrTree   twice around, or up and down a tree where that is faster
 //   direct       every rank sends to every other at once
-enum class CommunicationPattern { ring, ringOrTree, direct };
+//   neighbour    every rank sends to the next
+enum class CommunicationPattern { ring, ringOrTree, direct, neighbour };
 
 // Communication of one rank in a group.
 struct Communication {

@@ -73,7 +73,7 @@ __int128 AttentionWorkspace::turnBytes() const {
 
 // As much as 128 bits hold: two factors of 64 bits each may be one too many.
 __int128 AttentionWorkspace::sumBytes() const {
-  if (!a_.backward || a_.type == plan::DType::f32)
+  if (!a_.backward || a_.type == plan::DType::f32 || a_.resultsInF32)
     return 0;
   const __int128 most = std::numeric_limits<int64_t>::max();
   const __int128 rows = std::min(std::min(heads(), most) * a_.t, most);

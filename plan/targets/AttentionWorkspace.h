@@ -46,7 +46,7 @@ public:
   __int128 bytes() const;
   AttentionLane lane(void *workspace, int64_t index) const;
   AttentionTurn *turns(void *workspace) const; // [heads, blocks], backward only
-  // For bf16, in backward only: the sums of dk [heads, t, d] and, behind them, of dv.
+  // For results of bf16, in backward only: the sums of dk [heads, t, d] and, behind them, of dv.
   float *keySums(void *workspace) const;
 
 private:

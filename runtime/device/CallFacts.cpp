@@ -95,7 +95,7 @@ plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) {
 mgc_attention_facts factsOf(const plan::Attention &attention) {
   auto facts = zeroed<mgc_attention_facts>();
   facts.backward = attention.backward, facts.documents = attention.documents;
-  facts.type = deviceType(attention.type);
+  facts.type = deviceType(attention.type), facts.results_in_f32 = attention.resultsInF32;
   facts.zigzag = attention.zigzag;
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
@@ -113,7 +113,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
 plan::Attention planOf(const mgc_attention_facts &facts) {
   plan::Attention attention;
   attention.backward = facts.backward != 0, attention.documents = facts.documents != 0;
-  attention.type = planType(facts.type);
+  attention.type = planType(facts.type), attention.resultsInF32 = facts.results_in_f32 != 0;
   attention.zigzag = facts.zigzag;
   attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
   attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;

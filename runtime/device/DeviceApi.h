@@ -88,6 +88,7 @@ typedef struct {
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
   int32_t backward, documents;
+  int32_t results_in_f32; /* of operands of bf16: o, or dq, dk and dv */
   mgc_type type;
   int64_t zigzag,
       part; /* of keys: plan/SequenceOrder.h, 0: data alone knows it. Queries are this one of t / s parts of it. */

@@ -54,8 +54,8 @@ struct Strides {
         dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.d) {}
 };
 
-// One block of rows of one (b, g), of operands of T.
-template <typename T> class AttentionTask {
+// One block of rows of one (b, g), of operands of T and results of Out.
+template <typename T, typename Out> class AttentionTask {
 public:
   // keySums: see AttentionWorkspace.
   AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
@@ -101,16 +101,16 @@ private:
       }
     }
   }
-  // The rows of a tensor <- columns, those of row i times factors[i].
+  // The rows of a result <- columns, those of row i times factors[i].
   void writeRows(const float *columns, const float *factors, void *tensor, int64_t groupStride) const {
     float *rows[kAttentionRows];
     for (int64_t i = 0; i < rows_; ++i)
-      if constexpr (kIsF32)
+      if constexpr (kHasF32Results)
         rows[i] = static_cast<float *>(tensor) + rowAt(i, groupStride);
       else
         rows[i] = lane_.converted + i * a_.d;
     kernels_.unpack(columns, factors, rows_, a_.d, rows);
-    if constexpr (!kIsF32)
+    if constexpr (!kHasF32Results)
       for (int64_t i = 0; i < rows_; ++i)
         narrow(rows[i], a_.d, static_cast<Bf16 *>(tensor) + rowAt(i, groupStride));
   }
@@ -120,10 +120,10 @@ private:
     else
       widen(from, count, to);
   }
-  // Where the gradients of keys from `first` on are summed up: in dk or dv itself or, of bf16, in keySums_, of which
+  // Where the gradients of keys from `first` on are summed up: in dk or dv itself or, for bf16, in keySums_, of which
   // dv's part is the second.
   AttentionKeys::Rows keyRows(void *gradient, int64_t groupStride, bool isValue, int64_t first) const {
-    if constexpr (kIsF32)
+    if constexpr (kHasF32Results)
       return {static_cast<float *>(gradient) + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
     const int64_t heads = a_.b * a_.g, head = b_ * a_.g + g_;
     return {keySums_ + (((isValue ? heads : 0) + head) * a_.t + first) * a_.d, a_.d};
@@ -139,14 +139,14 @@ private:
   void clearKeyGradients(int64_t block) const;
   void roundKeyGradients(int64_t block) const;
   int64_t keysUpTo(int64_t block) const { return std::min((block + 1) * kKeys, a_.t); }
-  static constexpr bool kIsF32 = std::is_same_v<T, float>;
+  static constexpr bool kIsF32 = std::is_same_v<T, float>, kHasF32Results = std::is_same_v<Out, float>;
 };
 
-template <typename T>
-AttentionTask<T>::AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
-                                const AttentionScalars &scalars, const AttentionKernels &kernels,
-                                const AttentionLane &lane, float *keySums, int64_t capacity, int64_t head,
-                                int64_t block)
+template <typename T, typename Out>
+AttentionTask<T, Out>::AttentionTask(const plan::Attention &attention, const AttentionOperands &operands,
+                                     const AttentionScalars &scalars, const AttentionKernels &kernels,
+                                     const AttentionLane &lane, float *keySums, int64_t capacity,
+                                     int64_t head, int64_t block)
     : a_(attention), x_(operands), kernels_(kernels), lane_(lane), keySums_(keySums), strides_(attention),
       capacity_(capacity), b_(head / attention.g), g_(head % attention.g), firstRow_(block * capacity),
       rows_(std::min(capacity, a_.s * a_.r - firstRow_)) {
@@ -155,7 +155,7 @@ AttentionTask<T>::AttentionTask(const plan::Attention &attention, const Attentio
     setDropout(scalars);
 }
 
-template <typename T> void AttentionTask<T>::setDropout(const AttentionScalars &scalars) {
+template <typename T, typename Out> void AttentionTask<T, Out>::setDropout(const AttentionScalars &scalars) {
   const PhiloxKey key = dropoutKey(scalars.seed, a_.site, scalars.instance);
   dropout_ = {{key[0], key[1]},
               static_cast<uint32_t>(x_.samples[b_]),
@@ -164,7 +164,7 @@ template <typename T> void AttentionTask<T>::setDropout(const AttentionScalars &
   queries_.dropout = &dropout_;
 }
 
-template <typename T> void AttentionTask<T>::setQueries(const AttentionScalars &scalars) {
+template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const AttentionScalars &scalars) {
   queries_.count = rows_, queries_.d = a_.d;
   std::fill_n(queries_.first, kAttentionRows, kGreatest);
   std::fill_n(queries_.last, kAttentionRows, kLeast);
@@ -186,7 +186,7 @@ template <typename T> void AttentionTask<T>::setQueries(const AttentionScalars &
 }
 
 // Keys of a block up to the last that some query may see; none of a block that no query sees.
-template <typename T> AttentionKeys AttentionTask<T>::gatherKeys(int64_t block) {
+template <typename T, typename Out> AttentionKeys AttentionTask<T, Out>::gatherKeys(int64_t block) {
   const int64_t first = block * kKeys;
   AttentionKeys keys;
   PositionRange range;
@@ -209,7 +209,7 @@ template <typename T> AttentionKeys AttentionTask<T>::gatherKeys(int64_t block) 
   return keys;
 }
 
-template <typename T> void AttentionTask<T>::forward() {
+template <typename T, typename Out> void AttentionTask<T, Out>::forward() {
   std::fill_n(queries_.shift, kAttentionRows, -kInfinity);
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
   std::fill_n(lane_.o, capacity_ * a_.d, 0.0f);
@@ -250,7 +250,7 @@ void copyRows(const float *const *rows, int64_t count, int64_t capacity, int64_t
   std::fill_n(to, (capacity - count) * padded, 0.0f);
 }
 
-template <typename T> void AttentionTask<T>::gatherGradients() {
+template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients() {
   const float *q[kAttentionRows], *outputGradient[kAttentionRows];
   readRows(x_.q, strides_.q, q);
   copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
@@ -270,7 +270,7 @@ template <typename T> void AttentionTask<T>::gatherGradients() {
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
 }
 
-template <typename T> void AttentionTask<T>::clearKeyGradients(int64_t block) const {
+template <typename T, typename Out> void AttentionTask<T, Out>::clearKeyGradients(int64_t block) const {
   for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
     std::fill_n(dkRows(t).first, a_.d, 0.0f);
     std::fill_n(dvRows(t).first, a_.d, 0.0f);
@@ -278,11 +278,11 @@ template <typename T> void AttentionTask<T>::clearKeyGradients(int64_t block) co
 }
 
 // Writes the sums, which are complete, to dk and dv.
-template <typename T> void AttentionTask<T>::roundKeyGradients(int64_t block) const {
-  if constexpr (!kIsF32)
+template <typename T, typename Out> void AttentionTask<T, Out>::roundKeyGradients(int64_t block) const {
+  if constexpr (!kHasF32Results)
     for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
-      narrow(dkRows(t).first, a_.d, static_cast<T *>(x_.dk) + groupIndex(t) * strides_.dk);
-      narrow(dvRows(t).first, a_.d, static_cast<T *>(x_.dv) + groupIndex(t) * strides_.dv);
+      narrow(dkRows(t).first, a_.d, static_cast<Out *>(x_.dk) + groupIndex(t) * strides_.dk);
+      narrow(dvRows(t).first, a_.d, static_cast<Out *>(x_.dv) + groupIndex(t) * strides_.dv);
     }
 }
 
@@ -298,7 +298,8 @@ void pass(AttentionTurn *turn) {
   turn->notify_all();
 }
 
-template <typename T> void AttentionTask<T>::backward(AttentionTurn *before, AttentionTurn *mine) {
+template <typename T, typename Out>
+void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine) {
   const bool isLast = firstRow_ + rows_ == a_.s * a_.r; // of the blocks of this (b, g)
   gatherGradients();
   for (int64_t block = 0; block < keyBlocks(); ++block) {
@@ -320,7 +321,7 @@ template <typename T> void AttentionTask<T>::backward(AttentionTurn *before, Att
   writeRows(lane_.dq, factors, x_.dq, strides_.dq);
 }
 
-template <typename T>
+template <typename T, typename Out>
 void runTasks(const plan::Attention &attention, const AttentionOperands &operands,
               const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
   const AttentionWorkspace workspace(attention);
@@ -333,8 +334,8 @@ void runTasks(const plan::Attention &attention, const AttentionOperands &operand
   parallelFor(threads, workspace.lanes(), tasks, [&](int64_t index, int64_t laneIndex) {
     const AttentionLane lane = workspace.lane(operands.workspace, laneIndex);
     const int64_t block = index % blocks;
-    AttentionTask<T> task(attention, operands, scalars, kernels, lane, keySums, workspace.rows(),
-                          index / blocks, block);
+    AttentionTask<T, Out> task(attention, operands, scalars, kernels, lane, keySums, workspace.rows(),
+                               index / blocks, block);
     if (attention.backward)
       task.backward(block ? turns + index - 1 : nullptr, turns + index);
     else
@@ -348,7 +349,9 @@ void attention(const plan::Attention &attention, const AttentionOperands &operan
                const AttentionScalars &scalars, int threads, const AttentionKernels &kernels) {
   if (attention.b <= 0 || attention.g <= 0 || attention.d <= 0)
     return;
-  const auto run = attention.type == plan::DType::bf16 ? runTasks<Bf16> : runTasks<float>;
+  const auto run = attention.type != plan::DType::bf16 ? runTasks<float, float>
+                   : attention.resultsInF32            ? runTasks<Bf16, float>
+                                                       : runTasks<Bf16, Bf16>;
   run(attention, operands, scalars, threads, kernels);
 }
 

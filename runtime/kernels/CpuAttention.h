@@ -3,7 +3,7 @@
 //   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
 // All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
 // that sees no key has o = 0, lse = -infinity and no gradient. Operands of bf16 become f32 on the way in; what is written
-// is rounded once, on the way out.
+// is rounded once, on the way out, if at all: plan::Attention::resultsInF32.
 #pragma once
 
 #include "plan/Plan.h"
@@ -17,7 +17,7 @@ struct AttentionScalars {
   int64_t headOffset = 0;
 };
 
-// lse is f32, what is `void` of attention.type.
+// lse is f32, what is `void` of attention.type, or f32: plan::Attention::resultsInF32.
 struct AttentionOperands {
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   const int32_t *queryPositions = nullptr; // [s,b]

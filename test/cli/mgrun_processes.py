@@ -28,7 +28,7 @@ def setUpModule():
     unittest.addModuleCleanup(folder.cleanup)
     os.chdir(folder.name)
     for name, layout in [("plan", "--tp 2 --pp 2 --gbs 8"), ("zero", "--tp 2 --dp 2 --zero 1 --gbs 8"),
-                         ("other", "--tp 2 --pp 2 --gbs 4")]:
+                         ("ring", "--tp 2 --cp 2 --cp-comm-type p2p --gbs 8"), ("other", "--tp 2 --pp 2 --gbs 4")]:
         command = [BIN + "/mgc", "compile", ROOT + "/examples/tiny-gpt", "-o", name, "--target-cpu", "native"]
         subprocess.run(command + f"--seq 64 --mbs 2 {layout}".split(), check=True, capture_output=True)
 
@@ -133,6 +133,9 @@ class Processes(unittest.TestCase):
 
     def test_sharded_optimizers_give_the_same_bits(self):
         self.compare_with_threads("zero")
+
+    def test_rings_of_keys_give_the_same_bits(self):
+        self.compare_with_threads("ring")
 
     def test_delays_change_nothing(self):
         self.compare_with_threads("plan", ["--inject-delays", "3"])

@@ -10,8 +10,8 @@ from models import GPT2, LLAMA, QWEN3, SEQUENCE
 
 B, H = 2, 16
 A, T = SEQUENCE * B * H, SEQUENCE * B
-SHORT = {"all_reduce": "AR", "all_gather": "AG", "reduce_scatter": "RS", "all_to_all": "A2A"}
-LINE = re.compile(r'mg\.(all_reduce|all_gather|reduce_scatter|all_to_all) .*: tensor<([\dx]*)f32.*-> tensor<([\dx]*)f32')
+SHORT = {"all_reduce": "AR", "all_gather": "AG", "reduce_scatter": "RS", "all_to_all": "A2A", "permute": "P"}
+LINE = re.compile(r'mg\.(all_reduce|all_gather|reduce_scatter|all_to_all|permute) .*: tensor<([\dx]*)f32.*-> tensor<([\dx]*)f32')
 
 
 def elements(shape):
@@ -24,7 +24,7 @@ def elements(shape):
 def count(session, config, layout):
     """{"layer.forward": {"AR": [elements of each, ascending], ...}, ...}"""
     text = session.compile(config, f"{layout} --mbs {B}", 8, to="import")
-    local = session.optimize(text, "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local")
+    local = session.optimize(text, "--mg-merge", "--mg-grad", "--mg-shard", "--mg-local", "--mg-ring")
     found = {}
     for function in local.split("func.func @")[1:]:
         lists = found.setdefault(function.split("(")[0], {})
@@ -96,6 +96,8 @@ def context(kind, cp, inner, q, k, rotates):
     again = 0 if rotates else q + 2 * k  # without rope one product is saved, of which they are parts before the exchange
     if kind == "all_gather":
         return {"AG": [2 * k]}, {"AG": [2 * k], "RS": [2 * k]}
+    if kind == "p2p":  # of all the ranks' keys each has one part at a time; their positions are no f32
+        return {"P": [2 * k // cp] * (cp - 1)}, {"P": [2 * k // cp] * (2 * (cp - 1))}
     if kind == "a2a":
         return {"A2A": [(q + 2 * k) // cp, q // cp]}, {"A2A": [(2 * q + again) // cp, (q + 2 * k) // cp]}
     return ({"A2A": [q // cp, q // cp, 2 * k // cp], "AG": [2 * k // inner]},
@@ -106,7 +108,7 @@ def both(first, second):
     return {op: first.get(op, []) + second.get(op, []) for op in first | second}
 
 
-CONTEXTS = [("all_gather", 2, 1, ""), ("all_gather", 4, 1, ""), ("a2a", 2, 2, ""),
+CONTEXTS = [("all_gather", 2, 1, ""), ("all_gather", 4, 1, ""), ("a2a", 2, 2, ""), ("p2p", 2, 1, ""), ("p2p", 4, 1, ""),
             ("a2a+p2p", 4, 2, " --hierarchical-context-parallel-sizes 2 2")]
 
 
@@ -114,7 +116,7 @@ def context_layouts(config):
     for tp, base in ((1, ({}, {})), (2, TP)):
         for kind, cp, inner, flags in CONTEXTS:
             q, groups = SEQUENCE * B * H // tp, config.get("num_key_value_heads", config.get("n_head"))
-            if kind != "all_gather" and groups // tp % inner:
+            if "a2a" in kind and groups // tp % inner:
                 continue  # ranks that share a group gather its keys
             k = SEQUENCE * B * (groups // tp) * (H // config.get("num_attention_heads", config.get("n_head")))
             part = lambda one: {op: [size // cp for size in sizes] for op, sizes in one.items()}
@@ -137,7 +139,10 @@ def test_context_in_plans(session):
             for name, wanted in (("layer.forward", forward), ("layer.backward", backward)):
                 program = next(p for p in plan["programs"] if p["name"] == name)
                 kinds = Counter(i["kind"] for i in program["instructions"] if i["op"] == "collective")
-                names = {"AG": "all_gather", "RS": "reduce_scatter", "AR": "all_reduce", "A2A": "all_to_all"}
+                assert ("permute" in kinds) == ("p2p" in layout.split()), (target, layout, name, kinds)
+                if "permute" in kinds:  # of positions too, in each step
+                    kinds["permute"] -= len(wanted["P"]) // (2 if name == "layer.backward" else 1)
+                names = {"AG": "all_gather", "RS": "reduce_scatter", "AR": "all_reduce", "A2A": "all_to_all", "P": "permute"}
                 assert kinds == {names[op]: len(sizes) for op, sizes in wanted.items()}, (target, layout, name, kinds)
 
 

@@ -34,9 +34,9 @@ class Layout:
     def context_flags(self):
         if self.cp == 1:
             return []
-        types = {MIXED: "all_gather,a2a+p2p,all_gather,a2a+p2p"}.get(self.context, self.context)
+        types = {MIXED: "all_gather,a2a+p2p,p2p,a2a+p2p"}.get(self.context, self.context)
         flags = ["--cp", self.cp, "--cp-comm-type", types]
-        flags += ["--hierarchical-context-parallel-sizes", *self.hierarchy] if "p2p" in types else []
+        flags += ["--hierarchical-context-parallel-sizes", *self.hierarchy] if "a2a+p2p" in types else []
         other = zlib.crc32(str(self).encode()) % 3 == 0
         return flags + (["--cp-order", "zigzag" if self.context == "a2a" else "contiguous"] if other else [])
 
@@ -76,6 +76,7 @@ def contexts(tp):
     yield 1, ""
     for cp in (2, 4, 8):
         yield cp, "all_gather"
+        yield cp, "p2p"
         if tp * cp <= HEADS:
             yield cp, "a2a"
         if cp > 2:

@@ -71,9 +71,9 @@ def random_context(r, cp):
     """Flags that say how attention sees the sequence."""
     if cp == 1:
         return []
-    kind = r.choice(["all_gather", "a2a", "a2a+p2p"])
+    kind = r.choice(["all_gather", "a2a", "a2a+p2p", "p2p"])
     flags = [f"--cp-comm-type={kind}"]
-    if "p2p" in kind:
+    if kind == "a2a+p2p":
         inner = r.choice([n for n in (1, 2, 4) if cp % n == 0])
         flags += ["--hierarchical-context-parallel-sizes", str(inner), str(cp // inner)]
     return flags + r.choice([[], [], ["--cp-order=zigzag"], ["--cp-order=contiguous"]])

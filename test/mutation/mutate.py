@@ -51,6 +51,7 @@ MODELS = {  # name: config.json, layout
                    "--ddp-bucket-size 1"),
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "gpt2-exchange": (GPT2 | {"n_positions": 8}, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
+    "qwen3-ring": (QWEN3, "--tp 2 --cp 2 --zero 1 --gbs 4 --seq 8 --dtype bf16 --cp-comm-type p2p"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
@@ -277,6 +278,8 @@ def attention_mutants(attention):
     if attention["workspaceBytes"]:
         yield "less workspace", lambda i: i.update(workspaceBytes=i["workspaceBytes"] - 64)
     yield "window of 2", lambda i: i.update(window=2)
+    if attention.get("resultsInF32"):
+        yield "results of the type", lambda i: i.pop("resultsInF32")
     if attention.get("documents"):
         yield "one document", lambda i: i.pop("documents")
     # Of one row alone the stride is nobody's business.

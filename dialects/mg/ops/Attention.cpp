@@ -51,16 +51,50 @@ static LogicalResult verifyElements(Operation *op, ValueRange values, StringRef 
   return success();
 }
 
+// Results that are f32, whatever the operands are, are summands.
+static bool areF32(ArrayRef<Value> results) {
+  return llvm::all_of(results, [](Value value) { return elementOf(value).isF32(); });
+}
+
+// Keys are whole or a ring's; `ring` has axes of the mesh.
+template <typename Op>
+static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axesConstraint) {
+  const ArrayAttr queries = layoutOf(op.getQ()).getAxes().front(),
+                  keys = layoutOf(op.getK()).getAxes().front();
+  if (!keys.empty() && keys != queries)
+    return op.emitOpError() << "has keys that are split over " << keys << " and queries over " << queries
+                            << "; expected whole keys, or keys split as the queries are (" << splitConstraint
+                            << ")";
+  ArrayAttr ring = op.getRingAttr();
+  if (!ring)
+    return success();
+  auto module = op->template getParentOfType<ModuleOp>();
+  auto mesh = module ? module->template getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  if (!mesh)
+    return op.emitOpError() << "has a ring in a module without " << kMeshAttr << " (" << axesConstraint
+                            << ")";
+  return mesh.verifyAxes([&] { return op.emitOpError() << axesConstraint << ": "; }, ring);
+}
+
 LogicalResult AttentionOp::verify() {
   bool drops = getDropout().convertToDouble() > 0;
   if (drops != bool(getSamples()))
     return emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
-  return verifyElements(*this, {getQ(), getK(), getV(), getO()}, "attention_c2");
+  SmallVector<Value> values{getQ(), getK(), getV()};
+  if (!areF32({getO()}))
+    values.push_back(getO());
+  return failed(verifyElements(*this, values, "attention_c2"))
+             ? failure()
+             : verifyRing(*this, "attention_c3", "attention_c4");
 }
 
 LogicalResult AttentionGradOp::verify() {
-  return verifyElements(*this, {getQ(), getK(), getV(), getO(), getDo_(), getDq(), getDk(), getDv()},
-                        "attention_grad_c1");
+  SmallVector<Value> values{getQ(), getK(), getV(), getO(), getDo_()};
+  if (!areF32({getDq(), getDk(), getDv()}))
+    values.append({getDq(), getDk(), getDv()});
+  return failed(verifyElements(*this, values, "attention_grad_c1"))
+             ? failure()
+             : verifyRing(*this, "attention_grad_c2", "attention_grad_c3");
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
@@ -71,7 +105,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
       g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
       getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getSamples(),
       getScaleAttr(), getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(),
-      DictionaryAttr());
+      DictionaryAttr(), ArrayAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
@@ -135,6 +169,7 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.s = q[0], attention.b = q[1], attention.g = q[2], attention.r = q[3], attention.d = q[4];
   attention.t = tensorOf(op.getK()).getDimSize(0);
   attention.type = dtypeOf(elementOf(op.getQ()));
+  attention.resultsInF32 = attention.type != plan::DType::f32 && areF32({op->getResult(0)});
   setOrder(op, attention);
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
@@ -195,6 +230,29 @@ double AttentionOp::getFlops() { return plan::flopsOf(describe(*this, false)); }
 double AttentionGradOp::getFlops() { return plan::flopsOf(describe(*this, true)); }
 int64_t AttentionOp::getWorkspaceBytes() { return describe(*this, false).workspaceBytes; }
 int64_t AttentionGradOp::getWorkspaceBytes() { return describe(*this, true).workspaceBytes; }
+
+// --- merge_attention
+// ------------------------------------------------------------------------------------------------------------
+
+RowSpace MergeAttentionOp::getRowSpace() {
+  RowSpace space{RowSpace::Kind::alone, rowDims(getO()), {}};
+  space.columns.push_back(space.rows.pop_back_val());
+  return space;
+}
+
+// With m = max(lse1, lse2) the weights are exp(lse - m), of which one is 1 unless both are 0: then m is finite, the sum 0.
+LogicalResult MergeAttentionOp::emitRow(RowEmitter &e) {
+  using rowgen::mul, rowgen::sub, rowgen::add, rowgen::Node;
+  rowgen::RowGraph &g = e.graph();
+  const Node lse1 = e.value(getLse1()), lse2 = e.value(getLse2());
+  const Node m = rowgen::max(g, rowgen::max(g, lse1, lse2), g.constant(std::numeric_limits<float>::lowest()));
+  const Node weight1 = rowgen::exp(g, sub(g, lse1, m)), weight2 = rowgen::exp(g, sub(g, lse2, m));
+  const Node sum = add(g, weight1, weight2);
+  e.define(getLse(), add(g, m, rowgen::log(g, sum)));
+  const Node o = add(g, mul(g, weight1, e.value(getO1())), mul(g, weight2, e.value(getO2())));
+  e.define(getO(), rowgen::div(g, o, rowgen::max(g, sum, g.constant(1))));
+  return success();
+}
 
 // --- rope: row bodies
 // -------------------------------------------------------------------------------------------------

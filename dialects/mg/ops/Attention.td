@@ -40,16 +40,23 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
     Philox keyed by seed, site, instance, sample, head and positions.
 
+    Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
+    mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be
+    merged with those of other steps (mg.merge_attention).
+
     1. samples are given exactly when dropout > 0 (attention_c1)
-    2. q, k, v and o have one element type (attention_c2)
+    2. q, k and v have one element type; o has it too, or f32 where it is to be merged (attention_c2)
+    3. keys are whole, or split as the queries are (attention_c3)
+    4. the axes of ring are axes of the module's mg.mesh, each once (attention_c4)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
                        Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
-                       I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates);
+                       I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
+                       OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t! b g d!, t! b g d!, s b, t! b, s b, b -> s b g r d, s b g r";
+  let rule = "s b g r d!, t@ b g d!, t@ b g d!, s b, t@ b, s b, b -> s b g r d, s b g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`samples` $samples^)? "
                        "attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -57,16 +64,34 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
 }
 def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
   let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
-  let description = "1. all operands and results but lse and integers have one element type (attention_grad_c1)";
+  let description = [{
+    o, lse and do_ are those of all keys; of a ring's step the results are summands, of f32.
+
+    1. the operands but lse and integers have one element type; dq, dk and dv have it too, or are f32
+       (attention_grad_c1)
+    2. keys are whole, or split as the queries are (attention_grad_c2)
+    3. the axes of ring are axes of the module's mg.mesh, each once (attention_grad_c3)
+  }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
                        Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
                        DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$dropout,
                        DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
-  let rule = "s b g r d!, t! b g d!, t! b g d!, s b g r d!, s b g r, s b g r d!, s b, t! b, s b, b -> s b g r d, t b g d, t b g d";
+  let rule = "s b g r d!, t@ b g d!, t@ b g d!, s b g r d!, s b g r, s b g r d!, s b, t@ b, s b, b -> s b g r d, t b g d, t b g d";
   let assemblyFormat = "$q `,` $k `,` $v `,` $o `,` $lse `,` $do_ `,` $positions `,` $keyPositions "
                        "(`starts` $starts^)? (`samples` $samples^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
+}
+
+def Mg_MergeAttentionOp : Mg_ComputeOp<"merge_attention", [MgRowSpace]> {
+  let summary = "Attention to two sets of keys, from attention to each: what a step of a ring adds";
+  let description = [{
+    lse = log(exp(lse1) + exp(lse2)); o = exp(lse1 - lse) o1 + exp(lse2 - lse) o2. Where both are -inf, for a query that
+    sees none of the keys, lse is -inf and o 0. It is a kernel of its own: the memory of o1 and o2 is free after it.
+  }];
+  let arguments = (ins Mg_Float:$o1, Mg_F32:$lse1, Mg_Float:$o2, Mg_F32:$lse2);
+  let results = (outs Mg_Float:$o, Mg_F32:$lse);
+  let rule = "* n!, *, * n!, * -> * n, *";
 }

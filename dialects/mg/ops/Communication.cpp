@@ -94,6 +94,7 @@ int64_t AllToAllOp::getWorkspaceBytes() {
   return row * ranks == elements ? 0 : elements * plan::sizeInBytes(dtypeOf(value.getElementType()));
 }
 LogicalResult AllToAllOp::verify() { return verifyCollective(*this, getSplit(), getConcat()); }
+LogicalResult PermuteOp::verify() { return verifyCollective(*this); }
 LogicalResult SliceOp::verify() { return verifyCollective(*this, getDim()); }
 LogicalResult DemoteOp::verify() { return verifyCollective(*this); }
 
@@ -121,6 +122,10 @@ static InstructionCall callOf(Operation *op, plan::Collective collective) {
 InstructionCall AllReduceOp::getCall() {
   return callOf(*this,
                 {.kind = plan::Collective::Kind::allReduce, .chunk = tensorOf(getValue()).getNumElements()});
+}
+InstructionCall PermuteOp::getCall() {
+  return callOf(*this,
+                {.kind = plan::Collective::Kind::permute, .chunk = tensorOf(getValue()).getNumElements()});
 }
 InstructionCall AllGatherOp::getCall() {
   return callOf(*this, {.kind = plan::Collective::Kind::allGather,

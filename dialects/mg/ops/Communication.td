@@ -49,6 +49,9 @@ def Mg_AllToAllOp : Mg_CollectiveOp<"all_to_all", "int64_t(getSplit()), int64_t(
   let summary = "Dimension `split` is split further, dimension `concat` is concatenated";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$split, I64Attr:$concat);
 }
+def Mg_PermuteOp : Mg_CollectiveOp<"permute"> {
+  let summary = "The value of the rank before along the axes; the first rank gets that of the last: a step of a ring";
+}
 def Mg_SliceOp : Mg_CollectiveOp<"slice", "int64_t(getDim())"> {
   let summary = "The rank's block along dimension dim: local";
   let arguments = (ins Mg_Tensor:$value, ArrayAttr:$axes, I64Attr:$dim);

@@ -307,7 +307,7 @@ llvm::StringRef RenameOp::getRuleText() { return "~.. -> .."; }
 
 AxisRule RenameOp::getAxisRule() {
   AxisRule rule = bindRule(getOperation(), getRuleText());
-  rule.whole = {getFromAttr(), getToAttr()};
+  rule.rings = {getFromAttr(), getToAttr()};
   return rule;
 }
 
@@ -317,10 +317,14 @@ LogicalResult RenameOp::verify() {
                          << "; expected one element type (rename_c2)";
   SmallVector<StringAttr> names(layoutOf(getValue()).getNames());
   llvm::replace(names, getFromAttr(), getToAttr());
-  return layoutOf(getResult()).getNames() == ArrayRef<StringAttr>(names)
-             ? success()
-             : emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '"
-                             << getTo() << "' (rename_c1)";
+  if (layoutOf(getResult()).getNames() != ArrayRef<StringAttr>(names))
+    return emitOpError() << "the result must have the operand's names with '" << getFrom() << "' called '"
+                         << getTo() << "' (rename_c1)";
+  if (layoutOf(getResult()).getAxes() != layoutOf(getValue()).getAxes())
+    return emitOpError() << "splits '" << getFrom() << "' over " << layoutOf(getValue()).axesOf(getFromAttr())
+                         << " and '" << getTo() << "' over " << layoutOf(getResult()).axesOf(getToAttr())
+                         << "; expected the same axes (rename_c3)";
+  return success();
 }
 
 LogicalResult RenameOp::buildGradient(GradientBuilder &g) {
@@ -341,6 +345,12 @@ LogicalResult AddOp::emitRow(RowEmitter &e) {
   return success();
 }
 
+RowSpace AccumulateOp::getRowSpace() {
+  RowSpace space = rowSpaceOf(*this);
+  if (getApart())
+    space.kind = RowSpace::Kind::alone;
+  return space;
+}
 LogicalResult AccumulateOp::emitRow(RowEmitter &e) {
   rowgen::Node sum;
   for (auto [value, sign] : llvm::zip(getValues(), getSigns())) {

@@ -65,10 +65,15 @@ def Mg_AddOp : Mg_ComputeOp<"add", [MgGradient, MgRow]> {
   let hasVerifier = 1;
 }
 
-def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRow]> {
+def Mg_AccumulateOp : Mg_ComputeOp<"accumulate", [MgGradient, MgRowSpace]> {
   let summary = "Signed sum of equally named values: cotangents, loss terms";
-  let description = "1. as many signs (1 or -1) as operands (accumulate_c1)";
-  let arguments = (ins Variadic<Mg_Float>:$values, DenseI64ArrayAttr:$signs);
+  let description = [{
+    `apart`: a kernel of its own. A kernel that adds more stands where the last value is made, and keeps the memory of all
+    until then.
+
+    1. as many signs (1 or -1) as operands (accumulate_c1)
+  }];
+  let arguments = (ins Variadic<Mg_Float>:$values, DenseI64ArrayAttr:$signs, UnitAttr:$apart);
   let results = (outs Mg_Float:$result);
   let rule = "&* -> *";
   let hasVerifier = 1;
@@ -113,10 +118,12 @@ def Mg_RenameOp : Mg_Op<"rename", [Pure, MgGradient,
   let summary = "The same data with dimension `from` called `to`: keys are the positions s under the name t";
   let description = [{
     Both names are whole here, so that a value split over `from` is gathered at its use (and its cotangent, pending,
-    reduce-scattered): the key/value all-gather of context parallelism. No data moves. The gradient has the same
+    reduce-scattered): the key/value all-gather of context parallelism. Where rows of the rule table for the op split
+    both alike, a rank's block stays its block: the keys of ring attention. No data moves. The gradient has the same
     mg.tag, so that rows of the rule table for keys hold for their cotangents.
     1. the result has the names of the operand with `from` replaced by `to` (rename_c1)
     2. the element types are equal (rename_c2)
+    3. the result is split as the operand is (rename_c3)
   }];
   let arguments = (ins Mg_Tensor:$value, StrAttr:$from, StrAttr:$to);
   let results = (outs Mg_Tensor:$result);

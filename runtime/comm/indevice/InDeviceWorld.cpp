@@ -84,6 +84,7 @@ private:
   Status reduceOwnChunk(const Job &job) const;
   Status gather(const Job &job) const;
   Status exchange(const Job &job) const;
+  Status copyFromPrevious(const Job &job) const;
   Status combine(const Job &job, mgc_address to, int64_t element, int64_t count) const;
   Status copyRows(const Job &job, int64_t to, int64_t toPitch, mgc_address from, int64_t fromPitch,
                   int64_t rows) const;
@@ -147,6 +148,8 @@ Status InDeviceRank::work(const Job &job) const {
     return reduceOwnChunk(job);
   case Kind::allToAll:
     return exchange(job);
+  case Kind::permute:
+    return copyFromPrevious(job);
   }
   return Status::ok();
 }
@@ -214,6 +217,10 @@ Status InDeviceRank::exchange(const Job &job) const {
                                    : copyRows(job, inner(peer), n, chunkOf(outer(job.index)), 1, middle));
     }
   return Status::ok();
+}
+
+Status InDeviceRank::copyFromPrevious(const Job &job) const {
+  return copyRows(job, 0, 1, job.members[(job.index + job.size() - 1) % job.size()].source, 1, 1);
 }
 
 Result<Ticket> InDeviceRank::post(const Stream &stream, const Transfer &transfer, const Event &mine,

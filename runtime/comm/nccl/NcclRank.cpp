@@ -74,6 +74,7 @@ private:
   Status make(const std::string &name, const std::vector<int64_t> &ranks, Group &group);
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
+  Status permute(const Job &job) const;
   Status pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
 
@@ -221,6 +222,8 @@ Status NcclRank::enqueue(const Job &job) const {
     return stream.allReduce(group.comm, kind, type, destination, source, what.outer * what.chunk);
   if (what.kind == Kind::allToAll)
     return exchange(job);
+  if (what.kind == Kind::permute)
+    return permute(job);
   for (int64_t row = 0; row < what.outer; ++row)
     MGC_TRY(what.kind == Kind::allGather
                 ? stream.allGather(group.comm, type, job.at(destination, row * group.size),
@@ -255,6 +258,13 @@ Status NcclRank::exchange(const Job &job) const {
                                  middle * job.bytes, peer));
     }
   return Status::ok();
+}
+
+Status NcclRank::permute(const Job &job) const {
+  const Group &group = job.group;
+  MGC_TRY(job.stream.send(group.comm, job.source, job.bytes, (group.index + 1) % group.size));
+  return job.stream.receive(group.comm, job.destination, job.bytes,
+                            (group.index + group.size - 1) % group.size);
 }
 
 Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {

@@ -213,6 +213,20 @@ Status SocketRank::allToAll(SocketGroup &group, const Call &call) {
   });
 }
 
+Status SocketRank::permute(SocketGroup &group, const Call &call) {
+  const int64_t size = group.size(), bytes = call.what.chunk * call.elementBytes;
+  const SocketRegion source = SocketRegion::of(call.source, bytes),
+                     destination = SocketRegion::of(call.destination, bytes);
+  if (size == 1) {
+    std::copy_n(call.source, bytes, call.destination);
+    return Status::ok();
+  }
+  const SocketRegion nothing = SocketRegion::of(call.source, 0);
+  const Exchange parts[] = {{(group.index + 1) % size, source, nothing},
+                            {(group.index + size - 1) % size, nothing, destination}};
+  return exchange(group, parts);
+}
+
 Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what,
                               mgc_address source, mgc_address destination, mgc_address) {
   SocketGroup &group = groups_.at(groupId);
@@ -229,6 +243,8 @@ Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const pla
     return reduceScatter(group, call);
   case Kind::allToAll:
     return allToAll(group, call);
+  case Kind::permute:
+    return permute(group, call);
   }
   return Status::ok();
 }

@@ -111,6 +111,7 @@ private:
     int64_t elementBytes;
   };
   Status allReduce(SocketGroup &group, const Call &call);
+  Status permute(SocketGroup &group, const Call &call);
   Status reduceScatter(SocketGroup &group, const Call &call);
   Status reduceBlock(SocketGroup &group, const Call &call, int64_t row, int64_t rows, int64_t begin,
                      int64_t count);

@@ -180,6 +180,11 @@ void exchange(const ThreadGroup &group, int64_t index, const plan::Collective &w
   forEachPeer(group, index, copyFrom);
 }
 
+void copyFromPrevious(const ThreadGroup &group, int64_t index, const plan::Collective &what) {
+  const int64_t previous = (index + group.size() - 1) % group.size();
+  copyChunk(what, group.members[index].destination, 0, group.members[previous].source, 0);
+}
+
 std::string describe(const Agreement &agreement) {
   if (agreement.isBarrier)
     return "barrier";
@@ -266,6 +271,9 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc
     break;
   case Kind::allToAll:
     exchange(group, my.index, what);
+    break;
+  case Kind::permute:
+    copyFromPrevious(group, my.index, what);
     break;
   }
   return seat_.meet(my, listeners);

@@ -107,6 +107,11 @@ TEST(InstructionTime, AllToAllOfTwoLevels) {
   Collective exchange{.kind = Kind::allToAll, .axes = {"dp", "tp"}, .outer = 2, .chunk = 8};
   EXPECT_DOUBLE_EQ(toySeconds(exchange), 1 + 128 + 5);
 }
+// 64 bytes from each rank to the next: those that leave a node share no link, and take longest.
+TEST(InstructionTime, PermuteOfTwoLevels) {
+  EXPECT_DOUBLE_EQ(toySeconds(Collective{.kind = Kind::permute, .axes = {"dp", "tp"}, .chunk = 16}),
+                   1 + 64 + 5);
+}
 TEST(InstructionTime, CollectiveOfStages) {
   EXPECT_DOUBLE_EQ(toySeconds(Collective{.stages = {0, 1}, .chunk = 16}), 1 + 64 + 2 * 5);
 }

@@ -349,12 +349,12 @@ TEST(LayoutViolation, Context) {
       errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}),
       "config.json: --cp-comm-type a2a: n_head = 4 in 4 groups, less tp = 1, does not divide over cp = 8\n"
       "  possible cp: 1, 2, 4");
-  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"p2p"}}}),
-            "config.json: --cp-comm-type p2p: the ring of keys and values is not built yet\n"
-            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"ulysses"}}}),
             "config.json: --cp-comm-type ulysses: is not known\n"
-            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p");
+            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p, p2p");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}}),
+            "config.json: --seq 60 in two chunks a rank (--cp-order zigzag) does not divide over cp = 8\n"
+            "  possible cp: 1, 2, 3, 5, 6, 10, 15, 30");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 4, .contextTypes = {{"a2a+p2p"}}}),
             "config.json: --cp-comm-type a2a+p2p needs --hierarchical-context-parallel-sizes A B: ranks that "
             "exchange heads, and groups of them\n"
@@ -382,8 +382,8 @@ TEST(LayoutViolation, ContextNear) {
   EXPECT_EQ(
       suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a"}}}).find("--tp 1 --cp 4 --cp-comm-type a2a "),
       0u);
-  EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 2, .contextTypes = {{"p2p"}}})
-                .find("--tp 1 --cp 2 --cp-comm-type all_gather "),
+  EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}})
+                .find("--tp 1 --cp 6 --cp-comm-type p2p "),
             0u);
 }
 

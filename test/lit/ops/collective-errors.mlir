@@ -111,6 +111,17 @@ func.func @exchanged(%x: !x) {
 
 !x = tensor<4x8xf32, #mg.layout<s, h>>
 module attributes {mg.mesh = #mg.mesh<tp = 2>} {
+func.func @permuted(%x: !x) {
+  // expected-error@+1 {{dimension 0 of size 4 becomes 2; expected it divided by 1 (collective_c3)}}
+  %0 = mg.permute %x over ["tp"] : !x -> tensor<2x8xf32, #mg.layout<s, h>>
+  return
+}
+}
+
+// -----
+
+!x = tensor<4x8xf32, #mg.layout<s, h>>
+module attributes {mg.mesh = #mg.mesh<tp = 2>} {
 func.func @reduction(%x: !x) {
   // expected-error@+1 {{reduction is 'mean'; expected sum or max (collective_c4)}}
   %0 = mg.all_reduce %x over ["tp"] {reduction = "mean"} : !x -> !x

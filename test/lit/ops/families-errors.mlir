@@ -164,3 +164,73 @@ func.func @attention_gradients_of_another_type(%q: !q, %k: !k, %l: !l, %p: tenso
   %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>) -> (!q, !dk, !dk)
   return
 }
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s [cp], b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t [tp], b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s [cp], b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s [cp], b>>
+!t = tensor<4x2xi32, #mg.layout<t [tp], b>>
+func.func @attention_of_keys_split_otherwise(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{has keys that are split over ["tp"] and queries over ["cp"]; expected whole keys, or keys split as the queries are (attention_c3)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s [cp], b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t [tp], b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s [cp], b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s [cp], b>>
+!t = tensor<4x2xi32, #mg.layout<t [tp], b>>
+!dk = tensor<4x2x1x8xf32, #mg.layout<t [tp], b, g, d, sum [cp]>>
+func.func @attention_gradients_of_keys_split_otherwise(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{has keys that are split over ["tp"] and queries over ["cp"]; expected whole keys, or keys split as the queries are (attention_grad_c2)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !dk, !dk)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_ring_without_mesh(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{has a ring in a module without mg.mesh (attention_c4)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+module attributes {mg.mesh = #mg.mesh<cp = 2 : sequence>} {
+func.func @attention_of_an_unknown_ring(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{attention_c4: names the axis "tp", which is none of #mg.mesh<cp = 2 : sequence> (mesh_c4)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2, ring = ["tp"]} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+module attributes {mg.mesh = #mg.mesh<cp = 2 : sequence>} {
+func.func @attention_gradients_of_an_unknown_ring(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{attention_grad_c3: names the axis "cp" twice in ["cp", "cp"] (mesh_c4)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, queriesPerGroup = 2, ring = ["cp", "cp"]} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !k, !k)
+  return
+}
+}

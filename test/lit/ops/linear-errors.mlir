@@ -120,6 +120,14 @@ func.func @cast_to_itself(%x: tensor<4xbf16, #mg.layout<s>>) {
 
 // -----
 
+func.func @rename_to_another_split(%x: tensor<4xf32, #mg.layout<s [tp]>>) {
+  // expected-error@+1 {{splits 's' over ["tp"] and 't' over []; expected the same axes (rename_c3)}}
+  %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4xf32, #mg.layout<s [tp]>>) -> tensor<4xf32, #mg.layout<t>>
+  return
+}
+
+// -----
+
 func.func @rename_to_another_type(%x: tensor<4xbf16, #mg.layout<s>>) {
   // expected-error@+1 {{makes 'f32' of 'bf16'; expected one element type (rename_c2)}}
   %0 = mg.rename %x {from = "s", to = "t"} : (tensor<4xbf16, #mg.layout<s>>) -> tensor<4xf32, #mg.layout<t>>

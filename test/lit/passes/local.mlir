@@ -77,4 +77,14 @@ func.func @coordinates_of_resharded(%ids: tensor<16xi32, #mg.layout<s>> {mg.data
   %2 = mg.reshard %1 : tensor<16x8xf32, #mg.layout<s, h, sum [tp]>> -> tensor<16x8xf32, #mg.layout<s, h>>
   return %2 : tensor<16x8xf32, #mg.layout<s, h>>
 }
+
+// Keys that are split as the queries are travel: attention names the ranks of the ring.
+// CHECK-LABEL: func.func @ring(
+// CHECK:         mg.attention {{.*}} {coordinates = {g = ["tp"]}, queriesPerGroup = 1 : i64, ring = ["dp"], scale = 1.000000e+00 : f64} : (tensor<8x1x2x1x8xf32, {{.*}}>, tensor<8x1x2x8xf32, {{.*}}>,
+func.func @ring(%q: tensor<16x1x4x1x8xf32, #mg.layout<s [dp], b, g [tp], r, d>>, %k: tensor<16x1x4x8xf32, #mg.layout<t [dp], b, g [tp], d>>,
+                %p: tensor<16x1xi32, #mg.layout<s [dp], b>>, %t: tensor<16x1xi32, #mg.layout<t [dp], b>>)
+    -> tensor<16x1x4x1x8xf32, #mg.layout<s [dp], b, g [tp], r, d>> attributes {mg.block = "j", mg.pass = "forward"} {
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 1} : (tensor<16x1x4x1x8xf32, #mg.layout<s [dp], b, g [tp], r, d>>, tensor<16x1x4x8xf32, #mg.layout<t [dp], b, g [tp], d>>, tensor<16x1x4x8xf32, #mg.layout<t [dp], b, g [tp], d>>, tensor<16x1xi32, #mg.layout<s [dp], b>>, tensor<16x1xi32, #mg.layout<t [dp], b>>) -> (tensor<16x1x4x1x8xf32, #mg.layout<s [dp], b, g [tp], r, d>>, tensor<16x1x4x1xf32, #mg.layout<s [dp], b, g [tp], r>>)
+  return %o : tensor<16x1x4x1x8xf32, #mg.layout<s [dp], b, g [tp], r, d>>
+}
 }

@@ -142,6 +142,15 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionAxes", [](Plan &plan) { body<Attention>(plan, kAttention).queryAxes = {"xp"}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
+    {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
+     "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
+    {"AttentionResultsOnGpus",
+     [](Plan &plan) {
+       plan.target = Target::cuda;
+       body<Attention>(plan, kAttention).type = DType::bf16;
+       body<Attention>(plan, kAttention).resultsInF32 = true;
+     },
+     "programs[0].instructions[2]: resultsInF32 in a plan for cuda, whose attention has results of its type"},
     {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
      "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
     {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },
@@ -155,6 +164,12 @@ const Broken kCollectives[] = {
      "programs[0].instructions[5]: outer = -1 must be"},
     {"AllReduceOuter", [](Plan &plan) { body<Collective>(plan, kAllReduce).outer = 2; },
      "programs[0].instructions[4]: outer = 2, but all_reduce has outer = 1"},
+    {"PermuteOuter",
+     [](Plan &plan) {
+       body<Collective>(plan, kAllReduce).kind = Collective::Kind::permute;
+       body<Collective>(plan, kAllReduce).outer = 2;
+     },
+     "programs[0].instructions[4]: outer = 2, but permute has outer = 1"},
     {"Middle", [](Plan &plan) { body<Collective>(plan, kAllGather).middle = 2; },
      "programs[0].instructions[5]: middle = 2, but only all_to_all has a middle"},
     {"WorkspaceOfNothing", [](Plan &plan) { body<Collective>(plan, kAllToAll).workspaceBytes = 256; },

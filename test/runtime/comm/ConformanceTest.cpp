@@ -60,6 +60,7 @@ int64_t sourceElements(const plan::Collective &what, int64_t n) {
   switch (what.kind) {
   case Kind::allReduce:
   case Kind::allGather:
+  case Kind::permute:
     return what.outer * what.chunk;
   case Kind::reduceScatter:
     return what.outer * n * what.chunk;
@@ -98,19 +99,24 @@ std::vector<float> reference(const plan::Collective &what, const Buffers &source
           for (int64_t c = 0; c < what.chunk; ++c)
             result.push_back(sources[i][((o * n + rank) * what.middle + m) * what.chunk + c]);
       break;
+    case Kind::permute:
+      for (int64_t c = 0; c < what.chunk; ++c)
+        result.push_back(sources[(rank + n - 1) % n][c]);
+      break;
     }
   return result;
 }
 
 std::vector<plan::Collective> cases() {
   std::vector<plan::Collective> all;
-  for (Kind kind : {Kind::allReduce, Kind::allGather, Kind::reduceScatter, Kind::allToAll})
+  for (Kind kind : {Kind::allReduce, Kind::allGather, Kind::reduceScatter, Kind::allToAll, Kind::permute})
     for (plan::ReduceKind reduce : {plan::ReduceKind::sum, plan::ReduceKind::max})
       for (int64_t outer : {1, 3})
         for (int64_t chunk : {0, 1, 17, 5000})
           for (int64_t middle : {1, 2}) {
             const bool reduces = kind == Kind::allReduce || kind == Kind::reduceScatter;
-            if ((middle > 1 && kind != Kind::allToAll) || (reduce == plan::ReduceKind::max && !reduces))
+            if ((kind == Kind::permute && outer > 1) || (middle > 1 && kind != Kind::allToAll) ||
+                (reduce == plan::ReduceKind::max && !reduces))
               continue;
             all.push_back(makeCollective(kind, chunk, outer, middle, reduce));
             if (kind == Kind::allToAll) {

@@ -1,5 +1,5 @@
 // Attention on operands of bf16 computes in f32 and rounds what it writes once: to the bit the rounding of what f32
-// operands of the same values give.
+// operands of the same values give. Results of f32 are those themselves.
 #include "runtime/base/Bf16.h"
 #include "test/runtime/kernels/AttentionReference.h"
 
@@ -27,6 +27,7 @@ Tensor widened(const std::vector<Bf16> &values) {
 // The problem in f32, of operands that bf16 has exactly; backward reads the o that bf16 keeps.
 struct Bf16Problem {
   AttentionProblem f32;
+  Tensor exactO; // before it is rounded
   explicit Bf16Problem(const plan::Attention &attention) : f32(attention) {
     for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient})
       *operand = widened(narrowed(*operand));
@@ -36,15 +37,26 @@ struct Bf16Problem {
     f32.o.assign(f32.q.size(), 0), f32.lse.assign(f32.a.s * f32.a.b * f32.a.g * f32.a.r, 0);
     f32.dq.assign(f32.q.size(), 0), f32.dk.assign(f32.k.size(), 0), f32.dv.assign(f32.v.size(), 0);
     f32.pass(false, 1);
+    exactO = f32.o;
     f32.o = widened(narrowed(f32.o));
     f32.pass(true, 1);
   }
 };
 
-struct Bf16Results {
-  std::vector<Bf16> o, dq, dk, dv;
+template <typename T> struct AttentionResults {
+  std::vector<T> o, dq, dk, dv;
   Tensor lse;
 };
+
+template <typename T> T unset() {
+  if constexpr (std::is_same_v<T, float>)
+    return std::numeric_limits<float>::quiet_NaN();
+  else
+    return toBf16(std::numeric_limits<float>::quiet_NaN());
+}
+
+std::vector<Bf16> kept(const Tensor &o) { return narrowed(o); }
+std::vector<Bf16> kept(const std::vector<Bf16> &o) { return o; }
 
 // q, k and v in rows of `padding` more elements than they have, so with strides unless that is 0.
 class Bf16Run {
@@ -57,25 +69,29 @@ public:
     query_ = a_.r * a_.d, key_ = a_.d, padding_ = padding;
   }
 
-  Bf16Results run(int threads) {
-    const Bf16 unset = toBf16(std::numeric_limits<float>::quiet_NaN());
+  // Results of T.
+  template <typename T> AttentionResults<T> run(int threads) {
+    a_.resultsInF32 = std::is_same_v<T, float>;
     std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
                       v = spread(narrowed(x_.v), key_), outputGradient = narrowed(x_.outputGradient);
-    std::vector<Bf16> o(x_.q.size(), unset), dq(q.size(), unset), dk(k.size(), unset), dv(v.size(), unset);
+    std::vector<T> made(x_.q.size(), unset<T>()), dq(q.size(), unset<T>()), dk(k.size(), unset<T>()),
+        dv(v.size(), unset<T>());
+    std::vector<Bf16> o;
     Tensor lse(a_.s * a_.b * a_.g * a_.r);
     for (bool backward : {false, true}) {
       a_.backward = backward;
+      o = kept(made);
       Tensor workspace((attentionWorkspaceBytes(a_) + plan::kAlignment) / 4,
                        std::numeric_limits<float>::quiet_NaN());
       auto *aligned = reinterpret_cast<char *>(workspace.data());
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
                 {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.starts.data(), x_.samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(),
-                 dk.data(), dv.data(), aligned},
+                 x_.starts.data(), x_.samples.data(), backward ? static_cast<void *>(o.data()) : made.data(),
+                 lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
-    return {o, gathered(dq, query_), gathered(dk, key_), gathered(dv, key_), lse};
+    return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, key_), lse};
   }
 
 private:
@@ -85,8 +101,8 @@ private:
       rows[i / row * (row + padding_) + i % row] = dense[i];
     return rows;
   }
-  std::vector<Bf16> gathered(const std::vector<Bf16> &rows, int64_t row) const {
-    std::vector<Bf16> dense(rows.size() / (row + padding_) * row);
+  template <typename T> std::vector<T> gathered(const std::vector<T> &rows, int64_t row) const {
+    std::vector<T> dense(rows.size() / (row + padding_) * row);
     for (size_t i = 0; i < dense.size(); ++i)
       dense[i] = rows[i / row * (row + padding_) + i % row];
     return dense;
@@ -103,12 +119,18 @@ void check(const plan::Attention &attention, const AttentionKernels *kernels = a
   problem.runF32();
   for (int64_t padding : {0, 5})
     for (int threads : {1, 4}) {
-      const Bf16Results found = Bf16Run(problem, padding).run(threads);
+      const auto found = Bf16Run(problem, padding).run<Bf16>(threads);
       EXPECT_EQ(found.o, narrowed(problem.f32.o)) << padding << " " << threads;
       EXPECT_EQ(found.lse, problem.f32.lse) << padding << " " << threads;
       EXPECT_EQ(found.dq, narrowed(problem.f32.dq)) << padding << " " << threads;
       EXPECT_EQ(found.dk, narrowed(problem.f32.dk)) << padding << " " << threads;
       EXPECT_EQ(found.dv, narrowed(problem.f32.dv)) << padding << " " << threads;
+      const auto wide = Bf16Run(problem, padding).run<float>(threads);
+      EXPECT_EQ(wide.o, problem.exactO) << padding << " " << threads;
+      EXPECT_EQ(wide.lse, problem.f32.lse) << padding << " " << threads;
+      EXPECT_EQ(wide.dq, problem.f32.dq) << padding << " " << threads;
+      EXPECT_EQ(wide.dk, problem.f32.dk) << padding << " " << threads;
+      EXPECT_EQ(wide.dv, problem.f32.dv) << padding << " " << threads;
     }
 }
 
@@ -134,7 +156,7 @@ TEST(AttentionBf16, onEveryGenerationOfProcessors) {
 TEST(AttentionBf16, keysThatNobodySees) {
   Bf16Problem problem({.s = 300, .t = 300, .b = 1, .g = 1, .r = 1, .d = 8});
   std::fill(problem.f32.queryPositions.begin(), problem.f32.queryPositions.end(), 10);
-  const Bf16Results found = Bf16Run(problem, 0).run(2);
+  const auto found = Bf16Run(problem, 0).run<Bf16>(2);
   for (size_t i = 11 * 8; i < found.dk.size(); ++i) {
     ASSERT_EQ(found.dk[i], Bf16(0)) << i;
     ASSERT_EQ(found.dv[i], Bf16(0)) << i;
@@ -148,6 +170,8 @@ TEST(AttentionBf16, workspaceHasTheSumsOfTheKeys) {
   backward.type = plan::DType::bf16;
   const int64_t lanes = 6, sums = 8 * 64 * 2 * 3 * 16, converted = lanes * 64 * 16 * 4;
   EXPECT_EQ(attentionWorkspaceBytes(backward), attentionWorkspaceBytes(f32) + sums + converted);
+  backward.resultsInF32 = true;
+  EXPECT_EQ(attentionWorkspaceBytes(backward), attentionWorkspaceBytes(f32) + converted);
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(attentionWorkspaceBytes({.backward = true,
                                      .s = most,
