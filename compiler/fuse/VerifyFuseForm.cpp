@@ -32,7 +32,7 @@ LogicalResult verifyOps(Block &block) {
     auto tile = dyn_cast<TileOp>(op);
     if (tile && (failed(verifyOps(tile.getBody().front())) || failed(verifyYields(tile))))
       return failure();
-    if (!tile && !isa<LibraryOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
+    if (!tile && !isa<InstructionOpInterface, KernelOp>(op) && !op.hasTrait<MovesData>())
       return op.emitOpError("is neither a library call, nor a kernel, nor a move or collective");
     if (failed(verifyViews(&op)))
       return failure();

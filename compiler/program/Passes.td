@@ -53,6 +53,16 @@ def Ring : Pass<"mg-ring", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
+def Experts : Pass<"mg-experts", "::mlir::ModuleOp"> {
+  let summary = "The order of rows by expert";
+  let description = [{
+    A function that dispatches tokens to experts orders their rows once, by mg.group, and its ops are given what they need of
+    the order: sources, places or counts.
+  }];
+  let constructor = "::mgc::createExpertsPass()";
+  let dependentDialects = ["::mgc::MgDialect"];
+}
+
 def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
   let summary = "Chunks per pipeline stage, gradient buckets, and the step's end";
   let description = [{

@@ -23,10 +23,10 @@ static FailureOr<ArrayAttr> resolveAll(ModuleOp module, MeshAttr mesh, Dictionar
 }
 
 LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, const Assignment &assignment,
-                                ArrayRef<StringAttr> rings) {
+                                const AxisRule *rule) {
   DenseMap<Attribute, StringAttr> owners;
   for (auto &[factor, axes] : assignment) {
-    if (llvm::is_contained(rings, factor))
+    if (rule && (rule->isRing(factor) || rule->isMerged(factor)))
       continue;
     for (StringAttr axis : axes.getAsRange<StringAttr>())
       if (auto [owner, isNew] = owners.try_emplace(axis, factor); !isNew)
@@ -134,9 +134,16 @@ SmallVector<const Placement::Row *> Placement::rowsOf(StringAttr factor, ArrayRe
 }
 
 Placement::Assignment Placement::assign(const AxisRule &rule, Operation *op) const {
-  return assign(rule.factors(), Place{op}, [&](StringAttr factor, const Row &row) {
-    return !rule.isWhole(factor) && (!rule.isRing(factor) || row.ops);
+  Assignment assignment = assign(rule.factors(), Place{op}, [&](StringAttr factor, const Row &row) {
+    return !rule.isWhole(factor) && !rule.isMerged(factor) && (!rule.isRing(factor) || row.ops);
   });
+  for (const AxisRule::Merged &merged : rule.merged) {
+    SmallVector<Attribute> axes;
+    for (StringAttr part : merged.parts)
+      llvm::append_range(axes, assignment.lookup(part));
+    assignment[merged.whole] = ArrayAttr::get(mesh_.getContext(), axes);
+  }
+  return assignment;
 }
 
 Placement::Assignment Placement::homeAxes(LayoutAttr names, ValueKind kind) const {

@@ -21,10 +21,10 @@ public:
   Assignment assign(const AxisRule &rule, mlir::Operation *op) const;
 
   // That no axis splits two of the factors, or one twice (docs/sharding.md, T1): a rank would hold only those blocks
-  // whose numbers are equal. Blocks along `rings` travel: all ranks come to hold all.
+  // whose numbers are equal. Of the rule's factors, blocks of a ring travel, so that
+  // all ranks come to hold all, and a merged one has the axes of its parts.
   static mlir::LogicalResult verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
-                                    const Assignment &assignment,
-                                    llvm::ArrayRef<mlir::StringAttr> rings = {});
+                                    const Assignment &assignment, const AxisRule *rule = nullptr);
 
   // Whether the table has a row for the name.
   bool has(mlir::StringAttr name) const;

@@ -46,6 +46,7 @@ public:
 
   LogicalResult run() {
     decomposeOps();
+    findMerged();
     Block &body = function_.getBody().front();
     if (failed(typeArguments(body)))
       return failure();
@@ -68,6 +69,7 @@ private:
 
   // Every logical value has copies of different layouts, all meaning the same.
   llvm::DenseMap<Value, SmallVector<Value, 2>> copies_;
+  llvm::DenseSet<StringAttr> merged_; // dimensions that some op merges of others
 
   void addCopy(Value logical, Value typed) { copies_[logical].push_back(typed); }
 
@@ -228,7 +230,7 @@ private:
       return op->emitOpError() << rule.error;
     Placement::Assignment assignment = placement_.assign(rule, op);
     auto emitError = [&] { return op->emitOpError(); };
-    if (failed(Placement::verify(emitError, assignment, rule.rings)))
+    if (failed(Placement::verify(emitError, assignment, &rule)))
       return failure();
     SmallVector<Value> operands;
     const Carried carried = carriedThrough(op, rule, assignment);
@@ -236,7 +238,8 @@ private:
       LayoutAttr wanted = placement_.restrict(layoutOf(operand.get()), assignment);
       if (carried.isThrough(operand))
         wanted = wanted.withPending(placement_.inMeshOrder(carried.axes));
-      if (failed(verifyType(emitError, operand.get(), wanted)))
+      if (failed(verifyType(emitError, operand.get(), wanted)) ||
+          failed(verifyRows(emitError, operand, wanted)))
         return failure();
       operands.push_back(use(operand.get(), wanted));
     }
@@ -252,12 +255,32 @@ private:
     return success();
   }
 
+  // A merged dimension has rows in an order that each rank has for itself: no reshard means the same value.
+  LogicalResult verifyRows(function_ref<InFlightDiagnostic()> emitError, OpOperand &operand,
+                           LayoutAttr wanted) {
+    const LayoutAttr defined = definedLayout(operand.get());
+    for (auto [name, own, used] : llvm::zip(defined.getNames(), defined.getAxes(), wanted.getAxes()))
+      if (merged_.contains(name) && own != used)
+        return emitError() << "rows '" << name.getValue() << "' of operand " << operand.getOperandNumber()
+                           << " are split over " << own << ", but used over " << used << "; expected rows of "
+                           << kPlacementAttr
+                           << " that split them as the tokens that they are made of, in every op";
+    return success();
+  }
+
+  void findMerged() {
+    for (Operation &op : function_.getBody().front())
+      if (auto compute = dyn_cast<ComputeOpInterface>(op))
+        for (const AxisRule::Merged &merged : compute.getAxisRule().merged)
+          merged_.insert(merged.whole);
+  }
+
   LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names,
                           const Placement::Assignment &assignment, ArrayRef<Attribute> carried) {
     SmallVector<Attribute> pending(carried);
     for (auto &[factor, axes] : assignment) {
       bool reduced =
-          names.indexOf(factor) < 0 &&
+          !rule.isIn(names.getNames(), factor) &&
           llvm::any_of(rule.operands, [&, f = factor](auto &list) { return llvm::is_contained(list, f); });
       if (reduced)
         llvm::append_range(pending, axes);

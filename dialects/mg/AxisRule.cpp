@@ -47,6 +47,7 @@ struct Binder {
   AxisRule &rule;
   llvm::StringMap<StringAttr> letters = {};
   std::optional<ArrayRef<StringAttr>> star = {};
+  SmallVector<std::pair<size_t, StringRef>> merged = {}; // of rule.merged, and the letters of its parts
 
   void bind(const Term &term, ArrayRef<StringAttr> names, AxisRule::Factors &out) {
     StringRef first = term.letters.empty() ? StringRef() : term.letters.front();
@@ -73,7 +74,28 @@ struct Binder {
     star = names;
   }
 
+  // `c=s.b.k`: the letter, and its parts, which other terms bind.
+  StringRef withoutParts(StringRef letter, StringAttr name) {
+    const auto [whole, parts] = letter.split('=');
+    if (!parts.empty() && !rule.isMerged(name)) {
+      merged.push_back({rule.merged.size(), parts});
+      rule.merged.push_back({name, {}});
+    }
+    return whole;
+  }
+
+  // When all letters are bound.
+  void bindParts() {
+    for (auto &[index, text] : merged) {
+      SmallVector<StringRef> parts;
+      text.split(parts, '.');
+      for (StringRef part : parts)
+        rule.merged[index].parts.push_back(letters.lookup(part));
+    }
+  }
+
   void bindLetter(StringRef letter, StringAttr name) {
+    letter = withoutParts(letter, name);
     if (letter.consume_back("!") && !rule.isWhole(name))
       rule.whole.push_back(name);
     if (letter.consume_back("@") && !rule.isRing(name))
@@ -107,6 +129,18 @@ AxisRule::Factors AxisRule::factors() const {
   return Factors(all.begin(), all.end());
 }
 
+bool AxisRule::isMerged(StringAttr factor) const {
+  return llvm::any_of(merged, [&](const Merged &one) { return one.whole == factor; });
+}
+
+bool AxisRule::isIn(ArrayRef<StringAttr> names, StringAttr factor) const {
+  const auto has = [&](StringAttr name) { return llvm::is_contained(names, name); };
+  return has(factor) || llvm::any_of(merged, [&](const Merged &one) {
+           return one.whole == factor ? llvm::any_of(one.parts, has)
+                                      : llvm::is_contained(one.parts, factor) && has(one.whole);
+         });
+}
+
 AxisRule mgc::bindRule(Operation *op, StringRef text) {
   AxisRule rule;
   auto [left, right] = text.split("->");
@@ -130,6 +164,8 @@ AxisRule mgc::bindRule(Operation *op, StringRef text) {
   if (rule.error.empty())
     bindAll(op->getResults(), resultTerms, rule.results,
             [&](const Term &term) { rule.reductions.push_back(term.reduction); });
+  if (rule.error.empty())
+    binder.bindParts();
   return rule;
 }
 
@@ -215,13 +251,32 @@ static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
 static AxisSet reducedAxes(const AxisRule &rule, const Facts &facts, LayoutAttr result) {
   AxisSet reduced;
   for (auto &[name, fact] : facts)
-    if (result.indexOf(name) < 0 &&
+    if (!rule.isIn(result.getNames(), name) &&
         llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
       reduced.insert(fact.axes.begin(), fact.axes.end());
   for (auto &[name, fact] : facts)
     if (rule.isRing(name))
       reduced.remove_if([&](Attribute axis) { return llvm::is_contained(fact.axes, axis); });
   return reduced;
+}
+
+static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, const Facts &facts) {
+  for (const AxisRule::Merged &merged : rule.merged) {
+    SmallVector<Attribute> axes;
+    int64_t size = 1;
+    for (StringAttr part : merged.parts) {
+      const FactorFacts &fact = facts.find(part)->second;
+      llvm::append_range(axes, fact.axes);
+      size *= fact.size;
+    }
+    const FactorFacts &whole = facts.find(merged.whole)->second;
+    if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
+      return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size
+                               << " over " << whole.axes << "; expected " << size << " over "
+                               << ArrayAttr::get(op->getContext(), axes)
+                               << ", as its parts have together (rule_c7)";
+  }
+  return success();
 }
 
 LogicalResult mgc::verifyComputeOp(Operation *op) {
@@ -231,7 +286,7 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
   Facts facts;
   AxisSet carried;
   if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)) ||
-      failed(verifyCoordinates(op, facts)))
+      failed(verifyCoordinates(op, facts)) || failed(verifyMerged(op, rule, facts)))
     return failure();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);

@@ -21,11 +21,21 @@ struct AxisRule {
   llvm::SmallVector<Reduction, 2> reductions; // per result
   llvm::SmallVector<mlir::StringAttr, 2> whole;
   llvm::SmallVector<mlir::StringAttr, 2>
-      rings;         // factors whose blocks travel around the ranks that split them
+      rings; // factors whose blocks travel around the ranks that split them
+  // A factor whose positions are those of others together, in an order that is data: `c=s.b.k` is a row for each token and choice.
+  // It is split by the axes of its parts, in their order.
+  struct Merged {
+    mlir::StringAttr whole;
+    llvm::SmallVector<mlir::StringAttr, 3> parts;
+  };
+  llvm::SmallVector<Merged, 1> merged;
   std::string error; // not empty: the types do not fit the rule text
 
   bool isWhole(mlir::StringAttr factor) const { return llvm::is_contained(whole, factor); }
   bool isRing(mlir::StringAttr factor) const { return llvm::is_contained(rings, factor); }
+  bool isMerged(mlir::StringAttr factor) const;
+  // Whether a value of these dimensions has it: itself, the factor that it is merged into, or one of its parts.
+  bool isIn(llvm::ArrayRef<mlir::StringAttr> names, mlir::StringAttr factor) const;
   Factors factors() const; // each once, those of the operands first
 };
 
@@ -39,6 +49,7 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
 //   rule_c5 a result is pending over the axes of the factors it lacks, but for those of a ring, and those carried from
 //           its operands
+//   rule_c7 a merged factor has the axes and, multiplied, the sizes of its parts
 //   rule_c6 coordinates, if it has them, are of its dimensions and lists of axes' names
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
 

@@ -13,7 +13,9 @@ def Mg_ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
     the op splits it: then its blocks travel around these ranks (a ring), which may split another factor as well; a leading `~` marks an operand through which a pending sum may
     pass, `&` operands through which it may pass jointly (all pending alike); `max` before a result makes its
     reduction a maximum; the last operand term repeats for variadic operands; operands without a term are optional
-    ones at the end. A factor that a result lacks is reduced.
+    ones at the end. `c=s.b.k` is a factor whose
+    positions are those of s, b and k together, in an order that is data: it has their axes. A factor that a result lacks,
+    itself, merged or in parts, is reduced.
   }];
   let methods = [
     StaticInterfaceMethod<"The axis rule as written in the op's entry.", "::llvm::StringRef", "getRuleText", (ins)>,

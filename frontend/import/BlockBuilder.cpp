@@ -253,6 +253,44 @@ Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
   return linear(MulOp::create(builder, gate.getType(), gate, up), "mlp.down");
 }
 
+Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
+  Value weight = parameter((role + ".weight").str());
+  const StringAttr from = layoutOf(rows).getNames().back();
+  const LayoutAttr names = layoutOf(weight);
+  const int64_t to = names.getNames().back() == from ? 1 : 2;
+  RankedTensorType result = type({tensorOf(rows).getDimSize(0), tensorOf(weight).getDimSize(to)},
+                                 {"c", names.getNames()[to].getValue()});
+  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value());
+}
+
+// The weights are put on the activations: the last product is linear, and its rows are wider.
+Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
+  const ArrayRef<int64_t> sizes = tensorOf(x).getShape();
+  const int64_t s = sizes[0], b = sizes[1], k = experts.chosen, rows = s * b * k;
+  Type f32 = builder.getF32Type();
+  Value logits = EinsumOp::create(builder, type({s, b, experts.count}, {"s", "b", "e"}, f32), x,
+                                  parameter("router.weight"));
+  auto optional = [&](std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  };
+  auto route = RouteOp::create(
+      builder, type({s, b, k}, {"s", "b", "k"}, f32), type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()),
+      logits, Value(), builder.getStringAttr(experts.score), builder.getStringAttr("gather"),
+      builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(1),
+      optional(experts.epsilon), FloatAttr(), builder.getF64FloatAttr(experts.scale));
+  Value chosen = route.getExperts();
+  IntegerAttr count = builder.getI64IntegerAttr(experts.count);
+  Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count);
+  Value weights =
+      SpreadOp::create(builder, type({rows}, {"c"}, f32), route.getWeights(), chosen, Value(), count);
+  Value gate = activate(grouped(tokens, "experts.gate", chosen), mlp.activation);
+  Value up = grouped(tokens, "experts.up", chosen);
+  Value inner = MulOp::create(builder, gate.getType(), gate, up);
+  inner = MulOp::create(builder, inner.getType(), inner, weights);
+  return CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
+                           count);
+}
+
 void BlockBuilder::loss(Value x) {
   Value logits = contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
   Value weights = data("loss_weights");

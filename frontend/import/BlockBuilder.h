@@ -40,6 +40,7 @@ public:
   // `contextType`: how it sees the sequence where cp is more than 1 (frontend/layout/Context.h).
   mlir::Value attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   mlir::Value mlp(mlir::Value x, const Mlp &mlp);
+  mlir::Value experts(mlir::Value x, const Experts &experts, const Mlp &mlp);
   void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
 
   void addResult(mlir::Value value, llvm::StringRef kind = "out");
@@ -53,6 +54,8 @@ private:
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
+  // rows [c, x], the weights [e, .., ..] of the role: [c, y].
+  mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
   // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,

@@ -133,7 +133,9 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
   Value attended =
       block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
   x = block.add(x, block.dropout(attended, spec.residualDropout, "attention.residual"));
-  Value transformed = block.mlp(block.norm(x, "mlp_norm", spec.mlpNorm), spec.mlp);
+  Value normed = block.norm(x, "mlp_norm", spec.mlpNorm);
+  Value transformed =
+      spec.experts ? block.experts(normed, *spec.experts, spec.mlp) : block.mlp(normed, spec.mlp);
   x = block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
   block.addResult(x);
   block.finish();

@@ -125,7 +125,17 @@ private:
   bool isOn_ = true;
 };
 
-Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std::string &source) {
+// Whether the row is of dimensions that the model has.
+bool isOfModel(const nlohmann::json &row, const KnownNames &known) {
+  const auto has = [&](const char *key) {
+    return !row.contains(key) || known.dimensions.contains(row[key].get<std::string>());
+  };
+  return has("dimension") && has("with");
+}
+
+// `skipsOthers`: rows of dimensions that the model lacks are left out, not refused.
+Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std::string &source,
+                            bool skipsOthers = false) {
   Result<nlohmann::json> table = parseJson(text);
   if (!table.isOk())
     return Status(table.status()).at(source);
@@ -136,7 +146,9 @@ Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std:
   Problems problems(source);
   SmallVector<Attribute> rows;
   for (const auto &[number, row] : llvm::enumerate(*table))
-    if (auto read = RowReader(module, known, fmt::format("row {}", number), problems).read(row))
+    if (skipsOthers && !isOfModel(row, known))
+      continue;
+    else if (auto read = RowReader(module, known, fmt::format("row {}", number), problems).read(row))
       rows.push_back(*read);
   MGC_TRY(problems.status());
   return ArrayAttr::get(module.getContext(), rows);
@@ -145,7 +157,7 @@ Result<ArrayAttr> readTable(ModuleOp module, const std::string &text, const std:
 } // namespace
 
 void setMegatronRules(ModuleOp module) {
-  module->setAttr(kPlacementAttr, readTable(module, kMegatronRules, "megatron-rules.json").take());
+  module->setAttr(kPlacementAttr, readTable(module, kMegatronRules, "megatron-rules.json", true).take());
 }
 
 Status setRules(ModuleOp module, const std::string &path) {

@@ -31,6 +31,8 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
       heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
     rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
     int64_t ffn = block.mlp.ffn;
+    if (block.experts) // whole on every rank
+      continue;
     rules.push_back(
         {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
   }

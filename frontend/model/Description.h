@@ -43,6 +43,16 @@ struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   bool operator==(const Mlp &) const = default;
 };
 
+// A mixture of experts: each token goes to `chosen` of `count` equal mlps, whose outputs are added with the weights of the
+// router. Routers: mg.route.
+struct Experts {
+  int64_t count = 0, chosen = 0;
+  std::string score = "softmax";
+  std::optional<double> epsilon; // weights are divided by their sum + epsilon
+  double scale = 1;
+  bool operator==(const Experts &) const = default;
+};
+
 // A parameter, named by its role for the importer; per layer, its name, tensor and aliases hold "{}" for the layer
 // number.
 struct ModelParameter {
@@ -55,7 +65,8 @@ struct BlockDescription { // what makes two layers equal
   Norm attentionNorm;
   AttentionDescription attention;
   Norm mlpNorm;
-  Mlp mlp;
+  Mlp mlp; // with experts: of one of them
+  std::optional<Experts> experts;
   double residualDropout = 0; // of both branches
   bool operator==(const BlockDescription &) const = default;
 };

@@ -1,4 +1,5 @@
 #include "frontend/model/Parameters.h"
+#include "plan/Expand.h"
 #include <algorithm>
 #include <cmath>
 
@@ -25,6 +26,11 @@ static std::vector<std::string> rolesOf(const BlockDescription &block) {
   }
   addLinear(roles, "attn.o", block.attention.outBias);
   addNorm(roles, "mlp_norm", block.mlpNorm);
+  if (block.experts) {
+    roles.insert(roles.end(),
+                 {"router.weight", "experts.gate.weight", "experts.up.weight", "experts.down.weight"});
+    return roles;
+  }
   if (block.mlp.gated)
     addLinear(roles, "mlp.gate", block.mlp.bias);
   addLinear(roles, "mlp.up", block.mlp.bias);
@@ -57,7 +63,10 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
   case 'd':
     return full(attention.headDim);
   case 'f':
+  case 'm':
     return full(block.mlp.ffn);
+  case 'e':
+    return full(block.experts->count);
   default:
     return full(model.hidden); // h
   }
@@ -75,9 +84,10 @@ static void setInit(plan::Parameter &parameter, const TensorRow &row, const Mode
 }
 
 static const TensorRow *findRow(const TensorNames &names, std::string_view role) {
-  auto row = std::find_if(names.rows.begin(), names.rows.end(),
-                          [&](const TensorRow &candidate) { return candidate.role == role; });
-  return row == names.rows.end() ? nullptr : &*row;
+  for (std::span<const TensorRow> rows : {names.ownRows, names.rows})
+    if (const auto row = std::ranges::find(rows, role, &TensorRow::role); row != rows.end())
+      return &*row;
+  return nullptr;
 }
 
 // A tied embedding is stored once, under its own name or the head's.
@@ -117,6 +127,8 @@ static plan::Parameter parameterOf(const TensorRow &row, const TensorNames &name
   close();
   parameter.offset.back() = row.part * parameter.fileShape.back();
   parameter.fileShape.back() *= row.parts;
+  if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
+    parameter.stacked = parameter.fileShape.front();
   setInit(parameter, row, model);
   return parameter;
 }

@@ -1,12 +1,13 @@
 // Which tensor of a checkpoint holds which parameter: a family's table of rows -> the model's parameters.
 //
 // Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query
-// heads of one, size of a head; f: ffn). The order of dimensions is the file's; the importer reads names,
+// heads of one, size of a head; f: ffn; e m: experts, ffn of one). The order of dimensions is the file's; the importer reads names,
 // never positions.
 //   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
 //   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
 //   attn.o.weight g r d h     attn.o.bias h
+//   router.weight e h         experts.{gate,up}.weight e m h                            experts.down.weight e h m
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
 #pragma once
 
@@ -16,7 +17,7 @@ namespace mgc::frontend {
 
 struct TensorRow {
   std::string_view role;
-  std::string_view tensor; // "{}" is the layer
+  std::string_view tensor; // "{}" is the layer, "{#}" the expert: the first of dims
   std::string_view dims;   // "h grd": one word per file dimension, one letter per logical dimension
   std::string_view view =
       {}; // the tensor's last dimension holds `parts` equal parts; this is `part`, named "k"
@@ -32,6 +33,7 @@ struct TensorNames {
   std::span<const TensorRow> rows;
   std::span<const std::string_view>
       ignored; // no weights, which older versions of transformers saved; "{}" is the layer
+  std::span<const TensorRow> ownRows = {}; // they take the place of `rows`
 };
 
 // Fills in the parameters of the model and of each of its kinds, exactly the roles they need, and the tensors that it

@@ -35,6 +35,10 @@ static constexpr TensorRow kTensorRows[] = {
     {"mlp.up.bias", "model.layers.{}.mlp.up_proj.bias", "f"},
     {"mlp.down.weight", "model.layers.{}.mlp.down_proj.weight", "h f"},
     {"mlp.down.bias", "model.layers.{}.mlp.down_proj.bias", "h"},
+    {"router.weight", "model.layers.{}.mlp.gate.weight", "e h"},
+    {"experts.gate.weight", "model.layers.{}.mlp.experts.{#}.gate_proj.weight", "e m h"},
+    {"experts.up.weight", "model.layers.{}.mlp.experts.{#}.up_proj.weight", "e m h"},
+    {"experts.down.weight", "model.layers.{}.mlp.experts.{#}.down_proj.weight", "e h m"},
     {"final_norm.weight", "model.norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
@@ -88,6 +92,16 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
   if (model.paddingToken && *model.paddingToken < 0)
     *model.paddingToken += model.vocabulary;
   return problems.empty();
+}
+
+Experts readExperts(Config &config, std::string_view countKey) {
+  Experts experts;
+  experts.count = config.size(countKey, kMaxExperts);
+  experts.chosen = config.size("num_experts_per_tok", kMaxChosen);
+  if (experts.count && experts.chosen > experts.count)
+    config.refuse("num_experts_per_tok", fmt::format("is more than {} = {}", countKey, experts.count),
+                  "expected at most as many as there are experts");
+  return experts;
 }
 
 // layer_types, checked; empty when absent or wrong.

@@ -10,7 +10,7 @@ namespace mgc::frontend {
 // Products with the sequence and the batch are checked with the layout (frontend/layout/LayoutChecks.cpp).
 inline constexpr int64_t kMaxHidden = 1 << 18, kMaxHeads = 1 << 12, kMaxHeadDim = 1 << 12,
                          kMaxLayers = 1 << 12, kMaxFfn = 1 << 24, kMaxVocabulary = 1 << 28,
-                         kMaxPositions = 1 << 30;
+                         kMaxPositions = 1 << 30, kMaxExperts = 1 << 12, kMaxChosen = 64;
 
 // Words of hidden_act and activation_function.
 extern const std::span<const std::pair<std::string_view, Activation>> kActivations;
@@ -25,6 +25,9 @@ struct DecoderDefaults {          // of fields that are absent or null; 0: see t
 // problems are recorded then.
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
                  const DecoderDefaults &defaults);
+
+// How many experts a layer has and a token chooses.
+Experts readExperts(Config &config, std::string_view countKey);
 
 // The attention window of each layer, 0 for none, from use_sliding_window, sliding_window, max_window_layers
 // and layer_types (Qwen). Empty when a problem was recorded.

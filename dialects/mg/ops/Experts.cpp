@@ -1,0 +1,204 @@
+// Experts: verifiers, gradients, row bodies, grouped products.
+#include "dialects/mg/Gradient.h"
+#include "dialects/mg/RowEmitter.h"
+
+using namespace mlir;
+using namespace mgc;
+
+// --- verifiers
+// -----------------------------------------------------------------------------------------------------
+
+static int64_t elementsOf(Value value) { return tensorOf(value).getNumElements(); }
+
+LogicalResult GroupOp::verify() {
+  const int64_t rows = elementsOf(getExperts());
+  return elementsOf(getPlaces()) == rows && elementsOf(getSources()) == rows
+             ? success()
+             : emitOpError() << "orders " << rows << " rows with " << elementsOf(getPlaces())
+                             << " places and " << elementsOf(getSources())
+                             << " sources; expected as many of each (group_c1)";
+}
+
+// Dimensions of a rank's own values have no axes.
+template <typename Op> static LogicalResult verifyOrder(Op op, const char *constraint) {
+  const auto isSplit = [](ArrayAttr axes) { return !axes.empty(); };
+  if (!op.getOrder() || llvm::none_of(layoutOf(op.getExperts()).getAxes(), isSplit))
+    return success();
+  return op.emitOpError() << "has an order of rows, which only local programs know (" << constraint << ")";
+}
+LogicalResult DispatchOp::verify() { return verifyOrder(*this, "dispatch_c1"); }
+LogicalResult CombineOp::verify() { return verifyOrder(*this, "combine_c1"); }
+LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
+LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
+
+// The experts' matrices: [e, from, to], or [e, to, from] where they are transposed.
+static bool hasMatrices(Value matrices, Value from, Value to) {
+  ArrayRef<StringAttr> names = layoutOf(matrices).getNames();
+  const StringAttr x = layoutOf(from).getNames().back(), y = layoutOf(to).getNames().back();
+  return names.size() == 3 && names[0] != x && names[0] != y && x != y &&
+         ((names[1] == x && names[2] == y) || (names[1] == y && names[2] == x));
+}
+static bool isTransposed(Value matrices, Value from) {
+  return layoutOf(matrices).getNames().back() == layoutOf(from).getNames().back();
+}
+
+template <typename Op>
+static LogicalResult verifyGrouped(Op op, Value matrices, Value from, Value to, StringRef constraint) {
+  if (!hasMatrices(matrices, from, to))
+    return op.emitOpError() << "has matrices " << layoutOf(matrices)
+                            << "; expected the experts first, and then the last dimensions of the rows ("
+                            << constraint << "_c1)";
+  const Type type = elementOf(op.getLhs()), result = elementOf(op.getResult());
+  if (elementOf(op.getRhs()) != type || (result != type && !result.isF32()))
+    return op.emitOpError() << "multiplies " << type << " by " << elementOf(op.getRhs()) << " to " << result
+                            << "; expected operands of one element type and a result of that type or f32 ("
+                            << constraint << "_c2)";
+  return verifyOrder(op, (constraint + "_c3").str().c_str());
+}
+LogicalResult GroupedEinsumOp::verify() {
+  return verifyGrouped(*this, getRhs(), getLhs(), getResult(), "grouped_einsum");
+}
+LogicalResult GroupedEinsumGradOp::verify() {
+  return verifyGrouped(*this, getResult(), getLhs(), getRhs(), "grouped_einsum_grad");
+}
+
+// --- gradients
+// -----------------------------------------------------------------------------------------------------
+
+template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
+  if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
+    g.contribute(op.getValue(),
+                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr()));
+  return success();
+}
+LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
+LogicalResult CombineOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<DispatchOp>(*this, g); }
+LogicalResult SpreadOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CollectOp>(*this, g); }
+LogicalResult CollectOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<SpreadOp>(*this, g); }
+
+LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getResult());
+  if (dy && g.wants(getLhs()))
+    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value()));
+  if (dy && g.wants(getRhs()))
+    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value()));
+  return success();
+}
+
+// --- instructions
+// -----------------------------------------------------------------------------------------------------
+
+InstructionCall GroupOp::getCall() {
+  return {plan::GroupRows{.groups = elementsOf(getCounts()), .rows = elementsOf(getExperts())},
+          {getExperts(), getCounts(), getPlaces(), getSources()}};
+}
+
+static int64_t lastSize(Value value) { return tensorOf(value).getShape().back(); }
+static double flopsOf(Value lhs, Value columns) { return 2.0 * elementsOf(lhs) * lastSize(columns); }
+
+double GroupedEinsumOp::getFlops() { return flopsOf(getLhs(), getResult()); }
+bool GroupedEinsumOp::canAccumulate() { return false; }
+InstructionCall GroupedEinsumOp::getCall() {
+  plan::GroupedGemm gemm{.form = plan::GroupedGemm::Form::rows};
+  gemm.groups = tensorOf(getRhs()).getDimSize(0), gemm.rows = tensorOf(getLhs()).getDimSize(0);
+  gemm.n = lastSize(getResult()), gemm.k = lastSize(getLhs());
+  gemm.transposeB = isTransposed(getRhs(), getLhs());
+  gemm.inputType = dtypeOf(elementOf(getLhs())), gemm.outputType = dtypeOf(elementOf(getResult()));
+  return {gemm, {getLhs(), getRhs(), getOrder(), getResult()}};
+}
+
+double GroupedEinsumGradOp::getFlops() { return flopsOf(getLhs(), getRhs()); }
+bool GroupedEinsumGradOp::canAccumulate() { return true; }
+InstructionCall GroupedEinsumGradOp::getCall() {
+  Value a = getLhs(), b = getRhs();
+  if (isTransposed(getResult(), a))
+    std::swap(a, b);
+  plan::GroupedGemm gemm{.form = plan::GroupedGemm::Form::sums};
+  gemm.groups = tensorOf(getResult()).getDimSize(0), gemm.rows = tensorOf(a).getDimSize(0);
+  gemm.m = lastSize(a), gemm.n = lastSize(b);
+  gemm.inputType = dtypeOf(elementOf(a)), gemm.outputType = dtypeOf(elementOf(getResult()));
+  return {gemm, {a, b, getOrder(), getResult()}};
+}
+
+// --- row bodies
+// -----------------------------------------------------------------------------------------------------
+
+namespace {
+using rowgen::Node;
+
+constexpr int64_t kAllDims = 8; // rows are found by their number: all lie one after another
+
+// Element `index` of the value whose first dimensions, but for `columns` of them, count as one.
+Node flatLoad(RowEmitter &e, Value value, int64_t columns, Node index) {
+  const RowSpace::Dims dims = rowDims(value);
+  int64_t size = 1;
+  for (const RowSpace::NamedDim &dim : ArrayRef(dims).drop_back(columns))
+    size *= dim.size;
+  const rowgen::Dim flat = e.dim(StringAttr::get(value.getContext(), "flat"), size);
+  std::vector<rowgen::Dim> all = {flat};
+  for (const RowSpace::NamedDim &dim : ArrayRef(dims).take_back(columns))
+    all.push_back(e.dim(dim.name, dim.size));
+  return e.graph().load(e.operand(value, rowgen::Access::in, all), {{flat, index}});
+}
+
+RowSpace spaceOf(Value result, int64_t columns) {
+  const RowSpace::Dims dims = rowDims(result);
+  const ArrayRef<RowSpace::NamedDim> all(dims);
+  return {RowSpace::Kind::rows, RowSpace::Dims(all.drop_back(columns)),
+          RowSpace::Dims(all.take_back(columns))};
+}
+
+RowEmitter::Place placeIn(Value rows, Node place) { return {rowDims(rows).front().name, place}; }
+} // namespace
+
+Value DispatchOp::getLookupTable() { return getValue(); }
+bool DispatchOp::looksUpInRow() { return false; }
+int64_t DispatchOp::getDenseDims() { return kAllDims; }
+RowSpace DispatchOp::getRowSpace() { return spaceOf(getResult(), 1); }
+LogicalResult DispatchOp::emitRow(RowEmitter &e) {
+  if (!getOrder())
+    return emitOpError("has no order of rows; expected one of mg-experts");
+  const Node token = rowgen::divideI32(e.graph(), e.value(getOrder()), lastSize(getExperts()));
+  e.define(getResult(), flatLoad(e, getValue(), 1, token));
+  return success();
+}
+
+Value CombineOp::getLookupTable() { return getValue(); }
+bool CombineOp::looksUpInRow() { return false; }
+int64_t CombineOp::getDenseDims() { return kAllDims; }
+RowSpace CombineOp::getRowSpace() { return spaceOf(getResult(), 1); }
+LogicalResult CombineOp::emitRow(RowEmitter &e) {
+  if (!getOrder())
+    return emitOpError("has no order of rows; expected one of mg-experts");
+  const StringAttr choices = layoutOf(getOrder()).getNames().back();
+  const auto row = [&](int64_t choice) {
+    return e.value(getValue(), placeIn(getValue(), e.value(getOrder(), {choices, choice})));
+  };
+  Node sum = row(0);
+  for (int64_t choice = 1; choice < lastSize(getOrder()); ++choice)
+    sum = rowgen::add(e.graph(), sum, row(choice));
+  e.define(getResult(), sum);
+  return success();
+}
+
+Value SpreadOp::getLookupTable() { return getValue(); }
+bool SpreadOp::looksUpInRow() { return false; }
+int64_t SpreadOp::getDenseDims() { return kAllDims; }
+RowSpace SpreadOp::getRowSpace() { return spaceOf(getResult(), 0); }
+LogicalResult SpreadOp::emitRow(RowEmitter &e) {
+  if (!getOrder())
+    return emitOpError("has no order of rows; expected one of mg-experts");
+  e.define(getResult(), flatLoad(e, getValue(), 0, e.value(getOrder())));
+  return success();
+}
+
+Value CollectOp::getLookupTable() { return getValue(); }
+bool CollectOp::looksUpInRow() { return false; }
+int64_t CollectOp::getDenseDims() { return kAllDims; }
+RowSpace CollectOp::getRowSpace() { return spaceOf(getResult(), 0); }
+LogicalResult CollectOp::emitRow(RowEmitter &e) {
+  if (!getOrder())
+    return emitOpError("has no order of rows; expected one of mg-experts");
+  e.define(getResult(), e.value(getValue(), placeIn(getValue(), e.value(getOrder()))));
+  return success();
+}

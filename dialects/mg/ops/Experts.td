@@ -1,0 +1,114 @@
+// The experts of a mixture: tokens to rows in the order of their experts, products of such rows, and back.
+//
+// A token has a row for each of its k choices: c of them for s b tokens, grouped by expert. The order of the rows is data,
+// and of each rank its own: c has the axes of s and b, and what lies at a place of it means something only with the `experts`
+// that it was made for. Which is why every op here takes them, and no reshard may change the split of c.
+include "dialects/mg/ops/OpBase.td"
+
+// `order` is what mg.group makes of the experts; mg-experts gives it to local ops, logical ones have none. `count`: how many
+// experts there are.
+class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
+    : Mg_ComputeOp<mnemonic, [MgGradient, AttrSizedOperandSegments,
+        DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
+                                                         "getDenseDims"]>] # traits> {
+  let rule = rowRule;
+  let hasVerifier = 1;
+  let assemblyFormat = [{
+    $value `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
+  let summary = "The order of rows by expert";
+  let description = [{
+    counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a token, sources[c] the choice, s b k
+    flattened, whose row has the place. Rows of an expert are in the order of the tokens. Local types only: the order is the
+    rank's own.
+
+        %counts, %places, %sources = mg.group %experts
+
+    1. all is dense, and experts, places and sources have as many elements (group_c1)
+  }];
+  let arguments = (ins Mg_I32:$experts);
+  let results = (outs Mg_I32:$counts, Mg_I32:$places, Mg_I32:$sources);
+  let rule = ".. -> .., .., ..";
+  let hasVerifier = 1;
+}
+
+def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k h"> {
+  let summary = "A token's activation in each of its rows";
+  let description = [{
+    order: the sources of mg.group.
+
+    1. order is there in local programs alone (dispatch_c1)
+  }];
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let results = (outs Mg_Float:$result);
+}
+def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k h, s b k!, s b k! -> s b h"> {
+  let summary = "The sum of a token's rows";
+  let description = [{
+    Sums are made in f32, in the order of the choices. order: the places of mg.group.
+
+    1. order is there in local programs alone (combine_c1)
+  }];
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let results = (outs Mg_Float:$result);
+}
+def Mg_SpreadOp : Mg_RowsOp<"spread", "s b k!, s b k!, c -> c=s.b.k"> {
+  let summary = "The number of a choice, its weight, at its row";
+  let description = [{
+    order: the sources of mg.group.
+
+    1. order is there in local programs alone (spread_c1)
+  }];
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let results = (outs Mg_Float:$result);
+}
+def Mg_CollectOp : Mg_RowsOp<"collect", "c=s.b.k, s b k!, s b k! -> s b k!"> {
+  let summary = "The number of a row at its choice: undoes mg.spread";
+  let description = [{
+    order: the places of mg.group.
+
+    1. order is there in local programs alone (collect_c1)
+  }];
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let results = (outs Mg_Float:$result);
+}
+
+class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
+    : Mg_ComputeOp<mnemonic, [AttrSizedOperandSegments, MgInstruction,
+        DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>] # traits> {
+  let rule = groupedRule;
+  let hasVerifier = 1;
+  let declarations = "double getFlops();";
+  let assemblyFormat = [{
+    $lhs `,` $rhs `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k x, .., s b k!, e -> c y", [MgGradient]> {
+  let summary = "Rows times the matrix of their expert";
+  let description = [{
+    lhs [c, x] and rhs, the experts' matrices [e, x, y] or [e, y, x]: result[c, y] = sum over x of lhs[c, x] rhs[expert of c, x,
+    y]. order: the counts of mg.group.
+
+    1. rhs has the experts first, and then x and y (grouped_einsum_c1)
+    2. the operands have one element type, the result has it or f32 (grouped_einsum_c2)
+    3. order is there in local programs alone (grouped_einsum_c3)
+  }];
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
+  let results = (outs Mg_Float:$result);
+}
+def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k x, c y, s b k!, e -> .."> {
+  let summary = "Gradient of the experts' matrices: of each, the sum over its rows";
+  let description = [{
+    lhs [c, x], rhs [c, y]: result[e, x, y], or [e, y, x], = sum over the rows c of expert e of lhs[c, x] rhs[c, y]; zeros for
+    an expert without rows. order: the counts of mg.group.
+
+    1. the result has the experts first, and then x and y (grouped_einsum_grad_c1)
+    2. the operands have one element type, the result has it or f32 (grouped_einsum_grad_c2)
+    3. order is there in local programs alone (grouped_einsum_grad_c3)
+  }];
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
+  let results = (outs Mg_Float:$result);
+}

@@ -1,0 +1,36 @@
+// Mixtral: Mistral with experts. Its auxiliary loss is part of the loss only where output_router_logits says so.
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"},
+                                            {"attention_bias", "false"},
+                                            {"router_jitter_noise", "0.0"},
+                                            {"output_router_logits", "false"}};
+static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef"}; // without output_router_logits
+
+static constexpr TensorRow kRows[] = {
+    {"router.weight", "model.layers.{}.block_sparse_moe.gate.weight", "e h"},
+    {"experts.gate.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w1.weight", "e m h"},
+    {"experts.up.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w3.weight", "e m h"},
+    {"experts.down.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w2.weight", "e h m"}};
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  BlockDescription block;
+  block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
+  block.experts = readExperts(config, "num_local_experts");
+  block.experts->epsilon = 0;
+  int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  if (readDecoder(config, model, block, {.ropeTheta = 1e6}))
+    layers.assign(count, block);
+}
+
+extern const Family kMixtral;
+const Family kMixtral = {"mixtral",
+                         "MixtralForCausalLM",
+                         kIgnored,
+                         kNeutral,
+                         {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kRows},
+                         read};
+
+} // namespace mgc::frontend
