@@ -34,7 +34,7 @@ ArrayRef<Phase> mgc::phases() {
        [](OpPassManager &pm) {
          pm.addPass(createLocalPass());
          pm.addPass(createRingPass());
-         pm.addPass(createExpertsPass());
+         pm.addPass(createOrderRowsPass());
        },
        verifyLocalForm},
       {"stage", "chunks, buckets and the step's end per pipeline stage",

@@ -18,7 +18,7 @@ std::unique_ptr<mlir::Pass> createGradPass();
 std::unique_ptr<mlir::Pass> createShardPass();
 std::unique_ptr<mlir::Pass> createLocalPass();
 std::unique_ptr<mlir::Pass> createRingPass();
-std::unique_ptr<mlir::Pass> createExpertsPass();
+std::unique_ptr<mlir::Pass> createOrderRowsPass();
 std::unique_ptr<mlir::Pass> createStagePass();
 std::unique_ptr<mlir::Pass> createTilePass();
 std::unique_ptr<mlir::Pass> createFuseEpiloguesPass();

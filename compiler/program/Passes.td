@@ -53,13 +53,13 @@ def Ring : Pass<"mg-ring", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mgc::MgDialect"];
 }
 
-def Experts : Pass<"mg-experts", "::mlir::ModuleOp"> {
+def OrderRows : Pass<"mg-order-rows", "::mlir::ModuleOp"> {
   let summary = "The order of rows by expert";
   let description = [{
     A function that dispatches tokens to experts orders their rows once, by mg.group, and its ops are given what they need of
     the order: sources, places or counts.
   }];
-  let constructor = "::mgc::createExpertsPass()";
+  let constructor = "::mgc::createOrderRowsPass()";
   let dependentDialects = ["::mgc::MgDialect"];
 }
 

@@ -30,7 +30,8 @@ import layouts
 import prediction
 import safetensors
 
-MODELS = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
+MODELS = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "mixtral", "qwen2", "qwen3",
+          "qwen3_moe", "qwen3_moe_sparse2")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 

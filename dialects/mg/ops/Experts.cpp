@@ -157,7 +157,7 @@ int64_t DispatchOp::getDenseDims() { return kAllDims; }
 RowSpace DispatchOp::getRowSpace() { return spaceOf(getResult(), 1); }
 LogicalResult DispatchOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-experts");
+    return emitOpError("has no order of rows; expected one of mg-order-rows");
   const Node token = rowgen::divideI32(e.graph(), e.value(getOrder()), lastSize(getExperts()));
   e.define(getResult(), flatLoad(e, getValue(), 1, token));
   return success();
@@ -169,7 +169,7 @@ int64_t CombineOp::getDenseDims() { return kAllDims; }
 RowSpace CombineOp::getRowSpace() { return spaceOf(getResult(), 1); }
 LogicalResult CombineOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-experts");
+    return emitOpError("has no order of rows; expected one of mg-order-rows");
   const StringAttr choices = layoutOf(getOrder()).getNames().back();
   const auto row = [&](int64_t choice) {
     return e.value(getValue(), placeIn(getValue(), e.value(getOrder(), {choices, choice})));
@@ -187,7 +187,7 @@ int64_t SpreadOp::getDenseDims() { return kAllDims; }
 RowSpace SpreadOp::getRowSpace() { return spaceOf(getResult(), 0); }
 LogicalResult SpreadOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-experts");
+    return emitOpError("has no order of rows; expected one of mg-order-rows");
   e.define(getResult(), flatLoad(e, getValue(), 0, e.value(getOrder())));
   return success();
 }
@@ -198,7 +198,7 @@ int64_t CollectOp::getDenseDims() { return kAllDims; }
 RowSpace CollectOp::getRowSpace() { return spaceOf(getResult(), 0); }
 LogicalResult CollectOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-experts");
+    return emitOpError("has no order of rows; expected one of mg-order-rows");
   e.define(getResult(), e.value(getValue(), placeIn(getValue(), e.value(getOrder()))));
   return success();
 }

@@ -5,10 +5,10 @@
 // that it was made for. Which is why every op here takes them, and no reshard may change the split of c.
 include "dialects/mg/ops/OpBase.td"
 
-// `order` is what mg.group makes of the experts; mg-experts gives it to local ops, logical ones have none. `count`: how many
+// `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
 // experts there are.
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
-    : Mg_ComputeOp<mnemonic, [MgGradient, AttrSizedOperandSegments,
+    : Mg_ComputeOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
                                                          "getDenseDims"]>] # traits> {
   let rule = rowRule;
@@ -77,7 +77,7 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "c=s.b.k, s b k!, s b k! -> s b k!"> {
 }
 
 class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
-    : Mg_ComputeOp<mnemonic, [AttrSizedOperandSegments, MgInstruction,
+    : Mg_ComputeOp<mnemonic, [MgInstruction,
         DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>] # traits> {
   let rule = groupedRule;
   let hasVerifier = 1;

@@ -1,4 +1,4 @@
-// mg-experts: the order of rows by expert, for the ops that need it.
+// mg-order-rows: the order of rows by expert, for the ops that need it.
 //
 // before:  %rows = mg.dispatch %x to %experts           %z = mg.grouped_einsum %rows, %w to %experts
 // after:   %counts, %places, %sources = mg.group %experts
@@ -8,11 +8,12 @@
 // A function orders the rows of its experts once, where these are made. The order is that of one rank: local programs alone
 // have it.
 #include "compiler/program/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
 namespace mgc {
-#define GEN_PASS_DEF_EXPERTS
+#define GEN_PASS_DEF_ORDERROWS
 #include "compiler/program/Passes.h.inc"
 } // namespace mgc
 
@@ -53,7 +54,7 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     const auto list = [&](StringRef name, int64_t size) {
-      const LayoutAttr layout = LayoutAttr::get(builder.getContext(), {builder.getStringAttr(name)});
+      const LayoutAttr layout = LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>(name));
       return RankedTensorType::get({size}, type.getElementType(), layout);
     };
     return known = GroupOp::create(builder, experts.getLoc(), list("e", count), type,
@@ -64,7 +65,7 @@ private:
   llvm::DenseMap<Value, GroupOp> orders_;
 };
 
-struct ExpertsPass : mgc::impl::ExpertsBase<ExpertsPass> {
+struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {
   void runOnOperation() override {
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       OrderBuilder(function).run();
@@ -73,4 +74,4 @@ struct ExpertsPass : mgc::impl::ExpertsBase<ExpertsPass> {
 
 } // namespace
 
-std::unique_ptr<Pass> mgc::createExpertsPass() { return std::make_unique<ExpertsPass>(); }
+std::unique_ptr<Pass> mgc::createOrderRowsPass() { return std::make_unique<OrderRowsPass>(); }

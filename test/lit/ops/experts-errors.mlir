@@ -1,0 +1,168 @@
+// One error per constraint of the ops of experts, and of merged factors.
+// RUN: %mg-opt %s -split-input-file -verify-diagnostics
+
+func.func @group(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
+  // expected-error@+1 {{orders 12 rows with 12 places and 11 sources; expected as many of each (group_c1)}}
+  %a, %b, %c = mg.group %ids : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<11xi32, #mg.layout<c>>)
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!x = tensor<4x2x8xf32, #mg.layout<s [tp], b, h>>
+!rows = tensor<24x8xf32, #mg.layout<c [tp], h>>
+!order = tensor<24xi32, #mg.layout<c [tp]>>
+
+func.func @dispatch(%x: !x, %ids: !ids, %order: !order) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (dispatch_c1)}}
+  %y = mg.dispatch %x to %ids order %order {count = 6 : i64} : (!x, !ids, !order) -> !rows
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!x = tensor<4x2x8xf32, #mg.layout<s [tp], b, h>>
+!rows = tensor<24x8xf32, #mg.layout<c [tp], h>>
+
+func.func @combine(%rows: !rows, %ids: !ids) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (combine_c1)}}
+  %y = mg.combine %rows to %ids order %ids {count = 6 : i64} : (!rows, !ids, !ids) -> !x
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!p = tensor<4x2x3xf32, #mg.layout<s [tp], b, k>>
+!column = tensor<24xf32, #mg.layout<c [tp]>>
+!order = tensor<24xi32, #mg.layout<c [tp]>>
+
+func.func @spread(%p: !p, %ids: !ids, %order: !order) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (spread_c1)}}
+  %y = mg.spread %p to %ids order %order {count = 6 : i64} : (!p, !ids, !order) -> !column
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!p = tensor<4x2x3xf32, #mg.layout<s [tp], b, k>>
+!column = tensor<24xf32, #mg.layout<c [tp]>>
+
+func.func @collect(%column: !column, %ids: !ids) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (collect_c1)}}
+  %y = mg.collect %column to %ids order %ids {count = 6 : i64} : (!column, !ids, !ids) -> !p
+  return
+}
+
+// -----
+
+!ids = tensor<4x3xi32, #mg.layout<s, k>>
+!rows = tensor<12x8xf32, #mg.layout<c, h>>
+
+func.func @other_rows(%x: tensor<4x8xf32, #mg.layout<s, h>>, %ids: !ids) {
+  // expected-error@+1 {{rank 2 where the rule has 3 dimensions (rule_c1)}}
+  %y = mg.dispatch %x to %ids {count = 6 : i64} : (tensor<4x8xf32, #mg.layout<s, h>>, !ids) -> !rows
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b [dp], k>>
+!x = tensor<4x2x8xf32, #mg.layout<s [tp], b [dp], h>>
+
+func.func @merged_axes(%x: !x, %ids: !ids) {
+  // expected-error@+1 {{dimension 'c' has size 24 over ["dp", "tp"]; expected 24 over ["tp", "dp"], as its parts have together (rule_c7)}}
+  %y = mg.dispatch %x to %ids {count = 6 : i64} : (!x, !ids) -> tensor<24x8xf32, #mg.layout<c [dp, tp], h>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
+
+func.func @merged_size(%x: !x, %ids: !ids) {
+  // expected-error@+1 {{dimension 'c' has size 23 over []; expected 24 over [], as its parts have together (rule_c7)}}
+  %y = mg.dispatch %x to %ids {count = 6 : i64} : (!x, !ids) -> tensor<23x8xf32, #mg.layout<c, h>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c [tp], h>>
+
+func.func @gradient_is_pending(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c [tp], m>>, %ids: !ids) {
+  // expected-error@+1 {{result 0 is pending over []; its operands make it ["tp"] (rule_c5)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids : (!rows, tensor<24x5xf32, #mg.layout<c [tp], m>>, !ids) -> tensor<6x8x5xf32, #mg.layout<e, h, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @matrices(%a: !rows, %w: tensor<8x6x5xf32, #mg.layout<h, e, m>>, %ids: !ids) {
+  // expected-error@+1 {{expected the experts first, and then the last dimensions of the rows (grouped_einsum_c1)}}
+  %y = mg.grouped_einsum %a, %w to %ids : (!rows, tensor<8x6x5xf32, #mg.layout<h, e, m>>, !ids) -> tensor<24x5xf32, #mg.layout<c, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @types(%a: !rows, %w: tensor<6x8x5xbf16, #mg.layout<e, h, m>>, %ids: !ids) {
+  // expected-error@+1 {{expected operands of one element type and a result of that type or f32 (grouped_einsum_c2)}}
+  %y = mg.grouped_einsum %a, %w to %ids : (!rows, tensor<6x8x5xbf16, #mg.layout<e, h, m>>, !ids) -> tensor<24x5xf32, #mg.layout<c, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c [tp], h>>
+
+func.func @counts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e, h, m>>, %ids: !ids, %n: tensor<6xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (grouped_einsum_c3)}}
+  %y = mg.grouped_einsum %a, %w to %ids order %n : (!rows, tensor<6x8x5xf32, #mg.layout<e, h, m>>, !ids, tensor<6xi32, #mg.layout<e>>) -> tensor<24x5xf32, #mg.layout<c [tp], m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @gradient_matrices(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids) {
+  // expected-error@+1 {{expected the experts first, and then the last dimensions of the rows (grouped_einsum_grad_c1)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids) -> tensor<6x5x9xf32, #mg.layout<e, m, g>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @gradient_types(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids) {
+  // expected-error@+1 {{expected operands of one element type and a result of that type or f32 (grouped_einsum_grad_c2)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids) -> tensor<6x8x5xbf16, #mg.layout<e, h, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c [tp], h>>
+
+func.func @gradient_counts(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c [tp], m>>, %ids: !ids, %n: tensor<6xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (grouped_einsum_grad_c3)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids order %n : (!rows, tensor<24x5xf32, #mg.layout<c [tp], m>>, !ids, tensor<6xi32, #mg.layout<e>>) -> tensor<6x8x5xf32, #mg.layout<e, h, m, sum [tp]>>
+  return
+}
