@@ -222,7 +222,7 @@ TEST(RouteGrad, AllForms) {
       }
 }
 
-// As in backward where nothing is kept of forward: the gradient reads the experts that its own kernel chooses.
+// Both ops in one kernel: the gradient reads the experts that its own kernel chooses, not their memory.
 TEST(RouteGrad, WithItsRouteInOneKernel) {
   const Router &router = kRouters[7];
   Tokens tokens(router);
