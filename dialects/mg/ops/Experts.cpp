@@ -134,7 +134,7 @@ Node flatLoad(RowEmitter &e, Value value, int64_t columns, Node index) {
   int64_t size = 1;
   for (const RowSpace::NamedDim &dim : ArrayRef(dims).drop_back(columns))
     size *= dim.size;
-  const rowgen::Dim flat = e.dim(StringAttr::get(value.getContext(), "flat"), size);
+  const rowgen::Dim flat = e.dim(StringAttr::get(value.getContext(), "flat" + Twine(size)), size);
   std::vector<rowgen::Dim> all = {flat};
   for (const RowSpace::NamedDim &dim : ArrayRef(dims).take_back(columns))
     all.push_back(e.dim(dim.name, dim.size));

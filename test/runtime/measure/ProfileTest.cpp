@@ -241,7 +241,7 @@ TEST(Profile, countsCallsAndWork) {
   for (int64_t rank = 0; rank < 4; ++rank)
     instructions += double(instructionsOf(plan, rank).size()) / 4;
   for (const ProfileRow &row : profile.rows) {
-    if (row.kind != WorkKind::transfer) {
+    if (row.kind != plan::WorkKind::transfer) {
       calls += row.calls;
       continue;
     }
