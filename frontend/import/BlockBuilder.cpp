@@ -268,8 +268,7 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   const ArrayRef<int64_t> sizes = tensorOf(x).getShape();
   const int64_t s = sizes[0], b = sizes[1], k = experts.chosen, rows = s * b * k;
   Type f32 = builder.getF32Type();
-  Value logits = EinsumOp::create(builder, type({s, b, experts.count}, {"s", "b", "e"}, f32), x,
-                                  parameter("router.weight"));
+  Value logits = contract(x, parameter("router.weight"));
   auto optional = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };

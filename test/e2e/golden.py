@@ -230,6 +230,11 @@ def report(model, layout, failures):
     print(f"FAILED {model} {layout}: {text}{more}", flush=True)
 
 
+def has_experts(model):
+    with open(os.path.join(GOLDEN, model, "config.json"), encoding="utf-8") as file:
+        return "num_experts_per_tok" in json.load(file)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True, help="folder of mgc and mgrun")
@@ -247,7 +252,11 @@ def parse_arguments():
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
     options = parser.parse_args()
-    options.model = options.model or list(MODELS)
+    predicted = [model for model in MODELS if options.dtype == "f32" or not has_experts(model)]
+    options.model = options.model or predicted
+    if not set(options.model) <= set(predicted):
+        parser.error(f"--dtype {options.dtype}: what rounding does to the choice of experts is not predicted; expected --model "
+                     + ", ".join(predicted))
     options.bin = os.path.abspath(options.bin)
     return options
 

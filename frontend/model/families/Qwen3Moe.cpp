@@ -14,7 +14,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t count = config.size("num_hidden_layers", kMaxLayers);
   const std::vector<int64_t> windows = readLayerWindows(config, count);
   const int64_t step = config.sizeOr("decoder_sparse_step", 1, kMaxLayers);
-  Experts experts = readExperts(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts");
+  Experts experts =
+      readExperts(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts");
   if (config.flag("norm_topk_prob", false))
     experts.epsilon = 0;
   const int64_t ffn = config.size("moe_intermediate_size", kMaxFfn);
