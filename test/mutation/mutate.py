@@ -39,6 +39,8 @@ QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "nu
          "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 100, "tie_word_embeddings": True,
          "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
          "initializer_range": 0.2}
+QWEN3_MOE = QWEN3 | {"model_type": "qwen3_moe", "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+                     "norm_topk_prob": True}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
@@ -52,6 +54,7 @@ MODELS = {  # name: config.json, layout
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "gpt2-exchange": (GPT2 | {"n_positions": 8}, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
     "qwen3-ring": (QWEN3, "--tp 2 --cp 2 --zero 1 --gbs 4 --seq 8 --dtype bf16 --cp-comm-type p2p"),
+    "qwen3-experts": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
