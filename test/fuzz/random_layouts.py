@@ -39,12 +39,22 @@ ADAM_EPS = "1e-3"  # gradients that are rounding alone (queries and keys where d
 SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
 
 
+def random_experts(r, family, layers):
+    """All experts are chosen: rounding moves no token to another one. Choices are what the goldens are for."""
+    count = r.choice([1, 2, 3, 5])
+    experts = {"num_local_experts": count, "num_experts_per_tok": count}
+    if family == "qwen3_moe":
+        experts |= {"moe_intermediate_size": r.choice([4, 6, 20]), "norm_topk_prob": r.random() < 0.5,
+                    "decoder_sparse_step": r.randint(1, min(layers, 2))}
+    return experts
+
+
 def random_model(r):
-    family = r.choice(["gpt2", "llama", "mistral", "qwen2", "qwen3"])
+    family = r.choice(["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"])
     groups = r.choice([1, 2, 3, 4])
     heads = groups * r.choice([1, 2, 3]) if family != "gpt2" else r.choice([1, 2, 3, 4, 6])
-    size = r.choice([4, 6, 8]) if family != "qwen3" else r.choice([4, 8, 16])
-    hidden = heads * size if family != "qwen3" else heads * r.choice([4, 8])
+    size = r.choice([4, 6, 8]) if "qwen3" not in family else r.choice([4, 8, 16])
+    hidden = heads * size if "qwen3" not in family else heads * r.choice([4, 8])
     layers, vocabulary = r.randint(1, 5), r.choice([17, 100, 128, 200, 257])
     tied = r.random() < 0.5
     if family == "gpt2":
@@ -60,9 +70,11 @@ def random_model(r):
               "initializer_range": 0.2}
     if family == "llama":
         config |= {"attention_bias": r.random() < 0.5, "mlp_bias": r.random() < 0.5}
-    if family == "mistral":
+    if family in ("mistral", "mixtral"):
         config |= {"sliding_window": r.choice([None, 3, 7])}
-    if family == "qwen3":
+    if family in ("mixtral", "qwen3_moe"):
+        config |= random_experts(r, family, layers)
+    if "qwen3" in family:
         config |= {"head_dim": size, "attention_bias": r.random() < 0.3}
     return config
 
