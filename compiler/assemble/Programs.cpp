@@ -157,8 +157,8 @@ private:
 
   Status emitCall(InstructionOpInterface op) {
     InstructionCall call = op.getCall();
-    if (accumulated_.contains(op->getResult(0)))
-      accumulate(call.body);
+    if (accumulated_.contains(op->getResult(0)) && !accumulate(call.body))
+      return Status::error("adds to its result, which its instruction cannot");
     std::vector<Place> operands = placesOf(call.operands);
     if (workspaceBytes(op) > 0)
       operands.push_back(workspaceOf(op));
@@ -167,11 +167,13 @@ private:
   }
 
   // Of the kinds whose ops can (LibraryOpInterface::canAccumulate).
-  static void accumulate(plan::InstructionBody &body) {
-    std::visit(
+  static bool accumulate(plan::InstructionBody &body) {
+    return std::visit(
         [](auto &kind) {
-          if constexpr (requires { kind.accumulate; })
+          constexpr bool can = requires { kind.accumulate; };
+          if constexpr (can)
             kind.accumulate = true;
+          return can;
         },
         body);
   }

@@ -47,7 +47,7 @@ private:
   }
 
   GroupOp orderOf(Value experts, int64_t count) {
-    GroupOp &known = orders_[experts];
+    GroupOp &known = orders_[{experts, count}];
     if (known)
       return known;
     OpBuilder builder(function_.getContext());
@@ -62,7 +62,7 @@ private:
   }
 
   func::FuncOp function_;
-  llvm::DenseMap<Value, GroupOp> orders_;
+  llvm::DenseMap<std::pair<Value, int64_t>, GroupOp> orders_;
 };
 
 struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {

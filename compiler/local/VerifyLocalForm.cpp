@@ -4,6 +4,7 @@
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
 #include "runtime/base/Checked.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -40,6 +41,13 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
   return success();
 }
 
+bool needsOrder(Operation *op) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, GroupedEinsumOp, GroupedEinsumGradOp>(
+          [](auto rows) { return !rows.getOrder(); })
+      .Default(false);
+}
+
 } // namespace
 
 LogicalResult mgc::verifyLocalForm(ModuleOp module) {
@@ -54,6 +62,11 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
   auto verify = [](Operation *op) {
     if (isa<AttentionOp, AttentionGradOp>(op) && op->hasAttr("ring")) {
       op->emitOpError("has a ring; a local program has the steps of the ring, which mg-ring makes");
+      return WalkResult::interrupt();
+    }
+    if (needsOrder(op)) {
+      op->emitOpError(
+          "has no order of rows; a local program has that of mg.group, which mg-order-rows makes");
       return WalkResult::interrupt();
     }
     if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))

@@ -54,7 +54,11 @@ std::optional<State> TileFlow::join(Operation *op, ArrayRef<Linear> linear) cons
 
 bool TileFlow::addCompute(ComputeOpInterface op) {
   AxisRule rule = op.getAxisRule();
-  if (rule.isWhole(dim_) || rule.isRing(dim_) || llvm::is_contained(op.getIndexedFactors(), dim_))
+  const auto isOf = [&](const AxisRule::Merged &merged) {
+    return merged.whole == dim_ || llvm::is_contained(merged.parts, dim_);
+  };
+  if (llvm::any_of(rule.merged, isOf) || rule.isWhole(dim_) || rule.isRing(dim_) ||
+      llvm::is_contained(op.getIndexedFactors(), dim_))
     return false;
   std::optional<State> operands = join(op, rule.linear);
   if (!operands || operands == State::whole)

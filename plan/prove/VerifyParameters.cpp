@@ -4,7 +4,6 @@
 
 #include "plan/Expand.h"
 
-#include <charconv>
 #include <cmath>
 #include <fmt/ranges.h>
 #include <map>
@@ -444,45 +443,31 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
 
 using Tensors = std::map<std::string_view, std::vector<const Parameter *>>; // by name
 
-// The number that stands in the name where the pattern has its hole; -1: it is not one of the pattern's.
-int64_t numberIn(std::string_view name, std::string_view pattern) {
-  const size_t hole = pattern.find(kStackHole);
-  const std::string_view before = pattern.substr(0, hole), after = pattern.substr(hole + kStackHole.size());
-  int64_t number = -1;
-  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
-    return -1;
-  name = name.substr(before.size(), name.size() - before.size() - after.size());
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc() && end == name.data() + name.size() ? number : -1;
-}
-
-// The tensors of a stack have no other tensor's name.
-void verifyStackNames(Checks &checks, const std::map<std::string_view, std::string_view> &tensorOf,
-                      const Tensors &tensors, const Place &place) {
-  for (const auto &[pattern, parameters] : tensors) {
-    if (parameters.front()->stacked == 0)
-      continue;
-    const std::string_view before = pattern.substr(0, pattern.find(kStackHole));
-    for (auto other = tensorOf.lower_bound(before);
-         other != tensorOf.end() && other->first.starts_with(before); ++other)
-      checks.violations.expect(numberIn(other->first, pattern) < 0, place,
-                               "tensor '{}' has a name of the stack '{}'", other->first, pattern);
-  }
+// The names that a checkpoint may have for the tensors of a name: of a stack one for each.
+std::vector<std::string> namesOf(const std::string &name, const Parameter &parameter) {
+  std::vector<std::string> names;
+  for (int64_t number = 0; number < std::max<int64_t>(parameter.stacked, 1); ++number)
+    names.push_back(nameInStack(name, number));
+  return names;
 }
 
 // A name in a checkpoint means one tensor.
-void verifyAliases(Checks &checks, const Tensors &tensors, const Place &place) {
-  std::map<std::string_view, std::string_view> tensorOf;
-  for (const auto &[name, parts] : tensors)
-    tensorOf[name] = name;
-  for (const auto &[name, parts] : tensors)
-    for (const std::string &alias : parts.front()->aliases) {
-      const auto [entry, isNew] = tensorOf.try_emplace(alias, name);
-      checks.violations.expect(isNew && !alias.empty(), place,
-                               "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias,
-                               name, entry->second);
+void verifyNames(Checks &checks, const Tensors &tensors, const Place &place) {
+  std::map<std::string, std::string_view> tensorOf;
+  for (const auto &[tensor, parts] : tensors)
+    for (std::string &name : namesOf(std::string(tensor), *parts.front())) {
+      const auto [entry, isNew] = tensorOf.try_emplace(std::move(name), tensor);
+      checks.violations.expect(isNew, place, "tensors '{}' and '{}' both have the name '{}' in a checkpoint",
+                               entry->second, tensor, entry->first);
     }
-  verifyStackNames(checks, tensorOf, tensors, place);
+  for (const auto &[tensor, parts] : tensors)
+    for (const std::string &alias : parts.front()->aliases)
+      for (std::string &name : namesOf(alias, *parts.front())) {
+        const auto [entry, isNew] = tensorOf.try_emplace(std::move(name), tensor);
+        checks.violations.expect(isNew && !alias.empty(), place,
+                                 "alias '{}' of tensor '{}' is empty or a name of tensor '{}' already", alias,
+                                 tensor, entry->second);
+      }
 }
 
 void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Place &parameters) {
@@ -491,12 +476,13 @@ void verifyTensors(Checks &checks, const std::vector<Parameter> &all, const Plac
     tensors[parameter.tensor].push_back(&parameter);
   for (const auto &[name, parts] : tensors)
     verifyTensor(checks, parts, parameters);
-  verifyAliases(checks, tensors, parameters);
+  verifyNames(checks, tensors, parameters);
 }
 
 // --- Instances ---------------------------------------------------------------------------------------------
 
-constexpr int64_t kMostInstances = int64_t(1) << 20; // of all parameters
+constexpr int64_t kMostInstances = int64_t(1)
+                                   << 20; // of all parameters, each as many times as it has tensors
 
 // Places with several instances belong to a parameter whose names have the instance's number. Adds the instances to `all`.
 bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &place, int64_t &all) {
@@ -516,7 +502,8 @@ bool verifyInstances(Checks &checks, const Parameter &parameter, const Place &pl
         "where the "
         "names have no {{}}",
         at.first, at.count, at.stride, kMost);
-    all += sound ? at.count : 0;
+    const Checked tensors = checkedMultiply(at.count, std::max<int64_t>(parameter.stacked, 1));
+    all = sound && tensors && *tensors <= kMost ? all + *tensors : kMost + 1;
   }
   return sound;
 }
@@ -531,8 +518,8 @@ void verifyParameters(Checks &checks) {
     Place place = parameters.element(i);
     sound &= verifyInstances(checks, checks.plan.parameters[i], place, instances);
   }
-  sound &= checks.violations.expect(instances <= kMostInstances, parameters, "have more than {} instances",
-                                    kMostInstances);
+  sound &= checks.violations.expect(instances <= kMostInstances, parameters,
+                                    "have more than {} instances and tensors of stacks", kMostInstances);
   if (!sound)
     return;
   std::vector<Parameter> all;

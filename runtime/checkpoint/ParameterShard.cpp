@@ -174,6 +174,8 @@ static std::vector<FileTensor> tensorsOf(const Parameter &parameter) {
 std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard) {
   if (tensor.index < 0)
     return shard;
+  if (tensor.elements() == 0)
+    return std::nullopt;
   const int64_t first = shard.fileBase / tensor.elements(), own = tensor.index - first;
   if (own < 0 || own >= shard.count[0])
     return std::nullopt;

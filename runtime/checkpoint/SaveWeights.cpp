@@ -45,7 +45,7 @@ public:
   Result<std::vector<float>> gather(const FileTensor &tensor) {
     std::vector<float> whole(memory_.isWriter() ? size_t(tensor.elements()) : 0);
     for (const Parameter *parameter : tensor.parameters)
-      for (const std::vector<Holder> &holders : blocksOf(plan_, *parameter))
+      for (const std::vector<Holder> &holders : blocksOf(*parameter))
         if (const std::optional<Shard> part =
                 partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
           MGC_TRY(gatherPart(*parameter, holders[0], *part, whole.data()));
@@ -55,6 +55,14 @@ public:
   }
 
 private:
+  // Of a stack they are asked for once for each of its tensors.
+  const std::vector<std::vector<Holder>> &blocksOf(const Parameter &parameter) {
+    const auto [known, isNew] = blocks_.try_emplace(&parameter);
+    if (isNew)
+      known->second = mgc::blocksOf(plan_, parameter);
+    return known->second;
+  }
+
   Status gatherPart(const Parameter &parameter, const Holder &holder, const Shard &part, float *whole) {
     const BucketBuffer buffer(plan_, parameter, holder, source_.kind, arenas_);
     const int64_t begin = beginOf(parameter, holder);
@@ -77,6 +85,7 @@ private:
   const Source source_;
   RankMemory &memory_;
   const Arenas arenas_;
+  std::map<const Parameter *, std::vector<std::vector<Holder>>> blocks_;
   std::vector<float> block_;
   std::vector<std::byte> scratch_;
 };

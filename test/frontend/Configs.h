@@ -32,6 +32,10 @@ inline json tinyDecoder(const std::string &type) {
     config["sliding_window"] = nullptr;
   if (type == "qwen3")
     config["head_dim"] = 16;
+  if (type == "mixtral")
+    config.update({{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  if (type == "qwen3_moe")
+    config.update({{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}});
   return config;
 }
 

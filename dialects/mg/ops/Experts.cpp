@@ -53,6 +53,12 @@ static LogicalResult verifyGrouped(Op op, Value matrices, Value from, Value to, 
     return op.emitOpError() << "multiplies " << type << " by " << elementOf(op.getRhs()) << " to " << result
                             << "; expected operands of one element type and a result of that type or f32 ("
                             << constraint << "_c2)";
+  if (!layoutOf(matrices).getAxes().front().empty())
+    return op.emitOpError() << "has experts split over " << layoutOf(matrices).getAxes().front()
+                            << "; expected all of them on each rank (" << constraint << "_c4)";
+  if (op.getOrder() && elementsOf(op.getOrder()) != tensorOf(matrices).getDimSize(0))
+    return op.emitOpError() << "has counts of " << elementsOf(op.getOrder()) << " experts, and matrices of "
+                            << tensorOf(matrices).getDimSize(0) << " (" << constraint << "_c5)";
   return verifyOrder(op, (constraint + "_c3").str().c_str());
 }
 LogicalResult GroupedEinsumOp::verify() {

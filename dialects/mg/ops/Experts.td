@@ -40,7 +40,7 @@ def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k h"> {
   let description = [{
     order: the sources of mg.group.
 
-    1. order is there in local programs alone (dispatch_c1)
+    1. where the tokens are split there is no order: it is a rank's own (dispatch_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
   let results = (outs Mg_Float:$result);
@@ -50,7 +50,7 @@ def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k h, s b k!, s b k! -> s b h"> {
   let description = [{
     Sums are made in f32, in the order of the choices. order: the places of mg.group.
 
-    1. order is there in local programs alone (combine_c1)
+    1. where the tokens are split there is no order: it is a rank's own (combine_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
   let results = (outs Mg_Float:$result);
@@ -60,7 +60,7 @@ def Mg_SpreadOp : Mg_RowsOp<"spread", "s b k!, s b k!, c -> c=s.b.k"> {
   let description = [{
     order: the sources of mg.group.
 
-    1. order is there in local programs alone (spread_c1)
+    1. where the tokens are split there is no order: it is a rank's own (spread_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
   let results = (outs Mg_Float:$result);
@@ -70,7 +70,7 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "c=s.b.k, s b k!, s b k! -> s b k!"> {
   let description = [{
     order: the places of mg.group.
 
-    1. order is there in local programs alone (collect_c1)
+    1. where the tokens are split there is no order: it is a rank's own (collect_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
   let results = (outs Mg_Float:$result);
@@ -94,7 +94,9 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k x, .., s b k!,
 
     1. rhs has the experts first, and then x and y (grouped_einsum_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_c2)
-    3. order is there in local programs alone (grouped_einsum_c3)
+    3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_c3)
+    4. each rank has all experts (grouped_einsum_c4)
+    5. order has a number for each expert (grouped_einsum_c5)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
   let results = (outs Mg_Float:$result);
@@ -107,7 +109,9 @@ def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k x, c y
 
     1. the result has the experts first, and then x and y (grouped_einsum_grad_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_grad_c2)
-    3. order is there in local programs alone (grouped_einsum_grad_c3)
+    3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_grad_c3)
+    4. each rank has all experts (grouped_einsum_grad_c4)
+    5. order has a number for each expert (grouped_einsum_grad_c5)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
   let results = (outs Mg_Float:$result);

@@ -28,8 +28,9 @@ template <typename Op> static LogicalResult verifyWeights(Op op) {
     return fail() << "post is '" << op.getPost() << "'; expected gather, softmax or sigmoid" << cited(2);
   if (op.getEpsilon() && op.getLeast())
     return fail() << "epsilon and least are given; expected at most one" << cited(3);
-  const double epsilon = orOne(op.getEpsilon()), least = orOne(op.getLeast());
-  const double scale = op.getScale().convertToDouble();
+  const auto epsilon = float(orOne(op.getEpsilon())),
+             least = float(orOne(op.getLeast())), // as kernels have them
+      scale = float(op.getScale().convertToDouble());
   if (!(epsilon >= 0 && least > 0 && scale != 0) || !std::isfinite(epsilon + least + scale))
     return fail() << "expected epsilon >= 0, least > 0 and scale other than 0, all finite" << cited(3);
   return success();

@@ -245,6 +245,30 @@ TEST(Qwen3, HeadSizeAndNorms) {
   EXPECT_EQ(model(without(tinyDecoder("qwen3"), "head_dim")).blockOf(0).attention.headDim, 128);
 }
 
+TEST(Mixtral, ExpertsOnAllLayers) {
+  ModelDescription mixtral = model(tinyDecoder("mixtral"));
+  EXPECT_EQ(dimsOf(inLayer(mixtral, "router.weight")), "e8 h32 ");
+  const plan::Parameter &down = inLayer(mixtral, "experts.down.weight");
+  EXPECT_EQ(dimsOf(down), "e8 h32 m80 ");
+  EXPECT_EQ(down.tensor, "model.layers.{}.block_sparse_moe.experts.{#}.w2.weight");
+  EXPECT_EQ(down.stacked, 8);
+  EXPECT_EQ(mixtral.blockOf(3).experts->chosen, 2);
+  EXPECT_EQ(mixtral.blockOf(3).experts->epsilon, 0) << "weights are renormalised";
+}
+
+TEST(Qwen3Moe, ExpertsOnSomeLayersAndOneWindow) {
+  ModelDescription qwen = model(with(tinyDecoder("qwen3_moe"), {{"decoder_sparse_step", 2}}));
+  EXPECT_FALSE(qwen.blockOf(0).experts);
+  EXPECT_EQ(qwen.blockOf(0).mlp.ffn, 80);
+  EXPECT_EQ(qwen.blockOf(1).experts->count, 8);
+  EXPECT_EQ(qwen.blockOf(1).mlp.ffn, 12);
+  EXPECT_FALSE(qwen.blockOf(1).experts->epsilon) << "norm_topk_prob is false unless it is there";
+  EXPECT_EQ(qwen.blockOf(0).attention.headDim, 8) << "hidden_size / num_attention_heads";
+  const json windowed = {{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 2}};
+  EXPECT_EQ(model(with(tinyDecoder("qwen3_moe"), windowed)).blockOf(0).attention.window, 4);
+  EXPECT_EQ(model(with(tinyDecoder("qwen3_moe"), {{"sliding_window", 4}})).blockOf(0).attention.window, 0);
+}
+
 // --- Two spellings of one model ----------------------------------------------------------------------------
 
 json newSpelling(json config) {
@@ -306,10 +330,14 @@ TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
                                                 {"llama-3-70b", 70553706496},
                                                 {"llama-3.1-405b", 405853388800},
                                                 {"mistral-7b-v0.1", 7241732096},
+                                                {"mixtral-8x7b-v0.1", 46702792704},
+                                                {"mixtral-8x22b-v0.1", 140620634112},
                                                 {"qwen2.5-0.5b", 494032768},
                                                 {"qwen2.5-7b", 7615616512},
                                                 {"qwen3-0.6b", 596049920},
                                                 {"qwen3-8b", 8190735360},
+                                                {"qwen3-30b-a3b", 30532122624},
+                                                {"qwen3-235b-a22b", 235093634560},
                                                 {"tiny-gpt", 858880}};
   std::map<std::string, int64_t> found;
   for (const auto &entry : std::filesystem::directory_iterator(MGC_TEST_DIR "/../examples"))

@@ -23,16 +23,16 @@ json llama(const json &edit) { return with(tinyDecoder("llama"), edit); }
 json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
 
 TEST(Refusal, Families) {
-  check(
-      {{"unknown", llama({{"model_type", "mamba"}}),
-        "config.json: model_type = \"mamba\" is not supported\n  supported: gpt2, llama, mistral, qwen2, "
-        "qwen3"},
-       {"missing", without(tinyGpt2(), "model_type"),
-        "config.json: model_type is missing, but required\n  supported: gpt2, llama, mistral, qwen2, qwen3"},
-       {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
-       {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
-        "config.json: architectures = [\"LlamaForSequenceClassification\"] is not supported\n"
-        "  supported: [\"LlamaForCausalLM\"]"}});
+  check({{"unknown", llama({{"model_type", "mamba"}}),
+          "config.json: model_type = \"mamba\" is not supported\n  supported: gpt2, llama, mistral, mixtral, "
+          "qwen2, qwen3, qwen3_moe"},
+         {"missing", without(tinyGpt2(), "model_type"),
+          "config.json: model_type is missing, but required\n  supported: gpt2, llama, mistral, mixtral, "
+          "qwen2, qwen3, qwen3_moe"},
+         {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
+         {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
+          "config.json: architectures = [\"LlamaForSequenceClassification\"] is not supported\n"
+          "  supported: [\"LlamaForCausalLM\"]"}});
 }
 
 TEST(Refusal, FeaturesThatMustBeOff) {
@@ -51,6 +51,19 @@ TEST(Refusal, FeaturesThatMustBeOff) {
          {"quantized", llama({{"quantization_config", {{"bits", 4}}}}),
           "config.json: quantization_config = {\"bits\":4} is not supported\n"
           "  train from the weights that are not quantized"}});
+}
+
+TEST(Refusal, Experts) {
+  const auto mixtral = [](const json &edit) { return with(tinyDecoder("mixtral"), edit); };
+  check({{"auxiliary loss", mixtral({{"output_router_logits", true}}),
+          "config.json: output_router_logits = true is not supported\n  supported: false"},
+         {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
+          "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
+         {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
+          "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
+          "  expected at most as many as there are experts"},
+         {"dense layers", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {1}}}),
+          "config.json: mlp_only_layers = [1] is not supported\n  supported: []"}});
 }
 
 TEST(Refusal, NeutralValuesAreAccepted) {

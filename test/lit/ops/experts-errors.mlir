@@ -166,3 +166,47 @@ func.func @gradient_counts(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c [tp], m>
   %y = mg.grouped_einsum_grad %a, %b to %ids order %n : (!rows, tensor<24x5xf32, #mg.layout<c [tp], m>>, !ids, tensor<6xi32, #mg.layout<e>>) -> tensor<6x8x5xf32, #mg.layout<e, h, m, sum [tp]>>
   return
 }
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @split_experts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>, %ids: !ids) {
+  // expected-error@+1 {{has experts split over ["tp"]; expected all of them on each rank (grouped_einsum_c4)}}
+  %y = mg.grouped_einsum %a, %w to %ids : (!rows, tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>, !ids) -> tensor<24x5xf32, #mg.layout<c, m, sum [tp]>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @too_few_counts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e, h, m>>, %ids: !ids, %n: tensor<4xi32, #mg.layout<n>>) {
+  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_c5)}}
+  %y = mg.grouped_einsum %a, %w to %ids order %n : (!rows, tensor<6x8x5xf32, #mg.layout<e, h, m>>, !ids, tensor<4xi32, #mg.layout<n>>) -> tensor<24x5xf32, #mg.layout<c, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @split_gradient(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids) {
+  // expected-error@+1 {{has experts split over ["tp"]; expected all of them on each rank (grouped_einsum_grad_c4)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids) -> tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>
+  return
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<24x8xf32, #mg.layout<c, h>>
+
+func.func @counts_of_others(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids, %n: tensor<4xi32, #mg.layout<n>>) {
+  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_grad_c5)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids order %n : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids, tensor<4xi32, #mg.layout<n>>) -> tensor<6x8x5xf32, #mg.layout<e, h, m>>
+  return
+}

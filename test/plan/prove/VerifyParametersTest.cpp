@@ -67,9 +67,26 @@ const Broken kParameters[] = {
     {"StackOfATensor",
      [](Plan &plan) {
        makeStack(plan, "h.0.attn.{#}.weight");
-       plan.parameters[3].tensor = "h.0.attn.12.weight";
+       plan.parameters[3].tensor = "h.0.attn.3.weight";
      },
-     "parameters: tensor 'h.0.attn.12.weight' has a name of the stack 'h.0.attn.{#}.weight'"},
+     "parameters: tensors 'h.0.attn.3.weight' and 'h.0.attn.{#}.weight' both have the name "
+     "'h.0.attn.3.weight' in a "
+     "checkpoint"},
+    {"StackOfAnAlias",
+     [](Plan &plan) {
+       makeStack(plan, "h.0.attn.{#}.weight");
+       plan.parameters[1].aliases = plan.parameters[2].aliases = {"old.{#}"};
+       plan.parameters[3].tensor = "old.2";
+     },
+     "parameters: alias 'old.{#}' of tensor 'h.0.attn.{#}.weight' is empty or a name of tensor 'old.2' "
+     "already"},
+    {"StackOfMillions",
+     [](Plan &plan) {
+       plan.parameters[3].tensor = "ln_f.{#}";
+       plan.parameters[3].stacked = plan.parameters[3].fileShape[0] = plan.parameters[3].dims[0].size =
+           int64_t(1) << 31;
+     },
+     "parameters: have more than 1048576 instances and tensors of stacks"},
     {"Tensor", [](Plan &plan) { plan.parameters[0].tensor = ""; },
      "parameters[0]: 'wte.weight' names no tensor"},
     {"Padding",
@@ -282,7 +299,7 @@ const Broken kBf16[] = {
 TEST(VerifyParameters, TensorsOfAStackMayBeCutIntoParameters) {
   Plan plan = makeSmallPlan();
   makeStack(plan, "h.0.attn.{#}.weight");
-  plan.parameters[3].tensor = "h.0.attn.x.weight"; // no number
+  plan.parameters[3].tensor = "h.0.attn.4.weight"; // behind the last of the stack
   EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
 }
 
