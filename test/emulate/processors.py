@@ -234,7 +234,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=lambda path: pathlib.Path(path).resolve(), required=True)
     parser.add_argument("--processor", action="append", choices=PROCESSORS, help="default: all")
-    parser.add_argument("--model", action="append", choices=golden.MODELS, help="default: all")
+    parser.add_argument("--model", action="append", choices=golden.DENSE, help="default: all")
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16"), help="default: both")
     parser.add_argument("--only", choices=("models", "unit-tests"), help="default: both")
     parser.add_argument("--boot-timeout", type=float, default=3600, help="seconds for each emulation")
@@ -249,7 +249,7 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     dtypes = options.dtype or ["f32", "bf16"]
-    names = [] if options.only == "unit-tests" else options.model or golden.MODELS
+    names = [] if options.only == "unit-tests" else options.model or golden.DENSE
     goldens = [golden.Golden(name) for name in names]
     if "bf16" in dtypes:
         for (reference, kind), one in prediction.predict([(reference, None) for reference in goldens], 2).items():
