@@ -37,8 +37,11 @@ def knows(ptxas, level):
 
 
 def models(root):
-    golden = sorted(path.parent for path in (root / "test/golden").glob("*/config.json"))
-    return golden, sorted(path for path in (root / "examples").iterdir() if path.is_dir())
+    """Those with experts are for CPUs."""
+    golden, examples = (sorted(path.parent for path in (root / folder).glob("*/config.json")
+                               if "num_experts_per_tok" not in path.read_text(encoding="utf-8"))
+                        for folder in ("test/golden", "examples"))
+    return golden, examples
 
 
 def compile_plan(mgc, model, layout, level, dtype, folder):

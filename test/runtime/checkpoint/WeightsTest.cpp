@@ -123,7 +123,7 @@ TEST(LoadWeights, slicesRandomParametersAsDefined) {
 // What is saved is what was loaded, in the same tensors: each element of each rank comes back.
 TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
   int64_t stacks = 0;
-  for (uint32_t seed = 0; seed < 100; ++seed) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     TempDir dir;
     Plan plan = makeRandomPlan(seed);
