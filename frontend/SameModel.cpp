@@ -48,6 +48,17 @@ void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &att
   }
 }
 
+void addExperts(std::vector<ModelFact> &facts, const std::optional<Experts> &experts) {
+  facts.push_back({"experts", experts ? fmt::format("{}", experts->count) : "none"});
+  if (!experts)
+    return;
+  facts.push_back({"experts of a token", fmt::format("{}", experts->chosen)});
+  facts.push_back({"score of the router", experts->score});
+  facts.push_back(
+      {"renormalised weights of experts", experts->epsilon ? fmt::format("+ {}", *experts->epsilon) : "no"});
+  facts.push_back({"scale of the weights of experts", fmt::format("{}", experts->scale)});
+}
+
 // Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that differ.
 void compare(const std::vector<ModelFact> &weights, const std::vector<ModelFact> &plan,
              const std::string &where, std::vector<std::string> &lines) {
@@ -70,6 +81,7 @@ std::vector<ModelFact> factsOf(const BlockDescription &layer) {
   facts.push_back({"gated mlp", yesNo(layer.mlp.gated)});
   facts.push_back({"biases of the mlp", yesNo(layer.mlp.bias)});
   facts.push_back({"mlp size", fmt::format("{}", layer.mlp.ffn)});
+  addExperts(facts, layer.experts);
   return facts;
 }
 

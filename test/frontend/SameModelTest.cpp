@@ -48,6 +48,19 @@ TEST(SameModel, ofLayersTheFirstThatDiffers) {
   EXPECT_EQ(said(windowed, "qwen2"), "layer 1: attention window: 4 in the config.json, 0 in the plan\n");
 }
 
+TEST(SameModel, ofRouters) {
+  EXPECT_EQ(said(json::object(), "qwen3_moe"), "");
+  EXPECT_EQ(said({{"num_experts_per_tok", 5}}, "qwen3_moe"),
+            "layer 0: experts of a token: 5 in the config.json, 2 in the plan\n");
+  EXPECT_EQ(said({{"norm_topk_prob", true}}, "qwen3_moe"),
+            "layer 0: renormalised weights of experts: + 0 in the config.json, no in the plan\n");
+  EXPECT_EQ(said({{"num_experts", 4}}, "qwen3_moe"),
+            "layer 0: experts: 4 in the config.json, 8 in the plan\n");
+  EXPECT_EQ(said({{"decoder_sparse_step", 2}}, "qwen3_moe"),
+            "layer 0: mlp size: 80 in the config.json, 12 in the plan\n"
+            "layer 0: experts: none in the config.json, 8 in the plan\n");
+}
+
 TEST(SameModel, aContinuationMayChangeTheRest) {
   EXPECT_EQ(said({{"attention_dropout", 0.1}}), "");
   EXPECT_EQ(said({{"initializer_range", 0.5}}), "");
