@@ -52,7 +52,7 @@ std::vector<ExpandedStep> expandedSchedule(const StagePlan &stage);
 std::string nameForInstance(std::string name, int64_t instance);
 
 inline constexpr std::string_view kStackHole = "{#}"; // in the name of a tensor that stands for several
-// With it replaced by the number in the stack (Parameter::stacked).
+// The name with it replaced by the number in the stack (Parameter::stacked).
 std::string nameInStack(std::string name, int64_t number);
 
 int64_t instanceCount(const Parameter &parameter); // different ones

@@ -1,5 +1,5 @@
-// What the kinds of instructions (plan/instructions) and the rest of the plan share: element types, operands, numbers that a
-// rank knows.
+// Types that the kinds of instructions (plan/instructions) and the rest of the plan share: element types, operands, numbers
+// that a rank knows.
 #pragma once
 
 #include "plan/Reflection.h"

@@ -42,7 +42,7 @@ frontend::Supported supportedByCompiler() {
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(targetNamed(name));
     supported.targets.push_back(
-        {name, facts.balance, facts.leavesCoresToProducts, facts.f32AttentionResults});
+        {name, facts.balance, facts.leavesCoresToProducts, facts.f32AttentionResults, facts.rowGroups});
   }
   return supported;
 }

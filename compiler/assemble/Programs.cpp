@@ -166,7 +166,7 @@ private:
     return Status::ok();
   }
 
-  // Of the kinds whose ops can (LibraryOpInterface::canAccumulate).
+  // Whether the kind can add to its result; those of ops that can (LibraryOpInterface::canAccumulate) do.
   static bool accumulate(plan::InstructionBody &body) {
     return std::visit(
         [](auto &kind) {

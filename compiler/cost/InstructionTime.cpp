@@ -41,7 +41,7 @@ double productSeconds(const Machine &machine, const Work &work) {
   return compute;
 }
 
-// Of the rank that has most.
+// The time of the rank that has most.
 double attentionSeconds(const Machine &machine, const Work &work) {
   const double rate = work.isBackward ? machine.attention.backward : machine.attention.forward;
   const double share = work.shares.empty() ? 1 : std::ranges::max(work.shares);
@@ -66,13 +66,16 @@ double computeSeconds(const Machine &machine, WorkKind kind, const Work &work) {
 
 } // namespace
 
-double secondsOf(const Cluster &cluster, const plan::InstructionBody &body) {
+double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, const Work &work) {
   const Machine &machine = cluster.machine;
   if (isCommunication(body))
     return machine.launch + communicationSeconds(cluster, body);
-  const Work work = workOf(cluster.mesh, body);
   return machine.launch +
          std::max(computeSeconds(machine, kindOf(body), work), memorySeconds(machine, work.bytes));
+}
+
+double secondsOf(const Cluster &cluster, const plan::InstructionBody &body) {
+  return secondsOf(cluster, body, workOf(cluster.mesh, body));
 }
 
 } // namespace mgc::cost

@@ -13,5 +13,7 @@ namespace mgc::cost {
 //   move         bytes / memory + launch
 //   collective   as Cluster.h + launch
 double secondsOf(const Cluster &cluster, const plan::InstructionBody &body);
+// The same of an instruction whose work is known.
+double secondsOf(const Cluster &cluster, const plan::InstructionBody &body, const plan::Work &work);
 
 } // namespace mgc::cost

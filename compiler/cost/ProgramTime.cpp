@@ -147,7 +147,8 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   ProgramTime time;
   CollectivesBeside beside(time);
   forEachInstruction(program, [&](const Instruction &instruction) {
-    const double seconds = secondsOf(cluster, instruction.body);
+    const plan::Work work = workOf(cluster.mesh, instruction.body);
+    const double seconds = secondsOf(cluster, instruction.body, work);
     const std::optional<plan::RankGroup> group = groupOf(instruction.body);
     std::vector<TouchedBytes> touched;
     if (isBeside && (group || !beside.empty()))
@@ -163,7 +164,7 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
     partOf(time, kind) += seconds;
     if (hidesCollectives(kind)) {
       beside.hide(seconds);
-      time.flops += workOf(cluster.mesh, instruction.body).flops;
+      time.flops += work.flops;
     }
   });
   beside.finish();

@@ -141,13 +141,11 @@ private:
 struct LocalPass : mgc::impl::LocalBase<LocalPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    if (!mesh) {
-      module.emitError() << "needs the attribute " << kMeshAttr;
+    FailureOr<MeshAttr> mesh = requireMesh(module);
+    if (failed(mesh))
       return signalPassFailure();
-    }
     for (auto function : module.getOps<func::FuncOp>())
-      if (function->hasAttr(kPassAttr) && failed(FunctionLocalizer(function, mesh).run()))
+      if (function->hasAttr(kPassAttr) && failed(FunctionLocalizer(function, *mesh).run()))
         return signalPassFailure();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "local"));
   }

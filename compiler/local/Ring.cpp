@@ -15,6 +15,7 @@
 //
 // Summands are f32 and rounded once, by what adds the last. Permutes stand where their results are used first; mg-fuse
 // moves them in front of the step before (OverlapOrder.h).
+#include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/ElementType.h"
 
@@ -83,7 +84,7 @@ private:
 
   Value permuted(Value value) { return PermuteOp::create(builder_, loc_, value.getType(), value, axes_); }
 
-  // Those of the rank before.
+  // The keys of the rank before.
   Keys permuted(const Keys &keys) {
     Value moved = permuted(keys.joined ? keys.joined : join(keys.k, keys.v));
     auto parts =
@@ -103,7 +104,7 @@ private:
     return made;
   }
 
-  // Where it stands, so that the memory of what it adds is free for the next step.
+  // A sum in its place, so that the memory of what it adds is free for the next step.
   Value add(Type type, Value lhs, Value rhs) {
     return AccumulateOp::create(builder_, loc_, type, ValueRange{lhs, rhs},
                                 builder_.getDenseI64ArrayAttr({1, 1}), builder_.getUnitAttr());
@@ -149,14 +150,12 @@ template <typename Op> void lowerAll(func::FuncOp function, MeshAttr mesh) {
 struct RingPass : mgc::impl::RingBase<RingPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-    if (!mesh) {
-      module.emitError() << "needs the attribute " << kMeshAttr;
+    FailureOr<MeshAttr> mesh = requireMesh(module);
+    if (failed(mesh))
       return signalPassFailure();
-    }
     for (auto function : module.getOps<func::FuncOp>()) {
-      lowerAll<AttentionOp>(function, mesh);
-      lowerAll<AttentionGradOp>(function, mesh);
+      lowerAll<AttentionOp>(function, *mesh);
+      lowerAll<AttentionGradOp>(function, *mesh);
     }
   }
 };

@@ -245,6 +245,12 @@ bool mgc::isOnlyAdded(Value value) {
   return library ? library.canAccumulate() : isa_and_nonnull<RowOpInterface, KernelOp>(op);
 }
 
+FailureOr<MeshAttr> mgc::requireMesh(ModuleOp module) {
+  if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
+    return mesh;
+  return module.emitError() << "needs the attribute " << kMeshAttr;
+}
+
 plan::Mesh mgc::meshOf(ModuleOp module) { return module->getAttrOfType<MeshAttr>(kMeshAttr).getMesh(); }
 
 RankedTensorType mgc::shardedType(Attribute typeAttr) {

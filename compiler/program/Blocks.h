@@ -84,6 +84,8 @@ private:
 // The passes of a chunk that run per microbatch: forward, and backward or input and weight.
 std::vector<plan::Task> passesOf(mlir::ModuleOp module);
 
+// The module's #mg.mesh; an error where it has none.
+mlir::FailureOr<MeshAttr> requireMesh(mlir::ModuleOp module);
 plan::Mesh meshOf(mlir::ModuleOp module); // its mg.mesh
 
 // Values that have memory of their own, among several: no argument's, and none that another has claimed.

@@ -8,18 +8,18 @@ using namespace mlir;
 using namespace mgc;
 
 LogicalResult mgc::verifyShardForm(ModuleOp module) {
-  auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
-  if (!mesh)
-    return module.emitError() << "needs the attribute " << kMeshAttr;
+  FailureOr<MeshAttr> mesh = requireMesh(module);
+  if (failed(mesh))
+    return failure();
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kPassAttr))
       continue;
     for (Type type : function.getArgumentTypes())
-      if (failed(mesh.verifyType([&] { return errorIn(function); }, type)))
+      if (failed(mesh->verifyType([&] { return errorIn(function); }, type)))
         return failure();
     auto verify = [&](Operation *op) {
       for (Type type : op->getResultTypes())
-        if (failed(mesh.verifyType([&] { return op->emitOpError(); }, type)))
+        if (failed(mesh->verifyType([&] { return op->emitOpError(); }, type)))
           return WalkResult::interrupt();
       return WalkResult::advance();
     };

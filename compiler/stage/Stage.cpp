@@ -313,10 +313,8 @@ struct StagePass : mgc::impl::StageBase<StagePass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto blocks = Blocks::read(module);
-    if (!module->hasAttr(kMeshAttr)) {
-      module.emitError() << "needs the attribute " << kMeshAttr;
+    if (failed(requireMesh(module)))
       return signalPassFailure();
-    }
     if (failed(blocks) || failed(Stager(module, std::move(*blocks)).run()))
       return signalPassFailure();
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "stage"));

@@ -248,8 +248,27 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
   }
 }
 
+static bool hasExperts(const ModelDescription &model) {
+  return std::ranges::any_of(model.kinds,
+                             [](const BlockKind &kind) { return kind.block.experts.has_value(); });
+}
+
+static void checkExperts(const ModelDescription &model, const Supported &supported, const Layout &layout,
+                         Problems &problems) {
+  if (layout.target.experts || !hasExperts(model))
+    return;
+  std::vector<std::string> possible;
+  for (const TargetInfo &target : supported.targets)
+    if (target.experts)
+      possible.push_back(target.name);
+  problems.add("--target {}: the model has experts, which the target has no products for",
+               layout.target.name);
+  problems.hint("possible --target: {}", listOf(possible));
+}
+
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
+  checkExperts(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
@@ -366,6 +385,9 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.world = near.tp * *options.cp * near.pp * near.dp;
   if (*options.cp == 1 && !asked.cp)
     options.cp.reset();
+  if (const auto able = std::ranges::find(supported.targets, true, &TargetInfo::experts);
+      !layout.target.experts && hasExperts(model) && able != supported.targets.end())
+    options.target = able->name;
   reconcile(supported, layout, defaults, options);
   return options;
 }

@@ -35,12 +35,7 @@ OperandInfos Attention::operands(const Mesh &) const {
     add({queries("dq", dqStride, written), keys("dk", dkStride, written), keys("dv", dvStride, written)});
   else
     add({elementsOf(resultType, "o", query, written), elementsOf(DType::f32, "lse", heads, written)});
-  OperandInfo workspace = {.name = "workspace",
-                           .bytes = workspaceBytes,
-                           .use = written,
-                           .elementBytes = kAlignment,
-                           .isScratch = true};
-  add({workspace}); // of no bytes too
+  add({workspaceOf(workspaceBytes)}); // of no bytes too
   return infos;
 }
 

@@ -19,7 +19,7 @@ public:
   template <typename... Args> bool expect(bool holds, fmt::format_string<Args...> format, Args &&...args) {
     return checks_.violations.expect(holds, place_, format, std::forward<Args>(args)...);
   }
-  // What operands() needs: without it the instruction is not sound.
+  // A condition of operands(): without it the instruction is not sound.
   bool need(bool holds) {
     sound_ &= holds;
     return holds;

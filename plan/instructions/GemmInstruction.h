@@ -53,7 +53,7 @@ struct Gemm {
   void verify(AttributeChecks &checks) const;
 };
 
-// Where in the list the operands behind A and B are; -1: it has none.
+// Places in the list of the operands behind A and B; -1: the product has none.
 struct GemmOperands {
   int64_t bias = -1, c = -1, preactivation = -1, workspace = -1;
 };

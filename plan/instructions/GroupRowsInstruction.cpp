@@ -1,6 +1,7 @@
 #include "plan/instructions/GroupRowsInstruction.h"
 
 #include "plan/instructions/AttributeChecks.h"
+#include "plan/instructions/GroupedGemmInstruction.h"
 
 #include <limits>
 
@@ -16,7 +17,7 @@ OperandInfos GroupRows::operands(const Mesh &) const {
 std::string GroupRows::sizes() const { return fmt::format("{} rows in {} groups", rows, groups); }
 
 void GroupRows::verify(AttributeChecks &checks) const {
-  checks.expect(checks.plan().target == Target::cpu,
+  checks.expect(hasRowGroups(checks.plan().target),
                 "groupRows in a plan for {}, which has none; compile for cpu", nameOf(checks.plan().target));
   checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}}));
   checks.expect(rows <= std::numeric_limits<int32_t>::max(), "rows = {} are more than i32 numbers", rows);

@@ -16,7 +16,7 @@ OperandInfos GroupedGemm::operands(const Mesh &) const {
           elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
 }
 
-// As if all groups had equally many rows.
+// The work if all groups had equally many rows.
 Work GroupedGemm::work(const Mesh &) const {
   const int64_t each = std::max<int64_t>(rows / std::max<int64_t>(groups, 1), 1),
                 other = form == Form::sums ? m : k;
@@ -35,7 +35,7 @@ void GroupedGemm::verify(AttributeChecks &checks) const {
   if (!checks.need(checks.isNamed("form", form)))
     return;
   const bool isSums = form == Form::sums;
-  checks.expect(checks.plan().target == Target::cpu,
+  checks.expect(hasRowGroups(checks.plan().target),
                 "groupedGemm in a plan for {}, which has none; compile for cpu",
                 nameOf(checks.plan().target));
   checks.need(checks.arePositive(

@@ -25,13 +25,17 @@ OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row,
   return info;
 }
 
+OperandInfo workspaceOf(int64_t bytes) {
+  return {.name = "workspace",
+          .bytes = bytes,
+          .use = OperandUse::written,
+          .elementBytes = kAlignment,
+          .isScratch = true};
+}
+
 void addWorkspace(OperandInfos &infos, int64_t bytes) {
   if (bytes > 0)
-    infos.push_back({.name = "workspace",
-                     .bytes = bytes,
-                     .use = OperandUse::written,
-                     .elementBytes = kAlignment,
-                     .isScratch = true});
+    infos.push_back(workspaceOf(bytes));
 }
 
 // Rows of equal strides interleave where each has a part of the stride to itself.

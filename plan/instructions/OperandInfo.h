@@ -33,7 +33,9 @@ OperandInfo elementsOf(DType type, std::string_view name, Checked elements,
 OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride,
                    OperandUse use);
 
-// Scratch memory that a library needs. Appends it if there is some.
+// Scratch memory that a library needs.
+OperandInfo workspaceOf(int64_t bytes);
+// Appends it if there is some.
 void addWorkspace(OperandInfos &infos, int64_t bytes);
 
 // Whether two operands of known spans at these offsets of one segment have no byte in common.

@@ -5,7 +5,7 @@
 
 namespace mgc::plan {
 
-// Those that differ from a rank along the axes alone; or, with stages, those of these stages with its other coordinates.
+// The ranks that differ from one along the axes alone; or, with stages, the ranks of these stages with its other coordinates.
 struct RankGroup {
   const Axes &axes;
   const std::vector<int64_t> &stages;

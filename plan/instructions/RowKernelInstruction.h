@@ -20,7 +20,7 @@ inline constexpr std::string_view kLaunchSuffix = "_launch";
 struct RowKernel {
   static constexpr std::string_view kName = "rowKernel";
   static constexpr WorkKind kWork = WorkKind::row;
-  // What the kernel does with an operand, in rows of `rowBytes` that begin `rowStride` bytes apart, `bytes` in all; 0: one
+  // The use that the kernel makes of an operand, in rows of `rowBytes` that begin `rowStride` bytes apart, `bytes` in all; 0: one
   // after another.
   struct Operand {
     OperandUse use = OperandUse::read;

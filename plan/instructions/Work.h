@@ -1,4 +1,4 @@
-// What an instruction costs, whatever the machine: its kind states it, compiler/cost makes seconds of it, profiles compare it
+// The cost of an instruction, whatever the machine: its kind states it, compiler/cost makes seconds of it, profiles compare it
 // with what they measure.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace mgc::plan {
 
-// What limits an instruction, and under which name profiles sum it. transfer: a step of the schedule, no instruction.
+// The limit of an instruction, and the name under which profiles sum it. transfer: a step of the schedule, no instruction.
 enum class WorkKind { product, attention, row, collective, move, transfer };
 template <>
 inline constexpr auto enumNames<WorkKind> =
@@ -33,7 +33,7 @@ struct Work {
   double bytes = -1;         // of the memory, read and written, each byte once; -1: those of the operands
   bool isBackward = false;   // of attention
   ProductSizes product = {}; // of a product
-  // Of a rank relative to the mean, by its coordinate along the axes. Empty: all have as much.
+  // The work of a rank relative to the mean, by its coordinate along the axes. Empty: all have as much.
   Axes axes = {};
   std::vector<double> shares = {};
 };

@@ -154,7 +154,7 @@ std::vector<std::vector<Holder>> blocksOf(const Plan &plan, const Parameter &par
 
 int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0); }
 
-// Those of the parameter's tensor, without parameters.
+// The file tensors of the parameter's tensor, without parameters.
 static std::vector<FileTensor> tensorsOf(const Parameter &parameter) {
   const std::vector<int64_t> &shape = parameter.fileShape;
   if (parameter.stacked == 0)

@@ -55,7 +55,7 @@ public:
   }
 
 private:
-  // Of a stack they are asked for once for each of its tensors.
+  // A stack asks for its blocks once for each of its tensors.
   const std::vector<std::vector<Holder>> &blocksOf(const Parameter &parameter) {
     const auto [known, isNew] = blocks_.try_emplace(&parameter);
     if (isNew)

@@ -132,8 +132,6 @@ InstructionCall GroupedEinsumGradOp::getCall() {
 namespace {
 using rowgen::Node;
 
-constexpr int64_t kAllDims = 8; // rows are found by their number: all lie one after another
-
 // Element `index` of the value whose first dimensions, but for `columns` of them, count as one.
 Node flatLoad(RowEmitter &e, Value value, int64_t columns, Node index) {
   const RowSpace::Dims dims = rowDims(value);
@@ -154,28 +152,26 @@ RowSpace spaceOf(Value result, int64_t columns) {
           RowSpace::Dims(all.take_back(columns))};
 }
 
+LogicalResult lacksOrder(Operation *op) {
+  return op->emitOpError("has no order of rows; expected one of mg-order-rows");
+}
+
 RowEmitter::Place placeIn(Value rows, Node place) { return {rowDims(rows).front().name, place}; }
 } // namespace
 
-Value DispatchOp::getLookupTable() { return getValue(); }
-bool DispatchOp::looksUpInRow() { return false; }
-int64_t DispatchOp::getDenseDims() { return kAllDims; }
 RowSpace DispatchOp::getRowSpace() { return spaceOf(getResult(), 1); }
 LogicalResult DispatchOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-order-rows");
+    return lacksOrder(*this);
   const Node token = rowgen::divideI32(e.graph(), e.value(getOrder()), lastSize(getExperts()));
   e.define(getResult(), flatLoad(e, getValue(), 1, token));
   return success();
 }
 
-Value CombineOp::getLookupTable() { return getValue(); }
-bool CombineOp::looksUpInRow() { return false; }
-int64_t CombineOp::getDenseDims() { return kAllDims; }
 RowSpace CombineOp::getRowSpace() { return spaceOf(getResult(), 1); }
 LogicalResult CombineOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-order-rows");
+    return lacksOrder(*this);
   const StringAttr choices = layoutOf(getOrder()).getNames().back();
   const auto row = [&](int64_t choice) {
     return e.value(getValue(), placeIn(getValue(), e.value(getOrder(), {choices, choice})));
@@ -187,24 +183,18 @@ LogicalResult CombineOp::emitRow(RowEmitter &e) {
   return success();
 }
 
-Value SpreadOp::getLookupTable() { return getValue(); }
-bool SpreadOp::looksUpInRow() { return false; }
-int64_t SpreadOp::getDenseDims() { return kAllDims; }
 RowSpace SpreadOp::getRowSpace() { return spaceOf(getResult(), 0); }
 LogicalResult SpreadOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-order-rows");
+    return lacksOrder(*this);
   e.define(getResult(), flatLoad(e, getValue(), 0, e.value(getOrder())));
   return success();
 }
 
-Value CollectOp::getLookupTable() { return getValue(); }
-bool CollectOp::looksUpInRow() { return false; }
-int64_t CollectOp::getDenseDims() { return kAllDims; }
 RowSpace CollectOp::getRowSpace() { return spaceOf(getResult(), 0); }
 LogicalResult CollectOp::emitRow(RowEmitter &e) {
   if (!getOrder())
-    return emitOpError("has no order of rows; expected one of mg-order-rows");
+    return lacksOrder(*this);
   e.define(getResult(), e.value(getValue(), placeIn(getValue(), e.value(getOrder()))));
   return success();
 }

@@ -13,6 +13,11 @@ class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
                                                          "getDenseDims"]>] # traits> {
   let rule = rowRule;
   let hasVerifier = 1;
+  let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rowRule # "\"; }" # [{
+    ::mlir::Value $cppClass::getLookupTable() { return getValue(); }
+    bool $cppClass::looksUpInRow() { return false; }
+    int64_t $cppClass::getDenseDims() { return ::mgc::tensorOf(getExperts()).getRank(); } // all
+  }];
   let assemblyFormat = [{
     $value `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
   }];

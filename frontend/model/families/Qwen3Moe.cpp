@@ -6,7 +6,7 @@ namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {
     {"partial_rotary_factor", "1.0"}, {"mlp_only_layers", "[]"}, {"output_router_logits", "false"}};
-// Without output_router_logits; and the class has one window, whatever that says.
+// The coefficient counts with output_router_logits alone; the class has one window, whatever max_window_layers says.
 static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef", "max_window_layers"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {

@@ -11,7 +11,7 @@
 
 namespace mgc {
 
-// What a library or a file of kernels has for an instruction; of a kind that needs neither: nothing.
+// The kernel or library call of an instruction; empty for a kind that needs neither.
 struct PreparedCall {
   plugin::Kernel kernel;                            // of a row kernel
   int64_t scalars = 0;                              // that it takes
@@ -42,7 +42,7 @@ struct LibraryCalls {
   CallStore<plugin::AttentionCall> attentions;
 };
 
-// What prepare() may ask.
+// Everything that prepare() may ask.
 struct Preparation {
   const plan::Plan &plan;
   const RowKernels &kernels;

@@ -57,6 +57,15 @@ func.func @infinite_scale(%x: tensor<4x16xf32, #mg.layout<s, e>>) {
 
 // -----
 
+// Kernels have f32, in which this is 0.
+func.func @least_below_f32(%x: tensor<4x16xf32, #mg.layout<s, e>>) {
+  // expected-error@+1 {{expected epsilon >= 0, least > 0 and scale other than 0, all finite (route_c3)}}
+  %w, %i = mg.route %x {score = "sigmoid", least = 1.0e-60 : f64} : (tensor<4x16xf32, #mg.layout<s, e>>) -> (tensor<4x3xf32, #mg.layout<s, k>>, tensor<4x3xi32, #mg.layout<s, k>>)
+  return
+}
+
+// -----
+
 func.func @uneven_groups(%x: tensor<4x16xf32, #mg.layout<s, e>>) {
   // expected-error@+1 {{3 groups of 16 experts, 1 kept by the sum of their top 1; expected 1 to 32 groups of equal size, keptGroups in [1, groups], groupTop in [1, size] (route_c4)}}
   %w, %i = mg.route %x {score = "sigmoid", groups = 3 : i64} : (tensor<4x16xf32, #mg.layout<s, e>>) -> (tensor<4x3xf32, #mg.layout<s, k>>, tensor<4x3xi32, #mg.layout<s, k>>)

@@ -161,7 +161,7 @@ Plan makePlan(const MeshSizes &sizes, bool zero, bool joined, plan::DType dtype,
   return plan;
 }
 
-// Of a parameter whose first dimension is alone in the first of the file.
+// In: a parameter whose first dimension is alone in the first of the file.
 static void makeStack(Parameter &parameter) {
   parameter.tensor += ".{#}.w";
   parameter.stacked = parameter.fileShape[0] = parameter.dims[0].valid = parameter.dims[0].size;

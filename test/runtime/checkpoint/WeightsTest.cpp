@@ -102,9 +102,9 @@ TEST(LoadWeights, slicesAsDefinedOnEveryMesh) {
     }
 }
 
-TEST(LoadWeights, slicesRandomParametersAsDefined) {
-  int64_t elements = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+// Calls check(folder, plan, checkpoint, memory) with random plans whose weights are loaded into the memory.
+template <typename Check> void forRandomPlans(uint32_t count, Check &&check) {
+  for (uint32_t seed = 0; seed < count && !testing::Test::HasFatalFailure(); ++seed) {
     SCOPED_TRACE(seed);
     TempDir dir;
     Plan plan = makeRandomPlan(seed);
@@ -112,35 +112,33 @@ TEST(LoadWeights, slicesRandomParametersAsDefined) {
     ASSERT_TRUE(isOk(checkpoint));
     Memory memory(plan);
     ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
+    check(dir, plan, *checkpoint, memory);
+  }
+}
+
+TEST(LoadWeights, slicesRandomParametersAsDefined) {
+  int64_t elements = 0;
+  forRandomPlans(300, [&](const TempDir &, const Plan &plan, const Checkpoint &, const Memory &memory) {
     expectAll(plan, memory,
               [&](const Parameter &p, int64_t i) { return ++elements, fileValue(p.tensor, i); });
-    if (HasFatalFailure())
-      return;
-  }
+  });
   EXPECT_GT(elements, 10'000);
 }
 
-// What is saved is what was loaded, in the same tensors: each element of each rank comes back.
+// A saved checkpoint has the tensors of the one that was loaded, and each element of each rank comes back.
 TEST(LoadWeights, stacksAreSavedAsTheyWereLoaded) {
   int64_t stacks = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    TempDir dir;
-    Plan plan = makeRandomPlan(seed);
-    const Result<Checkpoint> checkpoint = fullCheckpoint(dir, plan);
-    ASSERT_TRUE(isOk(checkpoint));
-    Memory memory(plan), again(plan);
-    ASSERT_TRUE(isOk(loadWeights(plan, *checkpoint, memory.arenas())));
-    ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"))));
-    const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
-    ASSERT_TRUE(isOk(saved));
-    ASSERT_EQ(saved->names(), checkpoint->names());
-    ASSERT_TRUE(isOk(loadWeights(plan, *saved, again.arenas())));
-    expectAll(plan, again, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
-    stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
-    if (HasFatalFailure())
-      return;
-  }
+  forRandomPlans(
+      200, [&](const TempDir &dir, const Plan &plan, const Checkpoint &checkpoint, const Memory &memory) {
+        ASSERT_TRUE(isOk(saveWeights(plan, memory.arenas(), dir.path("saved"))));
+        const Result<Checkpoint> saved = Checkpoint::open(dir.path("saved"));
+        ASSERT_TRUE(isOk(saved));
+        ASSERT_EQ(saved->names(), checkpoint.names());
+        Memory again(plan);
+        ASSERT_TRUE(isOk(loadWeights(plan, *saved, again.arenas())));
+        expectAll(plan, again, [](const Parameter &p, int64_t i) { return fileValue(p.tensor, i); });
+        stacks += std::ranges::count_if(plan.parameters, [](const Parameter &p) { return p.stacked > 1; });
+      });
   EXPECT_GT(stacks, 20);
 }
 

@@ -35,7 +35,7 @@ struct Operands {
   std::vector<float> a, b, c;
 };
 
-// What C must be.
+// The right C.
 std::vector<double> expected(const plan::GroupedGemm &gemm, const Operands &to, const Counts &counts) {
   const auto &[groups, rows, m, n, k] = std::tie(gemm.groups, gemm.rows, gemm.m, gemm.n, gemm.k);
   std::vector<double> c(to.c.begin(), to.c.end());
