@@ -5,6 +5,7 @@
 // #mg.layout<s, b, h>> -> tensor<16x2x32xf32, ..>
 //
 // Ops carry no sizes, so going local is retyping. Arguments and results keep their sharded type as mg.type.
+#include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "compiler/shard/Reshard.h"
 

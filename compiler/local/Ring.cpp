@@ -139,12 +139,8 @@ private:
 
 template <typename Op> void lowerAll(func::FuncOp function, MeshAttr mesh) {
   for (Op op : llvm::to_vector(function.getOps<Op>()))
-    if (ArrayAttr axes = op.getRingAttr()) {
-      if (const int64_t ranks = mesh.sizeOf(axes); ranks > 1)
-        RingBuilder(op, axes, ranks).lower(op);
-      else
-        op.removeRingAttr(); // all keys are the rank's own
-    }
+    if (ArrayAttr axes = op.getRingAttr())
+      RingBuilder(op, axes, mesh.sizeOf(axes)).lower(op);
 }
 
 struct RingPass : mgc::impl::RingBase<RingPass> {

@@ -68,6 +68,9 @@ static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axes
   ArrayAttr ring = op.getRingAttr();
   if (!ring)
     return success();
+  if (ring.empty())
+    return op.emitOpError() << "has a ring over no axes; expected one or more, or none where keys are whole ("
+                            << axesConstraint << ")";
   auto module = op->template getParentOfType<ModuleOp>();
   auto mesh = module ? module->template getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
   if (!mesh)

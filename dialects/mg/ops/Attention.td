@@ -47,7 +47,7 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     1. samples are given exactly when dropout > 0 (attention_c1)
     2. q, k and v have one element type; o has it too, or f32 where it is to be merged (attention_c2)
     3. keys are whole, or split as the queries are (attention_c3)
-    4. the axes of ring are axes of the module's mg.mesh, each once (attention_c4)
+    4. ring has one or more axes of the module's mg.mesh, each once (attention_c4)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
                        Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
@@ -70,7 +70,7 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
     1. the operands but lse and integers have one element type; dq, dk and dv have it too, or are f32
        (attention_grad_c1)
     2. keys are whole, or split as the queries are (attention_grad_c2)
-    3. the axes of ring are axes of the module's mg.mesh, each once (attention_grad_c3)
+    3. ring has one or more axes of the module's mg.mesh, each once (attention_grad_c3)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
                        Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,

@@ -213,6 +213,21 @@ func.func @attention_of_a_ring_without_mesh(%q: !q, %k: !k, %l: !l, %p: !s, %t: 
 !s = tensor<4x2xi32, #mg.layout<s, b>>
 !t = tensor<4x2xi32, #mg.layout<t, b>>
 module attributes {mg.mesh = #mg.mesh<cp = 2 : sequence>} {
+func.func @attention_of_an_empty_ring(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{has a ring over no axes; expected one or more, or none where keys are whole (attention_c4)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2, ring = []} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+module attributes {mg.mesh = #mg.mesh<cp = 2 : sequence>} {
 func.func @attention_of_an_unknown_ring(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
   // expected-error@+1 {{attention_c4: names the axis "tp", which is none of #mg.mesh<cp = 2 : sequence> (mesh_c4)}}
   %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, queriesPerGroup = 2, ring = ["tp"]} : (!q, !k, !k, !s, !t) -> (!q, !l)
