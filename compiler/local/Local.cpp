@@ -82,12 +82,8 @@ private:
       return;
     SmallVector<NamedAttribute> coordinates;
     for (StringAttr factor : compute.getIndexedFactors())
-      for (Value value :
-           llvm::concat<Value>(llvm::to_vector(op->getOperands()), llvm::to_vector(op->getResults())))
-        if (ArrayAttr axes = layoutOf(value).axesOf(factor); !axes.empty()) {
-          coordinates.push_back(builder_.getNamedAttr(factor.getValue(), axes));
-          break;
-        }
+      if (ArrayAttr axes = factsOf(op, factor).axes; axes && !axes.empty())
+        coordinates.push_back(builder_.getNamedAttr(factor.getValue(), axes));
     if (!coordinates.empty())
       op->setAttr("coordinates", builder_.getDictionaryAttr(coordinates));
   }

@@ -1,12 +1,13 @@
 // mg-order-rows: the order of rows by expert, for the ops that need it.
 //
 // before:  %rows = mg.dispatch %x to %experts           %z = mg.grouped_einsum %rows, %w to %experts
-// after:   %counts, %places, %sources = mg.group %experts
+// after:   %counts, %places, %sources = mg.group %experts over ["ep"]
 //          %rows = mg.dispatch %x to %experts order %sources
 //          %z = mg.grouped_einsum %rows, %w to %experts order %counts
 //
-// A function orders the rows of its experts once, where these are made. The order is that of one rank: local programs alone
-// have it.
+// A function orders the rows of its experts once, where these are made. The order is that of one rank and of the experts that it
+// has: local programs alone have it.
+#include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -21,33 +22,51 @@ using namespace mgc;
 
 namespace {
 
+// The experts of a rank: their number, and the axes that share out all.
+struct Share {
+  int64_t count;
+  ArrayAttr axes;
+};
+
 class OrderBuilder {
 public:
-  explicit OrderBuilder(func::FuncOp function) : function_(function) {}
+  OrderBuilder(func::FuncOp function, MeshAttr mesh) : function_(function), mesh_(mesh) {}
 
   void run() {
     function_.walk([&](Operation *op) {
       llvm::TypeSwitch<Operation *>(op)
-          .Case<DispatchOp, SpreadOp>([&](auto rows) { give(rows, rows.getCount(), &GroupOp::getSources); })
-          .Case<CombineOp, CollectOp>([&](auto rows) { give(rows, rows.getCount(), &GroupOp::getPlaces); })
-          .Case(
-              [&](GroupedEinsumOp product) { give(product, countIn(product.getRhs()), &GroupOp::getCounts); })
+          .Case<DispatchOp, SpreadOp>([&](auto rows) { give(rows, shareOf(rows), &GroupOp::getSources); })
+          .Case<CombineOp, CollectOp>([&](auto rows) { give(rows, shareOf(rows), &GroupOp::getPlaces); })
+          .Case([&](GroupedEinsumOp product) {
+            give(product, shareOf(product, product.getRhs()), &GroupOp::getCounts);
+          })
           .Case([&](GroupedEinsumGradOp product) {
-            give(product, countIn(product.getResult()), &GroupOp::getCounts);
+            give(product, shareOf(product, product.getResult()), &GroupOp::getCounts);
           });
     });
   }
 
 private:
-  static int64_t countIn(Value matrices) { return tensorOf(matrices).getDimSize(0); }
-
-  template <typename Op, typename Result> void give(Op op, int64_t count, Result result) {
-    if (!op.getOrder())
-      op.getOrderMutable().assign((orderOf(op.getExperts(), count).*result)());
+  static ArrayAttr axesOf(Operation *op) {
+    auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
+    auto axes = coordinates ? coordinates.getAs<ArrayAttr>(placingFactor(op).front()) : ArrayAttr();
+    return axes ? axes : ArrayAttr::get(op->getContext(), {});
+  }
+  template <typename Op> Share shareOf(Op rows) {
+    ArrayAttr axes = axesOf(rows);
+    return {static_cast<int64_t>(rows.getCount()) / mesh_.sizeOf(axes), axes};
+  }
+  static Share shareOf(Operation *product, Value matrices) {
+    return {tensorOf(matrices).getDimSize(0), axesOf(product)};
   }
 
-  GroupOp orderOf(Value experts, int64_t count) {
-    GroupOp &known = orders_[{experts, count}];
+  template <typename Op, typename Result> void give(Op op, const Share &share, Result result) {
+    if (!op.getOrder())
+      op.getOrderMutable().assign((orderOf(op.getExperts(), share).*result)());
+  }
+
+  GroupOp orderOf(Value experts, const Share &share) {
+    GroupOp &known = orders_[{experts, {share.count, share.axes}}];
     if (known)
       return known;
     OpBuilder builder(function_.getContext());
@@ -57,18 +76,23 @@ private:
       const LayoutAttr layout = LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>(name));
       return RankedTensorType::get({size}, type.getElementType(), layout);
     };
-    return known = GroupOp::create(builder, experts.getLoc(), list("e", count), type,
-                                   list("c", type.getNumElements()), experts);
+    return known = GroupOp::create(builder, experts.getLoc(), list("e", share.count), type,
+                                   list("c", roomForRows(type.getShape(), share.count, 1)), experts,
+                                   share.axes);
   }
 
   func::FuncOp function_;
-  llvm::DenseMap<std::pair<Value, int64_t>, GroupOp> orders_;
+  MeshAttr mesh_;
+  llvm::DenseMap<std::pair<Value, std::pair<int64_t, ArrayAttr>>, GroupOp> orders_;
 };
 
 struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {
   void runOnOperation() override {
+    FailureOr<MeshAttr> mesh = requireMesh(getOperation());
+    if (failed(mesh))
+      return signalPassFailure();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-      OrderBuilder(function).run();
+      OrderBuilder(function, *mesh).run();
   }
 };
 

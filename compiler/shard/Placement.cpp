@@ -137,12 +137,9 @@ Placement::Assignment Placement::assign(const AxisRule &rule, Operation *op) con
   Assignment assignment = assign(rule.factors(), Place{op}, [&](StringAttr factor, const Row &row) {
     return !rule.isWhole(factor) && !rule.isMerged(factor) && (!rule.isRing(factor) || row.ops);
   });
-  for (const AxisRule::Merged &merged : rule.merged) {
-    SmallVector<Attribute> axes;
-    for (StringAttr part : merged.parts)
-      llvm::append_range(axes, assignment.lookup(part));
-    assignment[merged.whole] = ArrayAttr::get(mesh_.getContext(), axes);
-  }
+  const auto assigned = [&](StringAttr factor) { return assignment.lookup(factor); };
+  for (const AxisRule::Merged &merged : rule.merged)
+    assignment[merged.whole] = ArrayAttr::get(mesh_.getContext(), rule.axesOf(merged, assigned));
   return assignment;
 }
 

@@ -27,9 +27,31 @@ using namespace mgc;
 
 namespace {
 
-Type withLayout(Type type, LayoutAttr layout) {
-  auto tensor = cast<RankedTensorType>(type);
-  return RankedTensorType::get(tensor.getShape(), tensor.getElementType(), layout);
+// Rows of dimensions that are merged of others and placed by one, on all ranks: each has room for those it may get.
+using Rooms = llvm::DenseMap<StringAttr, int64_t>;
+
+StringRef blockOf(func::FuncOp function) {
+  return function->getAttrOfType<StringAttr>(kBlockAttr).getValue();
+}
+
+// Those of the functions of a block, whose ops agree.
+LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms &rooms) {
+  for (Operation &op : function.getBody().front()) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    const AxisRule rule = compute ? compute.getAxisRule() : AxisRule();
+    for (const AxisRule::Merged &merged : rule.merged) {
+      const auto size = [&](StringAttr factor) { return factsOf(&op, factor).size; };
+      int64_t room = size(merged.whole);
+      if (merged.placing)
+        room = roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing),
+                           placement.mesh().sizeOf(placement.assign(rule, &op).lookup(merged.placing)));
+      if (auto [known, isNew] = rooms.try_emplace(merged.whole, room); !isNew && known->second != room)
+        return op.emitOpError() << "has room for " << room << " rows '" << merged.whole.getValue()
+                                << "', an op of the block before it for " << known->second
+                                << "; expected rows of " << kPlacementAttr << " that place them alike";
+    }
+  }
+  return success();
 }
 
 // Layouts of saved and split results by block, so that the backward functions take what the earlier ones
@@ -40,13 +62,13 @@ struct Handed {
 
 class FunctionSharder {
 public:
-  FunctionSharder(func::FuncOp function, const Placement &placement, Handed &handed)
-      : function_(function), placement_(placement), handed_(handed), builder_(function.getContext()),
-        block_(function->getAttrOfType<StringAttr>(kBlockAttr).getValue()) {}
+  FunctionSharder(func::FuncOp function, const Placement &placement, const Rooms &rooms, Handed &handed)
+      : function_(function), placement_(placement), rooms_(rooms), handed_(handed),
+        builder_(function.getContext()),
+        block_(blockOf(function)) {}
 
   LogicalResult run() {
     decomposeOps();
-    findMerged();
     Block &body = function_.getBody().front();
     if (failed(typeArguments(body)))
       return failure();
@@ -69,7 +91,14 @@ private:
 
   // Every logical value has copies of different layouts, all meaning the same.
   llvm::DenseMap<Value, SmallVector<Value, 2>> copies_;
-  llvm::DenseSet<StringAttr> merged_; // dimensions that some op merges of others
+
+  Type withLayout(Type type, LayoutAttr layout) const {
+    auto tensor = cast<RankedTensorType>(type);
+    SmallVector<int64_t> shape;
+    for (auto [name, size] : llvm::zip(layout.getNames(), tensor.getShape()))
+      shape.push_back(rooms_.contains(name) ? rooms_.lookup(name) : size);
+    return RankedTensorType::get(shape, tensor.getElementType(), layout);
+  }
 
   void addCopy(Value logical, Value typed) { copies_[logical].push_back(typed); }
 
@@ -260,7 +289,7 @@ private:
                            LayoutAttr wanted) {
     const LayoutAttr defined = definedLayout(operand.get());
     for (auto [name, own, used] : llvm::zip(defined.getNames(), defined.getAxes(), wanted.getAxes()))
-      if (merged_.contains(name) && own != used)
+      if (rooms_.contains(name) && own != used)
         return emitError() << "rows '" << name.getValue() << "' of operand " << operand.getOperandNumber()
                            << " are split over " << own << ", but used over " << used << "; expected rows of "
                            << kPlacementAttr
@@ -268,23 +297,12 @@ private:
     return success();
   }
 
-  void findMerged() {
-    for (Operation &op : function_.getBody().front())
-      if (auto compute = dyn_cast<ComputeOpInterface>(op))
-        for (const AxisRule::Merged &merged : compute.getAxisRule().merged)
-          merged_.insert(merged.whole);
-  }
-
   LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names,
                           const Placement::Assignment &assignment, ArrayRef<Attribute> carried) {
     SmallVector<Attribute> pending(carried);
-    for (auto &[factor, axes] : assignment) {
-      bool reduced =
-          !rule.isIn(names.getNames(), factor) &&
-          llvm::any_of(rule.operands, [&, f = factor](auto &list) { return llvm::is_contained(list, f); });
-      if (reduced)
+    for (auto &[factor, axes] : assignment)
+      if (rule.isReduced(factor, names.getNames()))
         llvm::append_range(pending, axes);
-    }
     for (StringAttr ring : rule.rings) // the op adds up over these ranks
       llvm::erase_if(pending,
                      [&](Attribute axis) { return llvm::is_contained(assignment.lookup(ring), axis); });
@@ -456,6 +474,7 @@ private:
 
   func::FuncOp function_;
   const Placement &placement_;
+  const Rooms &rooms_;
   Handed &handed_;
   OpBuilder builder_;
   std::string block_;
@@ -468,11 +487,17 @@ struct ShardPass : mgc::impl::ShardBase<ShardPass> {
     auto placement = Placement::of(module);
     if (failed(placement))
       return signalPassFailure();
+    llvm::StringMap<Rooms> rooms;
+    for (auto function : module.getOps<func::FuncOp>())
+      if (auto block = function->getAttrOfType<StringAttr>(kBlockAttr);
+          block && failed(findRooms(function, *placement, rooms[block.getValue()])))
+        return signalPassFailure();
     Handed handed;
     // Program order: forward, then backward or input, then weight; each takes what the ones before give.
     for (plan::Task task : plan::kBlockTasks)
       for (auto function : module.getOps<func::FuncOp>())
-        if (taskOf(function) == task && failed(FunctionSharder(function, *placement, handed).run()))
+        if (taskOf(function) == task &&
+            failed(FunctionSharder(function, *placement, rooms[blockOf(function)], handed).run()))
           return signalPassFailure();
     for (auto function : module.getOps<func::FuncOp>())
       if (function->hasAttr(kPassAttr))

@@ -74,12 +74,12 @@ struct Binder {
     star = names;
   }
 
-  // `c=s.b.k`: the letter, and its parts, which other terms bind.
+  // `c=s.b.k:e`: the letter, and its parts, which other terms bind, with what places it.
   StringRef withoutParts(StringRef letter, StringAttr name) {
     const auto [whole, parts] = letter.split('=');
     if (!parts.empty() && !rule.isMerged(name)) {
       merged.push_back({rule.merged.size(), parts});
-      rule.merged.push_back({name, {}});
+      rule.merged.push_back({name, {}, {}});
     }
     return whole;
   }
@@ -87,10 +87,14 @@ struct Binder {
   // When all letters are bound.
   void bindParts() {
     for (auto &[index, text] : merged) {
+      AxisRule::Merged &merged = rule.merged[index];
+      const auto [product, placing] = text.split(':');
       SmallVector<StringRef> parts;
-      text.split(parts, '.');
+      product.split(parts, '.');
       for (StringRef part : parts)
-        rule.merged[index].parts.push_back(letters.lookup(part));
+        merged.parts.push_back(letters.lookup(part));
+      if (!placing.empty()) // a dimension of this name, of no value or of one whose term has no letters
+        merged.placing = StringAttr::get(merged.whole.getContext(), placing);
     }
   }
 
@@ -126,7 +130,22 @@ AxisRule::Factors AxisRule::factors() const {
   llvm::SmallSetVector<StringAttr, 8> all;
   for (const Factors &list : llvm::concat<const Factors>(operands, results))
     all.insert(list.begin(), list.end());
+  for (const Merged &one : merged)
+    if (one.placing)
+      all.insert(one.placing);
   return Factors(all.begin(), all.end());
+}
+
+SmallVector<Attribute> AxisRule::axesOf(const Merged &merged,
+                                        llvm::function_ref<ArrayAttr(StringAttr)> axes) const {
+  SmallVector<Attribute> placing, all;
+  if (merged.placing)
+    llvm::append_range(placing, axes(merged.placing));
+  for (StringAttr part : merged.parts)
+    llvm::copy_if(axes(part), std::back_inserter(all),
+                  [&](Attribute axis) { return !llvm::is_contained(placing, axis); });
+  llvm::append_range(all, placing);
+  return all;
 }
 
 bool AxisRule::isMerged(StringAttr factor) const {
@@ -136,9 +155,15 @@ bool AxisRule::isMerged(StringAttr factor) const {
 bool AxisRule::isIn(ArrayRef<StringAttr> names, StringAttr factor) const {
   const auto has = [&](StringAttr name) { return llvm::is_contained(names, name); };
   return has(factor) || llvm::any_of(merged, [&](const Merged &one) {
-           return one.whole == factor ? llvm::any_of(one.parts, has)
-                                      : llvm::is_contained(one.parts, factor) && has(one.whole);
+           return one.whole == factor
+                      ? llvm::any_of(one.parts, has)
+                      : (one.placing == factor || llvm::is_contained(one.parts, factor)) && has(one.whole);
          });
+}
+
+bool AxisRule::isReduced(StringAttr factor, ArrayRef<StringAttr> result) const {
+  return !isMerged(factor) && !isIn(result, factor) &&
+         llvm::any_of(operands, [&](const Factors &names) { return isIn(names, factor); });
 }
 
 AxisRule mgc::bindRule(Operation *op, StringRef text) {
@@ -170,12 +195,6 @@ AxisRule mgc::bindRule(Operation *op, StringRef text) {
 }
 
 namespace {
-
-// Facts known of one factor so far, while walking the types of an op.
-struct FactorFacts {
-  int64_t size;
-  ArrayAttr axes;
-};
 
 using Facts = llvm::MapVector<StringAttr, FactorFacts>;
 
@@ -247,12 +266,12 @@ static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   return success();
 }
 
-// Axes of the factors that the result lacks, whose sum is pending: an op with a ring has added up over its ranks.
+// Axes of the factors that the result lacks, whose sum is pending: an op with a ring has added up over its ranks, and one that
+// exchanges rows brings them to their tokens.
 static AxisSet reducedAxes(const AxisRule &rule, const Facts &facts, LayoutAttr result) {
   AxisSet reduced;
   for (auto &[name, fact] : facts)
-    if (!rule.isIn(result.getNames(), name) &&
-        llvm::any_of(rule.operands, [&](auto &list) { return llvm::is_contained(list, name); }))
+    if (rule.isReduced(name, result.getNames()))
       reduced.insert(fact.axes.begin(), fact.axes.end());
   for (auto &[name, fact] : facts)
     if (rule.isRing(name))
@@ -260,15 +279,58 @@ static AxisSet reducedAxes(const AxisRule &rule, const Facts &facts, LayoutAttr 
   return reduced;
 }
 
-static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, const Facts &facts) {
+// The axes by which a factor places rows, where no value of the op has it: what the rows have beyond their parts.
+static ArrayAttr placingAxes(const AxisRule &rule, const AxisRule::Merged &merged, const Facts &facts) {
+  const ArrayRef<Attribute> all = facts.find(merged.whole)->second.axes.getValue();
+  for (size_t count = 0; count <= all.size(); ++count) {
+    ArrayAttr placing = ArrayAttr::get(merged.whole.getContext(), all.take_back(count));
+    const auto axes = [&](StringAttr name) {
+      return name == merged.placing ? placing : facts.find(name)->second.axes;
+    };
+    if (ArrayRef(rule.axesOf(merged, axes)) == all)
+      return placing;
+  }
+  return ArrayAttr::get(merged.whole.getContext(), {});
+}
+
+static int64_t extentOf(Operation *op, ArrayAttr axes) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  return mesh ? mesh.sizeOf(axes) : 1;
+}
+
+// The size of a factor that no value of the op has: what the op counts, of which local programs have a rank's share.
+static int64_t countedSize(Operation *op, StringAttr name) {
+  auto count = op->getAttrOfType<IntegerAttr>("count");
+  auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
+  auto axes = coordinates ? coordinates.getAs<ArrayAttr>(name) : ArrayAttr();
+  return (count ? count.getInt() : 1) / (axes ? extentOf(op, axes) : 1);
+}
+
+int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks) {
+  int64_t size = std::min(parts.back() * ranks, placing);
+  for (int64_t part : parts.drop_back())
+    size *= part;
+  return size;
+}
+
+// Adds what is known of factors that only place rows.
+static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &facts) {
   for (const AxisRule::Merged &merged : rule.merged) {
-    SmallVector<Attribute> axes;
+    SmallVector<int64_t> sizes;
+    for (StringAttr part : merged.parts)
+      sizes.push_back(facts.find(part)->second.size);
+    if (merged.placing && !facts.contains(merged.placing))
+      facts.insert({merged.placing,
+                    {countedSize(op, merged.placing), placingAxes(rule, merged, facts)}});
+    const auto axesOf = [&](StringAttr name) { return facts.find(name)->second.axes; };
+    const SmallVector<Attribute> axes = rule.axesOf(merged, axesOf);
     int64_t size = 1;
-    for (StringAttr part : merged.parts) {
-      const FactorFacts &fact = facts.find(part)->second;
-      llvm::append_range(axes, fact.axes);
-      size *= fact.size;
-    }
+    if (merged.placing)
+      size = roomForRows(sizes, facts.find(merged.placing)->second.size, extentOf(op, axesOf(merged.placing)));
+    else
+      for (int64_t part : sizes)
+        size *= part;
     const FactorFacts &whole = facts.find(merged.whole)->second;
     if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
       return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size
@@ -279,14 +341,24 @@ static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, const Fac
   return success();
 }
 
+static LogicalResult collectFacts(Operation *op, const AxisRule &rule, Facts &facts) {
+  return failure(failed(checkFactors(op, rule, facts)) || failed(verifyMerged(op, rule, facts)));
+}
+
+FactorFacts mgc::factsOf(Operation *op, StringAttr factor) {
+  Facts facts;
+  (void)collectFacts(op, cast<ComputeOpInterface>(op).getAxisRule(), facts);
+  return facts.lookup(factor);
+}
+
 LogicalResult mgc::verifyComputeOp(Operation *op) {
   AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   if (!rule.error.empty())
     return op->emitOpError() << rule.error << " (rule_c1)";
   Facts facts;
   AxisSet carried;
-  if (failed(checkFactors(op, rule, facts)) || failed(carriedAxes(op, rule, carried)) ||
-      failed(verifyCoordinates(op, facts)) || failed(verifyMerged(op, rule, facts)))
+  if (failed(collectFacts(op, rule, facts)) || failed(carriedAxes(op, rule, carried)) ||
+      failed(verifyCoordinates(op, facts)))
     return failure();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);

@@ -22,11 +22,13 @@ struct AxisRule {
   llvm::SmallVector<mlir::StringAttr, 2> whole;
   llvm::SmallVector<mlir::StringAttr, 2>
       rings; // factors whose blocks travel around the ranks that split them
-  // A factor whose positions are those of others together, in an order that is data: `c=s.b.k` is a row for each token and choice.
-  // It is split by the axes of its parts, in their order.
+  // A factor whose positions are those of others together, in an order that is data: `c=s.b.k:e` is a row for each token and
+  // choice, on the rank that has its expert. It is split by the axes of its parts, in their order, and then by those of the
+  // factor that places it: parts lose these where both have them, as the op exchanges rows over them.
   struct Merged {
     mlir::StringAttr whole;
     llvm::SmallVector<mlir::StringAttr, 3> parts;
+    mlir::StringAttr placing; // null: none does
   };
   llvm::SmallVector<Merged, 1> merged;
   std::string error; // not empty: the types do not fit the rule text
@@ -36,7 +38,12 @@ struct AxisRule {
   bool isMerged(mlir::StringAttr factor) const;
   // Whether a value of these dimensions has it: itself, the factor that it is merged into, or one of its parts.
   bool isIn(llvm::ArrayRef<mlir::StringAttr> names, mlir::StringAttr factor) const;
-  Factors factors() const; // each once, those of the operands first
+  // Whether a result of these dimensions has the sum over the factor. A merged one is summed with its parts.
+  bool isReduced(mlir::StringAttr factor, llvm::ArrayRef<mlir::StringAttr> result) const;
+  Factors factors() const; // each once, those of the operands first, those that only place rows last
+  // Axes of a merged factor, by those of the others.
+  llvm::SmallVector<mlir::Attribute> axesOf(const Merged &merged,
+                                            llvm::function_ref<mlir::ArrayAttr(mlir::StringAttr)> axes) const;
 };
 
 // Binds the letters of `text` to the dimension names of the op's operand and result types.
@@ -49,9 +56,26 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
 //   rule_c5 a result is pending over the axes of the factors it lacks, but for those of a ring, and those carried from
 //           its operands
-//   rule_c7 a merged factor has the axes and, multiplied, the sizes of its parts
 //   rule_c6 coordinates, if it has them, are of its dimensions and lists of axes' names
+//   rule_c7 a merged factor has the axes and, multiplied, the sizes of its parts; where another places its rows, the axes of
+//           that too, and the size that roomForRows says
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
+
+// What the types of an op, and its count where no type has the factor, say of one of its factors.
+struct FactorFacts {
+  int64_t size = 1;
+  mlir::ArrayAttr axes; // that split it
+};
+// Precondition: verifyComputeOp, and it is one of its factors.
+FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);
+
+// The factor that places the rows of the op, whose block it must know. Precondition: its rule has one.
+llvm::SmallVector<mlir::StringAttr> placingFactor(mlir::Operation *op);
+
+// The size of a merged factor whose rows another places, by the sizes of its parts and of that, which `ranks` share: for k of
+// the e factors a token has rows on a rank, at most e / ranks of them, as choices are of different ones.
+//     s b k = 16 2 2, e = 8    1 rank: 64    4 ranks: 16 2 8 = 256, of which each has room for 64
+int64_t roomForRows(llvm::ArrayRef<int64_t> parts, int64_t placing, int64_t ranks);
 
 double elementwiseFlops(mlir::Operation *op);
 

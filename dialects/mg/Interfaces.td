@@ -14,8 +14,9 @@ def Mg_ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
     pass, `&` operands through which it may pass jointly (all pending alike); `max` before a result makes its
     reduction a maximum; the last operand term repeats for variadic operands; operands without a term are optional
     ones at the end. `c=s.b.k` is a factor whose
-    positions are those of s, b and k together, in an order that is data: it has their axes. A factor that a result lacks,
-    itself, merged or in parts, is reduced.
+    positions are those of s, b and k together, in an order that is data: it has their axes. `c=s.b.k:e` has those of e
+    too, which places its rows: one lies on the rank whose block of e has it, and a rank has room for all that may. Where
+    no type has e, its size is the op's `count`. A factor that a result lacks, itself, merged or in parts, is reduced.
   }];
   let methods = [
     StaticInterfaceMethod<"The axis rule as written in the op's entry.", "::llvm::StringRef", "getRuleText", (ins)>,

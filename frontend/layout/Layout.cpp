@@ -1,5 +1,6 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
 #include "runtime/base/Rounding.h"
@@ -20,6 +21,7 @@ public:
 
   Layout run() {
     resolveMesh();
+    resolveExperts();
     resolveBatch();
     resolveContext();
     resolveSchedule();
@@ -95,6 +97,7 @@ private:
   }
 
   void resolveMesh();
+  void resolveExperts();
   void resolveBatch();
   void resolveContext();
   void resolveContextTypes();
@@ -153,6 +156,21 @@ void LayoutResolver::resolveMesh() {
   layout.sequenceParallel = sp.value_or(true) && layout.tp > 1;
   if (!sp)
     record(flagOf(&LayoutOptions::sp), layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
+}
+
+// Flags of experts are refused where the model has none.
+void LayoutResolver::resolveExperts() {
+  layout.hasExperts = mgc::frontend::hasExperts(model);
+  if (layout.hasExperts) {
+    layout.ep = size(&LayoutOptions::ep);
+    layout.etp = size(&LayoutOptions::etp, layout.tp);
+    return;
+  }
+  for (auto field : {&LayoutOptions::ep, &LayoutOptions::etp})
+    if (given(field).value_or(1) != 1) {
+      problems.add("{} {}: the model has no experts", flagOf(field), *given(field));
+      problems.hint("possible: without {}", flagOf(field));
+    }
 }
 
 void LayoutResolver::resolveBatch() {
@@ -456,11 +474,14 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
 
 std::vector<plan::MeshView> Layout::views() const {
   using enum plan::AxisRole;
-  return {{"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
+  std::vector<plan::MeshView> views = {{"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
           {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
           {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
           {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
           {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
+  if (hasExperts)
+    std::ranges::move(viewsOfExperts(*this), std::back_inserter(views));
+  return views;
 }
 
 int64_t Layout::paddedVocabulary(const ModelDescription &model) const {

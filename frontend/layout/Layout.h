@@ -12,6 +12,7 @@
 namespace mgc::frontend {
 
 struct LayoutOptions { // what was given
+  std::optional<int64_t> ep = {}, etp = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
@@ -75,6 +76,10 @@ struct Layout {
   int64_t cpInner = 1; // ranks of cp that exchange heads for positions under a2a+p2p: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
+  // Of experts, if the model has them: ep ranks share them out, and etp ranks the columns of each. Both are taken from the ranks
+  // of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
+  int64_t ep = 1, etp = 1;
+  bool hasExperts = false;
   bool zigzag =
       false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group

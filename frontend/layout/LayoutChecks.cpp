@@ -1,5 +1,6 @@
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/Options.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
@@ -31,7 +32,7 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
       heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
     rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
     int64_t ffn = block.mlp.ffn;
-    if (block.experts) // whole on every rank
+    if (block.experts) // split over ranks of their own: ExpertRanks.h
       continue;
     rules.push_back(
         {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
@@ -248,12 +249,7 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
   }
 }
 
-static bool hasExperts(const ModelDescription &model) {
-  return std::ranges::any_of(model.kinds,
-                             [](const BlockKind &kind) { return kind.block.experts.has_value(); });
-}
-
-static void checkExperts(const ModelDescription &model, const Supported &supported, const Layout &layout,
+static void checkTarget(const ModelDescription &model, const Supported &supported, const Layout &layout,
                          Problems &problems) {
   if (layout.target.experts || !hasExperts(model))
     return;
@@ -268,10 +264,11 @@ static void checkExperts(const ModelDescription &model, const Supported &support
 
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
-  checkExperts(model, supported, layout, problems);
+  checkTarget(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
+  checkExpertRanks(model, layout, problems);
   checkBatch(layout, supported, problems);
   checkBytes(model, layout, problems);
   checkPipeline(model, layout, problems);
@@ -378,6 +375,10 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   const bool hasBatch = asked.gbs && near.dp == replicas;
   fitBatch(supported, near,
            hasBatch ? near.globalBatchSize : asked.gbs.value_or(near.microBatchSize * near.dp * near.pp));
+  if (layout.hasExperts)
+    setNearestExpertRanks(model, near, *options.cp, options);
+  else
+    options.ep.reset(), options.etp.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;

@@ -11,28 +11,34 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Row i belongs to group numbers[i]. In the order of the groups, and in each group in that of the rows:
-//   counts[g]    how many rows group g has
-//   places[i]    which place row i has
-//   sources[p]   which row has place p
-//     groups 3, numbers 2 0 2 0    counts 2 0 2   places 2 0 3 1   sources 1 3 0 2
-// Operands numbers[rows], counts[groups], places[rows], sources[rows], all i32. A number below 0 or not below `groups` ends the
-// step with an error that names the row, before anything is written.
+// Row i belongs to group numbers[i]; the rank has `groups` of all, those at its coordinate along axes. In the order of its groups,
+// and in each group in that of the rows:
+//   counts[g]    how many rows its group g has
+//   places[i]    which place row i has; `places` where it is of another rank's group
+//   sources[p]   which row has place p; `rows` where none has
+//     groups 3, numbers 2 0 2 0                            counts 2 0 2   places 2 0 3 1   sources 1 3 0 2
+//     groups 2 of 4, the second rank's, numbers 2 0 3 2    counts 2 1     places 0 4 2 1   sources 0 3 2 4
+// Operands numbers[rows], counts[groups], places[rows], sources[places], all i32. A number that is no group of any rank, or more
+// rows than places, ends the step with an error that names the row or the groups, before anything is written.
 struct GroupRows {
   static constexpr std::string_view kName = "groupRows";
   static constexpr WorkKind kWork = WorkKind::move;
-  int64_t groups = 0, rows = 0;
+  int64_t groups = 0, rows = 0, places = 0;
+  Axes axes; // that share out the groups
   bool operator==(const GroupRows &) const = default;
 
   OperandInfos operands(const Mesh &) const;
   Work work(const Mesh &) const { return {}; }
   std::string sizes() const;
+  const Axes &placement() const { return axes; }
   void verify(AttributeChecks &checks) const;
 };
 
 template <typename V> void fields(V &v, Of<GroupRows>) {
   v.required("groups", &GroupRows::groups);
   v.required("rows", &GroupRows::rows);
+  v.required("places", &GroupRows::places);
+  v.optional("axes", &GroupRows::axes);
 }
 
 } // namespace mgc::plan

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 6 };
+enum { MGC_DEVICE_API_VERSION = 7 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -80,8 +80,12 @@ typedef struct {
   mgc_address a, b, counts, c;
 } mgc_grouped_gemm_operands;
 
-/* As plan::GroupRows: all i32. */
+/* As plan::GroupRows, of a rank with the groups from `first` on, of `all`. */
 typedef struct {
+  int64_t groups, rows, places, first, all;
+} mgc_group_rows_facts;
+
+typedef struct { /* all i32 */
   mgc_address numbers, counts, places, sources;
 } mgc_group_rows_operands;
 
@@ -183,7 +187,7 @@ typedef struct {
   int (*run_gemm)(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands, mgc_error *error);
   int (*run_grouped_gemm)(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                           const mgc_grouped_gemm_operands *operands, mgc_error *error);
-  int (*run_group_rows)(mgc_stream *stream, int64_t groups, int64_t rows,
+  int (*run_group_rows)(mgc_stream *stream, const mgc_group_rows_facts *facts,
                         const mgc_group_rows_operands *operands, mgc_error *error);
   int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention,
                         mgc_error *error);

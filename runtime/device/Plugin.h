@@ -124,8 +124,8 @@ public:
   Status groupedGemm(const mgc_grouped_gemm_facts &facts, const mgc_grouped_gemm_operands &operands) const {
     return call<&Table::run_grouped_gemm>(api(), raw(), &facts, &operands);
   }
-  Status groupRows(int64_t groups, int64_t rows, const mgc_group_rows_operands &operands) const {
-    return call<&Table::run_group_rows>(api(), raw(), groups, rows, &operands);
+  Status groupRows(const mgc_group_rows_facts &facts, const mgc_group_rows_operands &operands) const {
+    return call<&Table::run_group_rows>(api(), raw(), &facts, &operands);
   }
   Status gemm(const GemmCall &gemm, const mgc_gemm_operands &operands) const {
     return call<&Table::run_gemm>(api(), raw(), gemm.raw(), &operands);

@@ -266,11 +266,12 @@ def predict_all(options, goldens, chosen):
 def main():
     options = parse_arguments()
     begin = time.monotonic()
-    chosen = layouts.select(options.layouts)
     goldens = list(map(Golden, options.model))
-    cases = [(golden, layout) for golden in goldens for layout in chosen if layout.mbs * layout.dp <= golden.expect["gbs"]]
+    cases = [(golden, layout) for golden in goldens
+             for layout in layouts.select(options.layouts, golden.model not in DENSE)
+             if layout.mbs * layout.dp <= golden.expect["gbs"]]
     if options.dtype == "bf16":
-        predict_all(options, goldens, chosen)
+        predict_all(options, goldens, [layout for _, layout in cases])
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {pool.submit(check_one, options, *case): case for case in cases}

@@ -23,6 +23,7 @@ class Layout:
     vpp: int = 1
     cp: int = 1
     context: str = ""  # --cp-comm-type
+    experts: tuple = ()  # --ep, --etp; none: what mgc chooses
 
     @property
     def hierarchy(self):
@@ -55,13 +56,15 @@ class Layout:
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
         flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.context_flags]
+        flags += ["--ep", self.experts[0], "--etp", self.experts[1]] if self.experts else []
         return [str(flag) for flag in flags]
 
     def __str__(self):
         vpp = f"x{self.vpp}" if self.vpp > 1 else ""
         sp = "-sp" if self.sp else ""
         cp = f"-cp{self.cp}-{self.context}" if self.cp > 1 else ""
-        return f"tp{self.tp}{cp}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
+        experts = f"-ep{self.experts[0]}-etp{self.experts[1]}" if self.experts else ""
+        return f"tp{self.tp}{cp}{experts}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
 
 
 def schedules(pp):
@@ -84,23 +87,33 @@ def contexts(tp):
             yield cp, MIXED
 
 
-def matrix():
+def expert_ranks(tp, cp, dp):
+    """Sizes of expert parallelism that cut the ranks where the other axes do: here all are powers of two."""
+    yield ()
+    for ep, etp in itertools.product((1, 2, 4, 8), (1, 2)):
+        if (ep * etp > 1 or tp > 1) and tp * cp * dp % (ep * etp) == 0:
+            yield ep, etp
+
+
+def matrix(has_experts=False):
     sizes = (1, 2, 4)
     for tp, pp, dp, sp, zero, mbs in itertools.product(sizes, sizes, sizes, (False, True), (0, 1), (1, 2)):
         if sp and tp == 1:
             continue
         for (cp, context), (schedule, vpp) in itertools.product(contexts(tp), schedules(pp)):
-            if tp * cp * pp * dp <= MAX_RANKS:
-                yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp, cp, context)
+            if tp * cp * pp * dp > MAX_RANKS:
+                continue
+            for experts in expert_ranks(tp, cp, dp) if has_experts else [()]:
+                yield Layout(tp, pp, dp, sp, zero, mbs, schedule, vpp, cp, context, experts)
 
 
 def pairs_of(layout):
     return set(itertools.combinations(sorted(vars(layout).items(), key=lambda field: field[0]), 2))
 
 
-def covering(seed):
-    """Few layouts with every pair of choices (say sp and zb-h1) that occurs in the matrix: greedy."""
-    everything = random.Random(seed).sample(list(matrix()), len(list(matrix())))
+def covering(everything, seed):
+    """Few layouts with every pair of choices (say sp and zb-h1) that occurs in some 2,000 of the matrix: greedy."""
+    everything = random.Random(seed).sample(everything, min(len(everything), 2000))
     missing = set().union(*map(pairs_of, everything))
     chosen = []
     while missing:
@@ -109,15 +122,15 @@ def covering(seed):
     return chosen
 
 
-def select(text):
+def select(text, has_experts=False):
     """all | context (those with cp) | pairs:SEED (every pair of choices, some 16 layouts) | sample:N:SEED | layouts as they print, by commas"""
-    everything = list(matrix())
+    everything = list(matrix(has_experts))
     if text == "all":
         return everything
     if text == "context":
         return [layout for layout in everything if layout.cp > 1]
     if text.startswith("pairs:"):
-        return covering(int(text.split(":")[1]))
+        return covering(everything, int(text.split(":")[1]))
     if text.startswith("sample:"):
         _, number, seed = text.split(":")
         return random.Random(int(seed)).sample(everything, min(int(number), len(everything)))

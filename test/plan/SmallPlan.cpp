@@ -96,7 +96,7 @@ Program makeBlock() {
       GroupedGemm{
           .form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 4, .accumulate = true},
       {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
-  add(GroupRows{.groups = 3, .rows = 5}, {{0, 0}, {1, 0}, {1, 64}, {1, 128}});
+  add(GroupRows{.groups = 3, .rows = 5, .places = 5}, {{0, 0}, {1, 0}, {1, 64}, {1, 128}});
   return program;
 }
 

@@ -5,18 +5,26 @@
 using namespace mlir;
 using namespace mgc;
 
+SmallVector<StringAttr> mgc::placingFactor(Operation *op) {
+  return {cast<ComputeOpInterface>(op).getAxisRule().merged.front().placing};
+}
+
 // --- verifiers
 // -----------------------------------------------------------------------------------------------------
 
 static int64_t elementsOf(Value value) { return tensorOf(value).getNumElements(); }
 
 LogicalResult GroupOp::verify() {
-  const int64_t rows = elementsOf(getExperts());
-  return elementsOf(getPlaces()) == rows && elementsOf(getSources()) == rows
-             ? success()
-             : emitOpError() << "orders " << rows << " rows with " << elementsOf(getPlaces())
-                             << " places and " << elementsOf(getSources())
-                             << " sources; expected as many of each (group_c1)";
+  const int64_t choices = elementsOf(getExperts()), rows = elementsOf(getSources());
+  if (elementsOf(getPlaces()) != choices)
+    return emitOpError() << "gives " << elementsOf(getPlaces()) << " places to " << choices
+                         << " choices; expected one for each (group_c1)";
+  const int64_t each = tensorOf(getExperts()).getShape().back(),
+                room = roomForRows({choices / each, each}, elementsOf(getCounts()), 1);
+  return rows == room ? success()
+                      : emitOpError() << "has room for " << rows << " rows of " << choices << " choices, "
+                                      << each << " for a token, among " << elementsOf(getCounts())
+                                      << " experts; expected " << room << " (group_c2)";
 }
 
 // Dimensions of a rank's own values have no axes.
@@ -53,12 +61,9 @@ static LogicalResult verifyGrouped(Op op, Value matrices, Value from, Value to, 
     return op.emitOpError() << "multiplies " << type << " by " << elementOf(op.getRhs()) << " to " << result
                             << "; expected operands of one element type and a result of that type or f32 ("
                             << constraint << "_c2)";
-  if (!layoutOf(matrices).getAxes().front().empty())
-    return op.emitOpError() << "has experts split over " << layoutOf(matrices).getAxes().front()
-                            << "; expected all of them on each rank (" << constraint << "_c4)";
   if (op.getOrder() && elementsOf(op.getOrder()) != tensorOf(matrices).getDimSize(0))
     return op.emitOpError() << "has counts of " << elementsOf(op.getOrder()) << " experts, and matrices of "
-                            << tensorOf(matrices).getDimSize(0) << " (" << constraint << "_c5)";
+                            << tensorOf(matrices).getDimSize(0) << " (" << constraint << "_c4)";
   return verifyOrder(op, (constraint + "_c3").str().c_str());
 }
 LogicalResult GroupedEinsumOp::verify() {
@@ -74,7 +79,7 @@ LogicalResult GroupedEinsumGradOp::verify() {
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
     g.contribute(op.getValue(),
-                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr()));
+                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(), DictionaryAttr()));
   return success();
 }
 LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
@@ -85,9 +90,9 @@ LogicalResult CollectOp::buildGradient(GradientBuilder &g) { return contributeAd
 LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getLhs()))
-    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value()));
+    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(), DictionaryAttr()));
   if (dy && g.wants(getRhs()))
-    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value()));
+    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(), DictionaryAttr()));
   return success();
 }
 
@@ -95,7 +100,10 @@ LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
 // -----------------------------------------------------------------------------------------------------
 
 InstructionCall GroupOp::getCall() {
-  return {plan::GroupRows{.groups = elementsOf(getCounts()), .rows = elementsOf(getExperts())},
+  return {plan::GroupRows{.groups = elementsOf(getCounts()),
+                          .rows = elementsOf(getExperts()),
+                          .places = elementsOf(getSources()),
+                          .axes = axesOf(getAxes())},
           {getExperts(), getCounts(), getPlaces(), getSources()}};
 }
 

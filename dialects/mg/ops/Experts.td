@@ -1,19 +1,21 @@
 // The experts of a mixture: tokens to rows in the order of their experts, products of such rows, and back.
 //
-// A token has a row for each of its k choices: c of them for s b tokens, grouped by expert. The order of the rows is data,
-// and of each rank its own: c has the axes of s and b, and what lies at a place of it means something only with the `experts`
-// that it was made for. Which is why every op here takes them, and no reshard may change the split of c.
+// A token has a row for each of its k choices: c of them for s b tokens, grouped by expert, and on the rank that has the expert.
+// The order of the rows is data, and of each rank its own: c has the axes of s, b and e, and what lies at a place of it means
+// something only with the `experts` that it was made for. Which is why every op here takes them, and no reshard may change the
+// split of c.
 include "dialects/mg/ops/OpBase.td"
 
 // `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
-// experts there are.
+// experts there are, on all ranks; local programs have in `coordinates` the axes that share them out.
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
-    : Mg_ComputeOp<mnemonic, [MgGradient,
+    : Mg_IndexedOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
                                                          "getDenseDims"]>] # traits> {
   let rule = rowRule;
   let hasVerifier = 1;
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rowRule # "\"; }" # [{
+    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::placingFactor(*this); }
     ::mlir::Value $cppClass::getLookupTable() { return getValue(); }
     bool $cppClass::looksUpInRow() { return false; }
     int64_t $cppClass::getDenseDims() { return ::mgc::tensorOf(getExperts()).getRank(); } // all
@@ -26,72 +28,83 @@ class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
 def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let summary = "The order of rows by expert";
   let description = [{
-    counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a token, sources[c] the choice, s b k
-    flattened, whose row has the place. Rows of an expert are in the order of the tokens. Local types only: the order is the
-    rank's own.
+    Of the experts that are the rank's: counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a
+    token, sources[c] the choice, s b k flattened, whose row has the place. Rows of an expert are in the order of the tokens.
+    A choice of another rank's expert has the place c, and a place behind the last row the source s b k: there is nothing at
+    either. Local types only: the order is the rank's own.
 
-        %counts, %places, %sources = mg.group %experts
+        %counts, %places, %sources = mg.group %experts over ["ep"]
 
-    1. all is dense, and experts, places and sources have as many elements (group_c1)
+    1. all is dense, and places are as many as experts (group_c1)
+    2. there are as many sources as the tokens may have rows on the rank: for each token no more than its choices, or counts
+       (group_c2)
   }];
-  let arguments = (ins Mg_I32:$experts);
+  let arguments = (ins Mg_I32:$experts, ArrayAttr:$axes);
   let results = (outs Mg_I32:$counts, Mg_I32:$places, Mg_I32:$sources);
   let rule = ".. -> .., .., ..";
+  let assemblyFormat = "$experts `over` $axes attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 
-def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k h"> {
+def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
   let summary = "A token's activation in each of its rows";
   let description = [{
     order: the sources of mg.group.
 
     1. where the tokens are split there is no order: it is a rank's own (dispatch_c1)
   }];
-  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }
-def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k h, s b k!, s b k! -> s b h"> {
+def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h"> {
   let summary = "The sum of a token's rows";
   let description = [{
     Sums are made in f32, in the order of the choices. order: the places of mg.group.
 
     1. where the tokens are split there is no order: it is a rank's own (combine_c1)
   }];
-  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }
-def Mg_SpreadOp : Mg_RowsOp<"spread", "s b k!, s b k!, c -> c=s.b.k"> {
+def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
   let summary = "The number of a choice, its weight, at its row";
   let description = [{
     order: the sources of mg.group.
 
     1. where the tokens are split there is no order: it is a rank's own (spread_c1)
   }];
-  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }
-def Mg_CollectOp : Mg_RowsOp<"collect", "c=s.b.k, s b k!, s b k! -> s b k!"> {
+def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> {
   let summary = "The number of a row at its choice: undoes mg.spread";
   let description = [{
     order: the places of mg.group.
 
     1. where the tokens are split there is no order: it is a rank's own (collect_c1)
   }];
-  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count);
+  let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }
 
 class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
-    : Mg_ComputeOp<mnemonic, [MgInstruction,
+    : Mg_IndexedOp<mnemonic, [MgInstruction,
         DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>] # traits> {
   let rule = groupedRule;
   let hasVerifier = 1;
-  let declarations = "double getFlops();";
+  let extraClassDeclaration = "double getFlops();";
+  let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # groupedRule # "\"; }" # [{
+    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::placingFactor(*this); }
+  }];
   let assemblyFormat = [{
     $lhs `,` $rhs `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
   }];
 }
-def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k x, .., s b k!, e -> c y", [MgGradient]> {
+def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e x, .., s b k!, e -> c y", [MgGradient]> {
   let summary = "Rows times the matrix of their expert";
   let description = [{
     lhs [c, x] and rhs, the experts' matrices [e, x, y] or [e, y, x]: result[c, y] = sum over x of lhs[c, x] rhs[expert of c, x,
@@ -100,13 +113,13 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k x, .., s b k!,
     1. rhs has the experts first, and then x and y (grouped_einsum_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_c2)
     3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_c3)
-    4. each rank has all experts (grouped_einsum_c4)
-    5. order has a number for each expert (grouped_einsum_c5)
+    4. order has a number for each expert of the rank (grouped_einsum_c4)
   }];
-  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }
-def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k x, c y, s b k!, e -> .."> {
+def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e x, c y, s b k!, e -> .."> {
   let summary = "Gradient of the experts' matrices: of each, the sum over its rows";
   let description = [{
     lhs [c, x], rhs [c, y]: result[e, x, y], or [e, y, x], = sum over the rows c of expert e of lhs[c, x] rhs[c, y]; zeros for
@@ -115,9 +128,9 @@ def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k x, c y
     1. the result has the experts first, and then x and y (grouped_einsum_grad_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_grad_c2)
     3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_grad_c3)
-    4. each rank has all experts (grouped_einsum_grad_c4)
-    5. order has a number for each expert (grouped_einsum_grad_c5)
+    4. order has a number for each expert of the rank (grouped_einsum_grad_c4)
   }];
-  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order);
+  let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
+                       OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$result);
 }

@@ -242,8 +242,8 @@ Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                      at(operands->c), of(stream).threads);
 }
 
-Status runGroupRows(mgc_stream *, int64_t groups, int64_t rows, const mgc_group_rows_operands *operands) {
-  return groupRows({groups, rows}, at<int32_t>(operands->numbers), at<int32_t>(operands->counts),
+Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands) {
+  return groupRows(*facts, at<int32_t>(operands->numbers), at<int32_t>(operands->counts),
                    at<int32_t>(operands->places), at<int32_t>(operands->sources));
 }
 

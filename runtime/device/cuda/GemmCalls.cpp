@@ -229,7 +229,7 @@ Status runGroupedGemm(mgc_stream *, const mgc_grouped_gemm_facts *, const mgc_gr
   return errorf("GPUs run no grouped products yet; compile the plan for cpu");
 }
 
-Status runGroupRows(mgc_stream *, int64_t, int64_t, const mgc_group_rows_operands *) {
+Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *, const mgc_group_rows_operands *) {
   return errorf("GPUs group no rows yet; compile the plan for cpu");
 }
 

@@ -165,7 +165,7 @@ void dropGemm(mgc_gemm *gemm);
 // Errors: plans for GPUs have neither yet.
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands);
-Status runGroupRows(mgc_stream *stream, int64_t groups, int64_t rows,
+Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                     const mgc_group_rows_operands *operands);
 Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
 

@@ -330,16 +330,17 @@ int runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                 error);
 }
 
-int runGroupRows(mgc_stream *stream, int64_t groups, int64_t rows, const mgc_group_rows_operands *operands,
-                 mgc_error *error) {
-  return report(stream->submit([=, at = *operands]() -> Status {
+int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
+                 const mgc_group_rows_operands *operands, mgc_error *error) {
+  return report(stream->submit([=, what = *facts, at = *operands]() -> Status {
     std::vector<int32_t *> data;
-    for (const auto &[address, count] : {std::pair(at.numbers, rows), std::pair(at.counts, groups),
-                                         std::pair(at.places, rows), std::pair(at.sources, rows)}) {
+    for (const auto &[address, count] :
+         {std::pair(at.numbers, what.rows), std::pair(at.counts, what.groups),
+          std::pair(at.places, what.rows), std::pair(at.sources, what.places)}) {
       MGC_ASSIGN(operand, stream->device().at(address, count * 4));
       data.push_back(reinterpret_cast<int32_t *>(operand));
     }
-    return groupRows({groups, rows}, data[0], data[1], data[2], data[3]);
+    return groupRows(what, data[0], data[1], data[2], data[3]);
   }),
                 error);
 }

@@ -1,0 +1,120 @@
+// See ExpertRanks.h.
+#include "frontend/layout/ExpertRanks.h"
+
+#include "frontend/layout/Options.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mgc::frontend {
+
+bool hasExperts(const ModelDescription &model) {
+  return std::ranges::any_of(model.kinds,
+                             [](const BlockKind &kind) { return kind.block.experts.has_value(); });
+}
+
+std::vector<plan::MeshView> viewsOfExperts(const Layout &layout) {
+  const int64_t ranks = layout.tp * layout.cp * layout.dp, taken = layout.etp * layout.ep;
+  plan::MeshView tokens{"tokens of experts", {}};
+  int64_t rest = taken;
+  const auto cut = [&](const std::string &name, int64_t size) {
+    const int64_t inner = std::gcd(rest, size);
+    rest /= inner;
+    tokens.axes.push_back({name + ".experts", inner});
+    tokens.axes.push_back({"edp." + name, size / inner});
+  };
+  cut("tp", layout.tp), cut("cp", layout.cp), cut("dp", layout.dp);
+  return {{"experts", {{"etp", layout.etp}, {"ep", layout.ep}, {"edp", std::max<int64_t>(1, ranks / taken)}}},
+          tokens};
+}
+
+namespace {
+
+// Whether etp, ep and edp cut the ranks of a stage where tp, cp and dp can be cut.
+bool fitsRanks(const Layout &layout) {
+  const int64_t ranks = layout.tp * layout.cp * layout.dp;
+  return layout.ep <= ranks && layout.etp <= ranks / layout.ep &&
+         ranks % (layout.etp * layout.ep) == 0 && plan::refine(layout.views()).isOk();
+}
+
+struct ExpertRule {
+  std::string what;
+  bool isOfColumns; // of an expert, which etp shares out; else of ep
+  int64_t size;
+  bool fits(const Layout &layout) const { return size % (isOfColumns ? layout.etp : layout.ep) == 0; }
+};
+
+std::vector<ExpertRule> rulesOf(const ModelDescription &model) {
+  std::vector<ExpertRule> rules;
+  const auto add = [&](std::string what, bool isOfColumns, int64_t size) {
+    if (std::ranges::find(rules, what, &ExpertRule::what) == rules.end())
+      rules.push_back({std::move(what), isOfColumns, size});
+  };
+  for (const BlockKind &kind : model.kinds)
+    if (const auto &experts = kind.block.experts) {
+      add(fmt::format("{} experts of a layer", experts->count), false, experts->count);
+      add(fmt::format("{} columns of an expert", kind.block.mlp.ffn), true, kind.block.mlp.ffn);
+    }
+  return rules;
+}
+
+bool fits(const ModelDescription &model, const Layout &layout) {
+  return std::ranges::all_of(rulesOf(model), [&](const ExpertRule &rule) { return rule.fits(layout); }) &&
+         fitsRanks(layout);
+}
+
+// Values of one size with which everything is right; the divisors of the ranks of a stage are all that may be.
+std::vector<int64_t> possible(const ModelDescription &model, Layout layout, int64_t Layout::*size) {
+  const int64_t ranks = layout.tp * layout.cp * layout.dp;
+  std::vector<int64_t> values = divisorsOf(ranks, ranks);
+  std::erase_if(values, [&](int64_t value) {
+    layout.*size = value;
+    return !fits(model, layout);
+  });
+  return values;
+}
+
+} // namespace
+
+void checkExpertRanks(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  if (!layout.hasExperts)
+    return;
+  const auto hint = [&](int64_t Layout::*size, const char *flag) {
+    const std::vector<int64_t> values = possible(model, layout, size);
+    if (!values.empty())
+      problems.hint("possible {} with the other sizes: {}", flag, listOf(values));
+  };
+  for (const ExpertRule &rule : rulesOf(model))
+    if (!rule.fits(layout)) {
+      problems.add("{} do not divide over {} = {}", rule.what, rule.isOfColumns ? "etp" : "ep",
+                   rule.isOfColumns ? layout.etp : layout.ep);
+      hint(rule.isOfColumns ? &Layout::etp : &Layout::ep, rule.isOfColumns ? "--etp" : "--ep");
+    }
+  if (fitsRanks(layout))
+    return;
+  problems.add("etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
+               "into groups of equal size in either way",
+               layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);
+  hint(&Layout::ep, "--ep");
+  hint(&Layout::etp, "--etp");
+}
+
+void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp, LayoutOptions &near) {
+  Layout tried = layout;
+  tried.cp = cp, tried.cpGroups = tried.cpInner = tried.cpInnerGroups = 1;
+  const int64_t ranks = tried.tp * tried.cp * tried.dp;
+  tried.etp = std::min(near.etp.value_or(tried.tp), ranks);
+  for (; tried.etp > 1; --tried.etp) {
+    tried.ep = 1;
+    if (fits(model, tried))
+      break;
+  }
+  for (tried.ep = std::min(layout.ep, ranks); tried.ep > 1 && !fits(model, tried); --tried.ep)
+    ;
+  if (near.ep || tried.ep > 1)
+    near.ep = tried.ep;
+  if (near.etp || tried.etp != tried.tp)
+    near.etp = tried.etp;
+}
+
+} // namespace mgc::frontend
