@@ -33,6 +33,7 @@ public:
     for (Operation &op : body) { // before any value loses its axes
       recordCoordinates(&op);
       recordRing(&op);
+      recordExchange(&op);
     }
     for (ReshardOp reshard : llvm::make_early_inc_range(body.getOps<ReshardOp>()))
       lower(reshard);
@@ -95,6 +96,15 @@ private:
     constexpr unsigned key = 1;
     if (ArrayAttr axes = layoutOf(op->getOperand(key)).getAxes().front(); !axes.empty())
       op->setAttr("ring", axes);
+  }
+
+  // The ranks among which rows go to their experts (OrderRows.cpp).
+  void recordExchange(Operation *op) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    if (!compute || compute.getAxisRule().merged.empty())
+      return;
+    if (ArrayAttr axes = exchangedAxes(op); !axes.empty())
+      op->setAttr(kExchangeAttr, axes);
   }
 
   void lower(ReshardOp reshard) {

@@ -7,6 +7,15 @@
 //
 // A function orders the rows of its experts once, where these are made. The order is that of one rank and of the experts that it
 // has: local programs alone have it.
+//
+// Of an op whose ranks have other tokens than those with which they share out the experts, each orders the rows of its own, of
+// all experts, and exchanges them:
+//
+// after:   %counts, %places, %sources = mg.group %experts over []
+//          %all = mg.all_gather %counts over ["ep"]                  %own = mg.reduce_scatter %counts over ["ep"]
+//          %rows = mg.exchange (mg.dispatch %x to %experts order %sources) by %all over ["ep"]
+//          %z = mg.grouped_einsum %rows, %w to %experts order %own
+//          %y = mg.combine (mg.exchange %z by %all over ["ep"] back) to %experts order %places
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -33,36 +42,85 @@ public:
   OrderBuilder(func::FuncOp function, MeshAttr mesh) : function_(function), mesh_(mesh) {}
 
   void run() {
-    function_.walk([&](Operation *op) {
+    SmallVector<Operation *> ops;
+    function_.walk([&](Operation *op) { ops.push_back(op); });
+    for (Operation *op : ops)
       llvm::TypeSwitch<Operation *>(op)
-          .Case<DispatchOp, SpreadOp>([&](auto rows) { give(rows, shareOf(rows), &GroupOp::getSources); })
-          .Case<CombineOp, CollectOp>([&](auto rows) { give(rows, shareOf(rows), &GroupOp::getPlaces); })
-          .Case([&](GroupedEinsumOp product) {
-            give(product, shareOf(product, product.getRhs()), &GroupOp::getCounts);
-          })
-          .Case([&](GroupedEinsumGradOp product) {
-            give(product, shareOf(product, product.getResult()), &GroupOp::getCounts);
-          });
-    });
+          .Case<DispatchOp, SpreadOp>([&](auto rows) { orderByExpert(rows); })
+          .Case<CombineOp, CollectOp>([&](auto rows) { orderByToken(rows); })
+          .Case([&](GroupedEinsumOp product) { count(product, product.getRhs()); })
+          .Case([&](GroupedEinsumGradOp product) { count(product, product.getResult()); });
   }
 
 private:
-  static ArrayAttr axesOf(Operation *op) {
-    auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
-    auto axes = coordinates ? coordinates.getAs<ArrayAttr>(placingFactor(op).front()) : ArrayAttr();
-    return axes ? axes : ArrayAttr::get(op->getContext(), {});
-  }
-  template <typename Op> Share shareOf(Op rows) {
-    ArrayAttr axes = axesOf(rows);
-    return {static_cast<int64_t>(rows.getCount()) / mesh_.sizeOf(axes), axes};
-  }
-  static Share shareOf(Operation *product, Value matrices) {
-    return {tensorOf(matrices).getDimSize(0), axesOf(product)};
+  // --- Ops
+
+  template <typename Op> void orderByExpert(Op op) {
+    if (op.getOrder())
+      return;
+    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op)).getSources());
+    if (ArrayAttr axes = op.getExchangeAttr()) {
+      makeOwn(op);
+      Value rows = op.getResult();
+      const Type wanted = rows.getType();
+      rows.setType(withRows(rows, op.getExperts()));
+      OpBuilder builder(function_.getContext());
+      builder.setInsertionPointAfter(op);
+      auto exchange =
+          ExchangeOp::create(builder, op.getLoc(), wanted, rows, allCounts(op.getExperts(), op.getCount(), axes), axes, false);
+      rows.replaceAllUsesExcept(exchange.getResult(), exchange);
+    }
   }
 
-  template <typename Op, typename Result> void give(Op op, const Share &share, Result result) {
-    if (!op.getOrder())
-      op.getOrderMutable().assign((orderOf(op.getExperts(), share).*result)());
+  template <typename Op> void orderByToken(Op op) {
+    if (op.getOrder())
+      return;
+    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op)).getPlaces());
+    if (ArrayAttr axes = op.getExchangeAttr()) {
+      makeOwn(op);
+      OpBuilder builder(op);
+      Value rows = op.getValue();
+      op.getValueMutable().assign(ExchangeOp::create(builder, op.getLoc(), withRows(rows, op.getExperts()), rows,
+                                                     allCounts(op.getExperts(), op.getCount(), axes), axes, true));
+    }
+  }
+
+  template <typename Op> void count(Op op, Value matrices) {
+    if (op.getOrder())
+      return;
+    const int64_t own = tensorOf(matrices).getDimSize(0);
+    if (ArrayAttr axes = op.getExchangeAttr())
+      op.getOrderMutable().assign(ownCounts(op.getExperts(), own * mesh_.sizeOf(axes), axes));
+    else
+      op.getOrderMutable().assign(orderOf(op.getExperts(), {own, axesOf(op)}).getCounts());
+  }
+
+  // The rows of a rank's own tokens, of all experts.
+  static void makeOwn(Operation *op) { op->removeAttr("coordinates"), op->removeAttr(kExchangeAttr); }
+  static RankedTensorType withRows(Value rows, Value experts) {
+    const RankedTensorType type = tensorOf(rows);
+    SmallVector<int64_t> shape(type.getShape());
+    shape.front() = tensorOf(experts).getNumElements();
+    return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  }
+
+  // --- Experts
+
+  ArrayAttr none() { return ArrayAttr::get(function_.getContext(), {}); }
+  ArrayAttr axesOf(Operation *op) {
+    auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
+    auto axes = coordinates ? coordinates.getAs<ArrayAttr>(placingFactor(op).front()) : ArrayAttr();
+    return axes ? axes : none();
+  }
+  // Of an op that exchanges rows: all, of which each rank groups its own tokens' rows.
+  template <typename Op> Share shareOf(Op op) {
+    ArrayAttr axes = op.getExchangeAttr() ? none() : axesOf(op);
+    return {static_cast<int64_t>(op.getCount()) / mesh_.sizeOf(axes), axes};
+  }
+
+  static RankedTensorType listOf(StringRef name, int64_t size, Value experts) {
+    const LayoutAttr layout = LayoutAttr::get(experts.getContext(), ArrayRef<StringRef>(name));
+    return RankedTensorType::get({size}, elementOf(experts), layout);
   }
 
   GroupOp orderOf(Value experts, const Share &share) {
@@ -72,18 +130,43 @@ private:
     OpBuilder builder(function_.getContext());
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
-    const auto list = [&](StringRef name, int64_t size) {
-      const LayoutAttr layout = LayoutAttr::get(builder.getContext(), ArrayRef<StringRef>(name));
-      return RankedTensorType::get({size}, type.getElementType(), layout);
-    };
-    return known = GroupOp::create(builder, experts.getLoc(), list("e", share.count), type,
-                                   list("c", roomForRows(type.getShape(), share.count, 1)), experts,
+    return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
+                                   listOf("c", roomForRows(type.getShape(), share.count, 1), experts), experts,
                                    share.axes);
   }
 
+  // How many rows the ranks along the axes have for each expert, one rank after another.
+  Value allCounts(Value experts, int64_t count, ArrayAttr axes) {
+    Value &known = counts_[{experts, axes}].all;
+    if (!known) {
+      GroupOp order = orderOf(experts, {count, none()});
+      OpBuilder builder(function_.getContext());
+      builder.setInsertionPointAfter(order);
+      known = AllGatherOp::create(builder, experts.getLoc(), listOf("e", count * mesh_.sizeOf(axes), experts),
+                                  order.getCounts(), axes, 0);
+    }
+    return known;
+  }
+  // How many rows the rank's experts have, from all ranks along the axes.
+  Value ownCounts(Value experts, int64_t count, ArrayAttr axes) {
+    Value &known = counts_[{experts, axes}].own;
+    if (!known) {
+      GroupOp order = orderOf(experts, {count, none()});
+      OpBuilder builder(function_.getContext());
+      builder.setInsertionPointAfter(order);
+      known = ReduceScatterOp::create(builder, experts.getLoc(), listOf("e", count / mesh_.sizeOf(axes), experts),
+                                      order.getCounts(), axes, 0, "sum");
+    }
+    return known;
+  }
+
+  struct Counts {
+    Value all, own;
+  };
   func::FuncOp function_;
   MeshAttr mesh_;
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, ArrayAttr>>, GroupOp> orders_;
+  llvm::DenseMap<std::pair<Value, ArrayAttr>, Counts> counts_;
 };
 
 struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {

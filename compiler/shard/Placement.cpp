@@ -26,7 +26,7 @@ LogicalResult Placement::verify(function_ref<InFlightDiagnostic()> emitError, co
                                 const AxisRule *rule) {
   DenseMap<Attribute, StringAttr> owners;
   for (auto &[factor, axes] : assignment) {
-    if (rule && (rule->isRing(factor) || rule->isMerged(factor)))
+    if (rule && (rule->isRing(factor) || rule->isMerged(factor) || rule->isPlacing(factor)))
       continue;
     for (StringAttr axis : axes.getAsRange<StringAttr>())
       if (auto [owner, isNew] = owners.try_emplace(axis, factor); !isNew)

@@ -274,6 +274,7 @@ private:
     }
     Operation *typed = builder_.clone(*op);
     typed->setOperands(operands);
+    recordPlacing(typed, rule, assignment);
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       LayoutAttr layout = resultLayout(rule, i, layoutOf(result), assignment, carried.axes);
       if (failed(verifyType(emitError, result, layout)))
@@ -282,6 +283,14 @@ private:
       addCopy(result, typed->getResult(i));
     }
     return success();
+  }
+
+  // Axes of what places rows, which no type of the op need have.
+  void recordPlacing(Operation *typed, const AxisRule &rule, const Placement::Assignment &assignment) {
+    for (const AxisRule::Merged &merged : rule.merged)
+      if (ArrayAttr axes = merged.placing ? assignment.lookup(merged.placing) : ArrayAttr(); axes && !axes.empty())
+        typed->setAttr("coordinates",
+                       builder_.getDictionaryAttr(builder_.getNamedAttr(merged.placing.getValue(), axes)));
   }
 
   // A merged dimension has rows in an order that each rank has for itself: no reshard means the same value.
@@ -300,12 +309,9 @@ private:
   LayoutAttr resultLayout(const AxisRule &rule, size_t i, LayoutAttr names,
                           const Placement::Assignment &assignment, ArrayRef<Attribute> carried) {
     SmallVector<Attribute> pending(carried);
-    for (auto &[factor, axes] : assignment)
-      if (rule.isReduced(factor, names.getNames()))
-        llvm::append_range(pending, axes);
-    for (StringAttr ring : rule.rings) // the op adds up over these ranks
-      llvm::erase_if(pending,
-                     [&](Attribute axis) { return llvm::is_contained(assignment.lookup(ring), axis); });
+    llvm::append_range(pending, rule.reducedAxes(names.getNames(), [&](StringAttr factor) {
+      return assignment.lookup(factor);
+    }));
     return placement_.restrict(names, assignment)
         .withPending(placement_.inMeshOrder(pending), rule.reductions[i]);
   }

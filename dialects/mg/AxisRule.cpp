@@ -136,8 +136,7 @@ AxisRule::Factors AxisRule::factors() const {
   return Factors(all.begin(), all.end());
 }
 
-SmallVector<Attribute> AxisRule::axesOf(const Merged &merged,
-                                        llvm::function_ref<ArrayAttr(StringAttr)> axes) const {
+SmallVector<Attribute> AxisRule::axesOf(const Merged &merged, AxesOf axes) const {
   SmallVector<Attribute> placing, all;
   if (merged.placing)
     llvm::append_range(placing, axes(merged.placing));
@@ -152,6 +151,10 @@ bool AxisRule::isMerged(StringAttr factor) const {
   return llvm::any_of(merged, [&](const Merged &one) { return one.whole == factor; });
 }
 
+bool AxisRule::isPlacing(StringAttr factor) const {
+  return llvm::any_of(merged, [&](const Merged &one) { return one.placing == factor; });
+}
+
 bool AxisRule::isIn(ArrayRef<StringAttr> names, StringAttr factor) const {
   const auto has = [&](StringAttr name) { return llvm::is_contained(names, name); };
   return has(factor) || llvm::any_of(merged, [&](const Merged &one) {
@@ -161,9 +164,31 @@ bool AxisRule::isIn(ArrayRef<StringAttr> names, StringAttr factor) const {
          });
 }
 
-bool AxisRule::isReduced(StringAttr factor, ArrayRef<StringAttr> result) const {
-  return !isMerged(factor) && !isIn(result, factor) &&
-         llvm::any_of(operands, [&](const Factors &names) { return isIn(names, factor); });
+SmallVector<Attribute> AxisRule::exchanged(AxesOf axes) const {
+  SmallVector<Attribute> both;
+  for (const Merged &one : merged)
+    for (StringAttr part : one.parts)
+      if (one.placing)
+        llvm::copy_if(axes(one.placing), std::back_inserter(both),
+                      [&](Attribute axis) { return llvm::is_contained(axes(part), axis); });
+  return both;
+}
+
+SmallVector<Attribute> AxisRule::reducedAxes(ArrayRef<StringAttr> result, AxesOf axes) const {
+  // A merged factor is summed with its parts.
+  const auto isReduced = [&](StringAttr factor) {
+    return !isMerged(factor) && !isIn(result, factor) &&
+           llvm::any_of(operands, [&](const Factors &names) { return isIn(names, factor); });
+  };
+  SmallVector<Attribute> reduced;
+  for (StringAttr factor : factors())
+    if (isReduced(factor))
+      llvm::append_range(reduced, axes(factor));
+  SmallVector<Attribute> added = exchanged(axes);
+  for (StringAttr ring : rings)
+    llvm::append_range(added, axes(ring));
+  llvm::erase_if(reduced, [&](Attribute axis) { return llvm::is_contained(added, axis); });
+  return reduced;
 }
 
 AxisRule mgc::bindRule(Operation *op, StringRef text) {
@@ -266,45 +291,26 @@ static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   return success();
 }
 
-// Axes of the factors that the result lacks, whose sum is pending: an op with a ring has added up over its ranks, and one that
-// exchanges rows brings them to their tokens.
-static AxisSet reducedAxes(const AxisRule &rule, const Facts &facts, LayoutAttr result) {
-  AxisSet reduced;
-  for (auto &[name, fact] : facts)
-    if (rule.isReduced(name, result.getNames()))
-      reduced.insert(fact.axes.begin(), fact.axes.end());
-  for (auto &[name, fact] : facts)
-    if (rule.isRing(name))
-      reduced.remove_if([&](Attribute axis) { return llvm::is_contained(fact.axes, axis); });
-  return reduced;
-}
-
-// The axes by which a factor places rows, where no value of the op has it: what the rows have beyond their parts.
-static ArrayAttr placingAxes(const AxisRule &rule, const AxisRule::Merged &merged, const Facts &facts) {
-  const ArrayRef<Attribute> all = facts.find(merged.whole)->second.axes.getValue();
-  for (size_t count = 0; count <= all.size(); ++count) {
-    ArrayAttr placing = ArrayAttr::get(merged.whole.getContext(), all.take_back(count));
-    const auto axes = [&](StringAttr name) {
-      return name == merged.placing ? placing : facts.find(name)->second.axes;
-    };
-    if (ArrayRef(rule.axesOf(merged, axes)) == all)
-      return placing;
-  }
-  return ArrayAttr::get(merged.whole.getContext(), {});
-}
-
 static int64_t extentOf(Operation *op, ArrayAttr axes) {
   auto module = op->getParentOfType<ModuleOp>();
   auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
   return mesh ? mesh.sizeOf(axes) : 1;
 }
 
-// The size of a factor that no value of the op has: what the op counts, of which local programs have a rank's share.
-static int64_t countedSize(Operation *op, StringAttr name) {
-  auto count = op->getAttrOfType<IntegerAttr>("count");
-  auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
+static ArrayAttr axesIn(Operation *op, StringRef dictionary, StringAttr name) {
+  auto coordinates = op->getAttrOfType<DictionaryAttr>(dictionary);
   auto axes = coordinates ? coordinates.getAs<ArrayAttr>(name) : ArrayAttr();
-  return (count ? count.getInt() : 1) / (axes ? extentOf(op, axes) : 1);
+  return axes ? axes : ArrayAttr::get(op->getContext(), {});
+}
+
+// What is known of a factor that no value of the op has, as the op counts it: sharded ops have all, split over the axes of its
+// coordinates, local ones a rank's share.
+static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
+  auto count = op->getAttrOfType<IntegerAttr>("count");
+  const int64_t all = count ? count.getInt() : 1;
+  ArrayAttr axes = axesIn(op, "coordinates", name);
+  return isLocal ? FactorFacts{all / extentOf(op, axes), ArrayAttr::get(op->getContext(), {})}
+                 : FactorFacts{all, axes};
 }
 
 int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks) {
@@ -314,24 +320,31 @@ int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks
   return size;
 }
 
+// Rows of a rank, or of all: it has room for those of all ranks that it exchanges them with.
+static int64_t sizeOfMerged(Operation *op, const AxisRule::Merged &merged, const Facts &facts) {
+  SmallVector<int64_t> parts;
+  for (StringAttr part : merged.parts)
+    parts.push_back(facts.lookup(part).size);
+  if (merged.placing) {
+    const FactorFacts placing = facts.lookup(merged.placing);
+    auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr);
+    return roomForRows(parts, placing.size, extentOf(op, placing.axes)) * (exchange ? extentOf(op, exchange) : 1);
+  }
+  int64_t size = 1;
+  for (int64_t part : parts)
+    size *= part;
+  return size;
+}
+
 // Adds what is known of factors that only place rows.
 static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &facts) {
   for (const AxisRule::Merged &merged : rule.merged) {
-    SmallVector<int64_t> sizes;
-    for (StringAttr part : merged.parts)
-      sizes.push_back(facts.find(part)->second.size);
+    const FactorFacts whole = facts.lookup(merged.whole);
     if (merged.placing && !facts.contains(merged.placing))
-      facts.insert({merged.placing,
-                    {countedSize(op, merged.placing), placingAxes(rule, merged, facts)}});
-    const auto axesOf = [&](StringAttr name) { return facts.find(name)->second.axes; };
-    const SmallVector<Attribute> axes = rule.axesOf(merged, axesOf);
-    int64_t size = 1;
-    if (merged.placing)
-      size = roomForRows(sizes, facts.find(merged.placing)->second.size, extentOf(op, axesOf(merged.placing)));
-    else
-      for (int64_t part : sizes)
-        size *= part;
-    const FactorFacts &whole = facts.find(merged.whole)->second;
+      facts.insert({merged.placing, countedFacts(op, merged.placing, whole.axes.empty())});
+    const int64_t size = sizeOfMerged(op, merged, facts);
+    const SmallVector<Attribute> axes =
+        rule.axesOf(merged, [&](StringAttr name) { return facts.lookup(name).axes; });
     if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
       return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size
                                << " over " << whole.axes << "; expected " << size << " over "
@@ -351,6 +364,20 @@ FactorFacts mgc::factsOf(Operation *op, StringAttr factor) {
   return facts.lookup(factor);
 }
 
+SmallVector<StringAttr> mgc::placingFactor(Operation *op) {
+  return {cast<ComputeOpInterface>(op).getAxisRule().merged.front().placing};
+}
+
+ArrayAttr mgc::exchangedAxes(Operation *op) {
+  if (auto axes = op->getAttrOfType<ArrayAttr>(kExchangeAttr))
+    return axes;
+  Facts facts;
+  const AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
+  (void)collectFacts(op, rule, facts);
+  return ArrayAttr::get(op->getContext(),
+                        rule.exchanged([&](StringAttr name) { return facts.lookup(name).axes; }));
+}
+
 LogicalResult mgc::verifyComputeOp(Operation *op) {
   AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   if (!rule.error.empty())
@@ -362,8 +389,10 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
     return failure();
   for (auto [i, result] : llvm::enumerate(op->getResults())) {
     LayoutAttr layout = layoutOf(result);
-    AxisSet expected = reducedAxes(rule, facts, layout);
-    expected.insert(carried.begin(), carried.end());
+    AxisSet expected = carried;
+    for (Attribute axis :
+         rule.reducedAxes(layout.getNames(), [&](StringAttr name) { return facts.lookup(name).axes; }))
+      expected.insert(axis);
     AxisSet found(layout.getPending().begin(), layout.getPending().end());
     bool equal = expected.size() == found.size() &&
                  llvm::all_of(expected, [&](Attribute a) { return found.contains(a); });

@@ -36,14 +36,18 @@ struct AxisRule {
   bool isWhole(mlir::StringAttr factor) const { return llvm::is_contained(whole, factor); }
   bool isRing(mlir::StringAttr factor) const { return llvm::is_contained(rings, factor); }
   bool isMerged(mlir::StringAttr factor) const;
+  bool isPlacing(mlir::StringAttr factor) const;
   // Whether a value of these dimensions has it: itself, the factor that it is merged into, or one of its parts.
   bool isIn(llvm::ArrayRef<mlir::StringAttr> names, mlir::StringAttr factor) const;
-  // Whether a result of these dimensions has the sum over the factor. A merged one is summed with its parts.
-  bool isReduced(mlir::StringAttr factor, llvm::ArrayRef<mlir::StringAttr> result) const;
   Factors factors() const; // each once, those of the operands first, those that only place rows last
+  using AxesOf = llvm::function_ref<mlir::ArrayAttr(mlir::StringAttr)>; // of each factor
   // Axes of a merged factor, by those of the others.
-  llvm::SmallVector<mlir::Attribute> axesOf(const Merged &merged,
-                                            llvm::function_ref<mlir::ArrayAttr(mlir::StringAttr)> axes) const;
+  llvm::SmallVector<mlir::Attribute> axesOf(const Merged &merged, AxesOf axes) const;
+  // Axes that split tokens as well as what places their rows: over these the op exchanges rows.
+  llvm::SmallVector<mlir::Attribute> exchanged(AxesOf axes) const;
+  // Axes over which a result of these dimensions is a sum of the ranks': those of the factors that it lacks. An op with a ring
+  // has added up over its ranks, and one that exchanges rows brings them to their tokens.
+  llvm::SmallVector<mlir::Attribute> reducedAxes(llvm::ArrayRef<mlir::StringAttr> result, AxesOf axes) const;
 };
 
 // Binds the letters of `text` to the dimension names of the op's operand and result types.
@@ -71,6 +75,9 @@ FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);
 
 // The factor that places the rows of the op, whose block it must know. Precondition: its rule has one.
 llvm::SmallVector<mlir::StringAttr> placingFactor(mlir::Operation *op);
+// The axes over which the op exchanges rows, by its types; of local ones, by its attribute.
+mlir::ArrayAttr exchangedAxes(mlir::Operation *op);
+inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a local op on rows
 
 // The size of a merged factor whose rows another places, by the sizes of its parts and of that, which `ranks` share: for k of
 // the e factors a token has rows on a rank, at most e / ranks of them, as choices are of different ones.

@@ -260,7 +260,7 @@ Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
   const int64_t to = names.getNames().back() == from ? 1 : 2;
   RankedTensorType result = type({tensorOf(rows).getDimSize(0), tensorOf(weight).getDimSize(to)},
                                  {"c", names.getNames()[to].getValue()});
-  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value(), DictionaryAttr());
+  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value(), DictionaryAttr(), ArrayAttr());
 }
 
 // The weights are put on the activations: the last product is linear, and its rows are wider.
@@ -280,16 +280,16 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   Value chosen = route.getExperts();
   IntegerAttr count = builder.getI64IntegerAttr(experts.count);
   Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,
-                                    DictionaryAttr());
+                                    DictionaryAttr(), ArrayAttr());
   Value weights =
       SpreadOp::create(builder, type({rows}, {"c"}, f32), route.getWeights(), chosen, Value(), count,
-                                   DictionaryAttr());
+                                   DictionaryAttr(), ArrayAttr());
   Value gate = activate(grouped(tokens, "experts.gate", chosen), mlp.activation);
   Value up = grouped(tokens, "experts.up", chosen);
   Value inner = MulOp::create(builder, gate.getType(), gate, up);
   inner = MulOp::create(builder, inner.getType(), inner, weights);
   return CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
-                           count, DictionaryAttr());
+                           count, DictionaryAttr(), ArrayAttr());
 }
 
 void BlockBuilder::loss(Value x) {

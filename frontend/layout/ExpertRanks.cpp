@@ -13,19 +13,30 @@ bool hasExperts(const ModelDescription &model) {
                              [](const BlockKind &kind) { return kind.block.experts.has_value(); });
 }
 
+bool tokensDivide(const Layout &layout) { return layout.sequenceLength % (layout.tp * layout.cp) == 0; }
+
+// What tp, cp and dp have beyond the nearest `taken` ranks, each by name. Without sequence parallelism all ranks of tp have the
+// same tokens, and share them out only for rows that travel.
+static plan::MeshView beyond(int64_t taken, const std::string &name, const Layout &layout) {
+  plan::MeshView view{name, {}};
+  const auto cut = [&](const std::string &axis, int64_t size, bool isSplit) {
+    const int64_t inner = std::gcd(taken, size);
+    taken /= inner;
+    view.axes.push_back({name + ".inner." + axis, inner});
+    view.axes.push_back({name + (isSplit ? "." : ".whole.") + axis, size / inner});
+    if (!isSplit)
+      view.axes.push_back({name + "." + axis, 1});
+  };
+  cut("tp", layout.tp, layout.sequenceParallel || layout.exchangesRows);
+  cut("cp", layout.cp, true), cut("dp", layout.dp, true);
+  return view;
+}
+
 std::vector<plan::MeshView> viewsOfExperts(const Layout &layout) {
   const int64_t ranks = layout.tp * layout.cp * layout.dp, taken = layout.etp * layout.ep;
-  plan::MeshView tokens{"tokens of experts", {}};
-  int64_t rest = taken;
-  const auto cut = [&](const std::string &name, int64_t size) {
-    const int64_t inner = std::gcd(rest, size);
-    rest /= inner;
-    tokens.axes.push_back({name + ".experts", inner});
-    tokens.axes.push_back({"edp." + name, size / inner});
-  };
-  cut("tp", layout.tp), cut("cp", layout.cp), cut("dp", layout.dp);
   return {{"experts", {{"etp", layout.etp}, {"ep", layout.ep}, {"edp", std::max<int64_t>(1, ranks / taken)}}},
-          tokens};
+          beyond(taken, "edp", layout),
+          beyond(layout.exchangesRows ? layout.etp : taken, "tokens", layout)};
 }
 
 namespace {
@@ -90,6 +101,12 @@ void checkExpertRanks(const ModelDescription &model, const Layout &layout, Probl
                    rule.isOfColumns ? layout.etp : layout.ep);
       hint(rule.isOfColumns ? &Layout::etp : &Layout::ep, rule.isOfColumns ? "--etp" : "--ep");
     }
+  if (layout.exchangesRows && !tokensDivide(layout)) {
+    problems.add("--moe-token-dispatcher-type alltoall: --seq {} does not divide over tp * cp = {} * {}, which share "
+                 "out the tokens whose rows travel",
+                 layout.sequenceLength, layout.tp, layout.cp);
+    problems.hint("possible --moe-token-dispatcher-type: allgather");
+  }
   if (fitsRanks(layout))
     return;
   problems.add("etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
@@ -115,6 +132,8 @@ void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, 
     near.ep = tried.ep;
   if (near.etp || tried.etp != tried.tp)
     near.etp = tried.etp;
+  if (near.dispatcher && !tokensDivide(tried))
+    near.dispatcher = "allgather";
 }
 
 } // namespace mgc::frontend

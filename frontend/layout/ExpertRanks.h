@@ -10,7 +10,11 @@ namespace mgc::frontend {
 
 bool hasExperts(const ModelDescription &model);
 
-// etp, ep and edp; and what tp, cp and dp have beyond ep x etp, over which tokens stay split among experts: edp.tp, edp.cp, edp.dp.
+// Whether tokens divide over all ranks of tp and cp, as rows that travel need: those of one rank are then no other's.
+bool tokensDivide(const Layout &layout);
+
+// etp, ep and edp; what tp, cp and dp have beyond ep x etp, over which rows of experts are split besides: edp.tp, edp.cp, edp.dp;
+// and over what tokens are split where their rows are made: tokens.tp, .cp, .dp, the same or, where rows travel, all beyond etp.
 std::vector<plan::MeshView> viewsOfExperts(const Layout &layout);
 
 // Every rule is checked, each with the values that satisfy it. Of a layout whose tp, cp and dp are right.

@@ -21,9 +21,9 @@ public:
 
   Layout run() {
     resolveMesh();
-    resolveExperts();
     resolveBatch();
     resolveContext();
+    resolveExperts();
     resolveSchedule();
     resolveTarget();
     resolveLossTile();
@@ -98,6 +98,7 @@ private:
 
   void resolveMesh();
   void resolveExperts();
+  void resolveDispatcher();
   void resolveBatch();
   void resolveContext();
   void resolveContextTypes();
@@ -158,13 +159,35 @@ void LayoutResolver::resolveMesh() {
     record(flagOf(&LayoutOptions::sp), layout.tp > 1 ? "true" : "false", layout.tp > 1 ? "tp > 1" : "tp = 1");
 }
 
+// With alltoall a token travels once for each choice that is not the rank's own, with allgather to each of the ep ranks: fewer
+// times where it has as many choices as there are ranks.
+void LayoutResolver::resolveDispatcher() {
+  int64_t chosen = 0;
+  for (const BlockKind &kind : model.kinds)
+    if (kind.block.experts)
+      chosen = std::max(chosen, kind.block.experts->chosen);
+  const bool travelsLess = chosen < layout.ep;
+  layout.exchangesRows =
+      word(&LayoutOptions::dispatcher, travelsLess && tokensDivide(layout) ? "alltoall" : "allgather",
+           layout.ep == 1 ? "every rank has all experts"
+           : !travelsLess ? fmt::format("{} choices of a token, no fewer than the ep ranks", chosen)
+           : tokensDivide(layout) ? fmt::format("{} choices of a token, fewer than the ep ranks", chosen)
+                          : "tokens do not divide over tp") == "alltoall" &&
+      layout.ep > 1;
+}
+
 // Flags of experts are refused where the model has none.
 void LayoutResolver::resolveExperts() {
   layout.hasExperts = mgc::frontend::hasExperts(model);
   if (layout.hasExperts) {
     layout.ep = size(&LayoutOptions::ep);
     layout.etp = size(&LayoutOptions::etp, layout.tp);
+    resolveDispatcher();
     return;
+  }
+  if (flags.dispatcher) {
+    problems.add("{} {}: the model has no experts", flagOf(&LayoutOptions::dispatcher), *flags.dispatcher);
+    problems.hint("possible: without {}", flagOf(&LayoutOptions::dispatcher));
   }
   for (auto field : {&LayoutOptions::ep, &LayoutOptions::etp})
     if (given(field).value_or(1) != 1) {

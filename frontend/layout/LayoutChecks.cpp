@@ -378,7 +378,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (layout.hasExperts)
     setNearestExpertRanks(model, near, *options.cp, options);
   else
-    options.ep.reset(), options.etp.reset();
+    options.ep.reset(), options.etp.reset(), options.dispatcher.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;

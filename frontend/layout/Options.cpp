@@ -18,6 +18,7 @@ std::vector<std::string> possibleTypes(const Supported &) {
     names.push_back(type.name);
   return names;
 }
+std::vector<std::string> dispatchers(const Supported &) { return {"alltoall", "allgather"}; }
 std::vector<std::string> orders(const Supported &) { return {"zigzag", "contiguous"}; }
 std::vector<std::string> scheduleNames(const Supported &supported) {
   std::vector<std::string> names;
@@ -85,6 +86,12 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Tensor parallel ranks of an expert, of tp * cp * dp: they share its columns",
        .standard = "tp",
        .reason = "as tp, like Megatron-LM"},
+      {.flag = "--moe-token-dispatcher-type",
+       .field = &Options::dispatcher,
+       .words = dispatchers,
+       .help = "How tokens reach experts of other ranks: their rows travel, or all tokens are gathered",
+       .standard = "by the choices of a token",
+       .reason = ""},
       {.flag = "--pp",
        .field = &Options::pp,
        .aliases = {"--pipeline-model-parallel-size"},

@@ -19,6 +19,7 @@
 
 #include "plan/instructions/AttentionInstruction.h"
 #include "plan/instructions/CollectiveInstruction.h"
+#include "plan/instructions/ExchangeRowsInstruction.h"
 #include "plan/instructions/GemmInstruction.h"
 #include "plan/instructions/GroupRowsInstruction.h"
 #include "plan/instructions/GroupedGemmInstruction.h"
@@ -30,7 +31,7 @@
 
 namespace mgc::plan {
 
-using InstructionBody = std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, Attention, Collective, Move>;
+using InstructionBody = std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, ExchangeRows, Attention, Collective, Move>;
 
 struct Instruction {
   InstructionBody body;

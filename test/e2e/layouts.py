@@ -23,7 +23,7 @@ class Layout:
     vpp: int = 1
     cp: int = 1
     context: str = ""  # --cp-comm-type
-    experts: tuple = ()  # --ep, --etp; none: what mgc chooses
+    experts: tuple = ()  # --ep, --etp, --moe-token-dispatcher-type; none: what mgc chooses
 
     @property
     def hierarchy(self):
@@ -56,14 +56,15 @@ class Layout:
         flags = ["--tp", self.tp, "--pp", self.pp, "--dp", self.dp, "--sp" if self.sp else "--no-sp"]
         flags += ["--zero", self.zero, "--mbs", self.mbs, "--schedule", self.schedule, "--vpp", self.vpp]
         flags += ["--loss-tile", self.loss_tile, *self.overlap, *self.context_flags]
-        flags += ["--ep", self.experts[0], "--etp", self.experts[1]] if self.experts else []
+        if self.experts:
+            flags += ["--ep", self.experts[0], "--etp", self.experts[1], "--moe-token-dispatcher-type", self.experts[2]]
         return [str(flag) for flag in flags]
 
     def __str__(self):
         vpp = f"x{self.vpp}" if self.vpp > 1 else ""
         sp = "-sp" if self.sp else ""
         cp = f"-cp{self.cp}-{self.context}" if self.cp > 1 else ""
-        experts = f"-ep{self.experts[0]}-etp{self.experts[1]}" if self.experts else ""
+        experts = f"-ep{self.experts[0]}-etp{self.experts[1]}-{self.experts[2]}" if self.experts else ""
         return f"tp{self.tp}{cp}{experts}-pp{self.pp}-dp{self.dp}{sp}-zero{self.zero}-mbs{self.mbs}-{self.schedule}{vpp}"
 
 
@@ -92,7 +93,9 @@ def expert_ranks(tp, cp, dp):
     yield ()
     for ep, etp in itertools.product((1, 2, 4, 8), (1, 2)):
         if (ep * etp > 1 or tp > 1) and tp * cp * dp % (ep * etp) == 0:
-            yield ep, etp
+            yield ep, etp, "allgather"
+            if ep > 1:
+                yield ep, etp, "alltoall"
 
 
 def matrix(has_experts=False):

@@ -5,10 +5,6 @@
 using namespace mlir;
 using namespace mgc;
 
-SmallVector<StringAttr> mgc::placingFactor(Operation *op) {
-  return {cast<ComputeOpInterface>(op).getAxisRule().merged.front().placing};
-}
-
 // --- verifiers
 // -----------------------------------------------------------------------------------------------------
 
@@ -38,6 +34,25 @@ LogicalResult DispatchOp::verify() { return verifyOrder(*this, "dispatch_c1"); }
 LogicalResult CombineOp::verify() { return verifyOrder(*this, "combine_c1"); }
 LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
 LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
+
+LogicalResult ExchangeOp::verify() {
+  auto module = (*this)->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  if (!mesh)
+    return emitOpError() << "stands in a module without " << kMeshAttr << " (mesh_c4)";
+  if (failed(mesh.verifyAxes([&] { return emitOpError(); }, getAxes())))
+    return failure();
+  const RankedTensorType from = tensorOf(getValue()), to = tensorOf(getResult());
+  if (layoutOf(from) != layoutOf(to) || from.getElementType() != to.getElementType() ||
+      from.getRank() == 0 || from.getShape().drop_front() != to.getShape().drop_front())
+    return emitOpError() << "makes " << to << " of " << from
+                         << "; expected rows of the same type, if another number of them (exchange_c1)";
+  const int64_t ranks = mesh.sizeOf(getAxes()), numbers = elementsOf(getCounts());
+  if (numbers % (ranks * ranks) == 0)
+    return success();
+  return emitOpError() << "has " << numbers << " counts for " << ranks
+                       << " ranks; expected of each rank one for each expert of every rank (exchange_c2)";
+}
 
 // The experts' matrices: [e, from, to], or [e, to, from] where they are transposed.
 static bool hasMatrices(Value matrices, Value from, Value to) {
@@ -79,7 +94,7 @@ LogicalResult GroupedEinsumGradOp::verify() {
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
     g.contribute(op.getValue(),
-                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(), DictionaryAttr()));
+                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(), DictionaryAttr(), ArrayAttr()));
   return success();
 }
 LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
@@ -90,9 +105,11 @@ LogicalResult CollectOp::buildGradient(GradientBuilder &g) { return contributeAd
 LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getLhs()))
-    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(), DictionaryAttr()));
+    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(), DictionaryAttr(),
+                                                        ArrayAttr()));
   if (dy && g.wants(getRhs()))
-    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(), DictionaryAttr()));
+    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(), DictionaryAttr(),
+                                                        ArrayAttr()));
   return success();
 }
 
@@ -105,6 +122,20 @@ InstructionCall GroupOp::getCall() {
                           .places = elementsOf(getSources()),
                           .axes = axesOf(getAxes())},
           {getExperts(), getCounts(), getPlaces(), getSources()}};
+}
+
+InstructionCall ExchangeOp::getCall() {
+  const int64_t ranks = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
+  const RankedTensorType tokens = tensorOf(getBack() ? getResult() : getValue()),
+                         rows = tensorOf(getBack() ? getValue() : getResult());
+  return {plan::ExchangeRows{.back = getBack(),
+                             .type = dtypeOf(tokens.getElementType()),
+                             .groups = elementsOf(getCounts()) / (ranks * ranks),
+                             .rows = tokens.getDimSize(0),
+                             .places = rows.getDimSize(0),
+                             .width = tokens.getNumElements() / tokens.getDimSize(0),
+                             .axes = axesOf(getAxes())},
+          {getCounts(), getValue(), getResult()}};
 }
 
 static int64_t lastSize(Value value) { return tensorOf(value).getShape().back(); }

@@ -7,7 +7,8 @@
 include "dialects/mg/ops/OpBase.td"
 
 // `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
-// experts there are, on all ranks; local programs have in `coordinates` the axes that share them out.
+// experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
+// not seen: the axes whose ranks have other tokens, to which rows travel.
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
     : Mg_IndexedOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
@@ -46,6 +47,24 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let hasVerifier = 1;
 }
 
+def Mg_ExchangeOp : Mg_Op<"exchange", [Pure, MgInstruction]> {
+  let summary = "Rows to the ranks of their experts, and back";
+  let description = [{
+    value has a rank's rows in the order of all experts, the result those of its own experts from all ranks: by expert, and of
+    one by rank. With `back`, the other way round. counts: of each rank along the axes how many rows each expert has there, of
+    all experts. What is behind the last row is zero. Local types only.
+
+        %rows = mg.exchange %own by %counts over ["ep"]
+
+    1. the rows keep their type (exchange_c1)
+    2. counts has a number of each rank for each expert, of which all ranks have as many (exchange_c2)
+    3. the axes are axes of the module's mg.mesh, each once (mesh_c4)
+  }];
+  let arguments = (ins Mg_Float:$value, Mg_I32:$counts, ArrayAttr:$axes, UnitAttr:$back);
+  let results = (outs Mg_Float:$result);
+  let assemblyFormat = "$value `by` $counts `over` $axes (`back` $back^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
 def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
   let summary = "A token's activation in each of its rows";
   let description = [{
@@ -54,7 +73,7 @@ def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
     1. where the tokens are split there is no order: it is a rank's own (dispatch_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
 def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h"> {
@@ -65,7 +84,7 @@ def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h">
     1. where the tokens are split there is no order: it is a rank's own (combine_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
 def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
@@ -76,7 +95,7 @@ def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
     1. where the tokens are split there is no order: it is a rank's own (spread_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
 def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> {
@@ -87,7 +106,7 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> 
     1. where the tokens are split there is no order: it is a rank's own (collect_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
 
@@ -116,7 +135,7 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e x, .., s b k
     4. order has a number for each expert of the rank (grouped_einsum_c4)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
 def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e x, c y, s b k!, e -> .."> {
@@ -131,6 +150,6 @@ def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e x, c
     4. order has a number for each expert of the rank (grouped_einsum_grad_c4)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
-                       OptionalAttr<DictionaryAttr>:$coordinates);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }

@@ -126,7 +126,7 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
   MGC_TRY(stream.record(place.ready));
   place.mine = {source, destination, &place.ready, &place.done};
   MGC_TRY(seat_.publish(
-      my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
+      my, Agreement::of(what),
       addressOf(&place.mine), 0, seat_.listeners()));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)

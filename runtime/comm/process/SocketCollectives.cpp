@@ -37,7 +37,7 @@ Status SocketRank::meet(SocketGroup &group, const Agreement &agreement) {
   const SocketFrame frame{SocketFrame::Kind::enter,
                           0,
                           {static_cast<int64_t>(group.key), static_cast<int64_t>(group.meetings),
-                           agreement.isBarrier, static_cast<int64_t>(agreement.kind),
+                           static_cast<int64_t>(agreement.meeting), static_cast<int64_t>(agreement.kind),
                            static_cast<int64_t>(agreement.reduce), static_cast<int64_t>(agreement.type),
                            agreement.outer, agreement.chunk, agreement.middle, agreement.splitsInner}};
   std::vector<int64_t> missing;
@@ -230,8 +230,7 @@ Status SocketRank::permute(SocketGroup &group, const Call &call) {
 Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const plan::Collective &what,
                               mgc_address source, mgc_address destination, mgc_address) {
   SocketGroup &group = groups_.at(groupId);
-  MGC_TRY(meet(group, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle,
-                       what.splitsInner}));
+  MGC_TRY(meet(group, Agreement::of(what)));
   const Call call{what, reinterpret_cast<const std::byte *>(source),
                   reinterpret_cast<std::byte *>(destination), plan::sizeInBytes(what.type)};
   switch (what.kind) {
@@ -246,6 +245,29 @@ Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const pla
   case Kind::permute:
     return permute(group, call);
   }
+  return Status::ok();
+}
+
+// In a round for each expert of a rank: what is for one member of one expert lies together at both ends.
+Status SocketRank::exchangeRows(const plugin::Stream &, GroupId groupId, const plan::ExchangeRows &what,
+                                mgc_address counts, mgc_address source, mgc_address destination) {
+  SocketGroup &group = groups_.at(groupId);
+  MGC_TRY(rows_.read(what, group.terms.ranks, reinterpret_cast<const int32_t *>(counts)));
+  MGC_TRY(meet(group, Agreement::of(what)));
+  const int64_t row = what.width * plan::sizeInBytes(what.type);
+  const auto *from = reinterpret_cast<const std::byte *>(source);
+  auto *to = reinterpret_cast<std::byte *>(destination);
+  for (int64_t expert = 0; expert < what.groups; ++expert)
+    MGC_TRY(rearrange(group, [&](int64_t member) {
+      const RowExchange::Piece &mine = rows_.piece(group.index, member, expert),
+                               &theirs = rows_.piece(member, group.index, expert);
+      return what.back ? Exchange{member, SocketRegion::of(from + theirs.there * row, theirs.count * row),
+                                  SocketRegion::of(to + mine.own * row, mine.count * row)}
+                       : Exchange{member, SocketRegion::of(from + mine.own * row, mine.count * row),
+                                  SocketRegion::of(to + theirs.there * row, theirs.count * row)};
+    }));
+  const int64_t filled = what.back ? rows_.rowsOf(group.index) : rows_.rowsAt(group.index);
+  std::memset(to + filled * row, 0, ((what.back ? what.rows : what.places) - filled) * row);
   return Status::ok();
 }
 

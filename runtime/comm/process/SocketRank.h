@@ -32,6 +32,8 @@ public:
   using Communicator::collective;
   Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                     mgc_address source, mgc_address destination, mgc_address workspace) override;
+  Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                      mgc_address counts, mgc_address source, mgc_address destination) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, true);
@@ -125,6 +127,7 @@ private:
   Progress *progress_ = nullptr;
   WaitObserver *observer_ = nullptr;
 
+  RowExchange rows_;                                   // of the exchange at hand
   std::deque<SocketGroup> groups_;                     // by GroupId
   std::map<uint64_t, std::vector<Arrivals>> arrivals_; // by the groups' keys, then rank
   std::deque<Posted> pool_;                            // by Ticket

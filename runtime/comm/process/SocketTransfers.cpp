@@ -160,12 +160,13 @@ Status SocketRank::enter(const SocketPeer &from, const SocketFrame &frame) {
   arrivals.resize(worldSize());
   Agreement &agreement = arrivals[from.rank][meeting % 2].agreement;
   arrivals[from.rank][meeting % 2].meeting = meeting;
-  const bool isKnown = fields[3] >= 0 && fields[3] < std::ssize(plan::enumNames<plan::Collective::Kind>) &&
+  const bool isKnown = fields[2] >= 0 && fields[2] <= static_cast<int64_t>(Agreement::Meeting::rowsBack) &&
+                       fields[3] >= 0 && fields[3] < std::ssize(plan::enumNames<plan::Collective::Kind>) &&
                        fields[4] >= 0 && fields[4] < std::ssize(plan::enumNames<plan::ReduceKind>) &&
                        fields[5] >= 0 && fields[5] < std::ssize(plan::enumNames<plan::DType>);
   if (!isKnown || arrivals_.size() > kMostGroups)
     return errorf("a collective that is none, or of more than {} groups", kMostGroups);
-  agreement = {fields[2] != 0,
+  agreement = {static_cast<Agreement::Meeting>(fields[2]),
                static_cast<plan::Collective::Kind>(fields[3]),
                static_cast<plan::ReduceKind>(fields[4]),
                static_cast<plan::DType>(fields[5]),

@@ -186,8 +186,13 @@ void copyFromPrevious(const ThreadGroup &group, int64_t index, const plan::Colle
 }
 
 std::string describe(const Agreement &agreement) {
-  if (agreement.isBarrier)
+  using Meeting = Agreement::Meeting;
+  if (agreement.meeting == Meeting::barrier)
     return "barrier";
+  if (agreement.meeting != Meeting::collective)
+    return fmt::format("exchange of rows ({} of {} {}, {} experts a rank{})", agreement.middle, agreement.chunk,
+                       nameOf(agreement.type), agreement.outer,
+                       agreement.meeting == Meeting::rowsBack ? ", back" : "");
   return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind),
                      nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
                      agreement.chunk, agreement.splitsInner ? ", inner split" : "");
@@ -256,9 +261,7 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc
                               mgc_address destination, const WaitListeners &listeners) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
-  MGC_TRY(seat_.publish(
-      my, {false, what.kind, what.reduce, what.type, what.outer, what.chunk, what.middle, what.splitsInner},
-      source, destination, listeners));
+  MGC_TRY(seat_.publish(my, Agreement::of(what), source, destination, listeners));
   switch (what.kind) {
   case Kind::allReduce:
     reduceOwnSliceForAll(group, my.index, what);
@@ -277,6 +280,44 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc
     break;
   }
   return seat_.meet(my, listeners);
+}
+
+// Each copies what is for it from where it lies: as their host with the owner's source, back as their owner.
+Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const plan::ExchangeRows &what,
+                                mgc_address counts, mgc_address source, mgc_address destination) {
+  const ThreadSeat::Membership my = seat_.membership(groupId);
+  const ThreadGroup &group = *my.group;
+  MGC_TRY(rows_.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts)));
+  MGC_TRY(seat_.publish(my, Agreement::of(what), source, destination, seat_.listeners()));
+  const int64_t row = what.width * sizeInBytes(what.type);
+  auto *to = reinterpret_cast<std::byte *>(destination);
+  const auto copyFrom = [&](int64_t peer) {
+    const std::byte *from = group.members[peer].source;
+    for (int64_t expert = 0; expert < what.groups; ++expert) {
+      const RowExchange::Piece &piece =
+          what.back ? rows_.piece(my.index, peer, expert) : rows_.piece(peer, my.index, expert);
+      const auto [there, here] = what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
+      std::memcpy(to + here * row, from + there * row, piece.count * row);
+    }
+  };
+  copyFrom(my.index);
+  forEachPeer(group, my.index, copyFrom);
+  const int64_t filled = what.back ? rows_.rowsOf(my.index) : rows_.rowsAt(my.index);
+  std::memset(to + filled * row, 0, ((what.back ? what.rows : what.places) - filled) * row);
+  return seat_.meet(my, seat_.listeners());
+}
+
+Agreement Agreement::of(const plan::Collective &what) {
+  return {Meeting::collective, what.kind,  what.reduce, what.type,
+          what.outer,          what.chunk, what.middle, what.splitsInner};
+}
+
+Agreement Agreement::of(const plan::ExchangeRows &what) {
+  return {.meeting = what.back ? Meeting::rowsBack : Meeting::rows,
+          .type = what.type,
+          .outer = what.groups,
+          .chunk = what.width,
+          .middle = what.rows};
 }
 
 std::string toString(const Agreement &agreement) { return describe(agreement); }

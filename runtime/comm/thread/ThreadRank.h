@@ -2,6 +2,7 @@
 // transfers, and its Communicator over it. For runtime/comm only.
 #pragma once
 
+#include "runtime/comm/RowExchange.h"
 #include "runtime/comm/thread/ThreadWorld.h"
 
 #include <atomic>
@@ -45,16 +46,18 @@ struct Mailbox {
   void append(PendingTransfer *pending);
 };
 
-// The collective or barrier that all members must agree on. A copy: a member that finds a disagreement leaves, and its
+// The meeting that all members must agree on. A copy: a member that finds a disagreement leaves, and its
 // plan::Collective with it.
 struct Agreement {
-  bool isBarrier = true;
+  enum class Meeting : int64_t { barrier, collective, rows, rowsBack } meeting = Meeting::barrier;
   plan::Collective::Kind kind{};
   plan::ReduceKind reduce{};
   plan::DType type{};
   int64_t outer = 0, chunk = 0, middle = 0;
   bool splitsInner = false;
   bool operator==(const Agreement &) const = default;
+  static Agreement of(const plan::Collective &what);
+  static Agreement of(const plan::ExchangeRows &what); // groups, width and rows are outer, chunk and middle
 };
 std::string toString(const Agreement &agreement);
 
@@ -163,6 +166,8 @@ public:
   using Communicator::collective;
   Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                     mgc_address source, mgc_address destination, mgc_address workspace) override;
+  Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                      mgc_address counts, mgc_address source, mgc_address destination) override;
   bool hasConcurrentCollectives() const override { return true; }
   Status concurrentCollective(GroupId group, const plan::Collective &what, mgc_address source,
                               mgc_address destination) override {
@@ -190,6 +195,7 @@ private:
   Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
   std::vector<const plugin::Event *> events_; // by Ticket
+  RowExchange rows_;                          // of the exchange at hand
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.

@@ -1,0 +1,35 @@
+#include "runtime/comm/RowExchange.h"
+
+namespace mgc {
+
+Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts) {
+  ranks_ = static_cast<int64_t>(ranks.size()), groups_ = what.groups;
+  const int64_t all = ranks_ * groups_;
+  pieces_.assign(static_cast<size_t>(ranks_ * all), {});
+  owned_.assign(ranks.size(), 0), hosted_.assign(ranks.size(), 0);
+  for (int64_t owner = 0; owner < ranks_; ++owner)
+    for (int64_t group = 0; group < all; ++group) {
+      const int32_t count = counts[owner * all + group];
+      int64_t &owned = owned_[static_cast<size_t>(owner)];
+      if (count < 0 || owned + count > what.rows)
+        return errorf("rank {} has {} rows for expert {} of {}, {} with those before it; expected from 0 to {} in all",
+                      ranks[static_cast<size_t>(owner)], count, group, all, owned + count, what.rows);
+      pieces_[static_cast<size_t>(owner * all + group)] = {count, owned, 0};
+      owned += count;
+    }
+  for (int64_t host = 0; host < ranks_; ++host)
+    for (int64_t group = 0; group < groups_; ++group)
+      for (int64_t owner = 0; owner < ranks_; ++owner) {
+        Piece &piece = pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
+        int64_t &hosted = hosted_[static_cast<size_t>(host)];
+        if (hosted + piece.count > what.places)
+          return errorf("rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
+                        "different experts",
+                        ranks[static_cast<size_t>(host)], hosted + piece.count, host * groups_ + group, all, what.places);
+        piece.there = hosted;
+        hosted += piece.count;
+      }
+  return Status::ok();
+}
+
+} // namespace mgc

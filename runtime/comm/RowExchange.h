@@ -1,0 +1,37 @@
+// Where the rows of plan::ExchangeRows lie at both ends, by the counts that all ranks of the group have: arithmetic alone.
+#pragma once
+
+#include "plan/Plan.h"
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace mgc {
+
+class RowExchange {
+public:
+  // Rows of one group that a rank, their owner, has: `count` of them, from row `own` on at their owner, and from row `there` on
+  // at the rank that has the group, their host.
+  struct Piece {
+    int64_t count = 0, own = 0, there = 0;
+  };
+
+  // Reads counts, of as many ranks as `ranks`, which are named in errors; an error names the rank, or the expert, whose counts
+  // cannot be, and leaves nothing to be moved. No memory is allocated but for the first of the largest exchange.
+  Status read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts);
+
+  // Of the host's `group`, from 0 on.
+  const Piece &piece(int64_t owner, int64_t host, int64_t group) const {
+    return pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
+  }
+  int64_t rowsOf(int64_t owner) const { return owned_[static_cast<size_t>(owner)]; }
+  int64_t rowsAt(int64_t host) const { return hosted_[static_cast<size_t>(host)]; }
+
+private:
+  int64_t ranks_ = 0, groups_ = 0;
+  std::vector<Piece> pieces_; // [owner, host, group]
+  std::vector<int64_t> owned_, hosted_;
+};
+
+} // namespace mgc
