@@ -165,12 +165,14 @@ bool AxisRule::isIn(ArrayRef<StringAttr> names, StringAttr factor) const {
 }
 
 SmallVector<Attribute> AxisRule::exchanged(AxesOf axes) const {
-  SmallVector<Attribute> both;
-  for (const Merged &one : merged)
-    for (StringAttr part : one.parts)
-      if (one.placing)
-        llvm::copy_if(axes(one.placing), std::back_inserter(both),
-                      [&](Attribute axis) { return llvm::is_contained(axes(part), axis); });
+  SmallVector<Attribute> both; // in the order of what places the rows
+  for (const Merged &one : merged) {
+    const auto splitsTokens = [&](Attribute axis) {
+      return llvm::any_of(one.parts, [&](StringAttr part) { return llvm::is_contained(axes(part), axis); });
+    };
+    if (one.placing)
+      llvm::copy_if(axes(one.placing), std::back_inserter(both), splitsTokens);
+  }
   return both;
 }
 
