@@ -66,8 +66,8 @@ private:
       rows.setType(withRows(rows, op.getExperts()));
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(op);
-      auto exchange =
-          ExchangeOp::create(builder, op.getLoc(), wanted, rows, allCounts(op.getExperts(), op.getCount(), axes), axes, false);
+      auto exchange = ExchangeOp::create(builder, op.getLoc(), wanted, rows,
+                                         allCounts(op.getExperts(), op.getCount(), axes), axes, false);
       rows.replaceAllUsesExcept(exchange.getResult(), exchange);
     }
   }
@@ -80,8 +80,9 @@ private:
       makeOwn(op);
       OpBuilder builder(op);
       Value rows = op.getValue();
-      op.getValueMutable().assign(ExchangeOp::create(builder, op.getLoc(), withRows(rows, op.getExperts()), rows,
-                                                     allCounts(op.getExperts(), op.getCount(), axes), axes, true));
+      op.getValueMutable().assign(ExchangeOp::create(builder, op.getLoc(), withRows(rows, op.getExperts()),
+                                                     rows, allCounts(op.getExperts(), op.getCount(), axes),
+                                                     axes, true));
     }
   }
 
@@ -131,8 +132,8 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
-                                   listOf("c", roomForRows(type.getShape(), share.count, 1), experts), experts,
-                                   share.axes);
+                                   listOf("c", roomForRows(type.getShape(), share.count, 1), experts),
+                                   experts, share.axes);
   }
 
   // How many rows the ranks along the axes have for each expert, one rank after another.
@@ -154,8 +155,9 @@ private:
       GroupOp order = orderOf(experts, {count, none()});
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(order);
-      known = ReduceScatterOp::create(builder, experts.getLoc(), listOf("e", count / mesh_.sizeOf(axes), experts),
-                                      order.getCounts(), axes, 0, "sum");
+      known =
+          ReduceScatterOp::create(builder, experts.getLoc(), listOf("e", count / mesh_.sizeOf(axes), experts),
+                                  order.getCounts(), axes, 0, "sum");
     }
     return known;
   }

@@ -41,10 +41,12 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
   return success();
 }
 
+// Rows that travel do it in mg.exchange.
 bool needsOrder(Operation *op) {
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, GroupedEinsumOp, GroupedEinsumGradOp>(
-          [](auto rows) { return !rows.getOrder(); })
+      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp>(
+          [](auto rows) { return !rows.getOrder() || rows.getExchangeAttr(); })
+      .Case<GroupedEinsumOp, GroupedEinsumGradOp>([](auto product) { return !product.getOrder(); })
       .Default(false);
 }
 
@@ -66,7 +68,8 @@ LogicalResult mgc::verifyLocalForm(ModuleOp module) {
     }
     if (needsOrder(op)) {
       op->emitOpError(
-          "has no order of rows; a local program has that of mg.group, which mg-order-rows makes");
+          "has no order of rows, or exchanges them; a local program has mg.group and mg.exchange, which "
+          "mg-order-rows makes");
       return WalkResult::interrupt();
     }
     if (!isa<ReshardOp>(op) && llvm::all_of(op->getResultTypes(), isLogical))

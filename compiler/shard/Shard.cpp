@@ -64,8 +64,7 @@ class FunctionSharder {
 public:
   FunctionSharder(func::FuncOp function, const Placement &placement, const Rooms &rooms, Handed &handed)
       : function_(function), placement_(placement), rooms_(rooms), handed_(handed),
-        builder_(function.getContext()),
-        block_(blockOf(function)) {}
+        builder_(function.getContext()), block_(blockOf(function)) {}
 
   LogicalResult run() {
     decomposeOps();
@@ -288,7 +287,8 @@ private:
   // Axes of what places rows, which no type of the op need have.
   void recordPlacing(Operation *typed, const AxisRule &rule, const Placement::Assignment &assignment) {
     for (const AxisRule::Merged &merged : rule.merged)
-      if (ArrayAttr axes = merged.placing ? assignment.lookup(merged.placing) : ArrayAttr(); axes && !axes.empty())
+      if (ArrayAttr axes = merged.placing ? assignment.lookup(merged.placing) : ArrayAttr();
+          axes && !axes.empty())
         typed->setAttr("coordinates",
                        builder_.getDictionaryAttr(builder_.getNamedAttr(merged.placing.getValue(), axes)));
   }

@@ -252,6 +252,12 @@ LogicalResult checkFactors(Operation *op, const AxisRule &rule, Facts &facts) {
   return success();
 }
 
+// Of a factor that no type has: by the rule of mg.rename, the op has one name of it alone.
+ArrayAttr axesIn(const Facts &facts, StringAttr name) {
+  const FactorFacts known = facts.lookup(name);
+  return known.axes ? known.axes : ArrayAttr::get(name.getContext(), {});
+}
+
 using AxisSet = llvm::SmallSetVector<Attribute, 4>;
 
 // Axes that pass from operands to results by linearity; fails where the rule forbids it.
@@ -299,8 +305,8 @@ static int64_t extentOf(Operation *op, ArrayAttr axes) {
   return mesh ? mesh.sizeOf(axes) : 1;
 }
 
-static ArrayAttr axesIn(Operation *op, StringRef dictionary, StringAttr name) {
-  auto coordinates = op->getAttrOfType<DictionaryAttr>(dictionary);
+static ArrayAttr coordinatesOf(Operation *op, StringAttr name) {
+  auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
   auto axes = coordinates ? coordinates.getAs<ArrayAttr>(name) : ArrayAttr();
   return axes ? axes : ArrayAttr::get(op->getContext(), {});
 }
@@ -310,7 +316,7 @@ static ArrayAttr axesIn(Operation *op, StringRef dictionary, StringAttr name) {
 static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
   auto count = op->getAttrOfType<IntegerAttr>("count");
   const int64_t all = count ? count.getInt() : 1;
-  ArrayAttr axes = axesIn(op, "coordinates", name);
+  ArrayAttr axes = coordinatesOf(op, name);
   return isLocal ? FactorFacts{all / extentOf(op, axes), ArrayAttr::get(op->getContext(), {})}
                  : FactorFacts{all, axes};
 }
@@ -330,7 +336,8 @@ static int64_t sizeOfMerged(Operation *op, const AxisRule::Merged &merged, const
   if (merged.placing) {
     const FactorFacts placing = facts.lookup(merged.placing);
     auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr);
-    return roomForRows(parts, placing.size, extentOf(op, placing.axes)) * (exchange ? extentOf(op, exchange) : 1);
+    return roomForRows(parts, placing.size, extentOf(op, placing.axes)) *
+           (exchange ? extentOf(op, exchange) : 1);
   }
   int64_t size = 1;
   for (int64_t part : parts)
@@ -346,7 +353,7 @@ static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &fa
       facts.insert({merged.placing, countedFacts(op, merged.placing, whole.axes.empty())});
     const int64_t size = sizeOfMerged(op, merged, facts);
     const SmallVector<Attribute> axes =
-        rule.axesOf(merged, [&](StringAttr name) { return facts.lookup(name).axes; });
+        rule.axesOf(merged, [&](StringAttr name) { return axesIn(facts, name); });
     if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
       return op->emitOpError() << "dimension '" << merged.whole.getValue() << "' has size " << whole.size
                                << " over " << whole.axes << "; expected " << size << " over "
@@ -377,7 +384,7 @@ ArrayAttr mgc::exchangedAxes(Operation *op) {
   const AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
   (void)collectFacts(op, rule, facts);
   return ArrayAttr::get(op->getContext(),
-                        rule.exchanged([&](StringAttr name) { return facts.lookup(name).axes; }));
+                        rule.exchanged([&](StringAttr name) { return axesIn(facts, name); }));
 }
 
 LogicalResult mgc::verifyComputeOp(Operation *op) {
@@ -393,7 +400,7 @@ LogicalResult mgc::verifyComputeOp(Operation *op) {
     LayoutAttr layout = layoutOf(result);
     AxisSet expected = carried;
     for (Attribute axis :
-         rule.reducedAxes(layout.getNames(), [&](StringAttr name) { return facts.lookup(name).axes; }))
+         rule.reducedAxes(layout.getNames(), [&](StringAttr name) { return axesIn(facts, name); }))
       expected.insert(axis);
     AxisSet found(layout.getPending().begin(), layout.getPending().end());
     bool equal = expected.size() == found.size() &&

@@ -260,7 +260,8 @@ Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
   const int64_t to = names.getNames().back() == from ? 1 : 2;
   RankedTensorType result = type({tensorOf(rows).getDimSize(0), tensorOf(weight).getDimSize(to)},
                                  {"c", names.getNames()[to].getValue()});
-  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value(), DictionaryAttr(), ArrayAttr());
+  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value(), DictionaryAttr(),
+                                 ArrayAttr());
 }
 
 // The weights are put on the activations: the last product is linear, and its rows are wider.
@@ -281,9 +282,8 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   IntegerAttr count = builder.getI64IntegerAttr(experts.count);
   Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,
                                     DictionaryAttr(), ArrayAttr());
-  Value weights =
-      SpreadOp::create(builder, type({rows}, {"c"}, f32), route.getWeights(), chosen, Value(), count,
-                                   DictionaryAttr(), ArrayAttr());
+  Value weights = SpreadOp::create(builder, type({rows}, {"c"}, f32), route.getWeights(), chosen, Value(),
+                                   count, DictionaryAttr(), ArrayAttr());
   Value gate = activate(grouped(tokens, "experts.gate", chosen), mlp.activation);
   Value up = grouped(tokens, "experts.up", chosen);
   Value inner = MulOp::create(builder, gate.getType(), gate, up);

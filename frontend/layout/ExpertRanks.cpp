@@ -44,8 +44,8 @@ namespace {
 // Whether etp, ep and edp cut the ranks of a stage where tp, cp and dp can be cut.
 bool fitsRanks(const Layout &layout) {
   const int64_t ranks = layout.tp * layout.cp * layout.dp;
-  return layout.ep <= ranks && layout.etp <= ranks / layout.ep &&
-         ranks % (layout.etp * layout.ep) == 0 && plan::refine(layout.views()).isOk();
+  return layout.ep <= ranks && layout.etp <= ranks / layout.ep && ranks % (layout.etp * layout.ep) == 0 &&
+         plan::refine(layout.views()).isOk();
 }
 
 struct ExpertRule {
@@ -102,21 +102,24 @@ void checkExpertRanks(const ModelDescription &model, const Layout &layout, Probl
       hint(rule.isOfColumns ? &Layout::etp : &Layout::ep, rule.isOfColumns ? "--etp" : "--ep");
     }
   if (layout.exchangesRows && !tokensDivide(layout)) {
-    problems.add("--moe-token-dispatcher-type alltoall: --seq {} does not divide over tp * cp = {} * {}, which share "
-                 "out the tokens whose rows travel",
-                 layout.sequenceLength, layout.tp, layout.cp);
+    problems.add(
+        "--moe-token-dispatcher-type alltoall: --seq {} does not divide over tp * cp = {} * {}, which share "
+        "out the tokens whose rows travel",
+        layout.sequenceLength, layout.tp, layout.cp);
     problems.hint("possible --moe-token-dispatcher-type: allgather");
   }
   if (fitsRanks(layout))
     return;
-  problems.add("etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
-               "into groups of equal size in either way",
-               layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);
+  problems.add(
+      "etp * ep = {} * {} do not cut tp, cp, dp = {}, {}, {}: the ranks of a stage, tp nearest, are cut "
+      "into groups of equal size in either way",
+      layout.etp, layout.ep, layout.tp, layout.cp, layout.dp);
   hint(&Layout::ep, "--ep");
   hint(&Layout::etp, "--etp");
 }
 
-void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp, LayoutOptions &near) {
+void setNearestExpertRanks(const ModelDescription &model, const Layout &layout, int64_t cp,
+                           LayoutOptions &near) {
   Layout tried = layout;
   tried.cp = cp, tried.cpGroups = tried.cpInner = tried.cpInnerGroups = 1;
   const int64_t ranks = tried.tp * tried.cp * tried.dp;

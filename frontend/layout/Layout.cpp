@@ -169,10 +169,10 @@ void LayoutResolver::resolveDispatcher() {
   const bool travelsLess = chosen < layout.ep;
   layout.exchangesRows =
       word(&LayoutOptions::dispatcher, travelsLess && tokensDivide(layout) ? "alltoall" : "allgather",
-           layout.ep == 1 ? "every rank has all experts"
-           : !travelsLess ? fmt::format("{} choices of a token, no fewer than the ep ranks", chosen)
+           layout.ep == 1         ? "every rank has all experts"
+           : !travelsLess         ? fmt::format("{} choices of a token, no fewer than the ep ranks", chosen)
            : tokensDivide(layout) ? fmt::format("{} choices of a token, fewer than the ep ranks", chosen)
-                          : "tokens do not divide over tp") == "alltoall" &&
+                                  : "tokens do not divide over tp") == "alltoall" &&
       layout.ep > 1;
 }
 
@@ -497,11 +497,12 @@ Result<Layout> resolveLayout(const ModelDescription &model, const LayoutOptions 
 
 std::vector<plan::MeshView> Layout::views() const {
   using enum plan::AxisRole;
-  std::vector<plan::MeshView> views = {{"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
-          {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
-          {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
-          {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
-          {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
+  std::vector<plan::MeshView> views = {
+      {"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
+      {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
+      {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
+      {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
+      {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
   if (hasExperts)
     std::ranges::move(viewsOfExperts(*this), std::back_inserter(views));
   return views;

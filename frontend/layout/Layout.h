@@ -81,7 +81,8 @@ struct Layout {
   // of tp, cp and dp, the nearest first; edp = tp cp dp / (etp ep) have the same part of the same experts.
   int64_t ep = 1, etp = 1;
   bool hasExperts = false;
-  bool exchangesRows = false; // the dispatcher alltoall: tokens' rows travel; else tokens are gathered (allgather)
+  bool exchangesRows =
+      false; // the dispatcher alltoall: tokens' rows travel; else tokens are gathered (allgather)
   bool zigzag =
       false; // positions lie in 2 cp chunks, each rank has one of the first half and its mirror image
   int64_t tpGroups = 1, tpQueries = 1; // tp = tpg x tpr: key/value groups, and query heads of one group

@@ -250,7 +250,7 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
 }
 
 static void checkTarget(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                         Problems &problems) {
+                        Problems &problems) {
   if (layout.target.experts || !hasExperts(model))
     return;
   std::vector<std::string> possible;

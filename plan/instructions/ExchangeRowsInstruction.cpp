@@ -15,8 +15,8 @@ OperandInfos ExchangeRows::operands(const Mesh &mesh) const {
 }
 
 std::string ExchangeRows::sizes() const {
-  return fmt::format("{} rows of {} {} {} {} places over {}", rows, width, nameOf(type), back ? "from" : "to", places,
-                     fmt::join(axes, " "));
+  return fmt::format("{} rows of {} {} {} {} places over {}", rows, width, nameOf(type), back ? "from" : "to",
+                     places, fmt::join(axes, " "));
 }
 
 Communication ExchangeRows::communication(int64_t ranks) const {
@@ -25,12 +25,13 @@ Communication ExchangeRows::communication(int64_t ranks) const {
 }
 
 std::string ExchangeRows::agreement() const {
-  return fmt::format("{} of {} groups, {} rows, {} places of {} {}{} over [{}]", kName, groups, rows, places, width,
-                     nameOf(type), back ? ", back," : "", fmt::join(axes, ", "));
+  return fmt::format("{} of {} groups, {} rows, {} places of {} {}{} over [{}]", kName, groups, rows, places,
+                     width, nameOf(type), back ? ", back," : "", fmt::join(axes, ", "));
 }
 
 void ExchangeRows::verify(AttributeChecks &checks) const {
-  checks.expect(hasRowGroups(checks.plan().target), "exchangeRows in a plan for {}, which has none; compile for cpu",
+  checks.expect(hasRowGroups(checks.plan().target),
+                "exchangeRows in a plan for {}, which has none; compile for cpu",
                 nameOf(checks.plan().target));
   checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}, {"places", places}, {"width", width}}));
   checks.isFloatType("type", type);

@@ -14,8 +14,10 @@ OperandInfos GroupRows::operands(const Mesh &) const {
           elementsOf(DType::i32, "sources", places, written)};
 }
 
-std::string GroupRows::sizes() const { return fmt::format("{} rows in {} groups{}", rows, groups,
-                     axes.empty() ? "" : fmt::format(" of a share over {}", fmt::join(axes, " "))); }
+std::string GroupRows::sizes() const {
+  return fmt::format("{} rows in {} groups{}", rows, groups,
+                     axes.empty() ? "" : fmt::format(" of a share over {}", fmt::join(axes, " ")));
+}
 
 void GroupRows::verify(AttributeChecks &checks) const {
   checks.expect(hasRowGroups(checks.plan().target),

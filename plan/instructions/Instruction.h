@@ -31,7 +31,8 @@
 
 namespace mgc::plan {
 
-using InstructionBody = std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, ExchangeRows, Attention, Collective, Move>;
+using InstructionBody =
+    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, ExchangeRows, Attention, Collective, Move>;
 
 struct Instruction {
   InstructionBody body;

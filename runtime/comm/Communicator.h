@@ -84,8 +84,8 @@ public:
     return collective(plugin::Stream(), group, what, addressOf(source), addressOf(destination), 0);
   }
   // Reads `counts` and `source`, writes `destination`. An error names the rank whose counts are wrong; then nothing has moved.
-  virtual Status exchangeRows(const plugin::Stream &, GroupId, const plan::ExchangeRows &, mgc_address /*counts*/,
-                              mgc_address /*source*/, mgc_address /*destination*/) {
+  virtual Status exchangeRows(const plugin::Stream &, GroupId, const plan::ExchangeRows &,
+                              mgc_address /*counts*/, mgc_address /*source*/, mgc_address /*destination*/) {
     return errorf("ranks on such devices exchange no rows yet; compile the plan for cpu");
   }
   // The same by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a

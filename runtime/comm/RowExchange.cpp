@@ -2,7 +2,8 @@
 
 namespace mgc {
 
-Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks, const int32_t *counts) {
+Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks,
+                         const int32_t *counts) {
   ranks_ = static_cast<int64_t>(ranks.size()), groups_ = what.groups;
   const int64_t all = ranks_ * groups_;
   pieces_.assign(static_cast<size_t>(ranks_ * all), {});
@@ -12,8 +13,9 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
       const int32_t count = counts[owner * all + group];
       int64_t &owned = owned_[static_cast<size_t>(owner)];
       if (count < 0 || owned + count > what.rows)
-        return errorf("rank {} has {} rows for expert {} of {}, {} with those before it; expected from 0 to {} in all",
-                      ranks[static_cast<size_t>(owner)], count, group, all, owned + count, what.rows);
+        return errorf(
+            "rank {} has {} rows for expert {} of {}, {} with those before it; expected from 0 to {} in all",
+            ranks[static_cast<size_t>(owner)], count, group, all, owned + count, what.rows);
       pieces_[static_cast<size_t>(owner * all + group)] = {count, owned, 0};
       owned += count;
     }
@@ -23,9 +25,11 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
         Piece &piece = pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
         int64_t &hosted = hosted_[static_cast<size_t>(host)];
         if (hosted + piece.count > what.places)
-          return errorf("rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
-                        "different experts",
-                        ranks[static_cast<size_t>(host)], hosted + piece.count, host * groups_ + group, all, what.places);
+          return errorf(
+              "rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
+              "different experts",
+              ranks[static_cast<size_t>(host)], hosted + piece.count, host * groups_ + group, all,
+              what.places);
         piece.there = hosted;
         hosted += piece.count;
       }

@@ -4,32 +4,32 @@
 
 namespace mgc {
 
-static bool isOwn(const mgc_group_rows_facts &what, int32_t number) {
-  return number >= what.first && number < what.first + what.groups;
+static bool isOwn(const plan::GroupRows &what, const GroupShare &share, int32_t number) {
+  return number >= share.first && number < share.first + what.groups;
 }
 
-static Status verifyNumbers(const mgc_group_rows_facts &what, const int32_t *numbers) {
+static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers) {
   int64_t own = 0;
   for (int64_t row = 0; row < what.rows; ++row) {
-    if (numbers[row] < 0 || numbers[row] >= what.all)
+    if (numbers[row] < 0 || numbers[row] >= share.all)
       return errorf("row {} of {} is of group {}; expected a group from 0 to {}", row, what.rows,
-                    numbers[row], what.all - 1);
-    own += isOwn(what, numbers[row]);
+                    numbers[row], share.all - 1);
+    own += isOwn(what, share, numbers[row]);
   }
   if (own > what.places)
     return errorf("groups {} to {} have {} rows; expected at most {}, as rows of one token are of different "
                   "groups",
-                  what.first, what.first + what.groups - 1, own, what.places);
+                  share.first, share.first + what.groups - 1, own, what.places);
   return Status::ok();
 }
 
-Status groupRows(const mgc_group_rows_facts &what, const int32_t *numbers, int32_t *counts, int32_t *places,
-                 int32_t *sources) {
-  MGC_TRY(verifyNumbers(what, numbers));
+Status groupRows(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers,
+                 int32_t *counts, int32_t *places, int32_t *sources) {
+  MGC_TRY(verifyNumbers(what, share, numbers));
   std::fill_n(counts, what.groups, 0);
   for (int64_t row = 0; row < what.rows; ++row) // in its group
-    places[row] =
-        isOwn(what, numbers[row]) ? counts[numbers[row] - what.first]++ : static_cast<int32_t>(what.places);
+    places[row] = isOwn(what, share, numbers[row]) ? counts[numbers[row] - share.first]++
+                                                   : static_cast<int32_t>(what.places);
   int64_t all = 0;
   for (int64_t group = 0; group < what.groups; ++group) {
     const int32_t count = counts[group];
@@ -37,12 +37,11 @@ Status groupRows(const mgc_group_rows_facts &what, const int32_t *numbers, int32
     all += count;
   }
   for (int64_t row = 0; row < what.rows; ++row)
-    if (isOwn(what, numbers[row]))
-      sources[places[row] += counts[numbers[row] - what.first]] = static_cast<int32_t>(row);
+    if (isOwn(what, share, numbers[row]))
+      sources[places[row] += counts[numbers[row] - share.first]] = static_cast<int32_t>(row);
   std::fill_n(sources + all, what.places - all, static_cast<int32_t>(what.rows));
   for (int64_t group = 0; group < what.groups; ++group)
-    counts[group] =
-        static_cast<int32_t>((group + 1 < what.groups ? counts[group + 1] : all) - counts[group]);
+    counts[group] = static_cast<int32_t>((group + 1 < what.groups ? counts[group + 1] : all) - counts[group]);
   return Status::ok();
 }
 

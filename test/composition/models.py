@@ -20,6 +20,11 @@ QWEN3 = {"model_type": "qwen3", "hidden_size": 16, "num_attention_heads": 4, "nu
          "num_hidden_layers": 2, "intermediate_size": 32, "vocab_size": 40, "tie_word_embeddings": True,
          "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "rope_theta": 100.0, "hidden_act": "silu",
          "initializer_range": 0.2}
+QWEN3_MOE = {"model_type": "qwen3_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+             "num_hidden_layers": 2, "intermediate_size": 32, "moe_intermediate_size": 16, "num_experts": 4,
+             "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
+             "vocab_size": 40, "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE,
+             "rope_theta": 100.0, "hidden_act": "silu", "initializer_range": 0.2}
 DROPOUT = {"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5}
 
 
@@ -52,7 +57,14 @@ def llama_shapes(config):
                   "self_attn.v_proj.bias": (groups * d,), "self_attn.o_proj.bias": (h,)}
     if config.get("mlp_bias"):
         layer |= {"mlp.gate_proj.bias": (f,), "mlp.up_proj.bias": (f,), "mlp.down_proj.bias": (h,)}
-    if config["model_type"] == "qwen3":
+    if config["model_type"] == "qwen3_moe":
+        m = config["moe_intermediate_size"]
+        layer = {name: shape for name, shape in layer.items() if not name.startswith("mlp.")}
+        layer |= {"mlp.gate.weight": (config["num_experts"], h)}
+        for e in range(config["num_experts"]):
+            layer |= {f"mlp.experts.{e}.gate_proj.weight": (m, h), f"mlp.experts.{e}.up_proj.weight": (m, h),
+                      f"mlp.experts.{e}.down_proj.weight": (h, m)}
+    if config["model_type"] in ("qwen3", "qwen3_moe"):
         layer |= {"self_attn.q_norm.weight": (d,), "self_attn.k_norm.weight": (d,)}
     shapes = {"model.embed_tokens.weight": (v, h)}
     for i in range(config["num_hidden_layers"]):

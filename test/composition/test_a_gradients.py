@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # Group A of docs/composition-bugs.md: a reduction of gradients that is missing, doubled, or over the wrong ranks.
-# 5 and 6 need experts, which do not exist here.
 import numpy
 
 import models
 from harness import assert_equal, compare_layouts, instructions, main  # plan_lists is found by its path
 import plan_lists
-from models import GPT2, LLAMA, QWEN3
+from models import GPT2, LLAMA, QWEN3, QWEN3_MOE
 
 
 def test_01_norms_under_sequence_parallelism(session):
@@ -28,6 +27,30 @@ def test_03_mqa_fewer_kv_heads_than_tp(session):
 def test_04_row_parallel_bias(session):
     for config in (GPT2, LLAMA):
         compare_layouts(session, config, ["--tp 2 --no-sp", "--tp 4 --no-sp"])
+
+
+DISPATCHERS = ("--moe-token-dispatcher-type allgather", "--moe-token-dispatcher-type alltoall")
+
+
+def test_05_gradients_before_experts(session):
+    for dispatcher in DISPATCHERS:
+        compare_layouts(session, QWEN3_MOE, [f"{layout} {dispatcher}" for layout in (
+            "--dp 2 --ep 2", "--dp 4 --ep 4", "--tp 2 --ep 2 --etp 1 --sp", "--tp 2 --ep 2 --etp 1 --no-sp",
+            "--cp 2 --ep 2", "--dp 2 --ep 2 --pp 2 --schedule zb-h1")])
+
+
+# Groups of ranks that refine tp and dp: the pending axes of an expert are what split tokens and not it.
+def test_06_columns_of_experts(session):
+    compare_layouts(session, QWEN3_MOE, ["--dp 4 --etp 4", "--tp 2 --etp 1 --sp", "--tp 2 --etp 1 --no-sp",
+                                         "--dp 2 --etp 2", "--tp 2 --dp 2 --etp 4", "--tp 4 --etp 2 --ep 2"])
+
+
+# edp is 1: gradients of experts are summed over nobody.
+def test_07_experts_on_all_data_ranks(session):
+    plan = session.plan(QWEN3_MOE, "--dp 2 --ep 2 --zero 1")
+    alone = [bucket for stage in plan["stages"] for bucket in stage["buckets"] if not bucket.get("dataAxes")]
+    assert alone and not any(bucket.get("sharded") for bucket in alone), "experts have no replicas"
+    compare_layouts(session, QWEN3_MOE, [f"--dp 2 --ep 2 --zero {zero} --mbs {mbs}" for zero in (0, 1) for mbs in (1, 2)])
 
 
 def test_07_groups_of_one_rank(session):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # Group B of docs/composition-bugs.md: scaling by tokens, ranks and microbatches.
-# 13 and 14 need experts and extra prediction heads, which do not exist here.
+# 14 needs extra prediction heads, which do not exist here.
 import copy
 import re
 
@@ -8,11 +8,17 @@ import numpy
 
 import models
 from harness import assert_equal, compare_layouts, differences, instructions, main
-from models import GPT2, LLAMA
+from models import GPT2, LLAMA, QWEN3_MOE
 
 
 def test_10_unequal_tokens(session):
     compare_layouts(session, GPT2, ["--dp 2", "--dp 4", "--dp 2 --mbs 2", "--dp 2 --tp 2 --sp --zero 1"])
+
+
+# An expert has seen the tokens of ep ranks before any gradient is reduced.
+def test_13_gradients_of_experts(session):
+    compare_layouts(session, QWEN3_MOE, ["--dp 4 --ep 1", "--dp 4 --ep 2", "--dp 4 --ep 4", "--dp 2 --ep 2 --mbs 2 --zero 1"])
+    compare_layouts(session, QWEN3_MOE, ["--dp 4 --ep 2", "--dp 4 --ep 4 --zero 1"], valid=(0, 0, 0, 1))
 
 
 # One data rank counts no token at all, then nobody but one sequence does, a single one.

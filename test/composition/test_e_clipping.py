@@ -2,7 +2,7 @@
 # Group E of docs/composition-bugs.md: the gradient norm and clipping.
 import models
 from harness import assert_equal, compare_layouts, differences, instructions, main
-from models import GPT2, LLAMA, QWEN3
+from models import GPT2, LLAMA, QWEN3, QWEN3_MOE
 
 LAYOUTS = ("--tp 1", "--tp 2 --sp", "--tp 4 --no-sp", "--dp 2 --zero 1", "--pp 2 --zero 0", "--tp 2 --pp 2 --dp 2 --zero 1",
            "--tp 4 --sp --pp 2 --zero 1 --schedule zb-h1")
@@ -15,6 +15,16 @@ def test_19_norm_of_the_gathered_gradients(session):
             run = session.train(config, layout)
             found, wanted = run.log[0]["grad_norm"], run.norm()
             assert abs(found / wanted - 1) <= 1e-5, f"{config['model_type']} {layout}: {found}, expected {wanted}"
+
+
+# Each expert is on some ranks alone, of which none is special.
+def test_19_norm_with_experts(session):
+    for layout in ("--tp 2 --ep 2 --etp 1", "--tp 2 --dp 2 --ep 4 --etp 1", "--tp 2 --dp 2 --ep 2 --zero 1"):
+        run = session.train(QWEN3_MOE, layout)
+        found, wanted = run.log[0]["grad_norm"], run.norm()
+        assert abs(found / wanted - 1) <= 1e-5, f"{layout}: {found}, expected {wanted}"
+    limit = session.train(QWEN3_MOE, "--tp 1").log[0]["grad_norm"] / 3
+    compare_layouts(session, QWEN3_MOE, ["--tp 2 --ep 2 --etp 1", "--dp 2 --ep 2 --zero 1"], flags=f"--clip-grad {limit:.6f}")
 
 
 def test_20_clip_bites(session):

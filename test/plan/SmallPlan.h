@@ -25,7 +25,8 @@ enum SmallInstruction {
   kDemote,
   kGroupedGemm,
   kGroupedSums,
-  kGroupRows
+  kGroupRows,
+  kExchangeRows
 };
 
 } // namespace mgc::plan

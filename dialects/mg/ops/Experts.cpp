@@ -43,8 +43,8 @@ LogicalResult ExchangeOp::verify() {
   if (failed(mesh.verifyAxes([&] { return emitOpError(); }, getAxes())))
     return failure();
   const RankedTensorType from = tensorOf(getValue()), to = tensorOf(getResult());
-  if (layoutOf(from) != layoutOf(to) || from.getElementType() != to.getElementType() ||
-      from.getRank() == 0 || from.getShape().drop_front() != to.getShape().drop_front())
+  if (layoutOf(from) != layoutOf(to) || from.getElementType() != to.getElementType() || from.getRank() == 0 ||
+      from.getShape().drop_front() != to.getShape().drop_front())
     return emitOpError() << "makes " << to << " of " << from
                          << "; expected rows of the same type, if another number of them (exchange_c1)";
   const int64_t ranks = mesh.sizeOf(getAxes()), numbers = elementsOf(getCounts());
@@ -93,8 +93,8 @@ LogicalResult GroupedEinsumGradOp::verify() {
 
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
-    g.contribute(op.getValue(),
-                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(), DictionaryAttr(), ArrayAttr()));
+    g.contribute(op.getValue(), g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(),
+                                                op.getCountAttr(), DictionaryAttr(), ArrayAttr()));
   return success();
 }
 LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
@@ -105,11 +105,11 @@ LogicalResult CollectOp::buildGradient(GradientBuilder &g) { return contributeAd
 LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getLhs()))
-    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(), DictionaryAttr(),
-                                                        ArrayAttr()));
+    g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(),
+                                                   DictionaryAttr(), ArrayAttr()));
   if (dy && g.wants(getRhs()))
-    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(), DictionaryAttr(),
-                                                        ArrayAttr()));
+    g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(),
+                                                       DictionaryAttr(), ArrayAttr()));
   return success();
 }
 
@@ -125,7 +125,8 @@ InstructionCall GroupOp::getCall() {
 }
 
 InstructionCall ExchangeOp::getCall() {
-  const int64_t ranks = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
+  const int64_t ranks =
+      (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr).sizeOf(getAxes());
   const RankedTensorType tokens = tensorOf(getBack() ? getResult() : getValue()),
                          rows = tensorOf(getBack() ? getValue() : getResult());
   return {plan::ExchangeRows{.back = getBack(),

@@ -125,9 +125,7 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
   Place &place = places_[group];
   MGC_TRY(stream.record(place.ready));
   place.mine = {source, destination, &place.ready, &place.done};
-  MGC_TRY(seat_.publish(
-      my, Agreement::of(what),
-      addressOf(&place.mine), 0, seat_.listeners()));
+  MGC_TRY(seat_.publish(my, Agreement::of(what), addressOf(&place.mine), 0, seat_.listeners()));
   Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
   for (const GroupMember &member : my.group->members)
     job.members.push_back(*reinterpret_cast<const Member *>(member.source));

@@ -190,8 +190,8 @@ std::string describe(const Agreement &agreement) {
   if (agreement.meeting == Meeting::barrier)
     return "barrier";
   if (agreement.meeting != Meeting::collective)
-    return fmt::format("exchange of rows ({} of {} {}, {} experts a rank{})", agreement.middle, agreement.chunk,
-                       nameOf(agreement.type), agreement.outer,
+    return fmt::format("exchange of rows ({} of {} {}, {} experts a rank{})", agreement.middle,
+                       agreement.chunk, nameOf(agreement.type), agreement.outer,
                        agreement.meeting == Meeting::rowsBack ? ", back" : "");
   return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind),
                      nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
@@ -296,7 +296,8 @@ Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
     for (int64_t expert = 0; expert < what.groups; ++expert) {
       const RowExchange::Piece &piece =
           what.back ? rows_.piece(my.index, peer, expert) : rows_.piece(peer, my.index, expert);
-      const auto [there, here] = what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
+      const auto [there, here] =
+          what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
       std::memcpy(to + here * row, from + there * row, piece.count * row);
     }
   };

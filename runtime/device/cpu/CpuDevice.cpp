@@ -242,9 +242,12 @@ Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                      at(operands->c), of(stream).threads);
 }
 
-Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts, const mgc_group_rows_operands *operands) {
-  return groupRows(*facts, at<int32_t>(operands->numbers), at<int32_t>(operands->counts),
-                   at<int32_t>(operands->places), at<int32_t>(operands->sources));
+Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts,
+                    const mgc_group_rows_operands *operands) {
+  const plan::GroupRows what{.groups = facts->groups, .rows = facts->rows, .places = facts->places};
+  return groupRows(what, {facts->first, facts->all}, at<int32_t>(operands->numbers),
+                   at<int32_t>(operands->counts), at<int32_t>(operands->places),
+                   at<int32_t>(operands->sources));
 }
 
 Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {

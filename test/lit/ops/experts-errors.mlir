@@ -2,9 +2,50 @@
 // RUN: %mg-opt %s -split-input-file -verify-diagnostics
 
 func.func @group(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
-  // expected-error@+1 {{orders 12 rows with 12 places and 11 sources; expected as many of each (group_c1)}}
-  %a, %b, %c = mg.group %ids : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<11xi32, #mg.layout<c>>)
+  // expected-error@+1 {{gives 9 places to 12 choices; expected one for each (group_c1)}}
+  %a, %b, %c = mg.group %ids over [] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<3x3xi32, #mg.layout<s, k>>, tensor<12xi32, #mg.layout<c>>)
   return
+}
+
+// -----
+
+func.func @group_room(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
+  // expected-error@+1 {{has room for 12 rows of 12 choices, 3 for a token, among 2 experts; expected 8 (group_c2)}}
+  %a, %b, %c = mg.group %ids over ["ep"] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<2xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<12xi32, #mg.layout<c>>)
+  return
+}
+
+// -----
+
+!rows = tensor<12x8xf32, #mg.layout<c, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_type(%rows: !rows, %n: tensor<24xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{expected rows of the same type, if another number of them (exchange_c1)}}
+  %a = mg.exchange %rows by %n over ["ep"] : (!rows, tensor<24xi32, #mg.layout<e>>) -> tensor<20x9xf32, #mg.layout<c, h>>
+  return
+}
+}
+
+// -----
+
+!rows = tensor<12x8xf32, #mg.layout<c, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_counts(%rows: !rows, %n: tensor<22xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{has 22 counts for 2 ranks; expected of each rank one for each expert of every rank (exchange_c2)}}
+  %a = mg.exchange %rows by %n over ["ep"] : (!rows, tensor<22xi32, #mg.layout<e>>) -> tensor<20x8xf32, #mg.layout<c, h>>
+  return
+}
+}
+
+// -----
+
+!rows = tensor<12x8xf32, #mg.layout<c, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_axes(%rows: !rows, %n: tensor<24xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{(mesh_c4)}}
+  %a = mg.exchange %rows by %n over ["tp"] back : (!rows, tensor<24xi32, #mg.layout<e>>) -> tensor<20x8xf32, #mg.layout<c, h>>
+  return
+}
 }
 
 // -----
@@ -172,19 +213,8 @@ func.func @gradient_counts(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c [tp], m>
 !ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
 !rows = tensor<24x8xf32, #mg.layout<c, h>>
 
-func.func @split_experts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>, %ids: !ids) {
-  // expected-error@+1 {{has experts split over ["tp"]; expected all of them on each rank (grouped_einsum_c4)}}
-  %y = mg.grouped_einsum %a, %w to %ids : (!rows, tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>, !ids) -> tensor<24x5xf32, #mg.layout<c, m, sum [tp]>>
-  return
-}
-
-// -----
-
-!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
-!rows = tensor<24x8xf32, #mg.layout<c, h>>
-
 func.func @too_few_counts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e, h, m>>, %ids: !ids, %n: tensor<4xi32, #mg.layout<n>>) {
-  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_c5)}}
+  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_c4)}}
   %y = mg.grouped_einsum %a, %w to %ids order %n : (!rows, tensor<6x8x5xf32, #mg.layout<e, h, m>>, !ids, tensor<4xi32, #mg.layout<n>>) -> tensor<24x5xf32, #mg.layout<c, m>>
   return
 }
@@ -194,19 +224,33 @@ func.func @too_few_counts(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e, h, m>>,
 !ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
 !rows = tensor<24x8xf32, #mg.layout<c, h>>
 
-func.func @split_gradient(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids) {
-  // expected-error@+1 {{has experts split over ["tp"]; expected all of them on each rank (grouped_einsum_grad_c4)}}
-  %y = mg.grouped_einsum_grad %a, %b to %ids : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids) -> tensor<6x8x5xf32, #mg.layout<e [tp], h, m>>
+func.func @counts_of_others(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids, %n: tensor<4xi32, #mg.layout<n>>) {
+  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_grad_c4)}}
+  %y = mg.grouped_einsum_grad %a, %b to %ids order %n : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids, tensor<4xi32, #mg.layout<n>>) -> tensor<6x8x5xf32, #mg.layout<e, h, m>>
   return
 }
 
 // -----
 
+// Experts on two ranks: each has room for the rows that tokens may have there.
 !ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
 !rows = tensor<24x8xf32, #mg.layout<c, h>>
-
-func.func @counts_of_others(%a: !rows, %b: tensor<24x5xf32, #mg.layout<c, m>>, %ids: !ids, %n: tensor<4xi32, #mg.layout<n>>) {
-  // expected-error@+1 {{has counts of 4 experts, and matrices of 6 (grouped_einsum_grad_c5)}}
-  %y = mg.grouped_einsum_grad %a, %b to %ids order %n : (!rows, tensor<24x5xf32, #mg.layout<c, m>>, !ids, tensor<4xi32, #mg.layout<n>>) -> tensor<6x8x5xf32, #mg.layout<e, h, m>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @room(%a: !rows, %w: tensor<6x8x5xf32, #mg.layout<e [ep], h, m>>, %ids: !ids) {
+  // expected-error@+1 {{dimension 'c' has size 24 over []; expected 48 over ["ep"], as its parts have together (rule_c7)}}
+  %y = mg.grouped_einsum %a, %w to %ids : (!rows, tensor<6x8x5xf32, #mg.layout<e [ep], h, m>>, !ids) -> tensor<24x5xf32, #mg.layout<c, m>>
   return
+}
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!rows = tensor<48x8xf32, #mg.layout<c [ep], h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @partial_sums(%z: !rows, %ids: !ids) {
+  // expected-error@+1 {{result 0 is pending over []; its operands make it ["ep"] (rule_c5)}}
+  %y = mg.combine %z to %ids {count = 6 : i64, coordinates = {e = ["ep"]}} : (!rows, !ids) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
+  return
+}
 }

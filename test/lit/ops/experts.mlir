@@ -29,7 +29,7 @@ func.func @split(%x: !x, %ids: !ids, %w: !w, %p: !weights) {
 }
 
 // CHECK-LABEL: func.func @local(
-// CHECK: %[[COUNTS:.*]], %[[PLACES:.*]], %[[SOURCES:.*]] = mg.group %arg1
+// CHECK: %[[COUNTS:.*]], %[[PLACES:.*]], %[[SOURCES:.*]] = mg.group %arg1 over []
 // CHECK: mg.dispatch %arg0 to %arg1 order %[[SOURCES]]
 // CHECK: mg.grouped_einsum %{{.*}}, %arg2 to %arg1 order %[[COUNTS]]
 // CHECK: mg.combine %{{.*}} to %arg1 order %[[PLACES]]
@@ -39,7 +39,7 @@ func.func @split(%x: !x, %ids: !ids, %w: !w, %p: !weights) {
 !e = tensor<6xi32, #mg.layout<e>>
 !c = tensor<6xi32, #mg.layout<c>>
 func.func @local(%x: !lx, %ids: !lids, %w: tensor<6x8x8xf32, #mg.layout<e, h, m>>) {
-  %counts, %places, %sources = mg.group %ids : (!lids) -> (!e, !lids, !c)
+  %counts, %places, %sources = mg.group %ids over [] : (!lids) -> (!e, !lids, !c)
   %rows = mg.dispatch %x to %ids order %sources {count = 6 : i64} : (!lx, !lids, !c) -> !lrows
   %z = mg.grouped_einsum %rows, %w to %ids order %counts : (!lrows, tensor<6x8x8xf32, #mg.layout<e, h, m>>, !lids, !e) -> tensor<6x8xf32, #mg.layout<c, m>>
   %y = mg.combine %rows to %ids order %places {count = 6 : i64} : (!lrows, !lids, !lids) -> !lx

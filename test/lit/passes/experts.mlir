@@ -33,7 +33,7 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {spl
 
 // A function orders its rows once.
 // ORDER-LABEL: func.func @experts.forward(
-// ORDER:         %[[COUNTS:.*]], %[[PLACES:.*]], %[[SOURCES:.*]] = mg.group %[[IDS:.*]] : (tensor<8x2x2xi32, #mg.layout<s, b, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<8x2x2xi32, #mg.layout<s, b, k>>, tensor<32xi32, #mg.layout<c>>)
+// ORDER:         %[[COUNTS:.*]], %[[PLACES:.*]], %[[SOURCES:.*]] = mg.group %[[IDS:.*]] over [] : (tensor<8x2x2xi32, #mg.layout<s, b, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<8x2x2xi32, #mg.layout<s, b, k>>, tensor<32xi32, #mg.layout<c>>)
 // ORDER-NOT:     mg.group %
 // ORDER:         mg.dispatch %{{.*}} to %[[IDS]] order %[[SOURCES]]
 // ORDER:         mg.grouped_einsum %{{.*}} to %[[IDS]] order %[[COUNTS]]

@@ -36,7 +36,8 @@ struct Backend {
   bool hostsMeet = true;
   // Why it cannot run; mostly empty.
   std::string (*lacks)(int64_t ranks) = [](int64_t) { return std::string(); };
-  bool maxKeepsNan = true; // NCCL's maximum may pass over a NaN
+  bool exchangesRows = true; // of experts
+  bool maxKeepsNan = true;   // NCCL's maximum may pass over a NaN
   // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
   std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
 };

@@ -170,6 +170,75 @@ TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
           << nameOf(all[i], ranks()) << " rank " << rank;
 }
 
+// Rows of each rank by expert, which say whose they are and for whom.
+struct OwnRows {
+  std::vector<int32_t> counts; // [ranks, ranks * experts]
+  Buffers own, hosted;         // by rank
+
+  // Rank i has (i + 2 g) % 4 rows of expert g, of which there are `experts` on each rank; none with `toOne`, but for the last
+  // expert, which gets them all.
+  OwnRows(int64_t ranks, int64_t experts, int64_t width, bool toOne = false) : own(ranks), hosted(ranks) {
+    const int64_t all = ranks * experts;
+    for (int64_t i = 0; i < ranks; ++i)
+      for (int64_t g = 0; g < all; ++g)
+        counts.push_back(static_cast<int32_t>(toOne ? (g == all - 1) * 6 : (i + 2 * g) % 4));
+    const auto add = [&](Buffers &to, int64_t where, int64_t owner, int64_t expert) {
+      for (int64_t row = 0; row < counts[owner * all + expert]; ++row)
+        for (int64_t column = 0; column < width; ++column)
+          to[where].push_back(static_cast<float>(((owner * all + expert) * 10 + row) * 10 + column));
+    };
+    for (int64_t i = 0; i < ranks; ++i)
+      for (int64_t g = 0; g < all; ++g)
+        add(own, i, i, g);
+    for (int64_t g = 0; g < all; ++g)
+      for (int64_t i = 0; i < ranks; ++i)
+        add(hosted, g / experts, i, g);
+  }
+};
+
+TEST_P(Conformance, rowsGoToTheirExpertsAndComeBack) {
+  constexpr int64_t kExperts = 3, kWidth = 2, kSpare = 5;
+  for (const bool toOne : {false, true}) {
+    const OwnRows rows(ranks(), kExperts, kWidth, toOne);
+    plan::ExchangeRows what{.groups = kExperts, .width = kWidth};
+    for (int64_t rank = 0; rank < ranks(); ++rank) {
+      what.rows = std::max<int64_t>(what.rows, std::ssize(rows.own[rank]) / kWidth);
+      what.places = std::max<int64_t>(what.places, std::ssize(rows.hosted[rank]) / kWidth + kSpare);
+    }
+    const auto padded = [&](std::vector<float> values, int64_t count, float with) {
+      values.resize(static_cast<size_t>(count * kWidth), with);
+      return values;
+    };
+    std::vector<Status> statuses(ranks());
+    Buffers there(ranks()), back(ranks());
+    makeWorld()->run([&](Communicator &communicator) {
+      const int64_t rank = communicator.rank();
+      Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
+      ASSERT_TRUE(group.isOk());
+      const std::vector<float> mine = padded(rows.own[rank], what.rows, NAN);
+      there[rank] = padded({}, what.places, NAN), back[rank] = padded({}, what.rows, NAN);
+      plan::ExchangeRows home = what;
+      home.back = true;
+      const auto exchange = [&](const plan::ExchangeRows &one, const auto &from, auto &to) {
+        return communicator.exchangeRows(plugin::Stream(), *group, one, addressOf(rows.counts.data()),
+                                         addressOf(from.data()), addressOf(to.data()));
+      };
+      statuses[rank] = exchange(what, mine, there[rank]);
+      if (statuses[rank].isOk())
+        statuses[rank] = exchange(home, there[rank], back[rank]);
+    });
+    for (int64_t rank = 0; rank < ranks(); ++rank) {
+      if (!backend().exchangesRows) {
+        EXPECT_FALSE(statuses[rank].isOk());
+        continue;
+      }
+      ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
+      EXPECT_EQ(there[rank], padded(rows.hosted[rank], what.places, 0)) << rank;
+      EXPECT_EQ(back[rank], padded(rows.own[rank], what.rows, 0)) << rank;
+    }
+  }
+}
+
 std::vector<Bf16> rounded(const std::vector<float> &values) {
   std::vector<Bf16> result(values.size());
   narrow(values.data(), static_cast<int64_t>(values.size()), result.data());

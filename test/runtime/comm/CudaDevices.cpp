@@ -48,8 +48,14 @@ std::string addsOtherwise(int64_t ranks) {
 } // namespace
 
 std::vector<Backend> backends() {
-  return {{.name = "sharedDevice", .make = makeSharedDevice},
-          {"devicePerRank", makeDevicePerRank, false, lacksDevices, false, addsOtherwise}};
+  return {{.name = "sharedDevice", .make = makeSharedDevice, .exchangesRows = false},
+          {.name = "devicePerRank",
+           .make = makeDevicePerRank,
+           .hostsMeet = false,
+           .lacks = lacksDevices,
+           .exchangesRows = false,
+           .maxKeepsNan = false,
+           .addsOtherwise = addsOtherwise}};
 }
 
 plugin::PluginDevice openTestDevice(int64_t index) {

@@ -7,8 +7,8 @@ namespace mgc::test {
 std::vector<Backend> backends() {
   return {{"threads", makeThreadedWorld},
           {"sockets", makeSocketedWorld},
-          {"sharedDevice", makeSharedDevice},
-          {"devicePerRank", makeDevicePerRank, false}};
+          {.name = "sharedDevice", .make = makeSharedDevice, .exchangesRows = false},
+          {.name = "devicePerRank", .make = makeDevicePerRank, .hostsMeet = false, .exchangesRows = false}};
 }
 
 plugin::PluginDevice openTestDevice(int64_t) {

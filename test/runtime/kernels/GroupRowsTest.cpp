@@ -12,11 +12,11 @@ using Numbers = std::vector<int32_t>;
 namespace {
 
 struct Order {
-  Order(const Numbers &numbers, int64_t groups)
-      : Order(numbers, {groups, std::ssize(numbers), std::ssize(numbers), 0, groups}) {}
-  Order(const Numbers &numbers, const mgc_group_rows_facts &facts)
-      : counts(facts.groups, -1), places(numbers.size(), -1), sources(facts.places, -1),
-        status(groupRows(facts, numbers.data(), counts.data(), places.data(), sources.data())) {}
+  Order(const Numbers &numbers, int64_t groups) : Order(numbers, groups, std::ssize(numbers), {0, groups}) {}
+  Order(const Numbers &numbers, int64_t groups, int64_t room, const GroupShare &share)
+      : counts(groups, -1), places(numbers.size(), -1), sources(room, -1),
+        status(groupRows({groups, std::ssize(numbers), room}, share, numbers.data(), counts.data(),
+                         places.data(), sources.data())) {}
   Numbers counts, places, sources;
   Status status;
 };
@@ -51,7 +51,7 @@ TEST(GroupRows, isTheStableOrder) {
 // Two ranks with two of four groups each.
 TEST(GroupRows, hasPlacesForItsOwnGroupsAlone) {
   const Numbers numbers = {2, 0, 3, 2};
-  const Order first(numbers, {2, 4, 4, 0, 4}), second(numbers, {2, 4, 4, 2, 4});
+  const Order first(numbers, 2, 4, {0, 4}), second(numbers, 2, 4, {2, 4});
   EXPECT_EQ(first.counts, (Numbers{1, 0}));
   EXPECT_EQ(first.places, (Numbers{4, 0, 4, 4}));
   EXPECT_EQ(first.sources, (Numbers{1, 4, 4, 4}));
@@ -61,7 +61,7 @@ TEST(GroupRows, hasPlacesForItsOwnGroupsAlone) {
 }
 
 TEST(GroupRows, refusesMoreRowsThanPlacesAndWritesNothing) {
-  const Order order({3, 2, 3, 2}, {2, 4, 3, 2, 4});
+  const Order order({3, 2, 3, 2}, 2, 3, {2, 4});
   EXPECT_EQ(order.status.message(),
             "groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups");
   EXPECT_EQ(order.counts, Numbers(2, -1));

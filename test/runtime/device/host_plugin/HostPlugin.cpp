@@ -340,7 +340,8 @@ int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
       MGC_ASSIGN(operand, stream->device().at(address, count * 4));
       data.push_back(reinterpret_cast<int32_t *>(operand));
     }
-    return groupRows(what, data[0], data[1], data[2], data[3]);
+    return groupRows({.groups = what.groups, .rows = what.rows, .places = what.places},
+                     {what.first, what.all}, data[0], data[1], data[2], data[3]);
   }),
                 error);
 }
