@@ -57,6 +57,8 @@ void addExperts(std::vector<ModelFact> &facts, const std::optional<Experts> &exp
   facts.push_back(
       {"renormalised weights of experts", experts->epsilon ? fmt::format("+ {}", *experts->epsilon) : "no"});
   facts.push_back({"scale of the weights of experts", fmt::format("{}", experts->scale)});
+  facts.push_back({"shared expert size", experts->shared ? fmt::format("{}", experts->shared->ffn) : "none"});
+  facts.push_back({"gate of the shared expert", yesNo(experts->shared && experts->shared->gated)});
 }
 
 // Lines "NAME: A in the weights' config.json, B in the plan". Facts that only one side has follow from others that differ.

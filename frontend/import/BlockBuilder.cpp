@@ -245,12 +245,25 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
   return linear(op.getO(), "attn.o");
 }
 
+Value BlockBuilder::multiply(Value lhs, Value rhs) { return MulOp::create(builder, lhs.getType(), lhs, rhs); }
+
 Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
   Value up = linear(x, "mlp.up");
   if (!mlp.gated)
     return linear(activate(up, mlp.activation), "mlp.down");
   Value gate = activate(linear(x, "mlp.gate"), mlp.activation);
-  return linear(MulOp::create(builder, gate.getType(), gate, up), "mlp.down");
+  return linear(multiply(gate, up), "mlp.down");
+}
+
+// As in experts(): the gate is put on the activations.
+Value BlockBuilder::sharedExpert(Value x, const SharedExpert &shared, Activation activation) {
+  Value gate = activate(linear(x, "shared.gate"), activation);
+  Value inner = multiply(gate, linear(x, "shared.up"));
+  if (shared.gated) {
+    Value scale = linear(x, "shared.scale");
+    inner = multiply(inner, SigmoidOp::create(builder, scale.getType(), scale));
+  }
+  return linear(inner, "shared.down");
 }
 
 Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
@@ -286,10 +299,10 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
                                    count, DictionaryAttr(), ArrayAttr());
   Value gate = activate(grouped(tokens, "experts.gate", chosen), mlp.activation);
   Value up = grouped(tokens, "experts.up", chosen);
-  Value inner = MulOp::create(builder, gate.getType(), gate, up);
-  inner = MulOp::create(builder, inner.getType(), inner, weights);
-  return CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
-                           count, DictionaryAttr(), ArrayAttr());
+  Value inner = multiply(multiply(gate, up), weights);
+  Value y = CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
+                              count, DictionaryAttr(), ArrayAttr());
+  return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;
 }
 
 void BlockBuilder::loss(Value x) {

@@ -54,6 +54,8 @@ private:
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
+  mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);
+  mlir::Value sharedExpert(mlir::Value x, const SharedExpert &shared, Activation activation);
   // rows [c, x], the weights [e, .., ..] of the role: [c, y].
   mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
   // A type with the layout's dtype, unless `element` is given.

@@ -31,11 +31,13 @@ static std::vector<TensorRule> tensorRules(const ModelDescription &model, const 
     if (attention.groups != attention.heads)
       heads += fmt::format(" (in {} = {} groups)", model.names.groups, attention.groups);
     rules.push_back({heads, [attention](int64_t tp) { return splitTensorAxis(attention, tp).has_value(); }});
-    int64_t ffn = block.mlp.ffn;
-    if (block.experts) // split over ranks of their own: ExpertRanks.h
-      continue;
-    rules.push_back(
-        {fmt::format("{} = {}", model.names.ffn, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
+    const auto divides = [&](const std::string &name, int64_t ffn) {
+      rules.push_back({fmt::format("{} = {}", name, ffn), [ffn](int64_t tp) { return ffn % tp == 0; }});
+    };
+    if (!block.experts) // split over ranks of their own: ExpertRanks.h
+      divides(model.names.ffn, block.mlp.ffn);
+    else if (block.experts->shared)
+      divides(model.names.sharedFfn, block.experts->shared->ffn);
   }
   if (layout.sequenceParallel) {
     int64_t seq = layout.sequenceLength;
@@ -160,11 +162,16 @@ static void checkBatch(const Layout &layout, const Supported &supported, Problem
 
 // --- Bytes -------------------------------------------------------------------------------------------------
 
+static int64_t sharedFfn(const BlockDescription &block) {
+  return block.experts && block.experts->shared ? block.experts->shared->ffn : 0;
+}
+
 // Elements that the widest value holds of one token.
 static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
   int64_t width = std::max(model.hidden, layout.paddedVocabulary(model));
   for (const BlockKind &kind : model.kinds)
-    width = std::max({width, kind.block.mlp.ffn, kind.block.attention.heads * kind.block.attention.headDim});
+    width = std::max({width, kind.block.mlp.ffn, sharedFfn(kind.block),
+                      kind.block.attention.heads * kind.block.attention.headDim});
   return width;
 }
 

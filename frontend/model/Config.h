@@ -37,8 +37,8 @@ public:
   bool flag(std::string_view key, bool fallback);
   std::string word(std::string_view key, std::string_view fallback);
   std::vector<std::string> words(std::string_view key);
-  std::vector<int64_t> counts(std::string_view key, int64_t least,
-                              int64_t limit); // a list of whole numbers in [0, limit]
+  // A list of whole numbers in [least, limit]; empty when absent or null, or a problem was recorded.
+  std::vector<int64_t> counts(std::string_view key, int64_t least, int64_t limit, bool mayBeEmpty = false);
   // The object under `key`, or nothing when it is absent, null or not an object.
   std::optional<Config> child(std::string_view key);
 

@@ -43,6 +43,13 @@ struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   bool operator==(const Mlp &) const = default;
 };
 
+// An mlp of all tokens beside the experts, whose output is added to theirs.
+struct SharedExpert {
+  int64_t ffn = 0;
+  bool gated = false; // times sigmoid(gate x), one number for each token
+  bool operator==(const SharedExpert &) const = default;
+};
+
 // A mixture of experts: each token goes to `chosen` of `count` equal mlps, whose outputs are added with the weights of the
 // router. Routers: mg.route.
 struct Experts {
@@ -50,6 +57,7 @@ struct Experts {
   std::string score = "softmax";
   std::optional<double> epsilon; // weights are divided by their sum + epsilon
   double scale = 1;
+  std::optional<SharedExpert> shared;
   bool operator==(const Experts &) const = default;
 };
 
@@ -79,8 +87,9 @@ struct BlockKind {
 // The file's keys of facts, for messages.
 struct KeyNames {
   std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
-              layers = "num_hidden_layers", positions = "max_position_embeddings", hidden = "hidden_size",
-              normEpsilon = "rms_norm_eps", activation = "hidden_act", attentionDropout = "attention_dropout",
+              sharedFfn = "shared_expert_intermediate_size", layers = "num_hidden_layers",
+              positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
+              activation = "hidden_act", attentionDropout = "attention_dropout",
               hiddenDropout = "resid_pdrop";
 };
 

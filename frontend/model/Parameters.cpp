@@ -29,6 +29,10 @@ static std::vector<std::string> rolesOf(const BlockDescription &block) {
   if (block.experts) {
     roles.insert(roles.end(),
                  {"router.weight", "experts.gate.weight", "experts.up.weight", "experts.down.weight"});
+    if (block.experts->shared)
+      roles.insert(roles.end(), {"shared.gate.weight", "shared.up.weight", "shared.down.weight"});
+    if (block.experts->shared && block.experts->shared->gated)
+      roles.push_back("shared.scale.weight");
     return roles;
   }
   if (block.mlp.gated)
@@ -63,6 +67,7 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
   case 'd':
     return full(attention.headDim);
   case 'f':
+    return full(block.experts ? block.experts->shared->ffn : block.mlp.ffn);
   case 'm':
     return full(block.mlp.ffn);
   case 'e':

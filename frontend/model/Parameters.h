@@ -1,13 +1,14 @@
 // Which tensor of a checkpoint holds which parameter: a family's table of rows -> the model's parameters.
 //
 // Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query
-// heads of one, size of a head; f: ffn; e m: experts, ffn of one). The order of dimensions is the file's; the importer reads names,
+// heads of one, size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is the file's; the importer reads names,
 // never positions.
 //   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
 //   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
 //   attn.o.weight g r d h     attn.o.bias h
 //   router.weight e h         experts.{gate,up}.weight e m h                            experts.down.weight e h m
+//   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
 #pragma once
 
@@ -18,7 +19,8 @@ namespace mgc::frontend {
 struct TensorRow {
   std::string_view role;
   std::string_view tensor; // "{}" is the layer, "{#}" the expert: the first of dims
-  std::string_view dims;   // "h grd": one word per file dimension, one letter per logical dimension
+  std::string_view
+      dims; // "h grd": one word per file dimension, one letter per logical dimension; " h": the first has size 1
   std::string_view view =
       {}; // the tensor's last dimension holds `parts` equal parts; this is `part`, named "k"
   int64_t part = 0, parts = 1;

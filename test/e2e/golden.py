@@ -31,7 +31,7 @@ import prediction
 import safetensors
 
 DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-MODELS = DENSE + ("mixtral", "qwen3_moe", "qwen3_moe_sparse2")
+MODELS = DENSE + ("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 

@@ -34,6 +34,11 @@ inline json tinyDecoder(const std::string &type) {
     config["head_dim"] = 16;
   if (type == "mixtral")
     config.update({{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  if (type == "qwen2_moe")
+    config.update({{"num_experts", 8},
+                   {"num_experts_per_tok", 2},
+                   {"moe_intermediate_size", 12},
+                   {"shared_expert_intermediate_size", 20}});
   if (type == "qwen3_moe")
     config.update({{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}});
   return config;

@@ -43,14 +43,16 @@ def random_experts(r, family, layers):
     """All experts are chosen: rounding moves no token to another one. Choices are what the goldens are for."""
     count = r.choice([1, 2, 3, 5])
     experts = {"num_local_experts": count, "num_experts_per_tok": count}
-    if family == "qwen3_moe":
+    if family in ("qwen2_moe", "qwen3_moe"):
         experts |= {"moe_intermediate_size": r.choice([4, 6, 20]), "norm_topk_prob": r.random() < 0.5,
                     "decoder_sparse_step": r.randint(1, min(layers, 2))}
+    if family == "qwen2_moe":
+        experts |= {"shared_expert_intermediate_size": r.choice([4, 8, 12]), "qkv_bias": r.random() < 0.5}
     return experts
 
 
 def random_model(r):
-    family = r.choice(["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"])
+    family = r.choice(["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"])
     groups = r.choice([1, 2, 3, 4])
     heads = groups * r.choice([1, 2, 3]) if family != "gpt2" else r.choice([1, 2, 3, 4, 6])
     size = r.choice([4, 6, 8]) if "qwen3" not in family else r.choice([4, 8, 16])
@@ -72,7 +74,7 @@ def random_model(r):
         config |= {"attention_bias": r.random() < 0.5, "mlp_bias": r.random() < 0.5}
     if family in ("mistral", "mixtral"):
         config |= {"sliding_window": r.choice([None, 3, 7])}
-    if family in ("mixtral", "qwen3_moe"):
+    if family in ("mixtral", "qwen2_moe", "qwen3_moe"):
         config |= random_experts(r, family, layers)
     if "qwen3" in family:
         config |= {"head_dim": size, "attention_bias": r.random() < 0.3}

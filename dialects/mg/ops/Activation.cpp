@@ -25,6 +25,11 @@ LogicalResult SiluOp::buildGradient(GradientBuilder &g) {
     g.contribute(getX(), g.make<SiluGradOp>(getX(), getX(), dy));
   return success();
 }
+LogicalResult SigmoidOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<SigmoidGradOp>(getX(), getX(), dy));
+  return success();
+}
 LogicalResult ReluOp::buildGradient(GradientBuilder &g) {
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
     g.contribute(getX(), g.make<ReluGradOp>(getX(), getX(), dy));
@@ -107,6 +112,21 @@ bool SiluGradOp::isDear() { return true; }
 LogicalResult SiluGradOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX()), s = rowgen::sigmoid(e.graph(), x);
   return defineGradient(*this, e, swishDerivative(e.graph(), x, s, e.graph().constant(1)));
+}
+
+bool SigmoidOp::isDear() { return true; }
+LogicalResult SigmoidOp::emitRow(RowEmitter &e) {
+  e.define(getY(), rowgen::sigmoid(e.graph(), e.value(getX())));
+  return success();
+}
+
+// 1 - sigmoid(x) = sigmoid(-x) does not cancel.
+bool SigmoidGradOp::isDear() { return true; }
+LogicalResult SigmoidGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node x = e.value(getX());
+  Node slope = rowgen::mul(g, rowgen::sigmoid(g, x), rowgen::sigmoid(g, rowgen::scale(g, x, -1)));
+  return defineGradient(*this, e, slope);
 }
 
 LogicalResult ReluOp::emitRow(RowEmitter &e) {

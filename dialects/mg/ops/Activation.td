@@ -27,5 +27,7 @@ def Mg_GeluGradOp : Mg_ActivationGradOp<"gelu_grad"> {
 }
 def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
 def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }
+def Mg_SigmoidOp : Mg_ActivationOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
+def Mg_SigmoidGradOp : Mg_ActivationGradOp<"sigmoid_grad"> { let summary = "dy * sigmoid(x) sigmoid(-x)"; }
 def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> { let summary = "max(x, 0)"; }
 def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> { let summary = "dy where x > 0, else 0"; }

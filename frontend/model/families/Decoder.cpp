@@ -39,6 +39,10 @@ static constexpr TensorRow kTensorRows[] = {
     {"experts.gate.weight", "model.layers.{}.mlp.experts.{#}.gate_proj.weight", "e m h"},
     {"experts.up.weight", "model.layers.{}.mlp.experts.{#}.up_proj.weight", "e m h"},
     {"experts.down.weight", "model.layers.{}.mlp.experts.{#}.down_proj.weight", "e h m"},
+    {"shared.gate.weight", "model.layers.{}.mlp.shared_expert.gate_proj.weight", "f h"},
+    {"shared.up.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight", "f h"},
+    {"shared.down.weight", "model.layers.{}.mlp.shared_expert.down_proj.weight", "h f"},
+    {"shared.scale.weight", "model.layers.{}.mlp.shared_expert_gate.weight", " h"},
     {"final_norm.weight", "model.norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
@@ -104,6 +108,17 @@ Experts readExperts(Config &config, std::string_view countKey) {
   return experts;
 }
 
+std::vector<bool> readSparseLayers(Config &config, int64_t layers) {
+  const int64_t step = config.sizeOr("decoder_sparse_step", 1, kMaxLayers);
+  std::vector<bool> sparse(layers, false);
+  for (int64_t layer = step - 1; layer >= 0 && layer < layers; layer += step)
+    sparse[layer] = true;
+  if (layers > 0)
+    for (int64_t layer : config.counts("mlp_only_layers", 0, layers - 1, /*mayBeEmpty=*/true))
+      sparse[layer] = false;
+  return sparse;
+}
+
 // layer_types, checked; empty when absent or wrong.
 static std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
   std::vector<std::string> types = config.words("layer_types");
@@ -125,7 +140,7 @@ static std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
 std::vector<int64_t> readLayerWindows(Config &config, int64_t layers) {
   size_t before = config.report().count();
   bool enabled = config.flag("use_sliding_window", false);
-  int64_t window = config.sizeOr("sliding_window", 0, kMaxPositions);
+  int64_t window = config.countOr("sliding_window", 0, kMaxPositions);
   int64_t firstWindowed = config.countOr("max_window_layers", 28, kMaxLayers);
   std::vector<std::string> types = readLayerTypes(config, layers);
   bool sliding = std::find(types.begin(), types.end(), "sliding_attention") != types.end();

@@ -29,6 +29,9 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
 // How many experts a layer has and a token chooses.
 Experts readExperts(Config &config, std::string_view countKey);
 
+// Which layers have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
+std::vector<bool> readSparseLayers(Config &config, int64_t layers);
+
 // The attention window of each layer, 0 for none, from use_sliding_window, sliding_window, max_window_layers
 // and layer_types (Qwen). Empty when a problem was recorded.
 std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);

@@ -1,11 +1,11 @@
-// Qwen3 with experts on all layers, or on every one of decoder_sparse_step, and one sliding window for all layers. Its auxiliary loss is part of the loss only where
-// output_router_logits says so.
+// Qwen3 with experts on some layers, and one sliding window for all layers. Its auxiliary loss is part of the loss only
+// where output_router_logits says so.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {
-    {"partial_rotary_factor", "1.0"}, {"mlp_only_layers", "[]"}, {"output_router_logits", "false"}};
+static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"},
+                                            {"output_router_logits", "false"}};
 // The coefficient counts with output_router_logits alone; the class has one window, whatever max_window_layers says.
 static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef", "max_window_layers"};
 
@@ -15,7 +15,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t count = config.size("num_hidden_layers", kMaxLayers);
   const int64_t window = config.sizeOr("sliding_window", 0, kMaxPositions);
   block.attention.window = config.flag("use_sliding_window", false) ? window : 0;
-  const int64_t step = config.sizeOr("decoder_sparse_step", 1, kMaxLayers);
+  const std::vector<bool> sparse = readSparseLayers(config, count);
   Experts experts =
       readExperts(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts");
   if (config.flag("norm_topk_prob", false))
@@ -25,8 +25,9 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     return;
   block.attention.qkNorm = model.finalNorm; // the same epsilon
   layers.assign(count, block);
-  for (int64_t layer = step - 1; layer < count; layer += step)
-    layers[layer].experts = experts, layers[layer].mlp.ffn = ffn;
+  for (int64_t layer = 0; layer < count; ++layer)
+    if (sparse[layer])
+      layers[layer].experts = experts, layers[layer].mlp.ffn = ffn;
 }
 
 extern const Family kQwen3Moe;

@@ -97,6 +97,7 @@ TEST(Elementwise, Activations) {
   for (std::string form : {"erf", "tanh", "sigmoid"})
     checkActivation("gelu", "{form = \"" + form + "\"}", [&](double x) { return gelu(form, x); });
   checkActivation("silu", "", silu);
+  checkActivation("sigmoid", "", [](double x) { return 1 / (1 + std::exp(-x)); });
   checkActivation("relu", "", [](double x) { return x > 0 ? x : 0; });
 }
 

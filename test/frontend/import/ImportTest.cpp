@@ -96,7 +96,10 @@ TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
        {kGpt2 + "}", kGpt2 + R"(, "tie_word_embeddings": false})", decoder("llama"),
         decoder("llama", R"(, "attention_bias": true, "mlp_bias": true, "tie_word_embeddings": true)"),
         decoder("mistral", R"(, "sliding_window": 8)"), decoder("qwen2"),
-        decoder("qwen3", R"(, "head_dim": 16)")}) {
+        decoder("qwen3", R"(, "head_dim": 16)"),
+        decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)"),
+        decoder("qwen2_moe", R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+          "shared_expert_intermediate_size": 20, "mlp_only_layers": [1])")}) {
     auto imported = import(text);
     expectParametersOfModel(*imported);
     expectEveryArgumentUsed(*imported);

@@ -256,6 +256,28 @@ TEST(Mixtral, ExpertsOnAllLayers) {
   EXPECT_EQ(mixtral.blockOf(3).experts->epsilon, 0) << "weights are renormalised";
 }
 
+TEST(Qwen2Moe, SharedExpertWithAGate) {
+  ModelDescription qwen = model(tinyDecoder("qwen2_moe"));
+  EXPECT_EQ(qwen.blockOf(3).experts->shared->ffn, 20);
+  EXPECT_TRUE(qwen.blockOf(3).experts->shared->gated);
+  EXPECT_FALSE(qwen.blockOf(3).experts->epsilon) << "norm_topk_prob is false unless it is there";
+  EXPECT_EQ(dimsOf(inLayer(qwen, "shared.down.weight")), "h32 f20 ");
+  const plan::Parameter &scale = inLayer(qwen, "shared.scale.weight");
+  EXPECT_EQ(dimsOf(scale), "h32 ");
+  EXPECT_EQ(scale.fileShape, std::vector<int64_t>({1, 32}));
+  EXPECT_EQ(scale.grouping, std::vector<int64_t>({0, 1}));
+  EXPECT_NE(findParameter(qwen.kinds[0].parameters, "attn.q.bias"), nullptr);
+  qwen = model(with(tinyDecoder("qwen2_moe"), {{"qkv_bias", false}}));
+  EXPECT_EQ(findParameter(qwen.kinds[0].parameters, "attn.q.bias"), nullptr);
+}
+
+TEST(Qwen3Moe, DenseLayersByNumber) {
+  const json dense = {{"mlp_only_layers", {0, 3}}, {"decoder_sparse_step", 2}};
+  ModelDescription qwen = model(with(tinyDecoder("qwen3_moe"), dense));
+  EXPECT_EQ(qwen.layers, std::vector<int64_t>({0, 1, 0, 0}));
+  EXPECT_TRUE(qwen.blockOf(1).experts && !qwen.blockOf(0).experts);
+}
+
 TEST(Qwen3Moe, ExpertsOnSomeLayersAndOneWindow) {
   ModelDescription qwen = model(with(tinyDecoder("qwen3_moe"), {{"decoder_sparse_step", 2}}));
   EXPECT_FALSE(qwen.blockOf(0).experts);
@@ -334,6 +356,7 @@ TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
                                                 {"mixtral-8x22b-v0.1", 140620634112},
                                                 {"qwen2.5-0.5b", 494032768},
                                                 {"qwen2.5-7b", 7615616512},
+                                                {"qwen1.5-moe-a2.7b", 14315784192},
                                                 {"qwen3-0.6b", 596049920},
                                                 {"qwen3-8b", 8190735360},
                                                 {"qwen3-30b-a3b", 30532122624},

@@ -25,10 +25,10 @@ json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
 TEST(Refusal, Families) {
   check({{"unknown", llama({{"model_type", "mamba"}}),
           "config.json: model_type = \"mamba\" is not supported\n  supported: gpt2, llama, mistral, mixtral, "
-          "qwen2, qwen3, qwen3_moe"},
+          "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"missing", without(tinyGpt2(), "model_type"),
           "config.json: model_type is missing, but required\n  supported: gpt2, llama, mistral, mixtral, "
-          "qwen2, qwen3, qwen3_moe"},
+          "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
          {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
           "config.json: architectures = [\"LlamaForSequenceClassification\"] is not supported\n"
@@ -62,8 +62,15 @@ TEST(Refusal, Experts) {
          {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
           "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
           "  expected at most as many as there are experts"},
-         {"dense layers", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {1}}}),
-          "config.json: mlp_only_layers = [1] is not supported\n  supported: []"}});
+         {"dense layers that are none", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {4}}}),
+          "config.json: mlp_only_layers = [4] is not a list of whole numbers from 0 to 3"},
+         {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
+          "config.json: shared_expert_intermediate_size is missing, but required\n"
+          "  expected a whole number from 1 to 16777216"},
+         {"windows of unknown layers",
+          with(tinyDecoder("qwen2_moe"), {{"use_sliding_window", true}, {"sliding_window", 4}}),
+          "config.json: use_sliding_window = true but layer_types does not say which layers have the window\n"
+          "  expected layer_types with sliding_attention or full_attention for each layer"}});
 }
 
 TEST(Refusal, NeutralValuesAreAccepted) {
