@@ -34,6 +34,11 @@ void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &att
   facts.push_back({"attention heads", fmt::format("{}", attention.heads)});
   facts.push_back({"key/value heads", fmt::format("{}", attention.groups)});
   facts.push_back({"head size", fmt::format("{}", attention.headDim)});
+  facts.push_back({"latent attention", yesNo(attention.latent.has_value())});
+  if (attention.latent)
+    facts.push_back({"ranks of latents of queries and keys, size of values and of what rotates",
+                     fmt::format("{}, {}, {}, {}", attention.latent->queryRank, attention.latent->keyRank,
+                                 attention.latent->valueDim, attention.latent->rotaryDim)});
   facts.push_back({"scale of the scores", fmt::format("{}", attention.scale)});
   facts.push_back({"attention window", fmt::format("{}", attention.window)});
   facts.push_back({"biases of q, k and v", yesNo(attention.qkvBias)});
@@ -44,6 +49,10 @@ void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &att
   facts.push_back({"rotary positions", yesNo(attention.rope.has_value())});
   if (attention.rope) {
     facts.push_back({"rope theta", fmt::format("{}", attention.rope->theta)});
+    facts.push_back(
+        {"rotating dimensions of a head", fmt::format("{}{}", 2 * attention.rope->inverseFrequencies.size(),
+                                                      attention.rope->interleaved ? ", neighbours" : "")});
+    facts.push_back({"scale of what rotates", fmt::format("{:.6g}", attention.rope->scale)});
     facts.push_back({"scaling of the rope frequencies", scalingOf(*attention.rope)});
   }
 }
@@ -56,6 +65,9 @@ void addExperts(std::vector<ModelFact> &facts, const std::optional<Experts> &exp
   facts.push_back({"score of the router", experts->score});
   facts.push_back(
       {"renormalised weights of experts", experts->epsilon ? fmt::format("+ {}", *experts->epsilon) : "no"});
+  facts.push_back({"bias of the router's choice", yesNo(experts->bias)});
+  facts.push_back({"groups of experts", fmt::format("{} of {} by their {} best", experts->keptGroups,
+                                                    experts->groups, experts->groupTop)});
   facts.push_back({"scale of the weights of experts", fmt::format("{}", experts->scale)});
   facts.push_back({"shared expert size", experts->shared ? fmt::format("{}", experts->shared->ffn) : "none"});
   facts.push_back({"gate of the shared expert", yesNo(experts->shared && experts->shared->gated)});

@@ -119,13 +119,18 @@ private:
     return name;
   }
 
-  // A row of one beside the same row of the other.
+  // A row of one beside the same row of the other; rows of two sizes have dimensions of two names, for which the new one stands.
   Value join(Value first, Value second) {
     RankedTensorType type = tensorOf(first);
     SmallVector<int64_t> shape(type.getShape());
     SmallVector<StringAttr> names(layoutOf(type).getNames());
-    shape.insert(shape.end() - 1, 2);
-    names.insert(names.end() - 1, along(first));
+    if (names == layoutOf(second).getNames()) {
+      shape.insert(shape.end() - 1, 2);
+      names.insert(names.end() - 1, along(first));
+    } else {
+      shape.back() += tensorOf(second).getShape().back();
+      names.back() = along(first);
+    }
     auto joined =
         RankedTensorType::get(shape, type.getElementType(), LayoutAttr::get(builder_.getContext(), names));
     return JoinOp::create(builder_, loc_, joined, ValueRange{first, second}, along(first));

@@ -36,13 +36,18 @@ struct TargetFacts {
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
   bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
   bool f32AttentionResults;   // plan::hasF32AttentionResults
+  bool valueSizes;            // plan::hasValueSizes
   bool rowGroups;             // plan::hasRowGroups: experts
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
   const int64_t balance = target == plan::Target::cpu ? 9 : 200;
-  return {balance, plan::leavesCoresToProducts(target), plan::hasEpilogues(target),
-          plan::hasF32AttentionResults(target), plan::hasRowGroups(target)};
+  return {balance,
+          plan::leavesCoresToProducts(target),
+          plan::hasEpilogues(target),
+          plan::hasF32AttentionResults(target),
+          plan::hasValueSizes(target),
+          plan::hasRowGroups(target)};
 }
 
 } // namespace mgc

@@ -43,6 +43,16 @@ RankedTensorType BlockBuilder::resized(Value like, Value weight) {
   return type(shape, names);
 }
 
+RankedTensorType BlockBuilder::outputOf(Value q, Value v) {
+  SmallVector<StringRef> names;
+  for (StringAttr name : layoutOf(q).getNames().drop_back())
+    names.push_back(name.getValue());
+  names.push_back(layoutOf(v).getNames().back().getValue());
+  SmallVector<int64_t> shape(tensorOf(q).getShape().drop_back());
+  shape.push_back(tensorOf(v).getShape().back());
+  return type(shape, names);
+}
+
 RankedTensorType BlockBuilder::withoutLast(Value value) {
   SmallVector<StringRef> names;
   for (StringAttr name : layoutOf(value).getNames().drop_back())
@@ -193,16 +203,66 @@ Value BlockBuilder::heads(Value x, StringRef role, const AttentionDescription &a
   Value y = linear(x, role);
   if (attention.qkNorm)
     y = norm(y, (role + "_norm").str(), *attention.qkNorm);
-  return cosSin ? RopeOp::create(builder, y.getType(), y, cosSin, UnitAttr()) : y;
+  return cosSin ? rotated(y, *attention.rope, cosSin) : y;
 }
 
-Value BlockBuilder::angles(const Rope &rope) {
+Value BlockBuilder::rotated(Value x, const Rope &rope, Value cosSin) {
+  const UnitAttr interleaved = rope.interleaved ? builder.getUnitAttr() : UnitAttr();
+  return RopeOp::create(builder, x.getType(), x, cosSin, interleaved, UnitAttr());
+}
+
+SmallVector<Value> BlockBuilder::parts(Value whole, ArrayRef<Part> parts) {
+  SmallVector<StringRef> names;
+  for (StringAttr name : layoutOf(whole).getNames())
+    names.push_back(name.getValue());
+  const StringAttr along = builder.getStringAttr(names.back());
+  SmallVector<int64_t> shape(tensorOf(whole).getShape());
+  SmallVector<Type> types;
+  for (const auto &[name, size] : parts) {
+    names.back() = name, shape.back() = size;
+    types.push_back(type(shape, names));
+  }
+  return llvm::to_vector_of<Value>(PartsOp::create(builder, types, whole, along).getParts());
+}
+
+Value BlockBuilder::join(ValueRange parts, StringRef along) {
+  SmallVector<StringRef> names;
+  for (StringAttr name : layoutOf(parts.front()).getNames())
+    names.push_back(name.getValue());
+  SmallVector<int64_t> shape(tensorOf(parts.front()).getShape());
+  names.back() = along, shape.back() = 0;
+  for (Value part : parts)
+    shape.back() += tensorOf(part).getShape().back();
+  return JoinOp::create(builder, type(shape, names), parts, builder.getStringAttr(along));
+}
+
+// What rotates of keys is computed once, for all heads.
+BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescription &attention, Value cosSin) {
+  const LatentAttention &latent = *attention.latent;
+  const Part still = {"n", attention.headDim - latent.rotaryDim}, turning = {"u", latent.rotaryDim};
+  Value q = latent.queryRank > 0
+                ? linear(norm(linear(x, "attn.q_a"), "attn.q_a_norm", latent.norm), "attn.q_b")
+                : linear(x, "attn.q");
+  const SmallVector<Value> ofQueries = parts(q, {still, turning});
+  const SmallVector<Value> latents = parts(linear(x, "attn.kv_a"), {{"l", latent.keyRank}, turning});
+  const SmallVector<Value> heads = parts(linear(norm(latents[0], "attn.kv_a_norm", latent.norm), "attn.kv_b"),
+                                         {still, {"w", latent.valueDim}});
+  const ArrayRef<int64_t> sizes = tensorOf(heads[0]).getShape();
+  Value key = BroadcastOp::create(
+      builder, type({sizes[0], sizes[1], sizes[2], turning.size}, {"s", "b", "g", turning.name}),
+      rotated(latents[1], *attention.rope, cosSin));
+  return {join({ofQueries[0], rotated(ofQueries[1], *attention.rope, cosSin)}, "d"),
+          join({heads[0], key}, "d"), heads[1]};
+}
+
+Value BlockBuilder::angles(const Rope &rope, StringRef name) {
   SmallVector<float> frequencies(rope.inverseFrequencies.begin(), rope.inverseFrequencies.end());
   Value positions = data(positionsRead(layout));
   ArrayRef<int64_t> sizes = tensorOf(positions).getShape();
   RankedTensorType result =
-      type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", "d"}, builder.getF32Type());
-  return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies));
+      type({sizes[0], sizes[1], 2 * int64_t(frequencies.size())}, {"s", "b", name}, builder.getF32Type());
+  return CosSinOp::create(builder, result, positions, builder.getDenseF32ArrayAttr(frequencies),
+                          builder.getF64FloatAttr(rope.scale));
 }
 
 Value BlockBuilder::renamed(Value x, StringRef from, StringRef to, StringRef tag) {
@@ -222,10 +282,21 @@ void BlockBuilder::setTag(Operation *op, StringRef tag) {
 }
 
 Value BlockBuilder::attention(Value x, const AttentionDescription &attention, StringRef contextType) {
-  Value cosSin = attention.rope ? angles(*attention.rope) : Value(); // of a token: the same for all heads
-  Value q = heads(x, "attn.q", attention, cosSin);
-  Value k = renamed(heads(x, "attn.k", attention, cosSin), "s", "t", contextType);
-  Value v = renamed(linear(x, "attn.v"), "s", "t", contextType);
+  const auto isWhole = [&] {
+    return 2 * int64_t(attention.rope->inverseFrequencies.size()) == attention.headDim;
+  };
+  Value cosSin = attention.rope ? angles(*attention.rope, isWhole() ? "d" : "u")
+                                : Value(); // of a token: the same for all heads
+  const auto asKeys = [&](Value value) { return renamed(value, "s", "t", contextType); };
+  Value q, k, v;
+  if (attention.latent) {
+    const Heads made = latentHeads(x, attention, cosSin);
+    q = made.q, k = asKeys(made.k), v = asKeys(made.v);
+  } else {
+    q = heads(x, "attn.q", attention, cosSin);
+    k = asKeys(heads(x, "attn.k", attention, cosSin));
+    v = asKeys(linear(x, "attn.v"));
+  }
   // A rank has the data of all keys, but of its own queries alone; where keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
   Value keyPositions =
@@ -236,7 +307,7 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
                                             : data("document_starts");
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, q.getType(), withoutLast(q), q, k, v, positions, keyPositions, starts,
+      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts,
       dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),
@@ -288,9 +359,10 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   };
   auto route = RouteOp::create(
       builder, type({s, b, k}, {"s", "b", "k"}, f32), type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()),
-      logits, Value(), builder.getStringAttr(experts.score), builder.getStringAttr("gather"),
-      builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(1), builder.getI64IntegerAttr(1),
-      optional(experts.epsilon), FloatAttr(), builder.getF64FloatAttr(experts.scale));
+      logits, parameter("router.bias"), builder.getStringAttr(experts.score), builder.getStringAttr("gather"),
+      builder.getI64IntegerAttr(experts.groups), builder.getI64IntegerAttr(experts.keptGroups),
+      builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon), FloatAttr(),
+      builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
   IntegerAttr count = builder.getI64IntegerAttr(experts.count);
   Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,

@@ -48,21 +48,34 @@ public:
 
 private:
   mlir::Value heads(mlir::Value x, llvm::StringRef role, const AttentionDescription &attention,
-                    mlir::Value cosSin);                 // projection, norm, rope where cosSin is given
-  mlir::Value angles(const Rope &rope);                  // cosines and sines of each token
-  void setTag(mlir::Operation *op, llvm::StringRef tag); // nothing where it is empty
+                    mlir::Value cosSin);                      // projection, norm, rope where cosSin is given
+  mlir::Value angles(const Rope &rope, llvm::StringRef name); // cosines and sines of each token: [s, b, name]
+  void setTag(mlir::Operation *op, llvm::StringRef tag);      // nothing where it is empty
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);
+  struct Heads {
+    mlir::Value q, k, v; // [s, b, g, r, d], [s, b, g, d], [s, b, g, w]
+  };
+  Heads latentHeads(mlir::Value x, const AttentionDescription &attention, mlir::Value cosSin);
+  mlir::Value rotated(mlir::Value x, const Rope &rope, mlir::Value cosSin);
+  // The parts along the last dimension, which have these names and sizes, and what they are parts of.
+  struct Part {
+    llvm::StringRef name;
+    int64_t size;
+  };
+  llvm::SmallVector<mlir::Value> parts(mlir::Value whole, llvm::ArrayRef<Part> parts);
+  mlir::Value join(mlir::ValueRange parts, llvm::StringRef along);
   mlir::Value sharedExpert(mlir::Value x, const SharedExpert &shared, Activation activation);
   // rows [c, x], the weights [e, .., ..] of the role: [c, y].
   mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
   // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,
-                                 mlir::Value weight);    // like, h replaced by the weight's other names
-  mlir::RankedTensorType withoutLast(mlir::Value value); // f32: what is kept of the rows
+                                 mlir::Value weight); // like, h replaced by the weight's other names
+  mlir::RankedTensorType outputOf(mlir::Value q, mlir::Value v); // of attention
+  mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: what is kept of the rows
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
 

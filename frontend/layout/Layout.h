@@ -56,6 +56,7 @@ struct TargetInfo {
   bool leavesCoresToProducts; // collectives that run beside them
   bool f32AttentionResults = true; // attention of narrower values can have results in f32
   bool experts = true;             // models may have them
+  bool valueSizes = true;          // heads of v may have another size than those of q and k
 };
 
 struct Supported { // by the caller

@@ -170,8 +170,10 @@ static int64_t sharedFfn(const BlockDescription &block) {
 static int64_t widthOf(const ModelDescription &model, const Layout &layout) {
   int64_t width = std::max(model.hidden, layout.paddedVocabulary(model));
   for (const BlockKind &kind : model.kinds)
-    width = std::max({width, kind.block.mlp.ffn, sharedFfn(kind.block),
-                      kind.block.attention.heads * kind.block.attention.headDim});
+    width = std::max(
+        {width, kind.block.mlp.ffn, sharedFfn(kind.block),
+         kind.block.attention.heads * (kind.block.attention.headDim +
+                                       (kind.block.attention.latent ? kind.block.attention.valueDim() : 0))});
   return width;
 }
 
@@ -269,9 +271,46 @@ static void checkTarget(const ModelDescription &model, const Supported &supporte
   problems.hint("possible --target: {}", listOf(possible));
 }
 
+static bool isAnyLatent(const ModelDescription &model) {
+  return std::ranges::any_of(model.kinds,
+                             [](const BlockKind &kind) { return kind.block.attention.latent.has_value(); });
+}
+
+static void checkLatent(const ModelDescription &model, const Supported &supported, const Layout &layout,
+                        Problems &problems) {
+  if (layout.target.valueSizes || !isAnyLatent(model))
+    return;
+  std::vector<std::string> possible;
+  for (const TargetInfo &target : supported.targets)
+    if (target.valueSizes)
+      possible.push_back(target.name);
+  problems.add(
+      "--target {}: the model has latent attention, whose heads of v have a size of their own; the target's "
+      "attention has one size",
+      layout.target.name);
+  problems.hint("possible --target: {}", listOf(possible));
+}
+
+static bool hasRouterBias(const ModelDescription &model) {
+  return std::ranges::any_of(
+      model.kinds, [](const BlockKind &kind) { return kind.block.experts && kind.block.experts->bias; });
+}
+
+static void checkRouterBias(const ModelDescription &model, const Supported &supported, const Layout &layout,
+                            Problems &problems) {
+  if (layout.dtype == supported.dtypes.front() || !hasRouterBias(model))
+    return;
+  problems.add("--dtype {}: the bias of the router's choice is compared in {}, and would be rounded with the "
+               "other parameters",
+               layout.dtype, supported.dtypes.front());
+  problems.hint("possible --dtype: {}", supported.dtypes.front());
+}
+
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
   checkTarget(model, supported, layout, problems);
+  checkLatent(model, supported, layout, problems);
+  checkRouterBias(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
@@ -393,9 +432,13 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.world = near.tp * *options.cp * near.pp * near.dp;
   if (*options.cp == 1 && !asked.cp)
     options.cp.reset();
+  const bool lacksExperts = !layout.target.experts && hasExperts(model),
+             lacksLatents = !layout.target.valueSizes && isAnyLatent(model);
   if (const auto able = std::ranges::find(supported.targets, true, &TargetInfo::experts);
-      !layout.target.experts && hasExperts(model) && able != supported.targets.end())
+      (lacksExperts || lacksLatents) && able != supported.targets.end())
     options.target = able->name;
+  if (layout.dtype != supported.dtypes.front() && hasRouterBias(model))
+    options.dtype = supported.dtypes.front();
   reconcile(supported, layout, defaults, options);
   return options;
 }

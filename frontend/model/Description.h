@@ -23,10 +23,21 @@ struct Norm {                           // layer: weight and bias; rms: weight
   bool operator==(const Norm &) const = default;
 };
 
+// Multi-head latent attention (DeepSeek-V2): queries, keys and values are products of narrow latents of the token, which are
+// normed; the last `rotaryDim` dimensions of each query head rotate, and those of keys are the same for all heads.
+struct LatentAttention {
+  int64_t queryRank = 0; // 0: queries are products of the token itself
+  int64_t keyRank = 0, rotaryDim = 0, valueDim = 0;
+  Norm norm; // of the latents
+  bool operator==(const LatentAttention &) const = default;
+};
+
 struct AttentionDescription {                 // causal
   int64_t heads = 0, groups = 0, headDim = 0; // query heads, key/value heads, size of one
-  bool qkvBias = false, outBias = false;
-  std::optional<Norm> qkNorm; // over headDim, on q and on k, before rope
+  std::optional<LatentAttention> latent;
+  int64_t valueDim() const { return latent ? latent->valueDim : headDim; }
+  bool qkvBias = false, outBias = false; // latent: of the products that make latents, and of the output
+  std::optional<Norm> qkNorm;            // over headDim, on q and on k, before rope
   std::optional<Rope> rope;
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
   double scale = 1;   // of the scores, before softmax
@@ -55,6 +66,8 @@ struct SharedExpert {
 struct Experts {
   int64_t count = 0, chosen = 0;
   std::string score = "softmax";
+  bool bias = false; // of the choice
+  int64_t groups = 1, keptGroups = 1, groupTop = 1;
   std::optional<double> epsilon; // weights are divided by their sum + epsilon
   double scale = 1;
   std::optional<SharedExpert> shared;

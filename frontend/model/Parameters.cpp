@@ -15,11 +15,26 @@ static void addNorm(std::vector<std::string> &roles, const std::string &name, co
   addLinear(roles, name, norm.kind == NormKind::layer);
 }
 
+static void addLatents(std::vector<std::string> &roles, const AttentionDescription &attention) {
+  const bool isLow = attention.latent->queryRank > 0;
+  if (isLow) {
+    addLinear(roles, "attn.q_a", attention.qkvBias);
+    addNorm(roles, "attn.q_a_norm", attention.latent->norm);
+  }
+  addLinear(roles, isLow ? "attn.q_b" : "attn.q", false);
+  addLinear(roles, "attn.kv_a", attention.qkvBias);
+  addNorm(roles, "attn.kv_a_norm", attention.latent->norm);
+  addLinear(roles, "attn.kv_b", false);
+}
+
 static std::vector<std::string> rolesOf(const BlockDescription &block) {
   std::vector<std::string> roles;
   addNorm(roles, "attn_norm", block.attentionNorm);
-  for (const char *name : {"attn.q", "attn.k", "attn.v"})
-    addLinear(roles, name, block.attention.qkvBias);
+  if (block.attention.latent)
+    addLatents(roles, block.attention);
+  else
+    for (const char *name : {"attn.q", "attn.k", "attn.v"})
+      addLinear(roles, name, block.attention.qkvBias);
   if (block.attention.qkNorm) {
     addNorm(roles, "attn.q_norm", *block.attention.qkNorm);
     addNorm(roles, "attn.k_norm", *block.attention.qkNorm);
@@ -29,6 +44,8 @@ static std::vector<std::string> rolesOf(const BlockDescription &block) {
   if (block.experts) {
     roles.insert(roles.end(),
                  {"router.weight", "experts.gate.weight", "experts.up.weight", "experts.down.weight"});
+    if (block.experts->bias)
+      roles.push_back("router.bias");
     if (block.experts->shared)
       roles.insert(roles.end(), {"shared.gate.weight", "shared.up.weight", "shared.down.weight"});
     if (block.experts->shared && block.experts->shared->gated)
@@ -66,6 +83,16 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
     return full(attention.heads / attention.groups);
   case 'd':
     return full(attention.headDim);
+  case 'w':
+    return full(attention.valueDim());
+  case 'q':
+    return full(attention.latent->queryRank);
+  case 'l':
+    return full(attention.latent->keyRank);
+  case 'z': // the latent of keys and values, and what rotates of keys
+    return full(attention.latent->keyRank + attention.latent->rotaryDim);
+  case 'x': // what does not rotate of keys, and values
+    return full(attention.headDim - attention.latent->rotaryDim + attention.latent->valueDim);
   case 'f':
     return full(block.experts ? block.experts->shared->ffn : block.mlp.ffn);
   case 'm':

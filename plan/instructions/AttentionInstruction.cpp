@@ -11,20 +11,21 @@ namespace mgc::plan {
 
 OperandInfos Attention::operands(const Mesh &) const {
   const auto read = OperandUse::read, written = OperandUse::written;
-  const Checked query = checkedProduct({s, b, g, r, d}), heads = checkedProduct({s, b, g, r});
+  const Checked heads = checkedProduct({s, b, g, r}), output = checkedMultiply(heads, valueSize());
   const DType resultType = resultsInF32 ? DType::f32 : type;
   const Checked queryRows = checkedProduct({s, b, g}), keyRows = checkedProduct({t, b, g});
   const auto queries = [&](std::string_view name, int64_t stride, OperandUse use) {
     return rowsOf(use == read ? type : resultType, name, queryRows, checkedMultiply(r, d), stride, use);
   };
-  const auto keys = [&](std::string_view name, int64_t stride, OperandUse use) {
-    return rowsOf(use == read ? type : resultType, name, keyRows, d, stride, use);
+  const auto keys = [&](std::string_view name, int64_t size, int64_t stride, OperandUse use) {
+    return rowsOf(use == read ? type : resultType, name, keyRows, size, stride, use);
   };
-  OperandInfos infos = {queries("q", qStride, read), keys("k", kStride, read), keys("v", vStride, read)};
+  OperandInfos infos = {queries("q", qStride, read), keys("k", d, kStride, read),
+                        keys("v", valueSize(), vStride, read)};
   const auto add = [&](OperandInfos more) { infos.insert(infos.end(), more.begin(), more.end()); };
   if (backward)
-    add({elementsOf(type, "o", query, read), elementsOf(DType::f32, "lse", heads, read),
-         elementsOf(type, "do", query, read)});
+    add({elementsOf(type, "o", output, read), elementsOf(DType::f32, "lse", heads, read),
+         elementsOf(type, "do", output, read)});
   add({elementsOf(DType::i32, "queryPos", checkedMultiply(s, b), read),
        elementsOf(DType::i32, "keyPos", checkedMultiply(t, b), read)});
   if (documents)
@@ -32,9 +33,10 @@ OperandInfos Attention::operands(const Mesh &) const {
   if (dropout > 0)
     add({elementsOf(DType::i32, "sample", b, read)});
   if (backward)
-    add({queries("dq", dqStride, written), keys("dk", dkStride, written), keys("dv", dvStride, written)});
+    add({queries("dq", dqStride, written), keys("dk", d, dkStride, written),
+         keys("dv", valueSize(), dvStride, written)});
   else
-    add({elementsOf(resultType, "o", query, written), elementsOf(DType::f32, "lse", heads, written)});
+    add({elementsOf(resultType, "o", output, written), elementsOf(DType::f32, "lse", heads, written)});
   add({workspaceOf(workspaceBytes)}); // of no bytes too
   return infos;
 }
@@ -66,12 +68,13 @@ double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
   return pairs * double(parts) / visiblePairs(attention, 0, attention.t);
 }
 
-// A product of [s, d] and [d, t] per head is two operations per pair and element: two products forward, five
-// backward.
+// A product of [s, d] and [d, t] per head is two operations per pair and element: forward one over d and one over w, backward three
+// and two.
 double flopsOf(const Attention &attention) {
   const double heads = double(attention.b) * double(attention.g) * double(attention.r);
-  const double product = 2 * heads * double(attention.s) * visibleKeys(attention) * double(attention.d);
-  return (attention.backward ? 5 : 2) * product;
+  const double pairs = 2 * heads * double(attention.s) * visibleKeys(attention);
+  const double d = double(attention.d), w = double(attention.valueSize());
+  return pairs * (attention.backward ? 3 * d + 2 * w : d + w);
 }
 
 Work Attention::work(const Mesh &mesh) const {
@@ -85,20 +88,22 @@ Work Attention::work(const Mesh &mesh) const {
 }
 
 std::string Attention::sizes() const {
-  return fmt::format("s {} t {} b {} g {} r {} d {}", s, t, b, g, r, d);
+  return fmt::format("s {} t {} b {} g {} r {} d {}{}", s, t, b, g, r, d,
+                     w > 0 ? fmt::format(" w {}", w) : "");
 }
 
 // --- Checks --------------------------------------------------------------------------------------------------
 
 static bool verifyStrides(AttributeChecks &checks, const Attention &attention) {
   using Named = AttributeChecks::Named;
-  const Checked query = checkedMultiply(attention.r, attention.d), key = attention.d;
+  const Checked query = checkedMultiply(attention.r, attention.d);
   bool sound = true;
   for (auto [name, stride] : {Named("qStride", attention.qStride), Named("dqStride", attention.dqStride)})
     sound &= checks.isStride(name, stride, query);
-  for (auto [name, stride] : {Named("kStride", attention.kStride), Named("vStride", attention.vStride),
-                              Named("dkStride", attention.dkStride), Named("dvStride", attention.dvStride)})
-    sound &= checks.isStride(name, stride, key);
+  for (auto [name, stride] : {Named("kStride", attention.kStride), Named("dkStride", attention.dkStride)})
+    sound &= checks.isStride(name, stride, Checked(attention.d));
+  for (auto [name, stride] : {Named("vStride", attention.vStride), Named("dvStride", attention.dvStride)})
+    sound &= checks.isStride(name, stride, Checked(attention.valueSize()));
   return sound;
 }
 
@@ -120,6 +125,10 @@ static void verifyOrder(AttributeChecks &checks, const Attention &attention) {
 void Attention::verify(AttributeChecks &checks) const {
   if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
     checks.need(verifyStrides(checks, *this));
+  checks.expect(w >= 0, "w = {} is negative", w);
+  checks.expect(w == 0 || hasValueSizes(checks.plan().target),
+                "w = {} in a plan for {}, whose attention has heads of one size; expected cpu", w,
+                nameOf(checks.plan().target));
   checks.isFloatType("type", type);
   checks.expect(!resultsInF32 || type == DType::bf16, "resultsInF32 of type {}; expected of bf16 alone",
                 nameOf(type));

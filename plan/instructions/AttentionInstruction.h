@@ -10,18 +10,19 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Attention over q[s,b,g,r,d], k,v[t,b,g,d], query positions [s,b] and key positions [t,b] (i32).
-// Key t is visible to query s when pos_t <= pos_s and, with a window w > 0, pos_s - pos_t < w; with documents,
+// Attention over q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], query positions [s,b] and key positions [t,b] (i32).
+// Key t is visible to query s when pos_t <= pos_s and, with a window > 0, pos_s - pos_t < window; with documents,
 // start_s <= pos_t too.
 // forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
 // backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
 // start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
-// lse is f32, all others but those of integers of `type`, or results of f32.
+// o and do are [s,b,g,r,w]. lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
   static constexpr std::string_view kName = "attention";
   static constexpr WorkKind kWork = WorkKind::attention;
   bool backward = false;
   int64_t s = 0, t = 0, b = 0, g = 0, r = 0, d = 0;
+  int64_t w = 0; // 0: d
   double scale = 1;
   int64_t window = 0;
   double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
@@ -31,7 +32,7 @@ struct Attention {
   Scalar seed = {}, instance = {}, headOffset = {};
   int64_t groupStride = 0;
   // Where operands are parts of a larger buffer, as in qkv[s,b,g,r+2,d]: elements from one group's part to the
-  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq) or d (k, v, dk, dv).
+  // next group's, in order of position, b and g. 0: they follow each other, r d apart (q, dq), d (k, dk) or w (v, dv).
   int64_t qStride = 0, kStride = 0, vStride = 0, dqStride = 0, dkStride = 0, dvStride = 0;
   int64_t workspaceBytes = 0;
   DType type = DType::f32;
@@ -44,6 +45,7 @@ struct Attention {
   bool resultsInF32 = false;
   bool operator==(const Attention &) const = default;
 
+  int64_t valueSize() const { return w > 0 ? w : d; } // of a head of v and o
   OperandInfos operands(const Mesh &) const;
   // Counts only pairs of a query and a key that the query sees: with as many queries as keys half of all, fewer with a window.
   Work work(const Mesh &mesh) const;
@@ -57,6 +59,8 @@ struct Attention {
 
 // Whether attention of plans for the target may have resultsInF32.
 constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
+// Whether heads of v may have another size than those of q and k.
+constexpr bool hasValueSizes(Target target) { return target == Target::cpu; }
 
 // The mean over the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);
@@ -71,6 +75,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.required("g", &Attention::g);
   v.required("r", &Attention::r);
   v.required("d", &Attention::d);
+  v.optional("w", &Attention::w);
   v.required("scale", &Attention::scale);
   v.optional("window", &Attention::window);
   v.optional("dropout", &Attention::dropout);

@@ -34,7 +34,8 @@ private:
 AttentionWorkspace::AttentionWorkspace(const plan::Attention &attention) : a_(attention) {
   constexpr int64_t unit = kAttentionWidest;
   const __int128 all = std::max<__int128>(static_cast<__int128>(a_.s) * a_.r, 1);
-  const int64_t most = std::clamp(kBlockElements / a_.d / unit * unit, kFewestRows, kAttentionRows);
+  const int64_t most =
+      std::clamp(kBlockElements / std::max(a_.d, a_.valueSize()) / unit * unit, kFewestRows, kAttentionRows);
   const __int128 fewest = divideUp(all, most);
   rows_ = static_cast<int64_t>(roundUp(divideUp(all, fewest), unit));
   blocks_ = divideUp(all, rows_);
@@ -49,20 +50,20 @@ int64_t AttentionWorkspace::lanes() const { return static_cast<int64_t>(tasks(kA
 
 __int128 AttentionWorkspace::layOut(char *base, AttentionLane &lane) const {
   WorkspaceLayout layout(base);
-  const __int128 block = static_cast<__int128>(rows_) * a_.d,
-                 keys = static_cast<__int128>(kAttentionKeys) * a_.d;
-  const __int128 paddedBlock = rows_ * roundUp<__int128>(a_.d, kAttentionPadding);
-  layout.add(lane.q, block);
-  layout.add(lane.k, keys);
-  layout.add(lane.v, keys);
+  const auto times = [](int64_t rows, __int128 size) { return rows * size; };
+  const auto padded = [](int64_t size) { return roundUp<__int128>(size, kAttentionPadding); };
+  const int64_t d = a_.d, w = a_.valueSize();
+  layout.add(lane.q, times(rows_, d));
+  layout.add(lane.k, times(kAttentionKeys, d));
+  layout.add(lane.v, times(kAttentionKeys, w));
   layout.add(lane.scores, kAttentionKeys * (a_.backward ? rows_ : kAttentionWidest));
-  layout.add(lane.o, a_.backward ? 0 : block);
-  layout.add(lane.outputGradient, a_.backward ? block : 0);
-  layout.add(lane.dq, a_.backward ? block : 0);
-  layout.add(lane.qRows, a_.backward ? paddedBlock : 0);
-  layout.add(lane.outputGradientRows, a_.backward ? paddedBlock : 0);
+  layout.add(lane.o, a_.backward ? 0 : times(rows_, w));
+  layout.add(lane.outputGradient, a_.backward ? times(rows_, w) : 0);
+  layout.add(lane.dq, a_.backward ? times(rows_, d) : 0);
+  layout.add(lane.qRows, a_.backward ? times(rows_, padded(d)) : 0);
+  layout.add(lane.outputGradientRows, a_.backward ? times(rows_, padded(w)) : 0);
   layout.add(lane.gradients, a_.backward ? kAttentionKeys * rows_ : 0);
-  layout.add(lane.converted, a_.type == plan::DType::f32 ? 0 : block);
+  layout.add(lane.converted, a_.type == plan::DType::f32 ? 0 : times(rows_, std::max(d, w)));
   return layout.bytes();
 }
 
@@ -77,7 +78,8 @@ __int128 AttentionWorkspace::sumBytes() const {
     return 0;
   const __int128 most = std::numeric_limits<int64_t>::max();
   const __int128 rows = std::min(std::min(heads(), most) * a_.t, most);
-  const __int128 bytes = std::min(rows * a_.d, most) * static_cast<int64_t>(2 * sizeof(float));
+  const __int128 elements = rows * a_.d + rows * a_.valueSize();
+  const __int128 bytes = std::min(elements, 2 * most) * static_cast<int64_t>(sizeof(float));
   return roundUp(bytes, plan::kAlignment);
 }
 

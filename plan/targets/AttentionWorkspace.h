@@ -25,11 +25,12 @@ constexpr int64_t attentionPadded(int64_t d) { return roundUp(d, kAttentionPaddi
 // Working memory of one lane, which works on one block of `rows` queries at a time. All parts start on 64
 // bytes.
 struct AttentionLane {
-  float *q, *o, *outputGradient, *dq; // columns [d, rows]: see AttentionPanels.h
-  float *qRows, *outputGradientRows;  // [rows, padded d]
-  float *k, *v;                       // [kAttentionKeys, d]
-  float *scores, *gradients;          // [kAttentionKeys, rows]; forward one panel
-  float *converted;                   // [rows, d], of bf16: rows on their way in or out
+  float *q, *o, *outputGradient,
+      *dq; // columns [d, rows], of o and its gradient [w, rows]: see AttentionPanels.h
+  float *qRows, *outputGradientRows; // [rows, padded d], [rows, padded w]
+  float *k, *v;                      // [kAttentionKeys, d], [kAttentionKeys, w]
+  float *scores, *gradients;         // [kAttentionKeys, rows]; forward one panel
+  float *converted;                  // [rows, the larger of d and w], of bf16: rows on their way in or out
 };
 
 // How far a task of backward is: the block of keys that it works on next.
@@ -46,7 +47,7 @@ public:
   __int128 bytes() const;
   AttentionLane lane(void *workspace, int64_t index) const;
   AttentionTurn *turns(void *workspace) const; // [heads, blocks], backward only
-  // For results of bf16, in backward only: the sums of dk [heads, t, d] and, behind them, of dv.
+  // For results of bf16, in backward only: the sums of dk [heads, t, d] and, behind them, of dv [heads, t, w].
   float *keySums(void *workspace) const;
 
 private:
@@ -60,7 +61,7 @@ private:
   __int128 layOut(char *base, AttentionLane &lane) const;
 };
 
-// Bytes of workspace: a function of the sizes and the direction only. At most kAttentionLanes * (1920 d + 6200)
+// Bytes of workspace: a function of the sizes and the direction only. Where w is d, at most kAttentionLanes * (1920 d + 6200)
 // forward, kAttentionLanes * (4224 d + 97000) + b g (s r / 8 + 4) + 64 backward. With bf16 a lane needs 768 d + 64 more,
 // and backward the keys' gradients are summed up in f32: 8 t b g d. Sizes beyond 64 bits give the largest int64_t.
 int64_t attentionWorkspaceBytes(const plan::Attention &attention);

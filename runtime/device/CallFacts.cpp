@@ -98,7 +98,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
   facts.type = deviceType(attention.type), facts.results_in_f32 = attention.resultsInF32;
   facts.zigzag = attention.zigzag;
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
-  facts.g = attention.g, facts.r = attention.r, facts.d = attention.d;
+  facts.g = attention.g, facts.r = attention.r, facts.d = attention.d, facts.w = attention.w;
   facts.scale = attention.scale, facts.window = attention.window;
   if (attention.dropout > 0) // what only it looks at makes no calls different
     facts.dropout = attention.dropout, facts.site = attention.site,
@@ -116,7 +116,7 @@ plan::Attention planOf(const mgc_attention_facts &facts) {
   attention.type = planType(facts.type), attention.resultsInF32 = facts.results_in_f32 != 0;
   attention.zigzag = facts.zigzag;
   attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
-  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d;
+  attention.g = facts.g, attention.r = facts.r, attention.d = facts.d, attention.w = facts.w;
   attention.scale = facts.scale, attention.window = facts.window;
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;

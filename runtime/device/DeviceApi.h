@@ -96,7 +96,7 @@ typedef struct {
   mgc_type type;
   int64_t zigzag,
       part; /* of keys: plan/SequenceOrder.h, 0: data alone knows it. Queries are this one of t / s parts of it. */
-  int64_t s, t, b, g, r, d;
+  int64_t s, t, b, g, r, d, w;
   double scale;
   int64_t window;
   double dropout;

@@ -1,8 +1,8 @@
 // See AttentionPanels.h. All products go through one register tile: M rows, whose elements are broadcast, by two
 // vectors of columns:
 //   scores [keys, width]   = k [keys, d] q [d, width]           rows: keys    depth: d
-//   o [d, width]          += v^T [d, keys] p [keys, width]      rows: d       depth: keys
-//   dv [keys, d]          += p [keys, queries] do [queries, d]  rows: keys    depth: queries
+//   o [w, width]          += v^T [w, keys] p [keys, width]      rows: w       depth: keys
+//   dv [keys, w]          += p [keys, queries] do [queries, w]  rows: keys    depth: queries
 // and backward likewise do v^T, dq and dk.
 #include "runtime/kernels/AttentionPanels.h"
 #include "runtime/base/Rounding.h"
@@ -127,8 +127,8 @@ struct VisibleKeys {
   }
   bool isWhole() const { return least <= keys.least && keys.greatest <= greatest; }
   bool isEmpty() const { return first >= last; }
-  const float *column(const float *columns) const { return columns + lane * queries.d; }
-  float *column(float *columns) const { return columns + lane * queries.d; }
+  // Of columns that hold so many elements of a query.
+  template <typename T> T *column(T *columns, int64_t size) const { return columns + lane * size; }
 
 private:
   // To keys that may be visible; the first and the last tile stay whole.
@@ -233,14 +233,15 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
     const VisibleKeys view(queries, keys, panel);
     if (view.isEmpty())
       continue;
-    scoreKeys(keys.k, view.column(queries.q), queries.d, view.first, view.last, keys.scores);
+    scoreKeys(keys.k, view.column(queries.q, queries.d), queries.d, view.first, view.last, keys.scores);
     if (!view.isWhole())
       hideKeys(view, keys.scores);
     Vector factors[kVectors];
     softmaxStep(view, queries, keys.scores, factors);
     if (queries.dropout)
       dropKeys(view, keys.scores);
-    mixKeys(keys.v, keys.scores, factors, queries.d, view.first, view.last, view.column(queries.o));
+    mixKeys(keys.v, keys.scores, factors, queries.w, view.first, view.last,
+            view.column(queries.o, queries.w));
   }
 }
 
@@ -269,7 +270,7 @@ template <bool kDropout> void softmaxGradient(const VisibleKeys &view, float *sc
 }
 
 void backward(const AttentionQueries &queries, const AttentionKeys &keys, AttentionRanges &ranges) {
-  const int64_t d = queries.d;
+  const int64_t d = queries.d, w = queries.w;
   const Vector ones[kVectors] = {broadcast(1), broadcast(1)};
   for (int64_t panel = 0; panel * kWidth < queries.count; ++panel) {
     const VisibleKeys view(queries, keys, panel);
@@ -278,21 +279,22 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
       continue;
     float *scores = keys.scores + view.lane * kAttentionKeys;
     float *gradients = keys.gradients + view.lane * kAttentionKeys;
-    scoreKeys(keys.k, view.column(queries.q), d, view.first, view.last, scores);
-    scoreKeys(keys.v, view.column(queries.outputGradient), d, view.first, view.last, gradients);
+    scoreKeys(keys.k, view.column(queries.q, d), d, view.first, view.last, scores);
+    scoreKeys(keys.v, view.column(queries.outputGradient, w), w, view.first, view.last, gradients);
     if (!view.isWhole())
       hideKeys(view, scores);
     (queries.dropout ? softmaxGradient<true> : softmaxGradient<false>)(view, scores, gradients);
-    mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq));
+    mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq, d));
   }
 }
 
-// N vectors of columns of out [keys, d] += weights [keys, queries] rows [queries, d], `columns` of which are
+// N vectors of columns of out [keys, size] += weights [keys, queries] rows [queries, size], `columns` of which are
 // there.
 template <int N>
 void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges,
-                const float *weights, const float *rows, int64_t columns, AttentionKeys::Rows out) {
-  const int64_t padded = attentionPadded(queries.d);
+                const float *weights, const float *rows, int64_t size, int64_t columns,
+                AttentionKeys::Rows out) {
+  const int64_t padded = attentionPadded(size);
   forTiles(0, keys.count, [&]<int M>(int64_t key, Rows<M>) {
     for (int m = 0; m < M; ++m)
       __builtin_prefetch(out.first + (key + m) * out.stride, 1);
@@ -313,20 +315,20 @@ void addColumns(const AttentionQueries &queries, const AttentionKeys &keys, cons
 }
 
 void addRows(const AttentionQueries &queries, const AttentionKeys &keys, const AttentionRanges &ranges,
-             const float *weights, const float *rows, AttentionKeys::Rows out) {
+             const float *weights, const float *rows, int64_t size, AttentionKeys::Rows out) {
   int64_t column = 0;
-  for (; queries.d - column > kLanes; column += kWidth)
-    addColumns<kVectors>(queries, keys, ranges, weights, rows + column, queries.d - column,
+  for (; size - column > kLanes; column += kWidth)
+    addColumns<kVectors>(queries, keys, ranges, weights, rows + column, size, size - column,
                          {out.first + column, out.stride});
-  if (column < queries.d)
-    addColumns<1>(queries, keys, ranges, weights, rows + column, queries.d - column,
+  if (column < size)
+    addColumns<1>(queries, keys, ranges, weights, rows + column, size, size - column,
                   {out.first + column, out.stride});
 }
 
 void addKeyGradients(const AttentionQueries &queries, const AttentionKeys &keys,
                      const AttentionRanges &ranges) {
-  addRows(queries, keys, ranges, keys.scores, queries.outputGradientRows, keys.dv);
-  addRows(queries, keys, ranges, keys.gradients, queries.qRows, keys.dk);
+  addRows(queries, keys, ranges, keys.scores, queries.outputGradientRows, queries.w, keys.dv);
+  addRows(queries, keys, ranges, keys.gradients, queries.qRows, queries.d, keys.dk);
 }
 
 void pack(const float *const *rows, int64_t count, int64_t d, float scale, float *columns) {

@@ -3,7 +3,7 @@
 //        and values in rows of d
 //   out: forward: the block's running softmax and output; backward: its dq, and the keys' dk and dv
 // Vectors run across queries: columns are panels [d, width], one element per query and d, panels one after
-// the other. Scores lie the same way, [keys, width], so that maxima, sums and masks need no work across a
+// the other; those of o and its gradient are [w, width]. Scores lie the same way, [keys, width], so that maxima, sums and masks need no work across a
 // vector, and keys and values are read as they are. Every part starts on 64 bytes.
 #pragma once
 
@@ -24,7 +24,7 @@ struct AttentionDropout {
 
 // Lanes past `count` see no key: their first is greater than their last.
 struct AttentionQueries {
-  int64_t count = 0, d = 0;
+  int64_t count = 0, d = 0, w = 0;
   // Visible keys have positions in [first, last]. The last is the query's own.
   alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
   alignas(64) uint32_t heads[kAttentionRows]; // read with dropout only
@@ -37,18 +37,18 @@ struct AttentionQueries {
   float *o = nullptr;       // forward only; all below backward only
   const float *outputGradient = nullptr;
   float *dq = nullptr;
-  const float *qRows = nullptr, *outputGradientRows = nullptr; // rows of padded d; q times scale
+  const float *qRows = nullptr, *outputGradientRows = nullptr; // rows of padded d, padded w; q times scale
 };
 
 struct AttentionKeys {
   int64_t count = 0;
-  const float *k = nullptr, *v = nullptr; // [count, d]
+  const float *k = nullptr, *v = nullptr; // [count, d], [count, w]
   const int32_t *positions = nullptr;
   int32_t least = 0, greatest = 0; // of the positions
   float *scores = nullptr;         // scratch: [kAttentionKeys, width], forward one panel, backward all
   // Backward only:
   float *gradients = nullptr; // scratch, like scores
-  struct Rows {               // of d, `stride` elements apart
+  struct Rows {               // of d, of dv w, `stride` elements apart
     float *first = nullptr;
     int64_t stride = 0;
   } dk, dv;

@@ -43,15 +43,17 @@ struct PositionRange { // of positions
   }
 };
 
-int64_t queryElements(const plan::Attention &a) { return a.r * a.d; } // of one group at one position
+// Of one group at one position.
+int64_t queryElements(const plan::Attention &a) { return a.r * a.d; }
+int64_t outputElements(const plan::Attention &a) { return a.r * a.valueSize(); }
 
 // Elements from one group to the next: what plan::Attention says, with its zeros resolved.
 struct Strides {
   int64_t q, k, v, dq, dk, dv;
   explicit Strides(const plan::Attention &a)
       : q(a.qStride ? a.qStride : queryElements(a)), k(a.kStride ? a.kStride : a.d),
-        v(a.vStride ? a.vStride : a.d), dq(a.dqStride ? a.dqStride : queryElements(a)),
-        dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.d) {}
+        v(a.vStride ? a.vStride : a.valueSize()), dq(a.dqStride ? a.dqStride : queryElements(a)),
+        dk(a.dkStride ? a.dkStride : a.d), dv(a.dvStride ? a.dvStride : a.valueSize()) {}
 };
 
 // One block of rows of one (b, g), of operands of T and results of Out.
@@ -85,34 +87,36 @@ private:
     const int64_t row = firstRow_ + i;
     return groupIndex(row / a_.r) * a_.r + row % a_.r;
   }
-  int64_t rowAt(int64_t i, int64_t groupStride) const {
+  // Rows of `size` elements; a.d or a.valueSize().
+  int64_t rowAt(int64_t i, int64_t size, int64_t groupStride) const {
     const int64_t row = firstRow_ + i;
-    return groupIndex(row / a_.r) * groupStride + row % a_.r * a_.d;
+    return groupIndex(row / a_.r) * groupStride + row % a_.r * size;
   }
   // The rows of a tensor in f32: where they lie, or converted, until the next call.
-  void readRows(const void *tensor, int64_t groupStride, const float **rows) const {
+  void readRows(const void *tensor, int64_t size, int64_t groupStride, const float **rows) const {
     for (int64_t i = 0; i < rows_; ++i) {
-      const T *from = static_cast<const T *>(tensor) + rowAt(i, groupStride);
+      const T *from = static_cast<const T *>(tensor) + rowAt(i, size, groupStride);
       if constexpr (kIsF32) {
         rows[i] = from;
       } else {
-        widen(from, a_.d, lane_.converted + i * a_.d);
-        rows[i] = lane_.converted + i * a_.d;
+        widen(from, size, lane_.converted + i * size);
+        rows[i] = lane_.converted + i * size;
       }
     }
   }
   // The rows of a result <- columns, those of row i times factors[i].
-  void writeRows(const float *columns, const float *factors, void *tensor, int64_t groupStride) const {
+  void writeRows(const float *columns, const float *factors, void *tensor, int64_t size,
+                 int64_t groupStride) const {
     float *rows[kAttentionRows];
     for (int64_t i = 0; i < rows_; ++i)
       if constexpr (kHasF32Results)
-        rows[i] = static_cast<float *>(tensor) + rowAt(i, groupStride);
+        rows[i] = static_cast<float *>(tensor) + rowAt(i, size, groupStride);
       else
-        rows[i] = lane_.converted + i * a_.d;
-    kernels_.unpack(columns, factors, rows_, a_.d, rows);
+        rows[i] = lane_.converted + i * size;
+    kernels_.unpack(columns, factors, rows_, size, rows);
     if constexpr (!kHasF32Results)
       for (int64_t i = 0; i < rows_; ++i)
-        narrow(rows[i], a_.d, static_cast<Bf16 *>(tensor) + rowAt(i, groupStride));
+        narrow(rows[i], size, static_cast<Bf16 *>(tensor) + rowAt(i, size, groupStride));
   }
   static void copyRow(const T *from, int64_t count, float *to) {
     if constexpr (kIsF32)
@@ -125,8 +129,8 @@ private:
   AttentionKeys::Rows keyRows(void *gradient, int64_t groupStride, bool isValue, int64_t first) const {
     if constexpr (kHasF32Results)
       return {static_cast<float *>(gradient) + groupIndex(first) * groupStride, a_.b * a_.g * groupStride};
-    const int64_t heads = a_.b * a_.g, head = b_ * a_.g + g_;
-    return {keySums_ + (((isValue ? heads : 0) + head) * a_.t + first) * a_.d, a_.d};
+    const int64_t heads = a_.b * a_.g, head = b_ * a_.g + g_, size = isValue ? a_.valueSize() : a_.d;
+    return {keySums_ + (isValue ? heads * a_.t * a_.d : 0) + (head * a_.t + first) * size, size};
   }
   AttentionKeys::Rows dkRows(int64_t first) const { return keyRows(x_.dk, strides_.dk, false, first); }
   AttentionKeys::Rows dvRows(int64_t first) const { return keyRows(x_.dv, strides_.dv, true, first); }
@@ -165,7 +169,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setDropout(const
 }
 
 template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const AttentionScalars &scalars) {
-  queries_.count = rows_, queries_.d = a_.d;
+  queries_.count = rows_, queries_.d = a_.d, queries_.w = a_.valueSize();
   std::fill_n(queries_.first, kAttentionRows, kGreatest);
   std::fill_n(queries_.last, kAttentionRows, kLeast);
   std::fill_n(queries_.heads, kAttentionRows, 0);
@@ -180,7 +184,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const
     rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
   }
   const float *rows[kAttentionRows];
-  readRows(x_.q, strides_.q, rows);
+  readRows(x_.q, a_.d, strides_.q, rows);
   kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / kLn2), lane_.q);
   queries_.q = lane_.q;
 }
@@ -198,7 +202,8 @@ template <typename T, typename Out> AttentionKeys AttentionTask<T, Out>::gatherK
   }
   for (int64_t i = 0; i < keys.count; ++i) {
     copyRow(static_cast<const T *>(x_.k) + groupIndex(first + i) * strides_.k, a_.d, lane_.k + i * a_.d);
-    copyRow(static_cast<const T *>(x_.v) + groupIndex(first + i) * strides_.v, a_.d, lane_.v + i * a_.d);
+    copyRow(static_cast<const T *>(x_.v) + groupIndex(first + i) * strides_.v, a_.valueSize(),
+            lane_.v + i * a_.valueSize());
   }
   keys.k = lane_.k, keys.v = lane_.v;
   keys.positions = keyPositions_;
@@ -212,7 +217,7 @@ template <typename T, typename Out> AttentionKeys AttentionTask<T, Out>::gatherK
 template <typename T, typename Out> void AttentionTask<T, Out>::forward() {
   std::fill_n(queries_.shift, kAttentionRows, -kInfinity);
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
-  std::fill_n(lane_.o, capacity_ * a_.d, 0.0f);
+  std::fill_n(lane_.o, capacity_ * a_.valueSize(), 0.0f);
   queries_.o = lane_.o;
   for (int64_t block = 0; block < keyBlocks(); ++block)
     if (const AttentionKeys keys = gatherKeys(block); keys.count > 0)
@@ -222,7 +227,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::forward() {
     x_.lse[rowIndex(i)] = static_cast<float>(queries_.shift[i] * kLn2 + std::log(static_cast<double>(sum)));
     queries_.sum[i] = sum == 0 ? 0 : 1 / sum;
   }
-  writeRows(lane_.o, queries_.sum, x_.o, queryElements(a_));
+  writeRows(lane_.o, queries_.sum, x_.o, a_.valueSize(), outputElements(a_));
 }
 
 // Equal sums for equal rows: in 16 lanes.
@@ -252,11 +257,12 @@ void copyRows(const float *const *rows, int64_t count, int64_t capacity, int64_t
 
 template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients() {
   const float *q[kAttentionRows], *outputGradient[kAttentionRows];
-  readRows(x_.q, strides_.q, q);
+  const int64_t w = a_.valueSize();
+  readRows(x_.q, a_.d, strides_.q, q);
   copyRows(q, rows_, capacity_, a_.d, static_cast<float>(a_.scale), lane_.qRows);
-  readRows(x_.outputGradient, queryElements(a_), outputGradient);
-  kernels_.pack(outputGradient, rows_, a_.d, 1, lane_.outputGradient);
-  copyRows(outputGradient, rows_, capacity_, a_.d, 1, lane_.outputGradientRows);
+  readRows(x_.outputGradient, w, outputElements(a_), outputGradient);
+  kernels_.pack(outputGradient, rows_, w, 1, lane_.outputGradient);
+  copyRows(outputGradient, rows_, capacity_, w, 1, lane_.outputGradientRows);
   std::fill_n(lane_.dq, capacity_ * a_.d, 0.0f);
   std::fill_n(queries_.shift, kAttentionRows, kInfinity); // sees nothing: p = 2^-inf = 0
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
@@ -264,7 +270,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
     const float lse = x_.lse[rowIndex(i)];
     queries_.shift[i] = lse == -kInfinity ? kInfinity : static_cast<float>(lse / kLn2);
     queries_.sum[i] =
-        dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, queryElements(a_)), a_.d);
+        dot(outputGradient[i], static_cast<const T *>(x_.o) + rowAt(i, w, outputElements(a_)), w);
   }
   queries_.outputGradient = lane_.outputGradient, queries_.dq = lane_.dq;
   queries_.outputGradientRows = lane_.outputGradientRows, queries_.qRows = lane_.qRows;
@@ -273,7 +279,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::gatherGradients(
 template <typename T, typename Out> void AttentionTask<T, Out>::clearKeyGradients(int64_t block) const {
   for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
     std::fill_n(dkRows(t).first, a_.d, 0.0f);
-    std::fill_n(dvRows(t).first, a_.d, 0.0f);
+    std::fill_n(dvRows(t).first, a_.valueSize(), 0.0f);
   }
 }
 
@@ -282,7 +288,7 @@ template <typename T, typename Out> void AttentionTask<T, Out>::roundKeyGradient
   if constexpr (!kHasF32Results)
     for (int64_t t = block * kKeys; t < keysUpTo(block); ++t) {
       narrow(dkRows(t).first, a_.d, static_cast<Out *>(x_.dk) + groupIndex(t) * strides_.dk);
-      narrow(dvRows(t).first, a_.d, static_cast<Out *>(x_.dv) + groupIndex(t) * strides_.dv);
+      narrow(dvRows(t).first, a_.valueSize(), static_cast<Out *>(x_.dv) + groupIndex(t) * strides_.dv);
     }
 }
 
@@ -318,7 +324,7 @@ void AttentionTask<T, Out>::backward(AttentionTurn *before, AttentionTurn *mine)
   }
   float factors[kAttentionRows];
   std::fill_n(factors, kAttentionRows, static_cast<float>(a_.scale));
-  writeRows(lane_.dq, factors, x_.dq, strides_.dq);
+  writeRows(lane_.dq, factors, x_.dq, a_.d, strides_.dq);
 }
 
 template <typename T, typename Out>

@@ -1,6 +1,6 @@
 // Blocked attention, the library call behind plan::Attention: the scores never exist as a whole.
-//   in:  q[s,b,g,r,d], k,v[t,b,g,d], positions; backward: also o, lse and do
-//   out: o[s,b,g,r,d], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
+//   in:  q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], positions; backward: also o, lse and do
+//   out: o[s,b,g,r,w], lse[s,b,g,r]; backward: dq, dk, dv like q, k, v
 // All row-major; q, k, v and their gradients contiguous or in strides (plan::Attention), all others contiguous. A query
 // that sees no key has o = 0, lse = -infinity and no gradient. Operands of bf16 become f32 on the way in; what is written
 // is rounded once, on the way out, if at all: plan::Attention::resultsInF32.

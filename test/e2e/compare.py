@@ -70,6 +70,14 @@ def compare_gradients(expect, wanted, found):
     return failures
 
 
+def compare_untrained(expect, start, gradients, weights):
+    """What the reference does not train has gradients of zero and the bits that it began with."""
+    names = expect["untrained"]
+    failures = [(f"gradient {name} is not zero", 1, 0) for name in names if name not in gradients or gradients[name].any()]
+    kept = {name: weights[name] for name in names if name in weights}
+    return failures + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
+
+
 def conditioning(expect, name, gradient):
     """How far each element of a final weight may be off because Adam divides by the size of its gradient.
 

@@ -31,7 +31,7 @@ import prediction
 import safetensors
 
 DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-MODELS = DENSE + ("mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
+MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -165,11 +165,12 @@ def compare_all(options, golden, layout, folder):
         failures = prediction_of.failures(found) + compare.compare_tokens(golden.expect, log)
         golden.distances += [] if failures else prediction_of.distances(found)
         return failures
+    gradients, weights = (safetensors.load(os.path.join(folder, name)) for name in RESULTS)
     failures = compare.compare_steps(golden.expect, log)
-    found = safetensors.load(os.path.join(folder, RESULTS[0]))
-    failures += compare.compare_gradients(golden.expect, golden.gradients, found)
-    found = safetensors.load(os.path.join(folder, RESULTS[1]))
-    return failures + compare.compare_weights(golden.expect, golden.weights, golden.gradients, found)
+    failures += compare.compare_untrained(golden.expect, golden.start, gradients, weights)
+    trained = lambda tensors: {n: t for n, t in tensors.items() if n not in golden.expect["untrained"]}
+    failures += compare.compare_gradients(golden.expect, golden.gradients, trained(gradients))
+    return failures + compare.compare_weights(golden.expect, trained(golden.weights), golden.gradients, trained(weights))
 
 
 def gradients_of(options, layout):

@@ -39,6 +39,23 @@ inline json tinyDecoder(const std::string &type) {
                    {"num_experts_per_tok", 2},
                    {"moe_intermediate_size", 12},
                    {"shared_expert_intermediate_size", 20}});
+  if (type == "glm4_moe" || type.starts_with("deepseek"))
+    config.update({{"n_routed_experts", 8},
+                   {"num_experts_per_tok", 2},
+                   {"n_shared_experts", 2},
+                   {"moe_intermediate_size", 12},
+                   {"n_group", 4},
+                   {"topk_group", 2},
+                   {"first_k_dense_replace", 1}});
+  if (type == "glm4_moe")
+    config["head_dim"] = 16;
+  if (type.starts_with("deepseek"))
+    config.update({{"num_key_value_heads", 4},
+                   {"q_lora_rank", 24},
+                   {"kv_lora_rank", 16},
+                   {"qk_nope_head_dim", 12},
+                   {"qk_rope_head_dim", 4},
+                   {"v_head_dim", 8}});
   if (type == "qwen3_moe")
     config.update({{"num_experts", 8}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 12}});
   return config;

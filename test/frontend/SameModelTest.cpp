@@ -56,6 +56,8 @@ TEST(SameModel, ofRouters) {
             "layer 0: renormalised weights of experts: + 0 in the config.json, no in the plan\n");
   EXPECT_EQ(said({{"num_experts", 4}}, "qwen3_moe"),
             "layer 0: experts: 4 in the config.json, 8 in the plan\n");
+  EXPECT_EQ(said({{"n_group", 2}}, "glm4_moe"), "layer 1: groups of experts: 1 of 1 by their 1 best in the "
+                                                "config.json, 2 of 4 by their 2 best in the plan\n");
   EXPECT_EQ(said({{"shared_expert_intermediate_size", 24}}, "qwen2_moe"),
             "layer 0: shared expert size: 24 in the config.json, 20 in the plan\n");
   EXPECT_EQ(said({{"decoder_sparse_step", 2}}, "qwen3_moe"),

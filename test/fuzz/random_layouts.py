@@ -39,20 +39,27 @@ ADAM_EPS = "1e-3"  # gradients that are rounding alone (queries and keys where d
 SECONDS = 120  # a run of these sizes takes less than one; longer is a hang
 
 
+ROUTED = ("deepseek_v2", "deepseek_v3", "glm4_moe")
+
+
 def random_experts(r, family, layers):
     """All experts are chosen: rounding moves no token to another one. Choices are what the goldens are for."""
     count = r.choice([1, 2, 3, 5])
-    experts = {"num_local_experts": count, "num_experts_per_tok": count}
+    experts = {"num_experts" if family == "qwen2_moe" else "num_local_experts": count, "num_experts_per_tok": count}
     if family in ("qwen2_moe", "qwen3_moe"):
         experts |= {"moe_intermediate_size": r.choice([4, 6, 20]), "norm_topk_prob": r.random() < 0.5,
                     "decoder_sparse_step": r.randint(1, min(layers, 2))}
+    if family in ROUTED:
+        experts = {"n_routed_experts": count, "num_experts_per_tok": count, "moe_intermediate_size": r.choice([4, 6, 20]),
+                   "n_shared_experts": r.choice([0, 2]), "first_k_dense_replace": r.randint(0, 2)}
     if family == "qwen2_moe":
         experts |= {"shared_expert_intermediate_size": r.choice([4, 8, 12]), "qkv_bias": r.random() < 0.5}
     return experts
 
 
-def random_model(r):
-    family = r.choice(["gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"])
+def random_model(r, dtype):
+    biased = [] if dtype == "bf16" else ["deepseek_v3", "glm4_moe"]  # routers with a bias want f32
+    family = r.choice(["deepseek_v2", "gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"] + biased)
     groups = r.choice([1, 2, 3, 4])
     heads = groups * r.choice([1, 2, 3]) if family != "gpt2" else r.choice([1, 2, 3, 4, 6])
     size = r.choice([4, 6, 8]) if "qwen3" not in family else r.choice([4, 8, 16])
@@ -74,7 +81,13 @@ def random_model(r):
         config |= {"attention_bias": r.random() < 0.5, "mlp_bias": r.random() < 0.5}
     if family in ("mistral", "mixtral"):
         config |= {"sliding_window": r.choice([None, 3, 7])}
-    if family in ("mixtral", "qwen2_moe", "qwen3_moe"):
+    if family.startswith("deepseek"):
+        config |= {"num_key_value_heads": heads, "q_lora_rank": r.choice([None, 8, 20]), "kv_lora_rank": r.choice([8, 12]),
+                   "qk_nope_head_dim": r.choice([4, 6]), "qk_rope_head_dim": r.choice([2, 4]), "v_head_dim": r.choice([3, 8])}
+    if family == "glm4_moe":
+        config |= {"head_dim": r.choice([8, 16]), "partial_rotary_factor": r.choice([0.25, 0.5, 1.0]),
+                   "attention_bias": r.random() < 0.5, "use_qk_norm": r.random() < 0.5}
+    if family in ROUTED + ("mixtral", "qwen2_moe", "qwen3_moe"):
         config |= random_experts(r, family, layers)
     if "qwen3" in family:
         config |= {"head_dim": size, "attention_bias": r.random() < 0.3}
@@ -255,7 +268,7 @@ def random_types(r):
 
 def one_pair(binaries, seed, dtype="f32", target="cpu"):
     r = random.Random(seed)
-    model = random_model(r)
+    model = random_model(r, dtype)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
     more = [*types, f"--target={target}"]

@@ -21,14 +21,19 @@ LogicalResult CosSinOp::verify() {
 }
 
 LogicalResult RopeOp::verify() {
-  if (int64_t size = tensorOf(getX()).getShape().back(); size % 2 != 0)
-    return emitOpError() << "the last dimension has " << size
+  const int64_t size = tensorOf(getX()).getShape().back(), rotated = tensorOf(getCosSin()).getShape().back();
+  if (rotated % 2 != 0)
+    return emitOpError() << "the last dimension of cosSin has " << rotated
                          << " elements; expected an even number (rope_c1)";
-  for (StringAttr name : layoutOf(getCosSin()).getNames())
+  for (StringAttr name : layoutOf(getCosSin()).getNames().drop_back())
     if (layoutOf(getX()).indexOf(name) < 0)
       return emitOpError() << "the cosines and sines have a dimension " << name
                            << ", which x lacks (rope_c1)";
-  return success();
+  if (rotated == size || (!getInterleaved() && rotated > 0 && rotated < size && size * 2 % rotated == 0))
+    return success();
+  return emitOpError() << "rotates " << rotated << (getInterleaved() ? " interleaved" : "") << " of " << size
+                       << " elements; expected all of them, or as many as are not interleaved and divide "
+                       << 2 * size << " (rope_c2)";
 }
 
 LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
@@ -36,7 +41,7 @@ LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
     return emitOpError(
         "has no gradient of its cosines and sines, but they depend on a parameter or an activation");
   if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
-    g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(),
+    g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(), getInterleavedAttr(),
                                         getInverse() ? UnitAttr() : g.builder().getUnitAttr()));
   return success();
 }
@@ -171,6 +176,8 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   ArrayRef<int64_t> q = tensorOf(op.getQ()).getShape();
   attention.s = q[0], attention.b = q[1], attention.g = q[2], attention.r = q[3], attention.d = q[4];
   attention.t = tensorOf(op.getK()).getDimSize(0);
+  if (const int64_t w = tensorOf(op.getV()).getShape().back(); w != attention.d)
+    attention.w = w;
   attention.type = dtypeOf(elementOf(op.getQ()));
   attention.resultsInF32 = attention.type != plan::DType::f32 && areF32({op->getResult(0)});
   setOrder(op, attention);
@@ -260,48 +267,62 @@ LogicalResult MergeAttentionOp::emitRow(RowEmitter &e) {
 // --- rope: row bodies
 // -------------------------------------------------------------------------------------------------
 
-int64_t CosSinOp::getDenseDims() { return 1; } // halves are rows of pairs
+int64_t CosSinOp::getDenseDims() { return 1; } // rows of pairs
 int64_t RopeOp::getDenseDims() { return 1; }
 
-// Columns are the pairs: half of the last dimension.
-static RowSpace pairsOf(Value value) {
+// Columns are the pairs of `angles`: half of its last dimension. Neighbours are no two rows of pairs: each pair is a row.
+static RowSpace pairsOf(Value value, Value angles, bool areNeighbours = false) {
   RowSpace space{RowSpace::Kind::alone, rowDims(value), {}};
-  RowSpace::NamedDim last = space.rows.pop_back_val();
-  space.columns.push_back({last.name, last.size / 2});
+  const RowSpace::NamedDim last = space.rows.pop_back_val();
+  (areNeighbours ? space.rows : space.columns).push_back({last.name, tensorOf(angles).getShape().back() / 2});
   return space;
 }
-RowSpace CosSinOp::getRowSpace() { return pairsOf(getY()); }
-RowSpace RopeOp::getRowSpace() { return pairsOf(getX()); }
+RowSpace CosSinOp::getRowSpace() { return pairsOf(getY(), getY()); }
+RowSpace RopeOp::getRowSpace() { return pairsOf(getX(), getCosSin(), getInterleaved()); }
 
 namespace {
 
-// Values whose last dimension is two rows of pairs.
-class Halves {
+// Values whose last dimension is rows of as many elements as there are pairs, one after another: the first two are the two of
+// each pair. Or neighbours are the two of a pair.
+class Pairs {
 public:
-  explicit Halves(RowEmitter &e) : e_(e), half_(e.graph().addDim(rowgen::DimKind::indexed, 2)) {}
+  Pairs(RowEmitter &e, rowgen::Dim pair) : e_(e), pair_(pair) {}
 
-  rowgen::Node load(Value value, int64_t half) {
+  rowgen::Node load(Value value, int64_t row, bool areNeighbours = false) {
     auto [known, isNew] = inputs_.try_emplace(value);
     if (isNew)
-      known->second = operand(value, rowgen::Access::in);
-    return e_.graph().load(known->second, {{half_, half}});
+      known->second = operand(value, rowgen::Access::in, areNeighbours);
+    return e_.graph().load(known->second.operand, {{known->second.row, row}});
   }
-  void store(Value result, rowgen::Node first, rowgen::Node second) {
-    rowgen::RowOperand out = operand(result, e_.accessOf(result));
-    e_.graph().store(out, first, {{half_, 0}});
-    e_.graph().store(out, second, {{half_, 1}});
+  void store(Value result, llvm::ArrayRef<rowgen::Node> rows, bool areNeighbours = false) {
+    const Rows out = operand(result, e_.accessOf(result), areNeighbours);
+    for (auto [row, node] : llvm::enumerate(rows))
+      e_.graph().store(out.operand, node, {{out.row, int64_t(row)}});
   }
+  int64_t rowsOf(Value value) const { return tensorOf(value).getShape().back() / e_.graph()[pair_].size; }
 
 private:
-  rowgen::RowOperand operand(Value value, rowgen::Access access) {
-    std::vector<rowgen::Dim> dims = e_.dims(value);
-    dims.insert(dims.end() - 1, half_);
-    return e_.operand(value, access, dims);
+  struct Rows {
+    rowgen::RowOperand operand;
+    rowgen::Dim row;
+  };
+  Rows operand(Value value, rowgen::Access access, bool areNeighbours) {
+    std::vector<rowgen::Dim> dims;
+    for (StringAttr name : layoutOf(value).getNames().drop_back())
+      dims.push_back(e_.dim(name, tensorOf(value).getDimSize(layoutOf(value).indexOf(name))));
+    const auto [known, isNew] = rows_.try_emplace(rowsOf(value)); // x and y have one, to be one buffer
+    if (isNew)
+      known->second = e_.graph().addDim(rowgen::DimKind::indexed, rowsOf(value));
+    const rowgen::Dim row = known->second;
+    dims.push_back(areNeighbours ? pair_ : row);
+    dims.push_back(areNeighbours ? row : pair_);
+    return {e_.operand(value, access, dims), row};
   }
 
   RowEmitter &e_;
-  rowgen::Dim half_;
-  llvm::DenseMap<Value, rowgen::RowOperand> inputs_;
+  rowgen::Dim pair_;
+  llvm::DenseMap<Value, Rows> inputs_;
+  std::map<int64_t, rowgen::Dim> rows_; // by how many there are
 };
 
 } // namespace
@@ -311,18 +332,25 @@ LogicalResult CosSinOp::emitRow(RowEmitter &e) {
   rowgen::Dim pair = e.dims(getY()).back();
   rowgen::Node position = rowgen::toF32(g, e.value(getPositions()));
   rowgen::Node angle = rowgen::mul(g, position, lookUp(g, getFrequencies(), g.index(pair)));
-  Halves(e).store(getY(), rowgen::cos(g, angle), rowgen::sin(g, angle));
+  const double factor = getScale().convertToDouble();
+  const auto scaled = [&](rowgen::Node node) { return factor == 1 ? node : rowgen::scale(g, node, factor); };
+  Pairs(e, pair).store(getY(), {scaled(rowgen::cos(g, angle)), scaled(rowgen::sin(g, angle))});
   return success();
 }
 
 LogicalResult RopeOp::emitRow(RowEmitter &e) {
   using rowgen::mul, rowgen::sub, rowgen::add;
   rowgen::RowGraph &g = e.graph();
-  Halves halves(e);
-  rowgen::Node a = halves.load(getX(), 0), b = halves.load(getX(), 1);
-  rowgen::Node cos = halves.load(getCosSin(), 0), sin = halves.load(getCosSin(), 1);
+  const bool areNeighbours = getInterleaved();
+  Pairs pairs(e, e.dims(getX()).back());
+  rowgen::Node a = pairs.load(getX(), 0, areNeighbours), b = pairs.load(getX(), 1, areNeighbours);
+  rowgen::Node cos = pairs.load(getCosSin(), 0), sin = pairs.load(getCosSin(), 1);
   if (getInverse())
     sin = rowgen::scale(g, sin, -1);
-  halves.store(getY(), sub(g, mul(g, a, cos), mul(g, b, sin)), add(g, mul(g, b, cos), mul(g, a, sin)));
+  SmallVector<rowgen::Node> rows{sub(g, mul(g, a, cos), mul(g, b, sin)),
+                                 add(g, mul(g, b, cos), mul(g, a, sin))};
+  for (int64_t row = 2; row < pairs.rowsOf(getX()); ++row) // what does not rotate
+    rows.push_back(pairs.load(getX(), row));
+  pairs.store(getY(), rows, areNeighbours);
   return success();
 }

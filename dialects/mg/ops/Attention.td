@@ -4,27 +4,33 @@ include "dialects/mg/ops/OpBase.td"
 def Mg_CosSinOp : Mg_ComputeOp<"cos_sin", [MgHalvedRow]> {
   let summary = "Cosines, then sines, of position * frequency: what mg.rope rotates all heads of a token by";
   let description = [{
-    y[i] = cos(position * frequencies[i]); y[i + n/2] = sin(position * frequencies[i]), i < n/2.
+    y[i] = scale cos(position * frequencies[i]); y[i + n/2] = scale sin(position * frequencies[i]), i < n/2.
 
     1. as many frequencies as half the last dimension (cos_sin_c1)
   }];
-  let arguments = (ins Mg_I32:$positions, DenseF32ArrayAttr:$frequencies);
+  let arguments = (ins Mg_I32:$positions, DenseF32ArrayAttr:$frequencies,
+                       DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Mg_F32:$y);
   let rule = "* -> * n!";
   let hasVerifier = 1;
 }
 
 def Mg_RopeOp : Mg_ComputeOp<"rope", [MgGradient, MgHalvedRow]> {
-  let summary = "Rotates the halves of the last dimension by the angles of mg.cos_sin (Hugging Face's rotate_half)";
+  let summary = "Rotates pairs of the last dimension by the angles of mg.cos_sin";
   let description = [{
-    y[i] = x[i] cosSin[i] - x[i + n/2] cosSin[i + n/2]; y[i + n/2] = x[i + n/2] cosSin[i] + x[i] cosSin[i + n/2].
-    `inverse` rotates back: the gradient.
+    With m angles, 2 m the last dimension of cosSin, pair i < m of x becomes
 
-    1. the last dimension is even, and the names of cosSin are names of x (rope_c1)
+        y[a] = x[a] cosSin[i] - x[b] cosSin[i + m];  y[b] = x[b] cosSin[i] + x[a] cosSin[i + m]
+
+    a = i and b = i + m (Hugging Face's rotate_half), or, `interleaved`, neighbours: a = 2 i and b = 2 i + 1. Elements
+    from 2 m on stay as they are: a part of each head rotates. `inverse` rotates back: the gradient.
+
+    1. the last dimension of cosSin is even, and its other names are names of x (rope_c1)
+    2. all elements rotate, or as many as are not interleaved and divide twice the last dimension of x (rope_c2)
   }];
-  let arguments = (ins Mg_Float:$x, Mg_F32:$cosSin, UnitAttr:$inverse);
+  let arguments = (ins Mg_Float:$x, Mg_F32:$cosSin, UnitAttr:$interleaved, UnitAttr:$inverse);
   let results = (outs Mg_Float:$y);
-  let rule = "~* n!, .. n! -> * n";
+  let rule = "~* n!, .. m! -> * n";
   let hasVerifier = 1;
 }
 
@@ -35,10 +41,10 @@ defvar MgAttention = [
 def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
-    Key t is visible to query s when key_position <= position and, with a window w > 0, position - key_position < w.
+    Key t is visible to query s when key_position <= position and, with a window > 0, position - key_position < window.
     For packed sequences `starts` has the position where the query's document begins: start <= key_position too.
-    o = softmax(scale * q k) v; lse is kept for the gradient. With dropout p > 0 the probabilities are dropped by
-    Philox keyed by seed, site, instance, sample, head and positions.
+    o = softmax(scale * q k) v; lse is kept for the gradient. Heads of v and o may have a size of their own (latent
+    attention). With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample, head and positions.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be
@@ -56,7 +62,7 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
                        OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t@ b g d!, t@ b g d!, s b, t@ b, s b, b -> s b g r d, s b g r";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, b -> s b g r w, s b g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`samples` $samples^)? "
                        "attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -78,7 +84,7 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
                        DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
                        OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
-  let rule = "s b g r d!, t@ b g d!, t@ b g d!, s b g r d!, s b g r, s b g r d!, s b, t@ b, s b, b -> s b g r d, t b g d, t b g d";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, b -> s b g r d, t b g d, t b g w";
   let assemblyFormat = "$q `,` $k `,` $v `,` $o `,` $lse `,` $do_ `,` $positions `,` $keyPositions "
                        "(`starts` $starts^)? (`samples` $samples^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;

@@ -285,6 +285,25 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+// --- broadcast
+// ------------------------------------------------------------------------------------------------------
+
+LogicalResult BroadcastOp::verify() {
+  SmallVector<StringAttr> shared;
+  for (StringAttr name : layoutOf(getResult()).getNames())
+    if (layoutOf(getValue()).indexOf(name) >= 0)
+      shared.push_back(name);
+  return layoutOf(getValue()).getNames() == ArrayRef<StringAttr>(shared)
+             ? success()
+             : emitOpError("names of the value must be names of the result, in its order (broadcast_c1)");
+}
+
+LogicalResult BroadcastOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
+    g.contribute(getValue(), sumTo(g, dy, getValue()));
+  return success();
+}
+
 // --- cast
 // -----------------------------------------------------------------------------------------------------------
 
@@ -374,6 +393,11 @@ LogicalResult SumOp::emitRow(RowEmitter &e) {
 
 LogicalResult MulOp::emitRow(RowEmitter &e) {
   e.define(getResult(), rowgen::mul(e.graph(), e.value(getLhs()), e.value(getRhs())));
+  return success();
+}
+
+LogicalResult BroadcastOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), e.value(getValue()));
   return success();
 }
 

@@ -104,6 +104,15 @@ def Mg_ScaleOp : Mg_ComputeOp<"scale", [MgGradient, MgRow]> {
   let rule = "~* -> *";
 }
 
+def Mg_BroadcastOp : Mg_ComputeOp<"broadcast", [MgGradient, MgRow]> {
+  let summary = "The value at every position of the dimensions it lacks";
+  let description = "1. the names of the value are names of the result, in its order (broadcast_c1)";
+  let arguments = (ins Mg_Float:$value);
+  let results = (outs Mg_Float:$result);
+  let rule = "~.. -> ..";
+  let hasVerifier = 1;
+}
+
 def Mg_CastOp : Mg_ComputeOp<"cast", [MgGradient, MgRow]> {
   let summary = "The same values in another element type, rounded to nearest, to even where two are as near";
   let description = "1. the element types differ (cast_c1)";

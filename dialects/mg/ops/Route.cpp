@@ -59,6 +59,8 @@ LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
     g.contribute(getLogits(),
                  g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),
                                      getPostAttr(), getEpsilonAttr(), getLeastAttr(), getScaleAttr()));
+  if (getBias() && g.wants(getBias()))
+    g.contribute(getBias(), g.make<ScaleOp>(getBias(), getBias(), g.builder().getF64FloatAttr(0)));
   return success();
 }
 

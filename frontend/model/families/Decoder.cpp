@@ -27,6 +27,14 @@ static constexpr TensorRow kTensorRows[] = {
     {"attn.q_norm.weight", "model.layers.{}.self_attn.q_norm.weight", "d"},
     {"attn.k_norm.weight", "model.layers.{}.self_attn.k_norm.weight", "d"},
     {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grd"},
+    {"attn.q_a.weight", "model.layers.{}.self_attn.q_a_proj.weight", "q h"},
+    {"attn.q_a.bias", "model.layers.{}.self_attn.q_a_proj.bias", "q"},
+    {"attn.q_a_norm.weight", "model.layers.{}.self_attn.q_a_layernorm.weight", "q"},
+    {"attn.q_b.weight", "model.layers.{}.self_attn.q_b_proj.weight", "grd q"},
+    {"attn.kv_a.weight", "model.layers.{}.self_attn.kv_a_proj_with_mqa.weight", "z h"},
+    {"attn.kv_a.bias", "model.layers.{}.self_attn.kv_a_proj_with_mqa.bias", "z"},
+    {"attn.kv_a_norm.weight", "model.layers.{}.self_attn.kv_a_layernorm.weight", "l"},
+    {"attn.kv_b.weight", "model.layers.{}.self_attn.kv_b_proj.weight", "gx l"},
     {"attn.o.bias", "model.layers.{}.self_attn.o_proj.bias", "h"},
     {"mlp_norm.weight", "model.layers.{}.post_attention_layernorm.weight", "h"},
     {"mlp.gate.weight", "model.layers.{}.mlp.gate_proj.weight", "f h"},
@@ -36,6 +44,7 @@ static constexpr TensorRow kTensorRows[] = {
     {"mlp.down.weight", "model.layers.{}.mlp.down_proj.weight", "h f"},
     {"mlp.down.bias", "model.layers.{}.mlp.down_proj.bias", "h"},
     {"router.weight", "model.layers.{}.mlp.gate.weight", "e h"},
+    {"router.bias", "model.layers.{}.mlp.gate.e_score_correction_bias", "e"},
     {"experts.gate.weight", "model.layers.{}.mlp.experts.{#}.gate_proj.weight", "e m h"},
     {"experts.up.weight", "model.layers.{}.mlp.experts.{#}.up_proj.weight", "e m h"},
     {"experts.down.weight", "model.layers.{}.mlp.experts.{#}.down_proj.weight", "e h m"},
@@ -45,6 +54,13 @@ static constexpr TensorRow kTensorRows[] = {
     {"shared.scale.weight", "model.layers.{}.mlp.shared_expert_gate.weight", " h"},
     {"final_norm.weight", "model.norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
+static constexpr TensorRow kRowsOfDeepseek[] = {
+    {"shared.gate.weight", "model.layers.{}.mlp.shared_experts.gate_proj.weight", "f h"},
+    {"shared.up.weight", "model.layers.{}.mlp.shared_experts.up_proj.weight", "f h"},
+    {"shared.down.weight", "model.layers.{}.mlp.shared_experts.down_proj.weight", "h f"},
+    {"attn.o.weight", "model.layers.{}.self_attn.o_proj.weight", "h grw"}};
+constinit const std::span<const TensorRow> kSharedExpertsRows(kRowsOfDeepseek, 3);
+constinit const std::span<const TensorRow> kDeepseekRows(kRowsOfDeepseek);
 static constexpr std::string_view kIgnoredTensors[] = {"model.layers.{}.self_attn.rotary_emb.inv_freq"};
 constinit const TensorNames kDecoderTensors = {"model.", kTensorRows, kIgnoredTensors};
 
@@ -71,6 +87,32 @@ static void readHeads(Config &config, const ModelDescription &model, AttentionDe
   }
 }
 
+// Each head has keys and values of its own. The classes norm latents with an epsilon of their own, whatever rms_norm_eps
+// says.
+static void readLatentHeads(Config &config, AttentionDescription &attention) {
+  constexpr double kLatentEpsilon = 1e-6;
+  LatentAttention latent;
+  attention.heads = attention.groups = config.size("num_attention_heads", kMaxHeads);
+  if (config.sizeOr("num_key_value_heads", attention.heads, kMaxHeads) != attention.heads)
+    config.refuse("num_key_value_heads", fmt::format("is not num_attention_heads = {}", attention.heads),
+                  "keys and values of latent attention are made for each head");
+  latent.queryRank = config.isSet("q_lora_rank") ? config.size("q_lora_rank", kMaxHidden) : 0;
+  latent.keyRank = config.size("kv_lora_rank", kMaxHidden);
+  latent.rotaryDim = config.size("qk_rope_head_dim", kMaxHeadDim);
+  latent.valueDim = config.size("v_head_dim", kMaxHeadDim);
+  latent.norm = {NormKind::rms, kLatentEpsilon};
+  const int64_t still = config.size("qk_nope_head_dim", kMaxHeadDim);
+  attention.headDim = still + latent.rotaryDim;
+  for (const auto &[key, value] :
+       {std::pair("qk_head_dim", attention.headDim), {"head_dim", latent.rotaryDim}})
+    if (const int64_t found = config.sizeOr(key, value, 2 * kMaxHeadDim); found != value && found && value)
+      config.refuse(
+          key,
+          fmt::format("contradicts qk_nope_head_dim = {} and qk_rope_head_dim = {}", still, latent.rotaryDim),
+          fmt::format("expected {}", value));
+  attention.latent = latent;
+}
+
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
                  const DecoderDefaults &defaults) {
   Problems &problems = config.report();
@@ -81,16 +123,24 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
   model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
   model.finalNorm = {NormKind::rms, config.number("rms_norm_eps", 1e-6, 0, 1)};
   block.attentionNorm = block.mlpNorm = model.finalNorm;
-  readHeads(config, model, block.attention, defaults);
+  if (defaults.isLatent)
+    readLatentHeads(config, block.attention);
+  else
+    readHeads(config, model, block.attention, defaults);
   block.attention.dropout = config.probability("attention_dropout", 0);
   block.mlp.activation = config.choice("hidden_act", "silu", kActivations);
   block.mlp.gated = true;
   block.mlp.ffn = config.size("intermediate_size", kMaxFfn);
-  if (int64_t d = block.attention.headDim; d % 2 != 0)
-    problems.add("head_dim = {} is odd; rotary positions turn pairs", d);
+  const std::optional<LatentAttention> &latent = block.attention.latent;
+  const int64_t turning = latent ? latent->rotaryDim : block.attention.headDim;
+  if (turning % 2 != 0)
+    problems.add("{} = {} is odd; rotary positions turn pairs", latent ? "qk_rope_head_dim" : "head_dim",
+                 turning);
   if (block.attention.headDim)
     block.attention.scale = 1 / std::sqrt(static_cast<double>(block.attention.headDim));
-  block.attention.rope = readRope(config, block.attention.headDim, defaults.ropeTheta);
+  block.attention.rope = readRope(config, turning, defaults.ropeTheta, defaults.rotaryPart);
+  if (latent)
+    block.attention.scale *= block.attention.rope->scoreScale * block.attention.rope->scoreScale;
   // As torch.nn.Embedding reads it: a negative one counts from the end.
   model.paddingToken = config.integer("pad_token_id", -model.vocabulary, model.vocabulary - 1);
   if (model.paddingToken && *model.paddingToken < 0)
@@ -106,6 +156,49 @@ Experts readExperts(Config &config, std::string_view countKey) {
     config.refuse("num_experts_per_tok", fmt::format("is more than {} = {}", countKey, experts.count),
                   "expected at most as many as there are experts");
   return experts;
+}
+
+RoutedExperts readRoutedExperts(Config &config, double defaultScale, int64_t defaultDenseLayers) {
+  RoutedExperts routed = {readExperts(config, "n_routed_experts"),
+                          config.size("moe_intermediate_size", kMaxFfn),
+                          config.countOr("first_k_dense_replace", defaultDenseLayers, kMaxLayers)};
+  routed.experts.scale = config.number("routed_scaling_factor", defaultScale, 1e-6, 1e6);
+  if (const int64_t shared = config.countOr("n_shared_experts", 0, kMaxChosen); shared > 0)
+    routed.experts.shared = {shared * routed.ffn};
+  return routed;
+}
+
+void readGroups(Config &config, int64_t top, Experts &experts) {
+  constexpr int64_t kMostGroups = 32; // route_c4
+  experts.groups = config.sizeOr("n_group", 1, kMostGroups);
+  experts.keptGroups = config.sizeOr("topk_group", 1, kMostGroups);
+  if (!experts.count || !experts.groups || !experts.keptGroups)
+    return;
+  if (experts.count % experts.groups != 0)
+    return config.refuse("n_group", fmt::format("does not divide n_routed_experts = {}", experts.count),
+                         "possible n_group: " + listOf(divisorsOf(experts.count, kMostGroups)));
+  const int64_t size = experts.count / experts.groups;
+  const bool isChoice = experts.keptGroups < experts.groups;
+  if (experts.keptGroups > experts.groups || experts.keptGroups * size < experts.chosen)
+    config.refuse("topk_group", fmt::format("of {} groups of {} experts", experts.groups, size),
+                  fmt::format("expected {} to {}: a token chooses {} experts",
+                              (experts.chosen + size - 1) / size, experts.groups, experts.chosen));
+  else if (isChoice && size < top)
+    config.refuse("n_group",
+                  fmt::format("leaves groups of {}, which are compared by their {} best experts", size, top),
+                  fmt::format("expected groups of {} or more", top));
+  if (isChoice)
+    experts.groupTop = top;
+  else
+    experts.groups = experts.keptGroups = 1;
+}
+
+std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockDescription &dense,
+                                       int64_t count) {
+  std::vector<BlockDescription> layers(count, dense);
+  for (int64_t layer = routed.denseLayers; layer < count; ++layer)
+    layers[layer].experts = routed.experts, layers[layer].mlp.ffn = routed.ffn;
+  return layers;
 }
 
 std::vector<bool> readSparseLayers(Config &config, int64_t layers) {

@@ -15,10 +15,12 @@ inline constexpr int64_t kMaxHidden = 1 << 18, kMaxHeads = 1 << 12, kMaxHeadDim 
 // Words of hidden_act and activation_function.
 extern const std::span<const std::pair<std::string_view, Activation>> kActivations;
 
-struct DecoderDefaults {          // of fields that are absent or null; 0: see there
-  int64_t headDim = 0;            // 0: hidden_size / num_attention_heads
-  bool groupsMayBeAbsent = false; // then num_attention_heads
-  double ropeTheta = 0;           // 0: required
+struct DecoderDefaults {                 // of fields that are absent or null; 0: see there
+  int64_t headDim = 0;                   // 0: hidden_size / num_attention_heads
+  bool groupsMayBeAbsent = false;        // then num_attention_heads
+  double ropeTheta = 0;                  // 0: required
+  std::optional<double> rotaryPart = {}; // of partial_rotary_factor; none: all of a head rotates
+  bool isLatent = false; // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };
 
 // Reads the fields all of them have into the model and into `block`. False when the sizes are not usable; the
@@ -29,6 +31,19 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
 // How many experts a layer has and a token chooses.
 Experts readExperts(Config &config, std::string_view countKey);
 
+// Experts as DeepSeek names them: n_routed_experts of moe_intermediate_size, n_shared_experts of that size as one, and
+// routed_scaling_factor, on all layers but the first ones, of first_k_dense_replace.
+struct RoutedExperts {
+  Experts experts;
+  int64_t ffn = 0, denseLayers = 0;
+};
+RoutedExperts readRoutedExperts(Config &config, double defaultScale, int64_t defaultDenseLayers);
+// n_group and topk_group: experts are chosen from the best groups, by their `top` best.
+void readGroups(Config &config, int64_t top, Experts &experts);
+// So many layers, of which those behind the dense ones have the experts.
+std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockDescription &dense,
+                                       int64_t count);
+
 // Which layers have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
 std::vector<bool> readSparseLayers(Config &config, int64_t layers);
 
@@ -38,5 +53,7 @@ std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);
 
 // Tensors of the Llama layout with every bias and norm that some family has.
 extern const TensorNames kDecoderTensors;
+// DeepSeek's names of shared experts; and with them outputs of attention whose heads of values have their own size.
+extern const std::span<const TensorRow> kSharedExpertsRows, kDeepseekRows;
 
 } // namespace mgc::frontend

@@ -5,10 +5,12 @@
 
 namespace mgc::frontend {
 
-extern const Family kGpt2, kLlama, kMistral, kMixtral, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe;
+extern const Family kDeepseekV2, kDeepseekV3, kGlm4Moe, kGpt2, kLlama, kMistral, kMixtral, kQwen2, kQwen2Moe,
+    kQwen3, kQwen3Moe;
 
-static constexpr const Family *kFamilies[] = {&kGpt2,  &kLlama,    &kMistral, &kMixtral,
-                                              &kQwen2, &kQwen2Moe, &kQwen3,   &kQwen3Moe};
+static constexpr const Family *kFamilies[] = {&kDeepseekV2, &kDeepseekV3, &kGlm4Moe, &kGpt2,
+                                              &kLlama,      &kMistral,    &kMixtral, &kQwen2,
+                                              &kQwen2Moe,   &kQwen3,      &kQwen3Moe};
 
 std::span<const Family *const> families() { return kFamilies; }
 

@@ -101,6 +101,50 @@ TEST(Elementwise, Activations) {
   checkActivation("relu", "", [](double x) { return x > 0 ? x : 0; });
 }
 
+// Half of each row rotates: rows of pairs, of which two turn.
+TEST(Elementwise, RopeOfAPart) {
+  constexpr int tokens = 6, g = 3, d = 16, turning = 8;
+  Buffer x(randomFloats(tokens * g * d, 7)), angles(randomFloats(tokens * turning, 8));
+  std::string t = f32("s:3 b:2 g:3 d:16"), c = f32("s:3 b:2 u:8");
+  std::vector<double> expected = doubles(x);
+  for (int row = 0; row < tokens * g; ++row)
+    for (int i = 0; i < turning / 2; ++i) {
+      const double cos = angles[row / g * turning + i], sin = angles[row / g * turning + i + turning / 2];
+      const double a = x[row * d + i], b = x[row * d + i + turning / 2];
+      expected[row * d + i] = a * cos - b * sin;
+      expected[row * d + i + turning / 2] = b * cos + a * sin;
+    }
+  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, ""), {x, angles})[0], expected, 2e-6);
+}
+
+TEST(Elementwise, RopeOfNeighbours) {
+  constexpr int tokens = 6, g = 3, d = 10;
+  Buffer x(randomFloats(tokens * g * d, 7)), angles(randomFloats(tokens * d, 8));
+  std::string t = f32("s:3 b:2 g:3 d:10"), c = f32("s:3 b:2 d:10");
+  std::vector<double> expected(tokens * g * d), back(tokens * g * d);
+  for (int row = 0; row < tokens * g; ++row)
+    for (int i = 0; i < d / 2; ++i) {
+      const double cos = angles[row / g * d + i], sin = angles[row / g * d + i + d / 2];
+      const double a = x[row * d + 2 * i], b = x[row * d + 2 * i + 1];
+      expected[row * d + 2 * i] = a * cos - b * sin;
+      expected[row * d + 2 * i + 1] = b * cos + a * sin;
+      back[row * d + 2 * i] = a * cos + b * sin;
+      back[row * d + 2 * i + 1] = b * cos - a * sin;
+    }
+  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved}"), {x, angles})[0], expected, 2e-6);
+  expectClose(runRowOps(oneOp("rope", {t, c}, {t}, "{interleaved, inverse}"), {x, angles})[0], back, 2e-6);
+}
+
+TEST(Elementwise, BroadcastRepeats) {
+  Buffer x(randomFloats(6 * 5, 7));
+  std::vector<double> expected;
+  for (int row = 0; row < 6 * 3; ++row)
+    for (int i = 0; i < 5; ++i)
+      expected.push_back(x[row / 3 * 5 + i]);
+  auto y = runRowOps(oneOp("broadcast", {f32("s:3 b:2 u:5")}, {f32("s:3 b:2 g:3 u:5")}, ""), {x});
+  expectClose(y[0], expected, 0);
+}
+
 TEST(Elementwise, RopeRotatesHalvesAndBack) {
   constexpr int s = 7, b = 2, g = 3, d = 10;
   const std::vector<float> frequencies = {1.0f, 0.3f, 0.07f, 0.011f, 0.002f};

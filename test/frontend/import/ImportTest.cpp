@@ -91,6 +91,17 @@ void expectEveryArgumentUsed(Imported &imported) {
   });
 }
 
+const std::string kRouted = R"(, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
+  "n_shared_experts": 1, "first_k_dense_replace": 1)";
+
+std::string latent(const std::string &type, const std::string &more) {
+  std::string text =
+      decoder(type, more + R"(, "kv_lora_rank": 16, "qk_nope_head_dim": 12, "qk_rope_head_dim": 4,
+    "v_head_dim": 8)");
+  const std::string grouped = "\"num_key_value_heads\": 2";
+  return text.replace(text.find(grouped), grouped.size(), "\"num_key_value_heads\": 4");
+}
+
 TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
   for (const std::string &text :
        {kGpt2 + "}", kGpt2 + R"(, "tie_word_embeddings": false})", decoder("llama"),
@@ -99,7 +110,10 @@ TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
         decoder("qwen3", R"(, "head_dim": 16)"),
         decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)"),
         decoder("qwen2_moe", R"(, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
-          "shared_expert_intermediate_size": 20, "mlp_only_layers": [1])")}) {
+          "shared_expert_intermediate_size": 20, "mlp_only_layers": [1])"),
+        decoder("glm4_moe", kRouted + R"(, "head_dim": 16, "use_qk_norm": true, "attention_bias": true)"),
+        latent("deepseek_v2", kRouted + R"(, "q_lora_rank": null)"),
+        latent("deepseek_v3", kRouted + R"(, "q_lora_rank": 24, "attention_bias": true)")}) {
     auto imported = import(text);
     expectParametersOfModel(*imported);
     expectEveryArgumentUsed(*imported);

@@ -100,6 +100,37 @@ TEST(LayoutMesh, GroupsAndQueriesOfTheCalculus) {
   EXPECT_EQ(split(1, 4, 4), std::pair(int64_t(1), int64_t(4)));
 }
 
+TEST(LayoutViolation, SharedExpertsOverTensorRanks) {
+  EXPECT_EQ(errorOf(with(tinyDecoder("qwen2_moe"), {{"shared_expert_intermediate_size", 18}}), {.tp = 4}),
+            "config.json: shared_expert_intermediate_size = 18 does not divide over tp = 4\n"
+            "  possible tp: 1, 2, 3, 6, 9, 18");
+  EXPECT_EQ(errorOf(with(tinyDecoder("glm4_moe"), {{"n_shared_experts", 1}, {"moe_intermediate_size", 6}}),
+                    {.tp = 4}),
+            "config.json: n_shared_experts * moe_intermediate_size = 6 does not divide over tp = 4\n"
+            "  possible tp: 1, 2, 3, 6");
+}
+
+TEST(LayoutViolation, BiasOfARouterIsF32) {
+  EXPECT_EQ(errorOf(tinyDecoder("glm4_moe"), {.dtype = "bf16"}),
+            "config.json: --dtype bf16: the bias of the router's choice is compared in f32, and would be "
+            "rounded with "
+            "the other parameters\n  possible --dtype: f32");
+  EXPECT_NE(suggestion(tinyDecoder("glm4_moe"), {.dtype = "bf16"}).find("--dtype f32"), std::string::npos);
+}
+
+TEST(LayoutViolation, LatentAttentionOfATargetWithOneSize) {
+  Supported supported = kSupported;
+  supported.targets = {{"cpu", 9, false}, {"gpu", 200, true}};
+  supported.targets[1].valueSizes = false;
+  const Status status =
+      resolveLayout(model(tinyDecoder("deepseek_v2")), {.target = "gpu"}, {}, supported).status();
+  EXPECT_NE(status.message().find(
+                "--target gpu: the model has latent attention, whose heads of v have a size of their "
+                "own; the target's attention has one size\n  possible --target: cpu"),
+            std::string::npos)
+      << status.message();
+}
+
 TEST(LayoutViolation, HeadsOverTensorRanks) {
   json config = with(tinyGpt2(), {{"n_embd", 60}, {"n_head", 30}, {"n_inner", 64}});
   EXPECT_EQ(errorOf(config, {.tp = 4}), "config.json: n_head = 30 does not divide over tp = 4\n"

@@ -271,6 +271,77 @@ TEST(Qwen2Moe, SharedExpertWithAGate) {
   EXPECT_EQ(findParameter(qwen.kinds[0].parameters, "attn.q.bias"), nullptr);
 }
 
+TEST(Glm4Moe, DenseLayersFirstThenGroupsOfExperts) {
+  ModelDescription glm = model(tinyDecoder("glm4_moe"));
+  EXPECT_EQ(glm.layers, std::vector<int64_t>({0, 1, 1, 1}));
+  EXPECT_EQ(glm.blockOf(0).mlp.ffn, 80);
+  const Experts &experts = *glm.blockOf(1).experts;
+  EXPECT_EQ(experts.score, "sigmoid");
+  EXPECT_TRUE(experts.bias);
+  EXPECT_EQ(std::vector<int64_t>({experts.groups, experts.keptGroups, experts.groupTop}),
+            std::vector<int64_t>({4, 2, 2}));
+  EXPECT_EQ(experts.epsilon, 1e-20) << "norm_topk_prob is true unless it is there";
+  EXPECT_EQ(experts.shared->ffn, 24) << "two as one";
+  EXPECT_FALSE(experts.shared->gated);
+  const plan::Parameter *bias = findParameter(glm.kinds[1].parameters, "router.bias");
+  ASSERT_TRUE(bias);
+  EXPECT_EQ(bias->tensor, "model.layers.{}.mlp.gate.e_score_correction_bias");
+  EXPECT_EQ(bias->init, plan::InitKind::zeros);
+}
+
+TEST(Glm4Moe, APartOfEachHeadRotates) {
+  const auto rotated = [](const json &edit) {
+    return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->inverseFrequencies.size();
+  };
+  EXPECT_EQ(rotated(json::object()), 4u) << "half of 16 dimensions, in pairs";
+  EXPECT_EQ(rotated({{"partial_rotary_factor", 0.25}}), 2u);
+  EXPECT_EQ(rotated({{"partial_rotary_factor", 1.0}}), 8u);
+  EXPECT_FALSE(model(tinyDecoder("glm4_moe")).blockOf(0).attention.qkNorm);
+  EXPECT_TRUE(model(with(tinyDecoder("glm4_moe"), {{"use_qk_norm", true}})).blockOf(0).attention.qkNorm);
+}
+
+TEST(DeepseekV3, LatentAttention) {
+  ModelDescription deepseek = model(with(tinyDecoder("deepseek_v3"), {{"rms_norm_eps", 1e-5}}));
+  const AttentionDescription &attention = deepseek.blockOf(0).attention;
+  EXPECT_EQ(attention.headDim, 16);
+  EXPECT_EQ(attention.valueDim(), 8);
+  EXPECT_DOUBLE_EQ(attention.scale, 0.25);
+  EXPECT_EQ(attention.latent->norm.epsilon, 1e-6) << "the class's own";
+  EXPECT_TRUE(attention.rope->interleaved);
+  EXPECT_EQ(attention.rope->inverseFrequencies.size(), 2u);
+  EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.q_b.weight")), "g4 r1 d16 q24 ");
+  EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_a.weight")), "z20 h32 ");
+  EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_b.weight")), "g4 x20 l16 ");
+  EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.o.weight")), "h32 g4 r1 w8 ");
+  EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", false}}))
+                   .blockOf(0)
+                   .attention.rope->interleaved);
+}
+
+TEST(DeepseekV2, QueriesOfTheTokenAndTwoMethods) {
+  const json greedy = {{"q_lora_rank", nullptr}, {"topk_method", "greedy"}};
+  ModelDescription deepseek = model(with(tinyDecoder("deepseek_v2"), greedy));
+  EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.q.weight")), "g4 r1 d16 h32 ");
+  EXPECT_EQ(deepseek.blockOf(1).experts->groups, 1);
+  EXPECT_FALSE(deepseek.blockOf(1).experts->epsilon);
+  deepseek = model(with(tinyDecoder("deepseek_v2"), {{"topk_method", "group_limited_greedy"}}));
+  EXPECT_EQ(deepseek.blockOf(1).experts->groups, 4);
+  EXPECT_EQ(deepseek.blockOf(1).experts->groupTop, 1);
+}
+
+// Their scores are multiplied by the square of 0.1 mscale_all_dim ln(factor) + 1.
+TEST(DeepseekV2, YarnScalesTheScores) {
+  const json yarn = {{"type", "yarn"},
+                     {"factor", 40},
+                     {"original_max_position_embeddings", 64},
+                     {"mscale", 0.7},
+                     {"mscale_all_dim", 0.7}};
+  const AttentionDescription attention =
+      model(with(tinyDecoder("deepseek_v2"), {{"rope_scaling", yarn}})).blockOf(0).attention;
+  EXPECT_DOUBLE_EQ(attention.rope->scale, 1);
+  EXPECT_DOUBLE_EQ(attention.scale, 0.25 * std::pow(0.07 * std::log(40) + 1, 2));
+}
+
 TEST(Qwen3Moe, DenseLayersByNumber) {
   const json dense = {{"mlp_only_layers", {0, 3}}, {"decoder_sparse_step", 2}};
   ModelDescription qwen = model(with(tinyDecoder("qwen3_moe"), dense));
@@ -356,6 +427,9 @@ TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
                                                 {"mixtral-8x22b-v0.1", 140620634112},
                                                 {"qwen2.5-0.5b", 494032768},
                                                 {"qwen2.5-7b", 7615616512},
+                                                {"deepseek-v2-lite", 15706484224},
+                                                {"deepseek-v3", 671026419200},
+                                                {"glm-4.5-air", 106852251264},
                                                 {"qwen1.5-moe-a2.7b", 14315784192},
                                                 {"qwen3-0.6b", 596049920},
                                                 {"qwen3-8b", 8190735360},

@@ -24,10 +24,12 @@ json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
 
 TEST(Refusal, Families) {
   check({{"unknown", llama({{"model_type", "mamba"}}),
-          "config.json: model_type = \"mamba\" is not supported\n  supported: gpt2, llama, mistral, mixtral, "
+          "config.json: model_type = \"mamba\" is not supported\n  supported: deepseek_v2, deepseek_v3, "
+          "glm4_moe, gpt2, llama, mistral, mixtral, "
           "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"missing", without(tinyGpt2(), "model_type"),
-          "config.json: model_type is missing, but required\n  supported: gpt2, llama, mistral, mixtral, "
+          "config.json: model_type is missing, but required\n  supported: deepseek_v2, deepseek_v3, "
+          "glm4_moe, gpt2, llama, mistral, mixtral, "
           "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
          {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
@@ -55,22 +57,47 @@ TEST(Refusal, FeaturesThatMustBeOff) {
 
 TEST(Refusal, Experts) {
   const auto mixtral = [](const json &edit) { return with(tinyDecoder("mixtral"), edit); };
-  check({{"auxiliary loss", mixtral({{"output_router_logits", true}}),
-          "config.json: output_router_logits = true is not supported\n  supported: false"},
-         {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
-          "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
-         {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
-          "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
-          "  expected at most as many as there are experts"},
-         {"dense layers that are none", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {4}}}),
-          "config.json: mlp_only_layers = [4] is not a list of whole numbers from 0 to 3"},
-         {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
-          "config.json: shared_expert_intermediate_size is missing, but required\n"
-          "  expected a whole number from 1 to 16777216"},
-         {"windows of unknown layers",
-          with(tinyDecoder("qwen2_moe"), {{"use_sliding_window", true}, {"sliding_window", 4}}),
-          "config.json: use_sliding_window = true but layer_types does not say which layers have the window\n"
-          "  expected layer_types with sliding_attention or full_attention for each layer"}});
+  check(
+      {{"auxiliary loss", mixtral({{"output_router_logits", true}}),
+        "config.json: output_router_logits = true is not supported\n  supported: false"},
+       {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
+        "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
+       {"more than there are", mixtral({{"num_experts_per_tok", 9}}),
+        "config.json: num_experts_per_tok = 9 is more than num_local_experts = 8\n"
+        "  expected at most as many as there are experts"},
+       {"dense layers that are none", with(tinyDecoder("qwen3_moe"), {{"mlp_only_layers", {4}}}),
+        "config.json: mlp_only_layers = [4] is not a list of whole numbers from 0 to 3"},
+       {"groups", with(tinyDecoder("glm4_moe"), {{"n_group", 3}}),
+        "config.json: n_group = 3 does not divide n_routed_experts = 8\n  possible n_group: 1, 2, 4, 8"},
+       {"kept groups", with(tinyDecoder("deepseek_v3"), {{"topk_group", 5}}),
+        "config.json: topk_group = 5 of 4 groups of 2 experts\n  expected 1 to 4: a token chooses 2 experts"},
+       {"too few experts in them", with(tinyDecoder("deepseek_v3"), {{"num_experts_per_tok", 5}}),
+        "config.json: topk_group = 2 of 4 groups of 2 experts\n  expected 3 to 4: a token chooses 5 experts"},
+       {"groups of one", with(tinyDecoder("deepseek_v3"), {{"n_group", 8}}),
+        "config.json: n_group = 8 leaves groups of 1, which are compared by their 2 best experts\n"
+        "  expected groups of 2 or more"},
+       {"another router", with(tinyDecoder("deepseek_v3"), {{"scoring_func", "softmax"}}),
+        "config.json: scoring_func = \"softmax\" is not supported\n  supported: \"sigmoid\""},
+       {"renormalised", with(tinyDecoder("deepseek_v2"), {{"norm_topk_prob", true}}),
+        "config.json: norm_topk_prob = true is not supported\n  supported: false"},
+       {"method", with(tinyDecoder("deepseek_v2"), {{"topk_method", "noaux_tc"}}),
+        "config.json: topk_method = \"noaux_tc\" is not supported\n"
+        "  supported: greedy, group_limited_greedy"},
+       {"grouped latents", with(tinyDecoder("deepseek_v3"), {{"num_key_value_heads", 2}}),
+        "config.json: num_key_value_heads = 2 is not num_attention_heads = 4\n"
+        "  keys and values of latent attention are made for each head"},
+       {"sizes of heads", with(tinyDecoder("deepseek_v3"), {{"head_dim", 8}}),
+        "config.json: head_dim = 8 contradicts qk_nope_head_dim = 12 and qk_rope_head_dim = 4\n  expected 4"},
+       {"a part that is no rows", with(tinyDecoder("glm4_moe"), {{"partial_rotary_factor", 0.75}}),
+        "config.json: partial_rotary_factor = 0.75 of head_dim = 16 are 12 dimensions; expected an even "
+        "number that divides 32"},
+       {"no shared expert", without(tinyDecoder("qwen2_moe"), "shared_expert_intermediate_size"),
+        "config.json: shared_expert_intermediate_size is missing, but required\n"
+        "  expected a whole number from 1 to 16777216"},
+       {"windows of unknown layers",
+        with(tinyDecoder("qwen2_moe"), {{"use_sliding_window", true}, {"sliding_window", 4}}),
+        "config.json: use_sliding_window = true but layer_types does not say which layers have the window\n"
+        "  expected layer_types with sliding_attention or full_attention for each layer"}});
 }
 
 TEST(Refusal, NeutralValuesAreAccepted) {
@@ -166,12 +193,15 @@ TEST(Refusal, Windows) {
 
 TEST(Refusal, Rope) {
   auto scaling = [](const json &fields) { return llama({{"rope_scaling", fields}}); };
-  for (const char *kind : {"dynamic", "yarn", "longrope", "su"})
+  for (const char *kind : {"dynamic", "longrope", "su"})
     EXPECT_EQ(errorOf(scaling({{"rope_type", kind}, {"factor", 2.0}, {"beta_fast", 32}})),
               fmt::format("config.json: rope_scaling.rope_type = \"{}\" is not supported\n"
-                          "  supported: default, linear, llama3",
+                          "  supported: default, linear, llama3, yarn",
                           kind));
-  check({{"no factor", scaling({{"type", "linear"}}),
+  check({{"no original context", scaling({{"type", "yarn"}, {"factor", 2.0}}),
+          "config.json: rope_scaling.original_max_position_embeddings is missing, but required\n"
+          "  expected a number from 1 to 1000000000000000"},
+         {"no factor", scaling({{"type", "linear"}}),
           "config.json: rope_scaling.factor is missing, but required\n  expected a number from 1 to "
           "1000000000000000"},
          {"unknown field", scaling({{"type", "linear"}, {"factor", 2}, {"attention_factor", 1.5}}),

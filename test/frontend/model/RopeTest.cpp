@@ -28,6 +28,43 @@ TEST(Rope, LinearDividesByTheFactor) {
     EXPECT_DOUBLE_EQ(linear[i], plain[i] / 4);
 }
 
+// 8 pairs, of which yarn keeps those before place 1, divides those from 5 on, and blends between.
+TEST(Rope, YarnKeepsBlendsAndDivides) {
+  const double theta = 100, factor = 4, original = 32;
+  const RopeScaling whole{.kind = RopeScaling::Kind::yarn,
+                          .factor = factor,
+                          .originalPositions = original,
+                          .fastTurns = 4,
+                          .slowTurns = 1};
+  RopeScaling exact = whole;
+  exact.truncate = false;
+  const auto placeOf = [&](double turns) {
+    return 16 * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  for (const auto &[scaling, first, last] :
+       {std::tuple(whole, std::floor(placeOf(4)), std::ceil(placeOf(1))), {exact, placeOf(4), placeOf(1)}}) {
+    const std::vector<double> found = inverseFrequencies(theta, 16, scaling);
+    for (int i = 0; i < 8; ++i) {
+      const double plain = std::pow(theta, -i / 8.0),
+                   share = std::clamp((i - first) / (last - first), 0.0, 1.0);
+      EXPECT_NEAR(found[i], (1 - share) * plain + share * plain / factor, 1e-15) << i;
+    }
+  }
+}
+
+// The default scale of what rotates, and what the fields make of it.
+TEST(Rope, YarnScales) {
+  const auto scaleOf = [](const json &more) {
+    json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}};
+    yarn.update(more);
+    return model(with(tinyDecoder("llama"), {{"rope_scaling", yarn}})).blockOf(0).attention.rope->scale;
+  };
+  EXPECT_DOUBLE_EQ(scaleOf(json::object()), 0.1 * std::log(4) + 1);
+  EXPECT_DOUBLE_EQ(scaleOf({{"attention_factor", 1.5}}), 1.5);
+  EXPECT_DOUBLE_EQ(scaleOf({{"mscale", 2}, {"mscale_all_dim", 1}}),
+                   (0.2 * std::log(4) + 1) / (0.1 * std::log(4) + 1));
+}
+
 // Llama 3.1's own numbers: 64 frequencies, all three bands.
 TEST(Rope, Llama3KeepsBlendsAndDivides) {
   const double theta = 500000, factor = 8, low = 1, high = 4, original = 8192;

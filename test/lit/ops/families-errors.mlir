@@ -18,7 +18,7 @@ func.func @cos_sin_frequencies(%p: tensor<4x2xi32, #mg.layout<s, b>>) {
 // -----
 
 func.func @rope_odd(%x: tensor<4x2x7xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x7xf32, #mg.layout<s, b, d>>) {
-  // expected-error@+1 {{the last dimension has 7 elements; expected an even number (rope_c1)}}
+  // expected-error@+1 {{the last dimension of cosSin has 7 elements; expected an even number (rope_c1)}}
   %0 = mg.rope %x, %t : (tensor<4x2x7xf32, #mg.layout<s, b, d>>, tensor<4x2x7xf32, #mg.layout<s, b, d>>) -> tensor<4x2x7xf32, #mg.layout<s, b, d>>
   return
 }
@@ -28,6 +28,22 @@ func.func @rope_odd(%x: tensor<4x2x7xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x7
 func.func @rope_of_other_tokens(%x: tensor<4x2x8xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x8xf32, #mg.layout<t, b, d>>) {
   // expected-error@+1 {{the cosines and sines have a dimension "t", which x lacks (rope_c1)}}
   %0 = mg.rope %x, %t : (tensor<4x2x8xf32, #mg.layout<s, b, d>>, tensor<4x2x8xf32, #mg.layout<t, b, d>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
+func.func @rope_of_no_whole_rows(%x: tensor<4x2x10xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x6xf32, #mg.layout<s, b, u>>) {
+  // expected-error@+1 {{rotates 6 of 10 elements; expected all of them, or as many as are not interleaved and divide 20 (rope_c2)}}
+  %0 = mg.rope %x, %t : (tensor<4x2x10xf32, #mg.layout<s, b, d>>, tensor<4x2x6xf32, #mg.layout<s, b, u>>) -> tensor<4x2x10xf32, #mg.layout<s, b, d>>
+  return
+}
+
+// -----
+
+func.func @rope_of_some_neighbours(%x: tensor<4x2x8xf32, #mg.layout<s, b, d>>, %t: tensor<4x2x4xf32, #mg.layout<s, b, u>>) {
+  // expected-error@+1 {{rotates 4 interleaved of 8 elements; expected all of them, or as many as are not interleaved and divide 16 (rope_c2)}}
+  %0 = mg.rope %x, %t {interleaved} : (tensor<4x2x8xf32, #mg.layout<s, b, d>>, tensor<4x2x4xf32, #mg.layout<s, b, u>>) -> tensor<4x2x8xf32, #mg.layout<s, b, d>>
   return
 }
 

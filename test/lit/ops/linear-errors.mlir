@@ -189,3 +189,11 @@ func.func @linear_sizes(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf
   %0 = mg.linear %x, %w, %b : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8x16xf32, #mg.layout<h, f>>, tensor<8xf32, #mg.layout<f>>) -> tensor<4x16xf32, #mg.layout<s, f>>
   return
 }
+
+// -----
+
+func.func @broadcast_in_another_order(%x: tensor<4x8xf32, #mg.layout<s, d>>) {
+  // expected-error@+1 {{names of the value must be names of the result, in its order (broadcast_c1)}}
+  %0 = mg.broadcast %x : (tensor<4x8xf32, #mg.layout<s, d>>) -> tensor<8x2x4xf32, #mg.layout<d, g, s>>
+  return
+}

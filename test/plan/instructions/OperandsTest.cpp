@@ -79,6 +79,21 @@ TEST(Operands, GroupedQueriesAreLargerThanKeys) {
   EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5 * 7 * 11));
 }
 
+TEST(Operands, HeadsOfValuesHaveASizeOfTheirOwn) {
+  Attention attention{.s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .w = 8, .vStride = 9};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[1].bytes, Checked(4 * 105 * 13)) << "k";
+  EXPECT_EQ(infos[2].bytes, Checked(4 * 105 * 8)) << "v";
+  EXPECT_EQ(infos[2].span(), Checked(4 * (104 * 9 + 8)));
+  EXPECT_EQ(infos[5].bytes, Checked(4 * 70 * 3 * 8)) << "o";
+  attention.backward = true;
+  infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[5].bytes, Checked(4 * 70 * 3 * 8)) << "do";
+  EXPECT_EQ(infos[8].bytes, Checked(4 * 70 * 3 * 13)) << "dq";
+  EXPECT_EQ(infos[9].bytes, Checked(4 * 105 * 13)) << "dk";
+  EXPECT_EQ(infos[10].bytes, Checked(4 * 105 * 8)) << "dv";
+}
+
 TEST(Operands, ElementsOfTheirTypes) {
   const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
   std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);

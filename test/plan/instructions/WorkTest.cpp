@@ -51,6 +51,10 @@ TEST(Work, Attention) {
   EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * 4 * 2);
   attention.backward = true;
   EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * 4 * 5);
+  attention.w = 6; // three products over d, two over w
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * (3 * 4 + 2 * 6));
+  attention.backward = false;
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * (4 + 6));
 }
 
 // q and o [8, 3, 10, 4], k and v [8, 3, 2, 4], lse [8, 3, 10], twice positions [8, 3]; no workspace.

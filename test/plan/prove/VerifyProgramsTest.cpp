@@ -158,6 +158,15 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionAxes", [](Plan &plan) { body<Attention>(plan, kAttention).queryAxes = {"xp"}; },
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
+    {"AttentionValues", [](Plan &plan) { body<Attention>(plan, kAttention).w = -1; },
+     "programs[0].instructions[2]: w = -1 is negative"},
+    {"AttentionValuesOnGpus",
+     [](Plan &plan) {
+       plan.target = Target::cuda;
+       body<Attention>(plan, kAttention).w = 2;
+     },
+     "programs[0].instructions[2]: w = 2 in a plan for cuda, whose attention has heads of one size; expected "
+     "cpu"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
     {"AttentionResultsOnGpus",

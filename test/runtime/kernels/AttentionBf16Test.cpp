@@ -34,7 +34,7 @@ struct Bf16Problem {
   }
 
   void runF32() {
-    f32.o.assign(f32.q.size(), 0), f32.lse.assign(f32.a.s * f32.a.b * f32.a.g * f32.a.r, 0);
+    f32.o.assign(f32.outputGradient.size(), 0), f32.lse.assign(f32.a.s * f32.a.b * f32.a.g * f32.a.r, 0);
     f32.dq.assign(f32.q.size(), 0), f32.dk.assign(f32.k.size(), 0), f32.dv.assign(f32.v.size(), 0);
     f32.pass(false, 1);
     exactO = f32.o;
@@ -65,17 +65,17 @@ public:
     a_.type = plan::DType::bf16;
     const auto stride = [&](int64_t row) { return padding == 0 ? 0 : row + padding; };
     a_.qStride = a_.dqStride = stride(a_.r * a_.d);
-    a_.kStride = a_.vStride = a_.dkStride = a_.dvStride = stride(a_.d);
-    query_ = a_.r * a_.d, key_ = a_.d, padding_ = padding;
+    a_.kStride = a_.dkStride = stride(a_.d), a_.vStride = a_.dvStride = stride(a_.valueSize());
+    query_ = a_.r * a_.d, key_ = a_.d, value_ = a_.valueSize(), padding_ = padding;
   }
 
   // Results of T.
   template <typename T> AttentionResults<T> run(int threads) {
     a_.resultsInF32 = std::is_same_v<T, float>;
     std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
-                      v = spread(narrowed(x_.v), key_), outputGradient = narrowed(x_.outputGradient);
-    std::vector<T> made(x_.q.size(), unset<T>()), dq(q.size(), unset<T>()), dk(k.size(), unset<T>()),
-        dv(v.size(), unset<T>());
+                      v = spread(narrowed(x_.v), value_), outputGradient = narrowed(x_.outputGradient);
+    std::vector<T> made(x_.outputGradient.size(), unset<T>()), dq(q.size(), unset<T>()),
+        dk(k.size(), unset<T>()), dv(v.size(), unset<T>());
     std::vector<Bf16> o;
     Tensor lse(a_.s * a_.b * a_.g * a_.r);
     for (bool backward : {false, true}) {
@@ -91,7 +91,7 @@ public:
                  lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
-    return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, key_), lse};
+    return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse};
   }
 
 private:
@@ -110,7 +110,7 @@ private:
 
   const AttentionProblem &x_;
   plan::Attention a_;
-  int64_t query_, key_, padding_;
+  int64_t query_, key_, value_, padding_;
 };
 
 void check(const plan::Attention &attention, const AttentionKernels *kernels = attentionKernels().front()) {
@@ -141,6 +141,8 @@ TEST(AttentionBf16, isTheRoundingOfF32) {
   check({.s = 300, .t = 300, .b = 2, .g = 2, .r = 2, .d = 16});
   check({.s = 130, .t = 200, .b = 1, .g = 3, .r = 4, .d = 33, .window = 70});
   check({.s = 5, .t = 129, .b = 2, .g = 1, .r = 1, .d = 64});
+  check({.s = 130, .t = 130, .b = 2, .g = 2, .r = 1, .d = 24, .w = 16});
+  check({.s = 60, .t = 70, .b = 1, .g = 1, .r = 2, .d = 16, .w = 33});
 }
 
 TEST(AttentionBf16, withDropout) {

@@ -29,8 +29,8 @@ struct AttentionProblem {
     if (a.scale == 1)
       a.scale = 1 / std::sqrt(static_cast<double>(a.d));
     const int64_t queries = a.s * a.b * a.g * a.r, keys = a.t * a.b * a.g;
-    q = random(queries * a.d, 1), k = random(keys * a.d, 2), v = random(keys * a.d, 3);
-    outputGradient = random(queries * a.d, 4);
+    q = random(queries * a.d, 1), k = random(keys * a.d, 2), v = random(keys * a.valueSize(), 3);
+    outputGradient = random(queries * a.valueSize(), 4);
     queryPositions.resize(a.s * a.b), keyPositions.resize(a.t * a.b);
     samples.resize(a.b);
     for (int64_t b = 0; b < a.b; ++b) { // queries are the last s of t positions
@@ -79,7 +79,7 @@ struct AttentionProblem {
 
   void run(int threads) {
     const float unset = std::numeric_limits<float>::quiet_NaN(); // everything is to be written
-    o.assign(q.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
+    o.assign(outputGradient.size(), unset), lse.assign(a.s * a.b * a.g * a.r, unset);
     dq.assign(q.size(), unset), dk.assign(k.size(), unset), dv.assign(v.size(), unset);
     std::fill(joinedGradients.begin(), joinedGradients.end(), unset);
     for (bool backward : {false, true})
@@ -172,34 +172,38 @@ inline void addReferenceRow(const AttentionProblem &x, int64_t s, int64_t b, int
                             AttentionExpected &e) {
   const plan::Attention &a = x.a;
   const int64_t index = ((s * a.b + b) * a.g + g) * a.r + r;
+  const int64_t w = a.valueSize();
   const auto keyAt = [&](int64_t t) { return ((t * a.b + b) * a.g + g) * a.d; };
+  const auto valueAt = [&](int64_t t) { return ((t * a.b + b) * a.g + g) * w; };
   const ReferenceRow row = referenceRow(x, s, b, g, r);
   e.lse[index] = row.lse;
   for (int64_t t = 0; t < a.t; ++t)
-    for (int64_t d = 0; d < a.d; ++d)
-      e.o[index * a.d + d] += row.p[t] * row.dropped[t] * x.v[keyAt(t) + d];
+    for (int64_t i = 0; i < w; ++i)
+      e.o[index * w + i] += row.p[t] * row.dropped[t] * x.v[valueAt(t) + i];
   // The gradient of softmax: ds = p (dp - sum of p dp).
   std::vector<double> dp(a.t);
   double mean = 0;
   for (int64_t t = 0; t < a.t; ++t) {
-    for (int64_t d = 0; d < a.d; ++d)
-      dp[t] += row.dropped[t] * x.outputGradient[index * a.d + d] * x.v[keyAt(t) + d];
+    for (int64_t i = 0; i < w; ++i)
+      dp[t] += row.dropped[t] * x.outputGradient[index * w + i] * x.v[valueAt(t) + i];
     mean += row.p[t] * dp[t];
   }
-  for (int64_t t = 0; t < a.t; ++t)
+  for (int64_t t = 0; t < a.t; ++t) {
     for (int64_t d = 0; d < a.d; ++d) {
       const double ds = a.scale * row.p[t] * (dp[t] - mean);
       e.dq[index * a.d + d] += ds * x.k[keyAt(t) + d];
       e.dk[keyAt(t) + d] += ds * x.q[index * a.d + d];
-      e.dv[keyAt(t) + d] += row.p[t] * row.dropped[t] * x.outputGradient[index * a.d + d];
     }
+    for (int64_t i = 0; i < w; ++i)
+      e.dv[valueAt(t) + i] += row.p[t] * row.dropped[t] * x.outputGradient[index * w + i];
+  }
 }
 
 inline AttentionExpected reference(const AttentionProblem &x) {
   const plan::Attention &a = x.a;
   AttentionExpected e;
-  e.o.resize(x.q.size()), e.dq.resize(x.q.size()), e.lse.resize(a.s * a.b * a.g * a.r);
-  e.dk.resize(x.k.size()), e.dv.resize(x.k.size());
+  e.o.resize(x.outputGradient.size()), e.dq.resize(x.q.size()), e.lse.resize(a.s * a.b * a.g * a.r);
+  e.dk.resize(x.k.size()), e.dv.resize(x.v.size());
   for (int64_t s = 0; s < a.s; ++s)
     for (int64_t b = 0; b < a.b; ++b)
       for (int64_t g = 0; g < a.g; ++g)

@@ -42,6 +42,19 @@ TEST(Attention, causal) {
       check(AttentionProblem({.s = s, .t = s, .b = 2, .g = 1, .r = 2, .d = d}));
 }
 
+TEST(Attention, sizesOfValues) {
+  for (auto [d, w] : {std::pair<int64_t, int64_t>{16, 8}, {8, 24}, {192, 128}, {1, 33}, {40, 16}})
+    for (int64_t s : {1, 7, 129})
+      check(AttentionProblem({.s = s, .t = s, .b = 2, .g = 2, .r = 2, .d = d, .w = w}));
+  check(AttentionProblem(
+      {.s = 130, .t = 70, .b = 1, .g = 2, .r = 1, .d = 24, .w = 16, .window = 50, .dropout = 0.3}));
+  AttentionProblem named({.s = 60, .t = 60, .b = 2, .g = 1, .r = 2, .d = 16}), same = named;
+  named.a.w = 16;
+  named.run(2), same.run(2);
+  EXPECT_EQ(named.o, same.o);
+  EXPECT_EQ(named.dv, same.dv);
+}
+
 TEST(Attention, unequalLengths) {
   for (auto [s, t] : {std::pair<int64_t, int64_t>{1, 300}, {5, 129}, {130, 7}, {64, 128}, {40, 300}})
     check(AttentionProblem({.s = s, .t = t, .b = 1, .g = 2, .r = 1, .d = 16}));

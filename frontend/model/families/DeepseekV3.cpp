@@ -1,0 +1,43 @@
+// DeepSeek-V3 and R1: latent attention, and experts behind some dense layers, chosen by sigmoid and a bias from the best
+// groups.
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"},
+                                            {"scoring_func", "\"sigmoid\""},
+                                            {"topk_method", "\"noaux_tc\""},
+                                            {"moe_layer_freq", "1"},
+                                            {"pretraining_tp", "1"}};
+// The class of transformers has no auxiliary loss and no layers that predict later tokens.
+static constexpr std::string_view kIgnored[] = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map",
+                                                "num_nextn_predict_layers"};
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
+  BlockDescription block;
+  block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
+  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  RoutedExperts routed = readRoutedExperts(config, 2.5, 3);
+  Experts &experts = routed.experts;
+  experts.score = "sigmoid", experts.bias = true;
+  if (config.flag("norm_topk_prob", true))
+    experts.epsilon = 1e-20;
+  readGroups(config, 2, experts);
+  const bool interleaved = config.flag("rope_interleave", true);
+  if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))
+    return;
+  block.attention.rope->interleaved = interleaved;
+  layers = layersOf(routed, block, count);
+}
+
+extern const Family kDeepseekV3;
+const Family kDeepseekV3 = {
+    "deepseek_v3",
+    "DeepseekV3ForCausalLM",
+    kIgnored,
+    kNeutral,
+    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kDeepseekRows},
+    read};
+
+} // namespace mgc::frontend

@@ -1,0 +1,38 @@
+// GLM-4.5: experts behind some dense layers, chosen by sigmoid and a bias from groups; a part of each head rotates.
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"}};
+// The class has no layers that predict later tokens.
+static constexpr std::string_view kIgnored[] = {"num_nextn_predict_layers"};
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
+  BlockDescription block;
+  block.attention.qkvBias = config.flag("attention_bias", false);
+  const int64_t count = config.size("num_hidden_layers", kMaxLayers);
+  RoutedExperts routed = readRoutedExperts(config, 1, 1);
+  Experts &experts = routed.experts;
+  experts.score = "sigmoid", experts.bias = true;
+  if (config.flag("norm_topk_prob", true))
+    experts.epsilon = 1e-20;
+  readGroups(config, 2, experts);
+  const bool hasNorms = config.flag("use_qk_norm", false);
+  if (!readDecoder(config, model, block, {.headDim = 128, .ropeTheta = 10000, .rotaryPart = 0.5}))
+    return;
+  if (hasNorms)
+    block.attention.qkNorm = model.finalNorm; // the same epsilon
+  layers = layersOf(routed, block, count);
+}
+
+extern const Family kGlm4Moe;
+const Family kGlm4Moe = {
+    "glm4_moe",
+    "Glm4MoeForCausalLM",
+    kIgnored,
+    kNeutral,
+    {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kSharedExpertsRows},
+    read};
+
+} // namespace mgc::frontend
