@@ -79,6 +79,14 @@ def random_model(r):
     return config
 
 
+def random_balance(r, model):
+    """Flags of terms of the loss."""
+    if "num_experts_per_tok" not in model or r.random() < 0.4:
+        return []
+    sequence = ["--moe-router-load-balancing-type=seq_aux_loss", f"--moe-aux-loss-coeff={r.choice([0.01, 1])}"]
+    return r.choice([sequence, ["--moe-z-loss-coeff=0.1"], [*sequence, "--moe-z-loss-coeff=1"]])
+
+
 def random_context(r, cp):
     """Flags that say how attention sees the sequence."""
     if cp == 1:
@@ -132,7 +140,7 @@ def random_layout(r, model):
     flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context", "documents")]
     flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
-    flags += layout["documents"]
+    flags += layout["documents"] + random_balance(r, model)
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
     return flags, layout
@@ -256,6 +264,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     model = random_model(r)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
+    terms = [flag for flag in flags if flag.startswith("--moe-")]
     more = [*types, f"--target={target}"]
     flags += more
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
@@ -276,7 +285,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
-        single += [flag for flag in flags if flag.startswith("--reset-")]
+        single += [flag for flag in flags if flag.startswith("--reset-")] + terms
         one, message = train(binaries, where, "one", single + (more if types else []))
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"

@@ -29,6 +29,9 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
 // How many experts a layer has and a token chooses.
 Experts readExperts(Config &config, std::string_view countKey);
 
+// The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
+void readPooledAuxLoss(Config &config, ModelDescription &model, const std::vector<BlockDescription> &layers);
+
 // The attention window of each layer, 0 for none, from use_sliding_window, sliding_window, max_window_layers
 // and layer_types (Qwen). Empty when a problem was recorded.
 std::vector<int64_t> readLayerWindows(Config &config, int64_t layers);

@@ -1,13 +1,11 @@
-// Qwen3 with experts on all layers, or on every one of decoder_sparse_step, and one sliding window for all layers. Its auxiliary loss is part of the loss only where
-// output_router_logits says so.
+// Qwen3 with experts on all layers, or on every one of decoder_sparse_step, and one sliding window for all layers.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {
-    {"partial_rotary_factor", "1.0"}, {"mlp_only_layers", "[]"}, {"output_router_logits", "false"}};
-// The coefficient counts with output_router_logits alone; the class has one window, whatever max_window_layers says.
-static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef", "max_window_layers"};
+static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"}, {"mlp_only_layers", "[]"}};
+// The class has one window, whatever max_window_layers says.
+static constexpr std::string_view kIgnored[] = {"max_window_layers"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
@@ -27,6 +25,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   layers.assign(count, block);
   for (int64_t layer = step - 1; layer < count; layer += step)
     layers[layer].experts = experts, layers[layer].mlp.ffn = ffn;
+  readPooledAuxLoss(config, model, layers);
 }
 
 extern const Family kQwen3Moe;
