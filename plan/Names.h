@@ -28,8 +28,8 @@ template <>
 inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
     {"begin", "forward", "backward", "input", "weight", "gradients", "reduce", "update"});
 template <>
-inline constexpr auto enumNames<Input::Kind> =
-    std::to_array<std::string_view>({"tokens", "labels", "lossWeights", "positions", "keyPositions",
-                                     "samples", "positionIds", "documentStarts", "keyDocumentStarts"});
+inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
+    {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds",
+     "documentStarts", "keyDocumentStarts", "stepTokens"});
 
 } // namespace mgc::plan

@@ -11,6 +11,12 @@ bool isPosition(Input::Kind kind) {
   return kind == Input::Kind::positions || kind == Input::Kind::keyPositions;
 }
 
+bool isOneForAllMicrobatches(Input::Kind kind) { return isPosition(kind) || kind == Input::Kind::stepTokens; }
+
+DType typeOf(Input::Kind kind) {
+  return kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens ? DType::f32 : DType::i32;
+}
+
 bool readsDocuments(Input::Kind kind) {
   return kind == Input::Kind::positionIds || kind == Input::Kind::documentStarts ||
          kind == Input::Kind::keyDocumentStarts;
@@ -20,6 +26,25 @@ bool readsDocuments(const Plan &plan) {
   return std::ranges::any_of(plan.stages, [](const StagePlan &stage) {
     return std::ranges::any_of(stage.inputs, [](const Input &input) { return readsDocuments(input.kind); });
   });
+}
+
+// Whether a task of a microbatch writes the number at the offset.
+static bool writesScalar(const StagePlan &stage, int64_t offset) {
+  const auto isScalar = [&](const Binding &binding) { return binding.slot < 0 && binding.offset == offset; };
+  const auto writes = [&](const Call &call) { return std::ranges::any_of(call.segments, isScalar); };
+  return std::ranges::any_of(stage.chunks, [&](const Chunk &chunk) {
+    return isPerMicrobatch(chunk.task) && std::ranges::any_of(chunk.calls, writes);
+  });
+}
+
+std::vector<size_t> lossTermsOf(const Plan &plan) {
+  std::vector<size_t> terms;
+  for (size_t i = kFirstLossTerm; i < kResults.size(); ++i)
+    if (std::ranges::any_of(plan.stages, [&](const StagePlan &stage) {
+          return writesScalar(stage, stage.resultsOffset + static_cast<int64_t>(i) * sizeInBytes(DType::f32));
+        }))
+      terms.push_back(i);
+  return terms;
 }
 
 int64_t leastElementBytes(const Plan &plan) {

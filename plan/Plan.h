@@ -225,7 +225,8 @@ struct ScheduleStep {
 
 // Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
 // local. positions are places in the sequence; positionIds count from the beginning of a document, which documentStarts
-// has the place of. Kinds of keys have the whole sequence where others may have a part of it.
+// has the place of. Kinds of keys have the whole sequence where others may have a part of it. stepTokens is one number: how
+// many labels of the whole step count, over all microbatches and ranks.
 struct Input {
   enum class Kind {
     tokens,
@@ -236,7 +237,8 @@ struct Input {
     samples,
     positionIds,
     documentStarts,
-    keyDocumentStarts
+    keyDocumentStarts,
+    stepTokens
   } kind;
   DType type = DType::i32;
   struct Dim { // names are s (or t: key positions), b
@@ -267,13 +269,17 @@ struct StagePlan {
   int64_t bytes = 0;      // the allocation
   int64_t leastBytes = 0; // below which no placement can be, for people: the largest set that lives together
   // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
-  // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: loss_sum, tokens, grad_norm.
+  // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: kResults.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;
   bool operator==(const StagePlan &) const = default;
 };
 inline const std::vector<std::string> kStepScalars = {
     "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
-inline const std::vector<std::string> kResults = {"loss_sum", "tokens", "grad_norm"};
+// loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: what the loss has beside it, each term as it counts there,
+// 0 where the model has no such term (docs/experts.md).
+inline const std::vector<std::string> kResults = {"loss_sum",     "tokens", "grad_norm",
+                                                  "seq_aux_loss", "z_loss", "aux_loss"};
+inline constexpr size_t kFirstLossTerm = 3;
 
 // A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
 struct KernelFile {
@@ -310,8 +316,14 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
-// Whether it holds the same in every microbatch: where the elements of a sequence stand, whatever the data.
+// Whether it says where the elements of a sequence stand, whatever the data.
 bool isPosition(Input::Kind kind);
+// Whether it holds the same in every microbatch.
+bool isOneForAllMicrobatches(Input::Kind kind);
+DType typeOf(Input::Kind kind);
+
+// Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.
+std::vector<size_t> lossTermsOf(const Plan &plan);
 
 // Whether a sequence of it is cut in documents: some stage reads where they begin.
 bool readsDocuments(const Plan &plan);

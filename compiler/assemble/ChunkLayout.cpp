@@ -136,6 +136,7 @@ ChunkLayout::Spot ChunkLayout::result(size_t instance, const BlockFunction &func
             splitStart_[instance] + offsets_.at(instances_[instance].block).split[result.index]};
   case Res::lossSum:
   case Res::tokens:
+  case Res::term:
   case Res::grad:
     return {};
   }

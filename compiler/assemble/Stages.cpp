@@ -243,17 +243,12 @@ private:
 
   plan::Binding resultBinding(const Caller &caller, size_t number) {
     const BlockFunction::Result &result = caller.function.results[number];
-    switch (result.kind) {
-    case BlockFunction::ResultKind::grad:
+    if (const std::optional<int64_t> total = result.total())
+      return {-1, out_.resultsOffset + 4 * *total};
+    if (result.kind == BlockFunction::ResultKind::grad)
       return {-1, parameterOffset(instanceOf(caller), result.index, &plan::Bucket::gradientOffset,
                                   elementOf(caller.function.resultType(number)))};
-    case BlockFunction::ResultKind::lossSum:
-      return {-1, out_.resultsOffset + 4 * resultIndex("loss_sum")};
-    case BlockFunction::ResultKind::tokens:
-      return {-1, out_.resultsOffset + 4 * resultIndex("tokens")};
-    default:
-      return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
-    }
+    return inBuffer(caller, caller.layout.result(caller.instance, caller.function, number));
   }
 
   plan::Binding inBuffer(const Caller &caller, ChunkLayout::Spot spot) {

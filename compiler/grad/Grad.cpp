@@ -9,6 +9,9 @@
 //          func @B.forward(same) -> (saved)                                   no ops
 //          func @B.backward(saved, data, params) -> (din, grad, loss_sum, tokens)      or @B.input, and no @B.weight
 //
+// A term of the loss that a layer returns is a result of its forward. Its gradient waits for nothing either, but starts from
+// the saved values when the layer's backward runs: mg.loss_term says with what.
+//
 // The gradient of a loss waits for nothing: computed with it, no logits are kept from one function to the other,
 // and a part of the tokens can be finished before the next is begun (mg-tile).
 //
@@ -48,7 +51,10 @@ public:
 
   OpBuilder &builder() override { return builder_; }
   Location loc() override { return loc_; }
-  bool isSeed(Value result) override { return result == seed_; }
+  bool isSeed(Value result) override {
+    begun_.insert(result);
+    return seeds_.contains(result);
+  }
   bool wants(Value operand) override { return active_.contains(operand); }
   void contribute(Value operand, Value contribution) override {
     contributions_[operand].push_back(contribution);
@@ -80,7 +86,7 @@ public:
     for (Operation *op : llvm::reverse(forward)) {
       loc_ = op->getLoc();
       if (!llvm::any_of(op->getResults(),
-                        [&](Value r) { return r == seed_ || contributions_.contains(r); }) ||
+                        [&](Value r) { return seeds_.contains(r) || contributions_.contains(r); }) ||
           !llvm::any_of(op->getOperands(), [&](Value v) { return wants(v); }))
         continue;
       auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
@@ -90,13 +96,25 @@ public:
         return failure();
     }
     loc_ = block_.getLoc();
-    return success();
+    return verifyBegun();
   }
 
   SmallVector<Value> douts; // placeholders: extra block arguments
-  bool hasLoss() const { return bool(seed_); }
+  bool hasLoss = false;     // and not only terms of it
 
 private:
+  // What is added to the loss and depends on a parameter has a gradient that some op begins.
+  LogicalResult verifyBegun() {
+    for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
+      if (seeds_.contains(value) && active_.contains(value) && !begun_.contains(value))
+        return block_.emitError() << "result " << i << " is added to the step's "
+                                  << block_.getResultAttr(i, kResultAttr)
+                                  << ", but what makes it begins no gradient; "
+                                  << "expected " << CrossEntropyOp::getOperationName() << " or "
+                                  << LossTermOp::getOperationName();
+    return success();
+  }
+
   void findActive() {
     Block &body = block_.getBody().front();
     for (BlockArgument argument : body.getArguments())
@@ -111,10 +129,11 @@ private:
   void seedResults() {
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands())) {
       auto kind = block_.getResultAttrOfType<StringAttr>(i, kResultAttr);
-      if (kind && kind == "loss_sum")
-        seed_ = value;
-      if (kind && kind != "out")
+      hasLoss |= kind && kind == "loss_sum";
+      if (kind && kind != "out") {
+        seeds_.insert(value);
         continue;
+      }
       Value dout = block_.getBody().front().addArgument(value.getType(), loc_);
       douts.push_back(dout);
       if (active_.contains(value))
@@ -128,7 +147,8 @@ private:
   Location loc_ = UnknownLoc::get(block_.getContext());
   llvm::DenseSet<Value> active_;
   llvm::DenseMap<Value, SmallVector<Value>> contributions_;
-  Value seed_;
+  llvm::DenseSet<Value> seeds_; // what it adds to the results of the step
+  llvm::DenseSet<Value> begun_; // whose gradients ops have begun
 
 public:
   size_t firstGradient_ = 0;
@@ -151,7 +171,7 @@ public:
     if (failed(gradient.build()))
       return failure();
     douts_ = gradient.douts;
-    isLoss_ = gradient.hasLoss() && douts_.empty();
+    isLoss_ = gradient.hasLoss && douts_.empty();
     if (!isLoss_)
       recompute(gradient);
     collect(gradient);

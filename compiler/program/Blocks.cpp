@@ -17,6 +17,15 @@ RankedTensorType BlockFunction::resultType(size_t i) const {
   return cast<RankedTensorType>(func::FuncOp(function).getResultTypes()[i]);
 }
 
+std::optional<int64_t> BlockFunction::Result::total() const {
+  if (kind == ResultKind::term)
+    return index;
+  if (kind != ResultKind::lossSum && kind != ResultKind::tokens)
+    return std::nullopt;
+  const StringRef name = kind == ResultKind::lossSum ? "loss_sum" : "tokens";
+  return llvm::find(plan::kResults, name) - plan::kResults.begin();
+}
+
 std::vector<int64_t> BlockFunction::resultsOf(ResultKind kind) const {
   std::vector<int64_t> numbers;
   for (auto [i, result] : llvm::enumerate(results))
@@ -116,6 +125,12 @@ FailureOr<BlockFunction> readArguments(func::FuncOp function) {
   return result;
 }
 
+// The number in plan::kResults of a term of the loss; -1: it is none.
+int64_t termNumber(StringRef name) {
+  const auto found = std::find(plan::kResults.begin() + plan::kFirstLossTerm, plan::kResults.end(), name);
+  return found == plan::kResults.end() ? -1 : found - plan::kResults.begin();
+}
+
 std::optional<Res> resultKind(StringAttr kind) {
   if (!kind)
     return Res::out;
@@ -125,7 +140,7 @@ std::optional<Res> resultKind(StringAttr kind) {
   for (auto [name, value] : kinds)
     if (kind.getValue() == name)
       return value;
-  return std::nullopt;
+  return termNumber(kind.getValue()) >= 0 ? std::optional(Res::term) : std::nullopt;
 }
 
 // The forward's argument that is this parameter.
@@ -147,6 +162,8 @@ LogicalResult readResults(BlockFunction &block, func::FuncOp forward) {
     if (!kind)
       return errorIn(function) << "result " << i << " has an unknown " << kResultAttr;
     BlockFunction::Result result{*kind, counts[*kind]++};
+    if (*kind == Res::term)
+      result.index = termNumber(function.getResultAttrOfType<StringAttr>(i, kResultAttr).getValue());
     if (*kind == Res::grad) {
       result.index = parameterArgument(forward, function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
       if (result.index < 0)

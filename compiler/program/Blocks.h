@@ -22,19 +22,19 @@ Status verifyArgument(mlir::func::FuncOp function, unsigned argument);
 // One function of a block: forward, backward, input or weight.
 struct BlockFunction {
   enum class ArgumentKind { activation, dout, saved, split, data, parameter };
-  enum class ResultKind { out, saved, lossSum, tokens, din, split, grad };
+  enum class ResultKind { out, saved, lossSum, tokens, term, din, split, grad };
   struct Argument {
     ArgumentKind kind;
     int64_t index; // activation, dout, saved, split: which; parameter: the forward's argument; data: -1
   };
   struct Result {
     ResultKind kind;
-    int64_t index;           // which of its kind; grad: the forward's argument
+    int64_t index; // which of its kind; grad: the forward's argument; term: its number in plan::kResults
     int64_t activation = -1; // saved: the activation that it is, which is kept anyway; -1: a value of its own
+    // Which of the step's results it adds to, a number in plan::kResults; nothing: none.
+    std::optional<int64_t> total() const;
     // Adds to what its place holds: gradients and sums over microbatches.
-    bool accumulates() const {
-      return kind == ResultKind::grad || kind == ResultKind::lossSum || kind == ResultKind::tokens;
-    }
+    bool accumulates() const { return kind == ResultKind::grad || total().has_value(); }
   };
   mlir::func::FuncOp function;
   std::vector<Argument> arguments;

@@ -144,8 +144,15 @@ private:
     return op->getNumResults() == 1 && op->getResult(0).hasOneUse() &&
            isGradient(*op->getResult(0).use_begin());
   }
+  // What is added up over all microbatches stays pending until the step's end (P7).
+  static bool isAddedUp(StringRef resultKind) {
+    return resultKind == "grad" || llvm::is_contained(plan::kResults, resultKind);
+  }
   bool isGradient(OpOperand &use) {
-    return isReturnedAs(use, "grad") || isReturnedAs(use, "loss_sum") || isReturnedAs(use, "tokens");
+    if (!isa<func::ReturnOp>(use.getOwner()))
+      return false;
+    auto kind = function_.getResultAttrOfType<StringAttr>(use.getOperandNumber(), kResultAttr);
+    return kind && isAddedUp(kind.getValue());
   }
   bool mayCarry(Value logical, OpOperand &here) {
     if (isWeightGradientUse(here))
@@ -431,11 +438,10 @@ private:
       auto kind = function_.getResultAttrOfType<StringAttr>(i, kResultAttr);
       StringRef name = kind ? kind.getValue() : "out";
       bool handed = name == "saved" || name == "split";
-      bool pends = name == "grad" || name == "loss_sum" || name == "tokens";
       if (name == "split" && isPending(value))
         results.push_back(copies_[value].front()); // stays pending: the weight half resolves what it must
       else
-        results.push_back(handed ? smallestComplete(value) : use(value, endLayout(value, pends)));
+        results.push_back(handed ? smallestComplete(value) : use(value, endLayout(value, isAddedUp(name))));
       if (handed)
         (name == "saved" ? handed_.saved : handed_.split)[block_].push_back(layoutOf(results.back()));
     }

@@ -49,7 +49,7 @@ public:
     if (chains.size() != 1)
       return module_.emitError() << "found " << chains.size() << " mg.chain; expected one";
     chain_ = chains.front();
-    if (failed(split()) || failed(readParameters()) || failed(readLoss()))
+    if (failed(split()) || failed(readParameters()) || failed(readTotals()))
       return failure();
     if (failed(emitStages()))
       return failure();
@@ -154,22 +154,14 @@ private:
     return success();
   }
 
-  LogicalResult readLoss() {
+  LogicalResult readTotals() {
     const ModelBlock &head = *chunks_.back().back().block;
-    const BlockFunction *loss = head.lossFunction();
-    if (!loss)
+    if (!head.lossFunction())
       return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
-    auto axes = [&](BlockFunction::ResultKind kind, plan::Axes &pending) -> LogicalResult {
-      RankedTensorType type =
-          shardedType(func::FuncOp(loss->function).getResultAttr(loss->resultsOf(kind).front(), kTypeAttr));
-      if (!type)
-        return module_.emitError() << "block " << head.name << ": results lack mg.type: run mg-local first";
-      pending =
-          inMeshOrder([&](StringAttr axis) { return llvm::is_contained(layoutOf(type).getPending(), axis); });
-      return success();
-    };
-    return success(succeeded(axes(BlockFunction::ResultKind::lossSum, loss_.lossSum)) &&
-                   succeeded(axes(BlockFunction::ResultKind::tokens, loss_.tokens)));
+    auto totals = totalAxesOf(module_, blocks_);
+    if (succeeded(totals))
+      totals_ = std::move(*totals);
+    return success(succeeded(totals));
   }
 
   // --- Parts
@@ -266,7 +258,7 @@ private:
 
   void emitStage(int64_t stage, int64_t parts, const StageBuckets &buckets) {
     Location loc = module_.getLoc();
-    StepEnd end = buildStepEnd(module_, stage, parts, buckets, loss_);
+    StepEnd end = buildStepEnd(module_, stage, parts, buckets, totals_);
     FlatSymbolRefAttr begin = unique(end.begin), reduce = unique(end.reduce), update = unique(end.update);
     SmallVector<FlatSymbolRefAttr> gradients;
     for (func::FuncOp function : end.gradients)
@@ -305,7 +297,7 @@ private:
   std::map<const ModelBlock *, int64_t> blockIndex_;
   std::map<int64_t, std::string> names_;
   std::vector<std::vector<BlockParameter>> parameters_;
-  LossAxes loss_;
+  TotalAxes totals_;
   std::map<std::string, StringAttr> functions_;
 };
 

@@ -204,7 +204,19 @@ Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, cons
   return AccumulateOp::create(f.builder, f.loc, f.scalar(), squares, f.builder.getDenseI64ArrayAttr(signs));
 }
 
-func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets, const LossAxes &loss) {
+// The sums over all ranks, in one collective.
+SmallVector<Value> overAllRanks(FunctionBuilder &f, const plan::Mesh &mesh, ArrayRef<Value> parts) {
+  plan::Axes all;
+  for (const plan::Axis &axis : mesh.axes)
+    all.push_back(axis.name);
+  Value packed = PackOp::create(f.builder, f.loc, f.vector(int64_t(parts.size())), parts);
+  SmallVector<Type> scalars(parts.size(), f.scalar());
+  return llvm::to_vector_of<Value>(
+      UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all)).getResults());
+}
+
+func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buckets,
+                         const TotalAxes &totals) {
   FunctionBuilder f(module, plan::Task::reduce, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   SmallVector<Value> gradients;
@@ -220,24 +232,19 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
       f.result(reduced, completeGradient(bucket.sharded), i);
     gradients.push_back(reduced);
   }
-  Value lossSum =
-      f.demote(f.argument(f.scalar(), "result", resultIndex("loss_sum")), others(mesh, loss.lossSum));
-  Value tokens = f.demote(f.argument(f.scalar(), "result", resultIndex("tokens")), others(mesh, loss.tokens));
-  Value squares = sumSquares(f, stage, mesh, buckets, gradients);
+  SmallVector<Value> sums; // of the totals, in their order, then the squares
+  for (const auto &[number, pending] : totals)
+    sums.push_back(f.demote(f.argument(f.scalar(), "result", number), others(mesh, pending)));
+  sums.push_back(sumSquares(f, stage, mesh, buckets, gradients));
   if (!mesh.axes.empty()) {
-    plan::Axes all;
-    for (const plan::Axis &axis : mesh.axes)
-      all.push_back(axis.name);
-    Value packed = PackOp::create(f.builder, f.loc, f.vector(3), ValueRange{lossSum, tokens, squares});
-    SmallVector<Type> scalars(3, f.scalar());
-    auto totals = UnpackOp::create(f.builder, f.loc, scalars, f.allReduce(packed, all));
-    lossSum = totals.getResult(0), tokens = totals.getResult(1), squares = totals.getResult(2);
-    f.result(lossSum, "result", resultIndex("loss_sum"));
-    f.result(tokens, "result", resultIndex("tokens"));
+    sums = overAllRanks(f, mesh, sums);
+    for (auto [total, sum] : llvm::zip(totals, sums))
+      f.result(sum, "result", total.first);
   }
+  Value tokens = sums[std::distance(totals.begin(), totals.find(resultIndex("tokens")))];
   Value clip = f.argument(f.scalar(), "step_scalar",
                           llvm::find(plan::kStepScalars, "clip") - plan::kStepScalars.begin());
-  auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), squares, tokens, clip);
+  auto factor = ClipFactorOp::create(f.builder, f.loc, f.scalar(), f.scalar(), sums.back(), tokens, clip);
   f.result(factor.getNorm(), "result", resultIndex("grad_norm"));
   f.result(factor.getFactor(), "factor");
   return f.finish();
@@ -292,10 +299,41 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
 
 int64_t resultIndex(StringRef name) { return llvm::find(plan::kResults, name) - plan::kResults.begin(); }
 
+FailureOr<TotalAxes> totalAxesOf(ModuleOp module, const Blocks &blocks) {
+  const MeshAttr mesh = module->getAttrOfType<MeshAttr>(kMeshAttr);
+  TotalAxes totals;
+  std::map<int64_t, std::string> from; // the function that was seen first
+  for (const auto &[name, block] : blocks)
+    for (const BlockFunction *function : block.functions())
+      for (auto [i, result] : llvm::enumerate(function->results)) {
+        const std::optional<int64_t> number = result.total();
+        if (!number)
+          continue;
+        func::FuncOp op = function->function;
+        RankedTensorType type = shardedType(op.getResultAttr(i, kTypeAttr));
+        if (!type)
+          return module.emitError() << "block " << name << ": results lack mg.type: run mg-local first";
+        plan::Axes pending;
+        for (StringAttr axis : mesh.getNames())
+          if (llvm::is_contained(layoutOf(type).getPending(), axis))
+            pending.push_back(axis.str());
+        auto [known, isNew] = totals.try_emplace(*number, pending);
+        if (isNew)
+          from[*number] = op.getName().str();
+        else if (known->second != pending)
+          return errorIn(op) << "its " << plan::kResults[*number]
+                             << fmt::format(" is pending over [{}], that of {} over [{}]; expected the same "
+                                            "axes in all blocks, which add to one total",
+                                            fmt::join(pending, ", "), from[*number],
+                                            fmt::join(known->second, ", "));
+      }
+  return totals;
+}
+
 StepEnd buildStepEnd(ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,
-                     const LossAxes &loss) {
+                     const TotalAxes &totals) {
   StepEnd end{buildBegin(module, stage, buckets),
-              buildReduce(module, stage, buckets, loss),
+              buildReduce(module, stage, buckets, totals),
               buildUpdate(module, stage, buckets),
               {}};
   for (int64_t part = 0; part < parts; ++part)

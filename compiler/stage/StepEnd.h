@@ -1,4 +1,4 @@
-// The functions that run once per training step. In: a stage's buckets, and over which axes the loss is
+// The functions that run once per training step. In: a stage's buckets, and over which axes the totals are
 // pending. Out: func.func begin (zeros), gradients (of each part of the stage), reduce (other gradients, norm, clip
 // factor) and update (optimizer) on the stage's buffers.
 //
@@ -7,6 +7,7 @@
 // plan::kStepScalars; without index: all of them), factor.
 #pragma once
 
+#include "compiler/program/Blocks.h"
 #include "compiler/stage/Buckets.h"
 #include "dialects/mg/Mg.h"
 
@@ -17,16 +18,18 @@ struct StepEnd {
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
 };
 
-// pending: the axes over which each of loss_sum and tokens is pending, pp excluded.
-struct LossAxes {
-  plan::Axes lossSum, tokens;
-};
+// What blocks add up in a step, by its number in plan::kResults: the axes over which it is pending, pp excluded, in mesh
+// order.
+using TotalAxes = std::map<int64_t, plan::Axes>;
+
+// An error where a block's types are not sharded, or blocks have a total pending over different axes.
+mlir::FailureOr<TotalAxes> totalAxesOf(mlir::ModuleOp module, const Blocks &blocks);
 
 // Where a result of the step lies: its number in plan::kResults.
 int64_t resultIndex(llvm::StringRef name);
 
 // parts: of the stage.
 StepEnd buildStepEnd(mlir::ModuleOp module, int64_t stage, int64_t parts, const StageBuckets &buckets,
-                     const LossAxes &loss);
+                     const TotalAxes &totals);
 
 } // namespace mgc

@@ -83,9 +83,11 @@ LogicalResult mgc::verifyStageForm(ModuleOp module) {
   if (failed(instances) || failed(verifyFlow(module, *instances)) ||
       failed(verifyBuckets(module, *blocks, stages)))
     return failure();
-  const BlockFunction &loss = *instances->back().block->lossFunction();
+  auto totals = totalAxesOf(module, *blocks);
+  if (failed(totals))
+    return failure();
   for (StageOp stage : stages)
-    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, loss)) ||
+    if (failed(verifyStepEnd(stage, mesh)) || failed(verifyTotals(stage, mesh, *totals)) ||
         failed(verifyUpdate(stage)))
       return failure();
   return success();

@@ -1,7 +1,7 @@
 // Checks of verifyStageForm on buckets and on the functions that run once per step (StepEnd.h). Errors are diagnostics.
 #pragma once
 
-#include "compiler/program/Blocks.h"
+#include "compiler/stage/StepEnd.h"
 
 namespace mgc {
 
@@ -13,9 +13,8 @@ mlir::LogicalResult verifyBuckets(mlir::ModuleOp module, const Blocks &blocks,
 // gradient once, over the ranks and stages that have parts of it.
 mlir::LogicalResult verifyStepEnd(StageOp stage, MeshAttr mesh);
 
-// After verifyStepEnd. Loss, tokens and squares of gradients are summed over all ranks, each part once (VerifyTotals.cpp).
-// loss: the function that returns it.
-mlir::LogicalResult verifyTotals(StageOp stage, MeshAttr mesh, const BlockFunction &loss);
+// After verifyStepEnd. Totals and squares of gradients are summed over all ranks, each part once (VerifyTotals.cpp).
+mlir::LogicalResult verifyTotals(StageOp stage, MeshAttr mesh, const TotalAxes &totals);
 
 // After verifyStepEnd. Each bucket is updated once, each rank's part by that rank (VerifyUpdate.cpp).
 mlir::LogicalResult verifyUpdate(StageOp stage);

@@ -1,7 +1,7 @@
-// Totals that the step's end adds up over all ranks: the loss, the tokens, and the squares of the gradients, of which
-// the norm is made. A rank's part counts on one rank of those that have the same part:
+// Totals that the step's end adds up over all ranks: what blocks add up (loss, tokens, terms of the loss), and the squares
+// of the gradients, of which the norm is made. A rank's part counts on one rank of those that have the same part:
 //
-//   demote over the others: the loss, as it was pending        all_reduce over every axis -> results, clip_factor
+//   demote over the others: a total, as it was pending         all_reduce over every axis -> results, clip_factor
 //   sum_squares of each bucket's reduced gradient, demoted   /
 //
 // An axis too many drops parts, one too few counts them twice: a norm that clips wrongly, and still trains.
@@ -33,7 +33,7 @@ public:
       axes_.push_back(axis.str());
   }
 
-  LogicalResult verify(const LossAxes &loss) {
+  LogicalResult verify(const TotalAxes &totals) {
     auto norm = reduce_.resultAt({"result", resultIndex("grad_norm")}), factor = reduce_.resultAt({"factor"});
     if (failed(norm) || failed(factor))
       return failure();
@@ -46,9 +46,12 @@ public:
     if (reduce_.boundOf(clip.getClip()) != bound)
       return reduce_.error() << "clips at what is " << reduce_.describe(clip.getClip()) << "; expected "
                              << toString(bound);
-    return success(succeeded(verifyLoss("loss_sum", {}, loss.lossSum)) &&
-                   succeeded(verifyLoss("tokens", clip.getTokens(), loss.tokens)) &&
-                   succeeded(verifySquares(clip.getSumSquares())));
+    for (const auto &[number, pending] : totals) {
+      const Value used = number == resultIndex("tokens") ? clip.getTokens() : Value();
+      if (failed(verifyTotal(number, used, pending)))
+        return failure();
+    }
+    return success(succeeded(verifyResults(totals)) && succeeded(verifySquares(clip.getSumSquares())));
   }
 
 private:
@@ -82,9 +85,20 @@ private:
                                           fmt::join(found, ", "), fmt::join(expected, ", "), why.str());
   }
 
+  // A result that no block adds to is none of the totals.
+  LogicalResult verifyResults(const TotalAxes &totals) {
+    for (unsigned i = 0; i < func::FuncOp(reduce_.op()).getNumResults(); ++i)
+      if (const Bound bound = reduce_.boundOfResult(i);
+          bound.kind == "result" && bound.index != resultIndex("grad_norm") && !totals.contains(bound.index))
+        return reduce_.error() << "result " << i << " is bound to " << toString(bound)
+                               << ", which no block adds to";
+    return success();
+  }
+
   // `used`: what the norm is made of, too; null: nothing is.
-  LogicalResult verifyLoss(StringRef name, Value used, const plan::Axes &pending) {
-    const Bound bound{"result", resultIndex(name)};
+  LogicalResult verifyTotal(int64_t number, Value used, const plan::Axes &pending) {
+    const Bound bound{"result", number};
+    const std::string &name = plan::kResults[number];
     if (!axes_.empty()) {
       auto result = reduce_.resultAt(bound);
       if (failed(result))
@@ -181,12 +195,6 @@ private:
 
 } // namespace
 
-LogicalResult mgc::verifyTotals(StageOp stage, MeshAttr mesh, const BlockFunction &loss) {
-  auto pending = [&](BlockFunction::ResultKind kind) {
-    const auto result = unsigned(loss.resultsOf(kind).front());
-    Attribute type = func::FuncOp(loss.function).getResultAttr(result, kTypeAttr);
-    return axesOf(layoutOf(shardedType(type)).getPending());
-  };
-  return Totals(stage, mesh)
-      .verify({pending(BlockFunction::ResultKind::lossSum), pending(BlockFunction::ResultKind::tokens)});
+LogicalResult mgc::verifyTotals(StageOp stage, MeshAttr mesh, const TotalAxes &totals) {
+  return Totals(stage, mesh).verify(totals);
 }

@@ -13,7 +13,8 @@ Result<const DataKind *> findDataKind(llvm::StringRef name) {
                                    {"samples", Input::samples, false},
                                    {"position_ids", Input::positionIds, false},
                                    {"document_starts", Input::documentStarts, false},
-                                   {"key_document_starts", Input::keyDocumentStarts, false}};
+                                   {"key_document_starts", Input::keyDocumentStarts, false},
+                                   {"step_tokens", Input::stepTokens, false}};
   std::string names;
   for (const DataKind &kind : kinds) {
     if (kind.name == name)

@@ -18,8 +18,8 @@ public:
   virtual mlir::Location loc() = 0;
   // Cotangent of a result of the op; null when nothing depends on it.
   virtual mlir::Value cotangent(mlir::Value result) = 0;
-  // Whether the result is the training loss, whose cotangent is 1 by definition (it is scaled by 1/N in the
-  // update).
+  // Whether the result is what the block adds to the training loss: loss_sum, whose cotangent is 1 by definition (it is
+  // scaled by 1/N in the update), or a term.
   virtual bool isSeed(mlir::Value result) = 0;
   // Whether the operand's cotangent is needed at all.
   virtual bool wants(mlir::Value operand) = 0;

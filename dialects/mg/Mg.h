@@ -79,8 +79,8 @@ inline constexpr llvm::StringLiteral kPassAttr = "mg.pass";   // nameOf a plan::
 // Function argument attributes: an argument without either is an activation of the chain.
 inline constexpr llvm::StringLiteral kDataAttr = "mg.data";   // "tokens" | "labels" | "loss_weights" | ...
 inline constexpr llvm::StringLiteral kParamAttr = "mg.param"; // dictionary: see docs/ir.md
-// Function result attribute: "out" (an activation, the default), "saved", "loss_sum", "tokens", "din",
-// "split", "grad".
+// Function result attribute: "out" (an activation, the default), "saved", "din", "split", "grad", or what it adds to of
+// the step's results (plan::kResults): "loss_sum", "tokens", or a term of the loss.
 inline constexpr llvm::StringLiteral kResultAttr = "mg.result";
 // From grad on: what a backward function's argument is ("dout" | "saved" | "split"), and which of its kind.
 inline constexpr llvm::StringLiteral kArgAttr = "mg.arg";

@@ -364,6 +364,7 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
       builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon), FloatAttr(),
       builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
+  balance(logits, chosen, experts);
   IntegerAttr count = builder.getI64IntegerAttr(experts.count);
   Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,
                                     DictionaryAttr(), ArrayAttr());
@@ -375,6 +376,94 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   Value y = CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
                               count, DictionaryAttr(), ArrayAttr());
   return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;
+}
+
+RankedTensorType BlockBuilder::pooledType() {
+  const auto has = [](const BlockKind &kind) { return kind.block.experts.has_value(); };
+  return type({llvm::find_if(model.kinds, has)->block.experts->count}, {"e"}, builder.getF32Type());
+}
+
+Value BlockBuilder::sumTo(Value value, Names names) {
+  SmallVector<int64_t> shape;
+  for (StringRef name : names)
+    shape.push_back(tensorOf(value).getDimSize(layoutOf(value).indexOf(builder.getStringAttr(name))));
+  return SumOp::create(builder, type(shape, names, builder.getF32Type()), value);
+}
+
+void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
+  addResult(
+      LossTermOp::create(builder, sum.getType(), sum, data("step_tokens"), builder.getF64FloatAttr(scale)),
+      name);
+}
+
+// Of a sequence E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and the mean of their
+// probabilities of it. The term is the mean over the sequences of the step.
+void BlockBuilder::sequenceAuxLoss(Value hot, Value probabilities, const Experts &experts) {
+  const double s = double(tensorOf(hot).getDimSize(0));
+  Value counts = sumTo(hot, {"b", "e"}), sums = sumTo(probabilities, {"b", "e"});
+  Value products = MulOp::create(builder, sums.getType(), sums, counts);
+  addTerm(sumTo(products, {}),
+          layout.auxLossCoefficient * double(experts.count) /
+              (double(experts.chosen) * s * s * double(layout.globalBatchSize)),
+          "seq_aux_loss");
+}
+
+// The mean over the tokens of the step.
+void BlockBuilder::zLoss(Value logits) {
+  Value each = RouterZOp::create(builder, withoutLast(logits), logits);
+  addTerm(sumTo(each, {}),
+          layout.zLossCoefficient / (double(layout.sequenceLength) * double(layout.globalBatchSize)),
+          "z_loss");
+}
+
+void BlockBuilder::beginPooled() {
+  Value zero = ScaleOp::create(builder, data("step_tokens").getType(), data("step_tokens"),
+                               builder.getF64FloatAttr(0));
+  auto zeros = [&] { return BroadcastOp::create(builder, pooledType(), zero); };
+  pooled = Pooled{zeros(), zeros()};
+}
+
+void BlockBuilder::takePooled() {
+  auto take = [&] {
+    argumentAttributes.push_back(builder.getDictionaryAttr({}));
+    return function.getBody().front().addArgument(pooledType(), builder.getLoc());
+  };
+  Value load = take();
+  pooled = Pooled{load, take()};
+}
+
+void BlockBuilder::addPooledResults() {
+  addResult(pooled->load);
+  addResult(pooled->probabilities);
+}
+
+// E sum over e of f[e] P[e]: how many of the rows chose expert e, and the mean of their probabilities of it, over a row for
+// each token of each layer with experts.
+void BlockBuilder::pooledLoss() {
+  int64_t layers = 0;
+  for (int64_t layer = 0; layer < model.layerCount(); ++layer)
+    layers += model.blockOf(layer).experts.has_value();
+  const double rows = double(layers) * double(layout.sequenceLength) * double(layout.globalBatchSize);
+  Value products = MulOp::create(builder, pooledType(), pooled->probabilities, pooled->load);
+  addTerm(sumTo(products, {}), model.pooledAuxLoss * double(pooledType().getDimSize(0)) / (rows * rows),
+          "aux_loss");
+}
+
+void BlockBuilder::balance(Value logits, Value chosen, const Experts &experts) {
+  const bool ofSequences = layout.balanceType == "seq_aux_loss";
+  if (ofSequences || pooled) {
+    Type each = type(tensorOf(logits).getShape(), {"s", "b", "e"}, builder.getF32Type());
+    Value hot = MultiHotOp::create(builder, each, chosen);
+    Value probabilities =
+        RouterProbabilitiesOp::create(builder, each, logits, builder.getStringAttr(experts.score));
+    if (ofSequences)
+      sequenceAuxLoss(hot, probabilities, experts);
+    if (pooled)
+      pooled = Pooled{add(pooled->load, sumTo(hot, {"e"})),
+                      add(pooled->probabilities, sumTo(probabilities, {"e"}))};
+  }
+  if (layout.zLossCoefficient > 0)
+    zLoss(logits);
 }
 
 void BlockBuilder::loss(Value x) {

@@ -24,6 +24,10 @@ public:
 
   // Arguments; in the order activation, data, parameters.
   mlir::Value addActivation();
+  // Where the model has a loss that pools all layers (docs/experts.md): the load of experts and their probabilities, summed
+  // over the layers before the block. Of the first block zeros, of others activations.
+  void beginPooled();
+  void takePooled();
   void addData(llvm::StringRef kind, Names names, bool integer);
   void addParameters(const std::vector<ModelParameter> &parameters);
 
@@ -40,8 +44,11 @@ public:
   // `contextType`: how it sees the sequence where cp is more than 1 (frontend/layout/Context.h).
   mlir::Value attention(mlir::Value x, const AttentionDescription &attention, llvm::StringRef contextType);
   mlir::Value mlp(mlir::Value x, const Mlp &mlp);
-  mlir::Value experts(mlir::Value x, const Experts &experts, const Mlp &mlp);
-  void loss(mlir::Value x); // logits, cross-entropy; sets the results loss_sum and tokens
+  mlir::Value experts(mlir::Value x, const Experts &experts,
+                      const Mlp &mlp); // adds the layout's terms of the loss
+  void addPooledResults();             // with those of the block, for the next one
+  void pooledLoss();                   // the term that they make
+  void loss(mlir::Value x);            // logits, cross-entropy; sets the results loss_sum and tokens
 
   void addResult(mlir::Value value, llvm::StringRef kind = "out");
   void finish(); // sets the type of the function and returns from it
@@ -68,6 +75,13 @@ private:
   llvm::SmallVector<mlir::Value> parts(mlir::Value whole, llvm::ArrayRef<Part> parts);
   mlir::Value join(mlir::ValueRange parts, llvm::StringRef along);
   mlir::Value sharedExpert(mlir::Value x, const SharedExpert &shared, Activation activation);
+  // Terms of the loss, as results. hot, probabilities [s, b, e]: what a token chose, and could have.
+  void balance(mlir::Value logits, mlir::Value chosen, const Experts &experts);
+  void sequenceAuxLoss(mlir::Value hot, mlir::Value probabilities, const Experts &experts);
+  void zLoss(mlir::Value logits);
+  void addTerm(mlir::Value sum, double scale, llvm::StringRef name);
+  mlir::Value sumTo(mlir::Value value, Names names); // f32
+  mlir::RankedTensorType pooledType();
   // rows [c, x], the weights [e, .., ..] of the role: [c, y].
   mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
   // A type with the layout's dtype, unless `element` is given.
@@ -84,6 +98,10 @@ private:
   mlir::func::FuncOp function;
   mlir::ImplicitLocOpBuilder builder;
   llvm::StringMap<mlir::Value> arguments;
+  struct Pooled {
+    mlir::Value load, probabilities; // [e]
+  };
+  std::optional<Pooled> pooled;
   llvm::SmallVector<mlir::DictionaryAttr> argumentAttributes, resultAttributes;
   llvm::SmallVector<mlir::Value> results;
 };

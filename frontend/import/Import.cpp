@@ -91,11 +91,18 @@ static void buildEmbed(ModuleOp module, const ModelDescription &model, const Lay
     block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (dropped)
     block.addData("samples", {"b"}, /*integer=*/true);
+  const bool pools = model.pooledAuxLoss != 0;
+  if (pools)
+    block.addData("step_tokens", {}, /*integer=*/false);
   block.addParameters(select(model, {"embed.tokens", "embed.positions"}));
   Value x = block.embed("tokens", "embed.tokens", model.paddingToken);
   if (model.learnedPositions)
     x = block.add(x, block.embed(positions, "embed.positions"));
   block.addResult(block.dropout(x, model.embeddingDropout, "embed"));
+  if (pools) {
+    block.beginPooled();
+    block.addPooledResults();
+  }
   block.finish();
 }
 
@@ -118,6 +125,9 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
   const BlockDescription &spec = kind.block;
   BlockBuilder block(module, name, model, layout);
   Value x = block.addActivation();
+  const bool pools = model.pooledAuxLoss != 0;
+  if (pools)
+    block.takePooled();
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (!isRing(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
@@ -129,6 +139,8 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
     block.addData("document_starts", {"s", "b"}, /*integer=*/true);
   if (spec.attention.dropout > 0 || spec.residualDropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
+  if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
+    block.addData("step_tokens", {}, /*integer=*/false);
   block.addParameters(kind.parameters);
   Value attended =
       block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
@@ -138,17 +150,26 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
       spec.experts ? block.experts(normed, *spec.experts, spec.mlp) : block.mlp(normed, spec.mlp);
   x = block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
   block.addResult(x);
+  if (pools)
+    block.addPooledResults();
   block.finish();
 }
 
 static void buildHead(ModuleOp module, const ModelDescription &model, const Layout &layout) {
   BlockBuilder block(module, "head", model, layout);
   Value x = block.addActivation();
+  const bool pools = model.pooledAuxLoss != 0;
+  if (pools)
+    block.takePooled();
   block.addData("labels", {"s", "b"}, /*integer=*/true);
   block.addData("loss_weights", {"s", "b"}, /*integer=*/false);
+  if (pools)
+    block.addData("step_tokens", {}, /*integer=*/false);
   block.addParameters(select(
       model, {"final_norm.weight", "final_norm.bias", model.tiedHead ? "embed.tokens" : "head.weight"}));
   block.loss(block.norm(x, "final_norm", model.finalNorm));
+  if (pools)
+    block.pooledLoss();
   block.finish();
 }
 

@@ -12,6 +12,11 @@ namespace mgc::frontend {
 
 namespace {
 
+std::string refusalOf(const LayoutOption &option, const std::string &word) {
+  const std::string why = option.whyNot ? option.whyNot(word) : "";
+  return why.empty() ? "is not known" : why;
+}
+
 // Fills a Layout field by field: the flag, else the file's default, else `chosen` because of `reason`.
 class LayoutResolver {
 public:
@@ -28,6 +33,7 @@ public:
     resolveTarget();
     resolveLossTile();
     resolveOverlap();
+    resolveBalance();
     return std::move(layout);
   }
 
@@ -90,7 +96,7 @@ private:
     }
     const std::vector<std::string> allowed = option.words(supported);
     if (std::ranges::find(allowed, *value) == allowed.end()) {
-      problems.add("{} {} is not known", option.flag, *value);
+      problems.add("{} {} {}", option.flag, *value, refusalOf(option, *value));
       problems.hint("possible {}: {}{}", option.flag, listOf(allowed), option.orFile);
     }
     return *value;
@@ -109,6 +115,7 @@ private:
   void resolveTarget();
   void resolveLossTile();
   void resolveOverlap();
+  void resolveBalance();
   void resolveMachine();
   void resolveGradientType();
 
@@ -400,6 +407,19 @@ void LayoutResolver::resolveOverlap() {
                  flagOf(&LayoutOptions::bucketSize), flagOf(&LayoutOptions::overlapGradReduce));
 }
 
+// Of models without experts nothing is said, unless something is asked for.
+void LayoutResolver::resolveBalance() {
+  const auto isGiven = [&](auto field) { return (flags.*field || defaults.*field); };
+  const bool hasExperts =
+      std::ranges::any_of(model.kinds, [](const BlockKind &kind) { return bool(kind.block.experts); });
+  if (hasExperts || isGiven(&LayoutOptions::balanceType))
+    layout.balanceType = word(&LayoutOptions::balanceType);
+  if (isGiven(&LayoutOptions::auxLossCoefficient))
+    layout.auxLossCoefficient = number(&LayoutOptions::auxLossCoefficient);
+  if (isGiven(&LayoutOptions::zLossCoefficient))
+    layout.zLossCoefficient = number(&LayoutOptions::zLossCoefficient);
+}
+
 } // namespace
 
 std::optional<std::pair<int64_t, int64_t>> splitTensorAxis(const AttentionDescription &attention,
@@ -460,7 +480,7 @@ static void refuseUnknownWords(const LayoutOptions &ofFile, const Supported &sup
     const std::vector<std::string> possible = option.words(supported);
     if (std::ranges::find(possible, word) != possible.end())
       return;
-    problems.add("mgc.{}: '{}' is not known", option.key(), word);
+    problems.add("mgc.{}: '{}' {}", option.key(), word, refusalOf(option, word));
     problems.hint("possible {}: {}{}", option.key(), listOf(possible), option.orFile);
   };
   for (const LayoutOption &option : layoutOptions()) {

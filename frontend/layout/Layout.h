@@ -18,8 +18,8 @@ struct LayoutOptions { // what was given
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
-  std::optional<double> scheduleMemory = {};
-  std::optional<std::string> machine = {};
+  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {};
+  std::optional<std::string> machine = {}, balanceType = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
@@ -96,6 +96,9 @@ struct Layout {
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
+  // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/Balance.h).
+  std::string balanceType = "none";
+  double auxLossCoefficient = 0, zLossCoefficient = 0;
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own

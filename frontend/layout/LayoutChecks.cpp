@@ -1,4 +1,5 @@
 #include "frontend/layout/LayoutChecks.h"
+#include "frontend/layout/Balance.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/Options.h"
@@ -319,6 +320,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkBytes(model, layout, problems);
   checkPipeline(model, layout, problems);
   checkSchedule(layout, supported, problems);
+  checkBalance(model, layout, problems);
 }
 
 // --- The nearest layout that works -------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 // See Options.h.
 #include "frontend/layout/Options.h"
+#include "frontend/layout/Balance.h"
 #include "frontend/layout/Context.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace mgc::frontend {
 namespace {
 
 constexpr int64_t kMaxAxis = 1 << 16, kMaxWorld = 1 << 24, kMaxTokens = 1 << 30,
-                  kMaxElements = int64_t(1) << 40, kStandardSequence = 1024;
+                  kMaxElements = int64_t(1) << 40, kMaxCoefficient = 1 << 20, kStandardSequence = 1024;
 
 std::vector<std::string> possibleTypes(const Supported &) {
   std::vector<std::string> names;
@@ -214,6 +215,26 @@ std::vector<LayoutOption> makeOptions() {
        .help = "Of packed documents: attention sees nothing of the others",
        .standard = "off",
        .reason = "a sequence is one document"},
+      {.flag = "--moe-router-load-balancing-type",
+       .field = &Options::balanceType,
+       .words = balanceTypes,
+       .whyNot = refusedBalanceType,
+       .help = "Of models with experts: a term of the loss that keeps their load even",
+       .reason = "no term unless asked for"},
+      {.flag = "--moe-aux-loss-coeff",
+       .field = &Options::auxLossCoefficient,
+       .least = 0,
+       .most = kMaxCoefficient,
+       .help = "Coefficient of seq_aux_loss, in each layer with experts",
+       .chosen = 0,
+       .reason = "no term unless asked for"},
+      {.flag = "--moe-z-loss-coeff",
+       .field = &Options::zLossCoefficient,
+       .least = 0,
+       .most = kMaxCoefficient,
+       .help = "Coefficient of the router's z-loss, in each layer with experts",
+       .chosen = 0,
+       .reason = "no term unless asked for"},
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,

@@ -26,6 +26,8 @@ struct LayoutOption {
   int64_t least = 1, most = std::numeric_limits<int64_t>::max();  // of a number
   int mostValues = std::numeric_limits<int>::max();               // of a list
   std::vector<std::string> (*words)(const Supported &) = nullptr; // that are possible
+  std::string (*whyNot)(const std::string &word) =
+      nullptr;                  // it is not possible, of a word that Megatron-LM knows
   std::string_view orFile = ""; // behind the words in a message: what else there may be
   std::string help = {};
   std::optional<int64_t> chosen = {}; // a number that is taken where nothing is given; of words the first

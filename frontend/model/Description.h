@@ -122,6 +122,8 @@ struct ModelDescription {
   double initializerRange = 0.02;
   std::vector<ModelParameter> parameters;  // outside the layers
   std::vector<std::string> ignoredTensors; // as plan::Plan's
+  double pooledAuxLoss =
+      0; // coefficient of Hugging Face's load_balancing_loss_func, which pools all layers; 0: none
   std::optional<int64_t>
       paddingToken; // its embedding gets no gradient where it is a token (padding_idx of PyTorch)
 

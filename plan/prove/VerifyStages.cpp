@@ -110,8 +110,10 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
 
 // Its ring has a slot for each microbatch in ascending order, or one for all of them.
 static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
-  DType expected = input.kind == Input::Kind::lossWeights ? DType::f32 : DType::i32;
-  checks.violations.expect(input.type == expected, place, "loss weights are f32, all other inputs i32");
+  checks.violations.expect(input.type == typeOf(input.kind), place,
+                           "loss weights and the tokens of the step are f32, all other inputs i32");
+  checks.violations.expect(input.kind != Input::Kind::stepTokens || input.dims.empty(), place.field("dims"),
+                           "the tokens of the step are one number, expected no dimensions");
   const Checked bytes = verifyInputDims(checks, input, place);
   if (!checks.violations.expect(inRange(input.ring, stage.rings.size()), place, "ring {} is not one of {}",
                                 input.ring, stage.rings.size()) ||
@@ -123,11 +125,11 @@ static void verifyInput(Checks &checks, const StagePlan &stage, const Input &inp
   const int64_t microbatches = checks.plan.microbatches;
   const auto has = [&](int64_t slots) { return ring.turns == std::vector<Ring::Turn>{{0, slots, 0}}; };
   checks.violations.expect(
-      has(microbatches) || (has(1) && isPosition(input.kind)), place,
+      has(microbatches) || (has(1) && isOneForAllMicrobatches(input.kind)), place,
       "ring '{}' has {} turns and {} slots, expected one turn with a slot for each of {} "
       "microbatches{}",
       ring.name, ring.turns.size(), ring.slots(), microbatches,
-      isPosition(input.kind) ? ", or one slot" : "");
+      isOneForAllMicrobatches(input.kind) ? ", or one slot" : "");
   checks.violations.expect(ring.peer == -1, place,
                            "ring '{}' travels to or from stage {}, but the runtime writes it", ring.name,
                            ring.peer);

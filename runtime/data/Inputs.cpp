@@ -9,6 +9,8 @@
 #include "plan/SequenceOrder.h"
 #include "plan/mesh/Mesh.h"
 
+#include <algorithm>
+
 namespace mgc {
 
 namespace {
@@ -43,6 +45,8 @@ int64_t valueAt(Kind kind, const GlobalBatch &batch, const plan::Plan &plan, int
     return batch.starts[index];
   case Kind::samples:
     return step * plan.globalBatchSize + sample;
+  case Kind::stepTokens:
+    return std::ranges::count_if(batch.labels, [](int32_t label) { return label != kIgnoredLabel; });
   }
   return 0;
 }

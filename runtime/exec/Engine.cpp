@@ -51,7 +51,7 @@ public:
   Result<StepResult> step(int64_t step, const GlobalBatch &batch, const StepScalars &scalars,
                           const std::function<Status()> &beforeUpdate) override;
   void readAhead(NextBatch next) override { nextBatch_ = std::move(next); }
-  StepResult results() const override { return resultOf(ranks_[0]->values()); }
+  StepResult results() const override { return resultOf(ranks_[0]->values(), terms_); }
   void abort(const Status &cause) override;
   Result<int32_t> greatest(int32_t own) override;
 
@@ -97,6 +97,7 @@ private:
   std::vector<std::byte *> arenas_;                // by rank of the plan
   std::vector<StepValues> values_ =
       std::vector<StepValues>(plan_.mesh.worldSize()); // of the last step, by rank
+  const std::vector<size_t> terms_ = plan::lossTermsOf(plan_);
   Recording recording_;
   StepOrder order_; // of the step that runs
   NextBatch nextBatch_;
@@ -468,9 +469,16 @@ Status verifyAgreement(std::span<const StepValues> ranks) {
   return Status::ok();
 }
 
-StepResult resultOf(const StepValues &values) {
-  return {static_cast<double>(values[0]) / std::max(1.0, static_cast<double>(values[1])), values[1],
-          values[2]};
+StepResult resultOf(const StepValues &values, std::span<const size_t> terms) {
+  StepResult result;
+  result.tokens = values[1];
+  result.gradientNorm = values[2];
+  result.loss = result.crossEntropy = static_cast<double>(values[0]) / std::max(1.0, result.tokens);
+  for (size_t term : terms) {
+    result.terms.push_back({plan::kResults[term], values[term]});
+    result.loss += values[term];
+  }
+  return result;
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(plan::Plan plan, const std::string &bundle,

@@ -56,11 +56,18 @@ struct EngineOptions {
   DeviceOptions device = {};
 };
 
+struct LossTerm {
+  std::string_view name; // of plan::kResults
+  double value = 0;      // as it counts in the loss
+};
+
 struct StepResult {
-  double loss = 0; // mean over the tokens counted
+  double loss = 0; // what is differentiated: the cross-entropy, mean over the tokens counted, and all terms
   double tokens = 0;
   double gradientNorm = 0;
   double hostSeconds = 0; // before the ranks' device had all its work; 0 where they are on the host
+  double crossEntropy = 0;
+  std::vector<LossTerm> terms = {}; // that the plan has beside it
 };
 
 // The ranks' timelines in this process, as EngineOptions::timeline asks. Complete between steps, after an error too.
@@ -81,8 +88,9 @@ inline constexpr size_t kMeasuredSteps = 4096;
 using StepScalars = std::array<float, 8>;
 
 // Values that a step leaves in a rank: plan::kResults.
-using StepValues = std::array<float, 3>;
-StepResult resultOf(const StepValues &values);
+using StepValues = std::array<float, 6>;
+// terms: of the plan, numbers in plan::kResults.
+StepResult resultOf(const StepValues &values, std::span<const size_t> terms);
 // All ranks have the same, to the bit: they come out of sums over all ranks, in one order.
 Status verifyAgreement(std::span<const StepValues> ranks);
 

@@ -94,12 +94,15 @@ Status LossLog::write(const TrainingStep &step) {
   if (!descriptor_.isOpen())
     return Status::ok();
   MGC_TRY(finish());
-  nlohmann::ordered_json line = {{"step", step.step},
-                                 {"loss", step.result.loss},
-                                 {"grad_norm", step.result.gradientNorm},
-                                 {"lr", step.lr},
-                                 {"tokens", static_cast<int64_t>(step.result.tokens)},
-                                 {"seconds", step.seconds}};
+  nlohmann::ordered_json line = {{"step", step.step}, {"loss", step.result.loss}};
+  if (!step.result.terms.empty())
+    line["cross_entropy"] = step.result.crossEntropy;
+  for (const LossTerm &term : step.result.terms)
+    line[std::string(term.name)] = term.value;
+  line["grad_norm"] = step.result.gradientNorm;
+  line["lr"] = step.lr;
+  line["tokens"] = static_cast<int64_t>(step.result.tokens);
+  line["seconds"] = step.seconds;
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;
   return append(line.dump() + "\n");

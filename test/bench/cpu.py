@@ -32,10 +32,18 @@ LLAMA = {"model_type": "llama", "hidden_size": 768, "num_hidden_layers": 12, "nu
          "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 2048, "vocab_size": 32000, "hidden_act": "silu",
          "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "attention_bias": False,
          "mlp_bias": False, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
+# 140 million parameters, of which a token meets 64.
+MIXTRAL = {"model_type": "mixtral", "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8,
+           "num_key_value_heads": 4, "intermediate_size": 1024, "num_local_experts": 8, "num_experts_per_tok": 2,
+           "vocab_size": 32000, "hidden_act": "silu", "max_position_embeddings": 2048, "rms_norm_eps": 1e-5,
+           "tie_word_embeddings": False, "sliding_window": None, "output_router_logits": False,
+           "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}}
 TINY = {"gpt2": {"n_layer": 3, "n_embd": 64, "n_head": 4, "n_positions": 128, "vocab_size": 501, "bos_token_id": 0,
                  "eos_token_id": 0},
         "llama": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-                  "head_dim": 16, "intermediate_size": 128, "vocab_size": 501}}
+                  "head_dim": 16, "intermediate_size": 128, "vocab_size": 501},
+        "mixtral": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                    "intermediate_size": 64, "vocab_size": 501}}
 
 
 @dataclasses.dataclass
@@ -126,11 +134,22 @@ def parallel(work):
 
 
 def context(work):
-    """Two ranks of context parallelism, one core each: against one rank with both cores, and PyTorch's against the same."""
+    """Two ranks of context parallelism, one core each: against one rank with both cores, and PyTorch's against the same. Keys
+    that travel, against keys that are gathered."""
     one, mine = work.enter(Mgc(work)), work.enter(Mgc(work, {"cp": 2}))
+    yield ratio("ring-cp2", 1.02, work.enter(Mgc(work, {"cp": 2, "cp-comm-type": "p2p"})), mine, at_most=True)
     yield ratio("own-cp2", 1.10, mine, one, at_most=True)
     yield ratio("cp2", 1.0, work.enter(Peer(work, "cp")), mine)
     yield ratio("cp2-one", 1.0, work.enter(Peer(work, "lean")), one)
+
+
+def experts(work):
+    """One rank on all cores, and two of one core each that share the experts out, beside Hugging Face's model."""
+    eager, compiled = (work.enter(Peer(work, "transformers", compiled)) for compiled in (False, True))
+    one, shared = work.enter(Mgc(work)), work.enter(Mgc(work, {"dp": 2, "ep": 2}))
+    for mine, name in ((one, "experts"), (shared, "experts-ep2")):
+        yield ratio(f"{name}-eager", 1.5, eager, mine)
+        yield ratio(f"{name}-compiled", 1.3, compiled, mine)
 
 
 def memory(work):
@@ -218,6 +237,7 @@ def rows(quick):
     yield ratio("llama", 1.3, llama.enter(Peer(llama, "transformers", compiled=True)), llama.enter(Mgc(llama)))
     yield from parallel(short)
     yield from context(work("1x8192", GPT2 | {"n_positions": 8192}, 1, 8192))
+    yield from experts(work("mixtral", MIXTRAL, 4, 256))
     yield from memory(short)
     yield start(short)
     for large in (work("gpt2-16x256", GPT2, 16, 256), work("llama-16x256", LLAMA, 16, 256)):  # 4,096 tokens

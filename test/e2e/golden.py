@@ -14,6 +14,7 @@ out as they went in, and those drawn from a seed must be the same in every layou
 """
 import argparse
 import concurrent.futures
+import dataclasses
 import hashlib
 import json
 import os
@@ -31,7 +32,8 @@ import prediction
 import safetensors
 
 DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "mixtral", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
+MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe",
+                  "qwen3_moe_sparse2")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -57,7 +59,8 @@ class Golden:
         self.drawn = None  # the weights that the first layout drew from a seed
 
     def path(self, name):
-        return os.path.join(GOLDEN, self.model, name)
+        own = os.path.join(GOLDEN, self.model, name)
+        return own if os.path.exists(own) else os.path.join(GOLDEN, self.expect["base"], name)
 
 
 def execute(command, folder, name, timeout):
@@ -186,6 +189,7 @@ def compile_plan(options, golden, layout, folder):
     shape = ["--seq", golden.expect["s"], "--gbs", golden.expect["gbs"]]
     if golden.expect["kind"] == "packed":
         shape += ["--reset-position-ids", "--reset-attention-mask"]
+    shape += golden.expect.get("flags", [])
     command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
                "--dtype", options.dtype, "--grad-dtype", options.grad_dtype,
                "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
@@ -264,13 +268,21 @@ def predict_all(options, goldens, chosen):
         golden.predictions[kind] = one
 
 
+def layouts_of(golden, text):
+    """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
+    the others become such."""
+    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model not in DENSE)
+    if golden.expect.get("aux_in_loss"):
+        return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)
+                                  for layout in chosen))
+    return [layout for layout in chosen if layout.mbs * layout.dp <= batch]
+
+
 def main():
     options = parse_arguments()
     begin = time.monotonic()
     goldens = list(map(Golden, options.model))
-    cases = [(golden, layout) for golden in goldens
-             for layout in layouts.select(options.layouts, golden.model not in DENSE)
-             if layout.mbs * layout.dp <= golden.expect["gbs"]]
+    cases = [(golden, layout) for golden in goldens for layout in layouts_of(golden, options.layouts)]
     if options.dtype == "bf16":
         predict_all(options, goldens, [layout for _, layout in cases])
     failed = 0

@@ -44,7 +44,7 @@ ROUTED = ("deepseek_v2", "deepseek_v3", "glm4_moe")
 
 def random_experts(r, family, layers):
     """All experts are chosen: rounding moves no token to another one. Choices are what the goldens are for."""
-    count = r.choice([1, 2, 3, 5])
+    count = r.choice([1, 2, 3, 4, 5])
     experts = {"num_experts" if family == "qwen2_moe" else "num_local_experts": count, "num_experts_per_tok": count}
     if family in ("qwen2_moe", "qwen3_moe"):
         experts |= {"moe_intermediate_size": r.choice([4, 6, 20]), "norm_topk_prob": r.random() < 0.5,
@@ -92,6 +92,28 @@ def random_model(r, dtype):
     if "qwen3" in family:
         config |= {"head_dim": size, "attention_bias": r.random() < 0.3}
     return config
+
+
+def random_balance(r, model):
+    """Flags of terms of the loss."""
+    if "num_experts_per_tok" not in model or r.random() < 0.4:
+        return []
+    sequence = ["--moe-router-load-balancing-type=seq_aux_loss", f"--moe-aux-loss-coeff={r.choice([0.01, 1])}"]
+    return r.choice([sequence, ["--moe-z-loss-coeff=0.1"], [*sequence, "--moe-z-loss-coeff=1"]])
+
+
+def random_expert_ranks(r, model, sizes):
+    """Flags that say which ranks have which experts; sometimes such as cannot be."""
+    if "num_experts_per_tok" not in model:
+        return []
+    experts = next(model[key] for key in ("num_experts", "num_local_experts", "n_routed_experts") if key in model)
+    columns = model.get("moe_intermediate_size", model.get("intermediate_size"))
+    ranks = sizes["tp"] * sizes["cp"] * sizes["dp"]
+    fitting = [(ep, etp) for ep in (1, 2, 3, 4) for etp in (1, 2, 3, 4)
+               if ranks % (ep * etp) == 0 and experts % ep == 0 and columns % etp == 0]
+    ep, etp = r.choice(fitting) if r.random() < 0.95 else (2, 3)
+    kinds = [[], ["--moe-token-dispatcher-type=allgather"], ["--moe-token-dispatcher-type=alltoall"]]
+    return [f"--ep={ep}", f"--etp={etp}", *r.choice(kinds)]
 
 
 def random_context(r, cp):
@@ -147,7 +169,7 @@ def random_layout(r, model):
     flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context", "documents")]
     flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
-    flags += layout["documents"]
+    flags += layout["documents"] + random_balance(r, model) + random_expert_ranks(r, model, layout)
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
     return flags, layout
@@ -271,6 +293,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     model = random_model(r, dtype)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
+    terms = [flag for flag in flags if flag.startswith("--moe-")]
     more = [*types, f"--target={target}"]
     flags += more
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))
@@ -291,7 +314,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
                 return "wrong", f"{label}\n  the alternative {' '.join(flags)} does not work: {message}"
             layout, verdict = value_of(flags), "refused"
         single = [f"--seq={layout['seq']}", f"--gbs={layout['gbs']}", "--mbs=1", "--tp=1", "--pp=1", "--dp=1"]
-        single += [flag for flag in flags if flag.startswith("--reset-")]
+        single += [flag for flag in flags if flag.startswith("--reset-")] + terms
         one, message = train(binaries, where, "one", single + (more if types else []))
         if one is None or one == "refused":
             return "wrong", f"{label}\n  one rank: {message}"

@@ -55,6 +55,10 @@ MODELS = {  # name: config.json, layout
     "gpt2-exchange": (GPT2 | {"n_positions": 8}, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
     "qwen3-ring": (QWEN3, "--tp 2 --cp 2 --zero 1 --gbs 4 --seq 8 --dtype bf16 --cp-comm-type p2p"),
     "qwen3-experts": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
+    "qwen3-exchange": (QWEN3_MOE, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8 "
+                       "--moe-token-dispatcher-type alltoall"),
+    "qwen3-balance": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --moe-router-load-balancing-type "
+                      "seq_aux_loss --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
@@ -197,13 +201,15 @@ def other_type(name):
 
 
 def zero_results(plan):
-    """(program, segment) that are the loss and the tokens of stages without labels: zeros, wherever they are moved."""
+    """(program, segment) that are the loss and the tokens of stages without labels, or terms of those that have none: zeros,
+    wherever they are moved."""
     found = set()
     for stage in plan["stages"]:
-        if not any(given["kind"] == "labels" for given in stage["inputs"]):
-            results = range(stage["resultsOffset"], stage["resultsOffset"] + 8)
-            found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
-                      for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}
+        kinds = {given["kind"] for given in stage["inputs"]}
+        zeros = ([] if "labels" in kinds else [0, 4]) + ([] if "stepTokens" in kinds else [12, 16, 20])
+        results = {stage["resultsOffset"] + offset for offset in zeros}
+        found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
+                  for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}
     return found
 
 

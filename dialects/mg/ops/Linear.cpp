@@ -241,22 +241,39 @@ LogicalResult AccumulateOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
-// --- sum
+// --- sum, broadcast
 // ------------------------------------------------------------------------------------------------------------
 
-LogicalResult SumOp::verify() {
+// Whether the names of `part` are names of `all`, in its order.
+static bool isPartOf(Value part, Value all) {
   SmallVector<StringAttr> kept;
-  for (StringAttr name : layoutOf(getValue()).getNames())
-    if (layoutOf(getResult()).indexOf(name) >= 0)
+  for (StringAttr name : layoutOf(all).getNames())
+    if (layoutOf(part).indexOf(name) >= 0)
       kept.push_back(name);
-  return layoutOf(getResult()).getNames() == ArrayRef<StringAttr>(kept)
+  return layoutOf(part).getNames() == ArrayRef<StringAttr>(kept);
+}
+
+LogicalResult SumOp::verify() {
+  return isPartOf(getResult(), getValue())
              ? success()
              : emitOpError("names of the result must be names of the operand, in its order (sum_c1)");
 }
 
 LogicalResult SumOp::buildGradient(GradientBuilder &g) {
-  if (g.cotangent(getResult()) && g.wants(getValue()))
-    return emitOpError("has no gradient: a sum may only stand in a gradient or over data");
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
+    g.contribute(getValue(), g.make<BroadcastOp>(getValue(), dy));
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  return isPartOf(getValue(), getResult())
+             ? success()
+             : emitOpError("names of the operand must be names of the result, in its order (broadcast_c1)");
+}
+
+LogicalResult BroadcastOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
+    g.contribute(getValue(), g.make<SumOp>(getValue(), dy));
   return success();
 }
 
@@ -282,25 +299,6 @@ LogicalResult ScaleOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getValue()))
     g.contribute(getValue(), g.make<ScaleOp>(getValue(), dy, getFactorAttr()));
-  return success();
-}
-
-// --- broadcast
-// ------------------------------------------------------------------------------------------------------
-
-LogicalResult BroadcastOp::verify() {
-  SmallVector<StringAttr> shared;
-  for (StringAttr name : layoutOf(getResult()).getNames())
-    if (layoutOf(getValue()).indexOf(name) >= 0)
-      shared.push_back(name);
-  return layoutOf(getValue()).getNames() == ArrayRef<StringAttr>(shared)
-             ? success()
-             : emitOpError("names of the value must be names of the result, in its order (broadcast_c1)");
-}
-
-LogicalResult BroadcastOp::buildGradient(GradientBuilder &g) {
-  if (Value dy = g.cotangent(getResult()); dy && g.wants(getValue()))
-    g.contribute(getValue(), sumTo(g, dy, getValue()));
   return success();
 }
 
@@ -391,13 +389,13 @@ LogicalResult SumOp::emitRow(RowEmitter &e) {
   return success();
 }
 
-LogicalResult MulOp::emitRow(RowEmitter &e) {
-  e.define(getResult(), rowgen::mul(e.graph(), e.value(getLhs()), e.value(getRhs())));
+LogicalResult BroadcastOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), e.value(getValue()));
   return success();
 }
 
-LogicalResult BroadcastOp::emitRow(RowEmitter &e) {
-  e.define(getResult(), e.value(getValue()));
+LogicalResult MulOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), rowgen::mul(e.graph(), e.value(getLhs()), e.value(getRhs())));
   return success();
 }
 

@@ -88,6 +88,15 @@ def Mg_SumOp : Mg_ComputeOp<"sum", [MgGradient, MgRow]> {
   let hasVerifier = 1;
 }
 
+def Mg_BroadcastOp : Mg_ComputeOp<"broadcast", [MgGradient, MgRow]> {
+  let summary = "The value at every position of the dimensions it lacks: the gradient of mg.sum";
+  let description = "1. the names of the operand are names of the result, in its order (broadcast_c1)";
+  let arguments = (ins Mg_Float:$value);
+  let results = (outs Mg_Float:$result);
+  let rule = "~.. -> ..";
+  let hasVerifier = 1;
+}
+
 def Mg_MulOp : Mg_ComputeOp<"mul", [MgGradient, MgRow]> {
   let summary = "Product of two values; the right one is broadcast over the dimensions it lacks";
   let description = "1. the names of rhs are names of lhs, and the result has the names of lhs (mul_c1)";
@@ -102,15 +111,6 @@ def Mg_ScaleOp : Mg_ComputeOp<"scale", [MgGradient, MgRow]> {
   let arguments = (ins Mg_Float:$value, F64Attr:$factor);
   let results = (outs Mg_Float:$result);
   let rule = "~* -> *";
-}
-
-def Mg_BroadcastOp : Mg_ComputeOp<"broadcast", [MgGradient, MgRow]> {
-  let summary = "The value at every position of the dimensions it lacks";
-  let description = "1. the names of the value are names of the result, in its order (broadcast_c1)";
-  let arguments = (ins Mg_Float:$value);
-  let results = (outs Mg_Float:$result);
-  let rule = "~.. -> ..";
-  let hasVerifier = 1;
 }
 
 def Mg_CastOp : Mg_ComputeOp<"cast", [MgGradient, MgRow]> {

@@ -1,4 +1,4 @@
-// Cross-entropy: its gradient, its decomposition, indexed factors.
+// Cross-entropy and other terms of the loss: gradients, decomposition, indexed factors.
 #include "dialects/mg/Gradient.h"
 #include "dialects/mg/RowEmitter.h"
 #include <cmath>
@@ -13,6 +13,25 @@ LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &g) {
     return emitOpError("the loss must be what the last block returns: its gradient is seeded with 1");
   g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(),
                                                        getWeights(), getValidAttr(), DictionaryAttr()));
+  return success();
+}
+
+LogicalResult LossTermOp::verify() {
+  if (!std::isfinite(float(getScale().convertToDouble())))
+    return emitOpError() << "scale is " << getScale().convertToDouble() << "; expected a finite number "
+                         << "(loss_term_c1)";
+  return tensorOf(getValue()).getRank() == 0 ? success()
+                                             : emitOpError()
+                                                   << "the value has " << tensorOf(getValue()).getRank()
+                                                   << " dimensions; expected a scalar (loss_term_c2)";
+}
+
+LogicalResult LossTermOp::buildGradient(GradientBuilder &g) {
+  if (!g.wants(getValue()))
+    return success();
+  if (!g.isSeed(getTerm()))
+    return emitOpError("the term must be a result of its block: it is added to the loss");
+  g.contribute(getValue(), g.make<ScaleOp>(getValue(), getStepTokens(), getScaleAttr()));
   return success();
 }
 
@@ -76,6 +95,11 @@ LogicalResult CrossEntropyGradOp::emitRow(RowEmitter &e) {
   Node difference = rowgen::sub(g, p, rowgen::select(g, isLabel, g.constant(1), g.constant(0)));
   Node weighted = rowgen::mul(g, difference, e.value(getWeights()));
   e.define(getDlogits(), whereValid(e, *this, getLogits(), getValid(), weighted, 0));
+  return success();
+}
+
+LogicalResult LossTermOp::emitRow(RowEmitter &e) {
+  e.define(getTerm(), rowgen::scale(e.graph(), e.value(getValue()), getScale().convertToDouble()));
   return success();
 }
 

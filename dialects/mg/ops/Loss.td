@@ -1,4 +1,4 @@
-// Cross-entropy, parallel over the vocabulary (docs/sharding.md).
+// Cross-entropy, parallel over the vocabulary (docs/sharding.md), and what the loss has beside it (docs/experts.md).
 include "dialects/mg/ops/OpBase.td"
 
 def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, DeclareOpInterfaceMethods<Mg_DecomposableOpInterface>]> {
@@ -17,6 +17,24 @@ def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow]> {
                        OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$dlogits);
   let rule = "* n, *, *, * -> * n";
+}
+def Mg_LossTermOp : Mg_ComputeOp<"loss_term", [MgGradient, MgRow]> {
+  let summary = "A term of the loss beside the cross-entropy: value * scale, as it counts in the loss";
+  let description = [{
+    The loss of a step is loss_sum / tokens, and its terms. The value is a sum over the tokens or the sequences of a
+    microbatch, scale the term's coefficient over their number in the step. Gradients are divided by the tokens of the
+    step where they are updated, all alike; so the cotangent of the value is scale * stepTokens.
+
+        %term = mg.loss_term %sum, %stepTokens {scale = 1.0e-4 : f64}
+            : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<f32, #mg.layout<>>
+
+    1. scale is finite (loss_term_c1)
+    2. the operands are scalars (loss_term_c2)
+  }];
+  let arguments = (ins Mg_F32:$value, Mg_F32:$stepTokens, F64Attr:$scale);
+  let results = (outs Mg_F32:$term);
+  let rule = "~*, * -> *";
+  let hasVerifier = 1;
 }
 def Mg_MaxOp : Mg_IndexedOp<"max", [MgRow]> {
   let summary = "Maximum over the last dimension, columns >= valid excluded";

@@ -64,6 +64,33 @@ LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+// --- balance
+// -----------------------------------------------------------------------------------------------------
+
+LogicalResult MultiHotOp::buildGradient(GradientBuilder &) { return success(); }
+
+template <typename Op> static LogicalResult verifyProbabilities(Op op) {
+  return llvm::is_contained({"softmax", "sigmoid", "sqrtsoftplus"}, op.getScore())
+             ? success()
+             : op.emitOpError() << "score is '" << op.getScore()
+                                << "'; expected softmax, sigmoid or sqrtsoftplus (router_probabilities_c1)";
+}
+LogicalResult RouterProbabilitiesOp::verify() { return verifyProbabilities(*this); }
+LogicalResult RouterProbabilitiesGradOp::verify() { return verifyProbabilities(*this); }
+
+LogicalResult RouterProbabilitiesOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getLogits()))
+    g.contribute(getLogits(),
+                 g.make<RouterProbabilitiesGradOp>(getLogits(), getLogits(), dy, getScoreAttr()));
+  return success();
+}
+
+LogicalResult RouterZOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getResult()); dy && g.wants(getLogits()))
+    g.contribute(getLogits(), g.make<RouterZGradOp>(getLogits(), getLogits(), dy));
+  return success();
+}
+
 // --- row bodies: columns are the experts
 // -----------------------------------------------------------------------------------------------------
 
@@ -327,5 +354,81 @@ LogicalResult RouteGradOp::emitRow(RowEmitter &e) {
   if (p.isSoftmax())
     dlogit = mul(g, p.of(logit), sub(g, dlogit, dot(g, dscores, scores)));
   e.define(getDlogits(), dlogit);
+  return success();
+}
+
+LogicalResult MultiHotOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node index = columnIndex(e, getResult()), hot = g.constant(0);
+  RowSpace::NamedDim place = rowDims(getExperts()).back();
+  for (int64_t number = 0; number < place.size; ++number)
+    hot = select(g, rowgen::equal(g, index, e.value(getExperts(), {place.name, number})), g.constant(1), hot);
+  e.define(getResult(), hot);
+  return success();
+}
+
+namespace {
+// Scores of a row as probabilities. Softmax is one already.
+class Probabilities {
+public:
+  Probabilities(RowEmitter &e, StringRef form, Node logit)
+      : g_(e.graph()), logit_(logit), scores_(e, form, logit), score_(scores_.of(logit)) {
+    if (!scores_.isSoftmax())
+      divisor_ = rowgen::shift(g_, e.sumOverColumns(score_), 1e-20);
+  }
+  Node value() { return scores_.isSoftmax() ? score_ : div(g_, score_, divisor_); }
+  // The cotangent of the logit for that of the probability.
+  Node gradient(RowEmitter &e, Node dvalue) {
+    Node rest = sub(g_, dvalue, e.sumOverColumns(mul(g_, dvalue, value())));
+    return scores_.isSoftmax() ? mul(g_, score_, rest)
+                               : mul(g_, div(g_, rest, divisor_), scores_.slope(logit_, score_));
+  }
+
+private:
+  RowGraph &g_;
+  Node logit_;
+  Scores scores_;
+  Node score_, divisor_;
+};
+
+// log(sum exp(logits)) of a row, and exp(logit) over that sum.
+struct LogSumExp {
+  Node value, share;
+  LogSumExp(RowEmitter &e, Node logit) {
+    RowGraph &g = e.graph();
+    Node max = g.reduce(rowgen::RowReduction::max, logit), power = rowgen::exp(g, sub(g, logit, max));
+    Node sum = e.sumOverColumns(power);
+    value = add(g, max, rowgen::log(g, sum));
+    share = div(g, power, sum);
+  }
+};
+} // namespace
+
+bool RouterProbabilitiesOp::isDear() { return true; }
+LogicalResult RouterProbabilitiesOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), Probabilities(e, getScore(), e.value(getLogits())).value());
+  return success();
+}
+
+bool RouterProbabilitiesGradOp::isDear() { return true; }
+LogicalResult RouterProbabilitiesGradOp::emitRow(RowEmitter &e) {
+  e.define(getDlogits(),
+           Probabilities(e, getScore(), e.value(getLogits())).gradient(e, e.value(getDresult())));
+  return success();
+}
+
+bool RouterZOp::isDear() { return true; }
+LogicalResult RouterZOp::emitRow(RowEmitter &e) {
+  Node sum = LogSumExp(e, e.value(getLogits())).value;
+  e.define(getResult(), mul(e.graph(), sum, sum));
+  return success();
+}
+
+bool RouterZGradOp::isDear() { return true; }
+LogicalResult RouterZGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  LogSumExp sum(e, e.value(getLogits()));
+  Node slope = rowgen::scale(g, mul(g, sum.value, sum.share), 2);
+  e.define(getDlogits(), mul(g, slope, e.value(getDresult())));
   return success();
 }

@@ -75,3 +75,55 @@ def Mg_RouteGradOp : Mg_ComputeOp<"route_grad", [
   let rule = "* e!, * k!, * k! -> * e";
   let hasVerifier = 1;
 }
+
+// --- Balance: what terms of the loss are made of (docs/experts.md)
+
+def Mg_MultiHotOp : Mg_ComputeOp<"multi_hot", [MgGradient, MgRow]> {
+  let summary = "1 for each expert that a token goes to, else 0";
+  let description = [{
+        %hot = mg.multi_hot %experts
+            : (tensor<64x4x2xi32, #mg.layout<s, b, k>>) -> tensor<64x4x8xf32, #mg.layout<s, b, e>>
+
+    It has no gradient: the choice has none.
+  }];
+  let arguments = (ins Mg_I32:$experts);
+  let results = (outs Mg_F32:$result);
+  let rule = "* k! -> * e!";
+}
+def Mg_RouterProbabilitiesOp : Mg_ComputeOp<"router_probabilities", [MgGradient, MgDearRow]> {
+  let summary = "The scores of a token's experts as probabilities: their sum is 1";
+  let description = [{
+    softmax(logits), or score / (sum of the scores + 1e-20), as DeepSeek-V3 defines its balance loss.
+
+    1. score is softmax, sigmoid or sqrtsoftplus (router_probabilities_c1)
+  }];
+  let arguments = (ins Mg_Float:$logits, StrAttr:$score);
+  let results = (outs Mg_F32:$result);
+  let rule = "* e! -> * e";
+  let hasVerifier = 1;
+}
+def Mg_RouterProbabilitiesGradOp : Mg_ComputeOp<"router_probabilities_grad", [MgDearRow]> {
+  let summary = "Gradient of mg.router_probabilities";
+  let description = [{
+    With p the probabilities, d their cotangent and D the sum that scores are divided by:
+    p[e] (d[e] - sum(d p)) for softmax, (d[e] - sum(d p)) / D * dscore[e]/dlogits[e] for others.
+
+    1. score is softmax, sigmoid or sqrtsoftplus (router_probabilities_c1)
+  }];
+  let arguments = (ins Mg_Float:$logits, Mg_F32:$dresult, StrAttr:$score);
+  let results = (outs Mg_Float:$dlogits);
+  let rule = "* e!, * e -> * e";
+  let hasVerifier = 1;
+}
+def Mg_RouterZOp : Mg_ComputeOp<"router_z", [MgGradient, MgDearRow]> {
+  let summary = "log(sum exp(logits))^2 of each token: the z-loss of ST-MoE (arXiv 2202.08906, equation 5)";
+  let arguments = (ins Mg_Float:$logits);
+  let results = (outs Mg_F32:$result);
+  let rule = "* e! -> *";
+}
+def Mg_RouterZGradOp : Mg_ComputeOp<"router_z_grad", [MgDearRow]> {
+  let summary = "2 log(sum exp(logits)) softmax(logits) dz: the gradient of mg.router_z";
+  let arguments = (ins Mg_Float:$logits, Mg_F32:$dresult);
+  let results = (outs Mg_Float:$dlogits);
+  let rule = "* e!, * -> * e";
+}

@@ -1,13 +1,10 @@
-// Mixtral: Mistral with experts. Its auxiliary loss is part of the loss only where output_router_logits says so.
+// Mixtral: Mistral with experts.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"},
-                                            {"attention_bias", "false"},
-                                            {"router_jitter_noise", "0.0"},
-                                            {"output_router_logits", "false"}};
-static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef"}; // without output_router_logits
+static constexpr NeutralField kNeutral[] = {
+    {"partial_rotary_factor", "1.0"}, {"attention_bias", "false"}, {"router_jitter_noise", "0.0"}};
 
 static constexpr TensorRow kRows[] = {
     {"router.weight", "model.layers.{}.block_sparse_moe.gate.weight", "e h"},
@@ -23,12 +20,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   int64_t count = config.size("num_hidden_layers", kMaxLayers);
   if (readDecoder(config, model, block, {.ropeTheta = 1e6}))
     layers.assign(count, block);
+  readPooledAuxLoss(config, model, layers);
 }
 
 extern const Family kMixtral;
 const Family kMixtral = {"mixtral",
                          "MixtralForCausalLM",
-                         kIgnored,
+                         {},
                          kNeutral,
                          {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kRows},
                          read};

@@ -1,13 +1,11 @@
-// Qwen3 with experts on some layers, and one sliding window for all layers. Its auxiliary loss is part of the loss only
-// where output_router_logits says so.
+// Qwen3 with experts on some layers, and one sliding window for all layers.
 #include "frontend/model/families/Decoder.h"
 
 namespace mgc::frontend {
 
-static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"},
-                                            {"output_router_logits", "false"}};
-// The coefficient counts with output_router_logits alone; the class has one window, whatever max_window_layers says.
-static constexpr std::string_view kIgnored[] = {"router_aux_loss_coef", "max_window_layers"};
+static constexpr NeutralField kNeutral[] = {{"partial_rotary_factor", "1.0"}};
+// The class has one window, whatever max_window_layers says.
+static constexpr std::string_view kIgnored[] = {"max_window_layers"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   BlockDescription block;
@@ -28,6 +26,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   for (int64_t layer = 0; layer < count; ++layer)
     if (sparse[layer])
       layers[layer].experts = experts, layers[layer].mlp.ffn = ffn;
+  readPooledAuxLoss(config, model, layers);
 }
 
 extern const Family kQwen3Moe;

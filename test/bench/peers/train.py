@@ -29,6 +29,12 @@ def huggingface(config):
     return transformers.AutoModelForCausalLM.from_config(made, attn_implementation="sdpa")
 
 
+def fill(parameters, weights):
+    with torch.no_grad():
+        for name, tensor in weights.items():
+            parameters[name].copy_(tensor)
+
+
 def prepare(options, config):
     torch.manual_seed(1)
     with torch.device("meta"):
@@ -37,7 +43,11 @@ def prepare(options, config):
     for name, parameter in parameters.items():
         is_norm = parameter.dim() == 1 and name.endswith(".weight")
         weights[name] = torch.ones(parameter.shape) if is_norm else torch.randn(parameter.shape) * 0.02
-    save_file(weights, options.folder / "weights.safetensors")
+    # In a checkpoint each expert has tensors of its own, which the model has as one.
+    model = huggingface(config)
+    fill(dict(model.named_parameters()), weights)
+    model.save_pretrained(options.folder / "hub", max_shard_size="100GB")
+    os.replace(options.folder / "hub/model.safetensors", options.folder / "weights.safetensors")
     stream = torch.randint(config["vocab_size"], (1, options.batch, options.sequence + 1), dtype=torch.int32)
     save_file({"input_ids": stream[..., :-1].clone(), "labels": stream[..., 1:].clone()},
               options.folder / "data.safetensors")
@@ -90,13 +100,14 @@ class Model:
 
 class Transformers(Model):
     def load(self):
-        self.model = huggingface(self.config)
+        import transformers
+        hub = self.options.folder / "hub"
+        if not (hub / "model.safetensors").exists():
+            os.link(self.options.folder / "weights.safetensors", hub / "model.safetensors")
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(hub, attn_implementation="sdpa",
+                                                                       dtype=torch.float32)
         self.model.train()
-        weights = dict(self.model.named_parameters())
-        with torch.no_grad():
-            for name, tensor in load_file(self.options.folder / "weights.safetensors").items():
-                weights[name].copy_(tensor)
-        return weights
+        return dict(self.model.named_parameters())
 
     def loss_function(self):
         def loss(tokens, labels):

@@ -58,8 +58,8 @@ TEST(Refusal, FeaturesThatMustBeOff) {
 TEST(Refusal, Experts) {
   const auto mixtral = [](const json &edit) { return with(tinyDecoder("mixtral"), edit); };
   check(
-      {{"auxiliary loss", mixtral({{"output_router_logits", true}}),
-        "config.json: output_router_logits = true is not supported\n  supported: false"},
+      {{"auxiliary loss", mixtral({{"router_aux_loss_coef", -1}}),
+        "config.json: router_aux_loss_coef = -1 is not from 0 to 1000000"},
        {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
         "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
        {"more than there are", mixtral({{"num_experts_per_tok", 9}}),

@@ -192,8 +192,24 @@ func.func @linear_sizes(%x: tensor<4x8xf32, #mg.layout<s, h>>, %w: tensor<8x16xf
 
 // -----
 
-func.func @broadcast_in_another_order(%x: tensor<4x8xf32, #mg.layout<s, d>>) {
-  // expected-error@+1 {{names of the value must be names of the result, in its order (broadcast_c1)}}
-  %0 = mg.broadcast %x : (tensor<4x8xf32, #mg.layout<s, d>>) -> tensor<8x2x4xf32, #mg.layout<d, g, s>>
+func.func @broadcast_order(%x: tensor<2x4xf32, #mg.layout<b, s>>) {
+  // expected-error@+1 {{names of the operand must be names of the result, in its order (broadcast_c1)}}
+  %0 = mg.broadcast %x : (tensor<2x4xf32, #mg.layout<b, s>>) -> tensor<4x8x2xf32, #mg.layout<s, h, b>>
+  return
+}
+
+// -----
+
+func.func @term_of_rows(%x: tensor<4xf32, #mg.layout<b>>) {
+  // expected-error@+1 {{the value has 1 dimensions; expected a scalar (loss_term_c2)}}
+  %0 = mg.loss_term %x, %x {scale = 1.0 : f64} : (tensor<4xf32, #mg.layout<b>>, tensor<4xf32, #mg.layout<b>>) -> tensor<4xf32, #mg.layout<b>>
+  return
+}
+
+// -----
+
+func.func @infinite_term(%x: tensor<f32, #mg.layout<>>) {
+  // expected-error@+1 {{expected a finite number (loss_term_c1)}}
+  %0 = mg.loss_term %x, %x {scale = 1.0e300 : f64} : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<f32, #mg.layout<>>
   return
 }

@@ -192,3 +192,20 @@ func.func @grad_pending(%x: tensor<4x16xf32, #mg.layout<s, e>>, %i: tensor<4x3xi
   %0 = mg.route_grad %x, %i, %d {score = "sigmoid"} : (tensor<4x16xf32, #mg.layout<s, e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<4x3xf32, #mg.layout<s, k, sum [tp]>>) -> tensor<4x16xf32, #mg.layout<s, e>>
   return
 }
+
+// -----
+
+func.func @no_probabilities(%x: tensor<4x16xf32, #mg.layout<s, e>>) {
+  // expected-error@+1 {{score is 'none'; expected softmax, sigmoid or sqrtsoftplus (router_probabilities_c1)}}
+  %p = mg.router_probabilities %x {score = "none"} : (tensor<4x16xf32, #mg.layout<s, e>>) -> tensor<4x16xf32, #mg.layout<s, e>>
+  return
+}
+
+// -----
+
+// The balance of a rank's own tokens does not type: neither factor of a product may be pending.
+func.func @product_of_pending_sums(%x: tensor<2x16xf32, #mg.layout<b, e, sum [cp]>>) {
+  // expected-error@+1 {{(rule_c4)}}
+  %p = mg.mul %x, %x : (tensor<2x16xf32, #mg.layout<b, e, sum [cp]>>, tensor<2x16xf32, #mg.layout<b, e, sum [cp]>>) -> tensor<2x16xf32, #mg.layout<b, e, sum [cp]>>
+  return
+}

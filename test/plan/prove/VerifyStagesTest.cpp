@@ -41,7 +41,15 @@ const Broken kStages[] = {
     {"InputAndScalarsApart", [](Plan &plan) { plan.stages[0].rings[2].offset = 3136; },
      "stages[0]: inputs[1] [3136, 3168) and stepScalars [3136, 3168) overlap"},
     {"InputType", [](Plan &plan) { plan.stages[0].inputs[1].type = DType::f32; },
-     "stages[0].inputs[1]: loss weights are f32"},
+     "stages[0].inputs[1]: loss weights and the tokens of the step are f32"},
+    {"StepTokensType", [](Plan &plan) { plan.stages[0].inputs[1].kind = Input::Kind::stepTokens; },
+     "stages[0].inputs[1]: loss weights and the tokens of the step are f32"},
+    {"StepTokensDims",
+     [](Plan &plan) {
+       plan.stages[0].inputs[1].kind = Input::Kind::stepTokens;
+       plan.stages[0].inputs[1].type = DType::f32;
+     },
+     "stages[0].inputs[1].dims: the tokens of the step are one number, expected no dimensions"},
     {"InputName", [](Plan &plan) { plan.stages[0].inputs[1].dims[0].name = "x"; },
      "stages[0].inputs[1].dims[0]: name 'x' is none"},
     {"InputBatch", [](Plan &plan) { plan.stages[0].inputs[1].dims[1].size = 4; },

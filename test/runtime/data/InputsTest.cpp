@@ -15,7 +15,7 @@ plan::Plan makePlan(Kind kind, std::vector<plan::Input::Dim> dims, int64_t strid
                               {.sequence = 4, .microBatch = 2, .microbatches = 2});
   plan::Input input;
   input.kind = kind;
-  input.type = kind == Kind::lossWeights ? plan::DType::f32 : plan::DType::i32;
+  input.type = plan::typeOf(kind);
   input.dims = std::move(dims);
   input.ring = addRing(plan, 0, 8, stride, stride == 0 ? 1 : 2);
   plan.stages[0].inputs = {input};
@@ -67,6 +67,11 @@ TEST(Inputs, ignoredLabelsWeighNothing) {
             (std::vector<int32_t>{3, 13, -1, -1, 43, 53, -1, -1}));
   EXPECT_EQ(inputOf<float>(makePlan(Kind::lossWeights, {kPositions, kSamples}, 16), 1),
             (std::vector<float>{1, 1, 0, 0, 1, 1, 0, 0}));
+}
+
+TEST(Inputs, theTokensOfTheStepAreOneNumberForAllRanksAndMicrobatches) {
+  for (int64_t rank : {0, 3}) // 8 samples of 3 labels that count
+    EXPECT_EQ(inputOf<float>(makePlan(Kind::stepTokens, {}, 0), rank), (std::vector<float>{24}));
 }
 
 TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {

@@ -1,0 +1,17 @@
+// Terms that keep the load of experts even, beside the cross-entropy (docs/experts.md): which there are, by the names of
+// Megatron-LM.
+#pragma once
+
+#include "frontend/layout/Layout.h"
+
+namespace mgc::frontend {
+
+// Values of --moe-router-load-balancing-type: those that are possible, and why one of Megatron-LM's others is not; empty: it
+// is none of them.
+std::vector<std::string> balanceTypes(const Supported &);
+std::string refusedBalanceType(const std::string &type);
+
+// Records what is wrong with the layout's balance for the model.
+void checkBalance(const ModelDescription &model, const Layout &layout, Problems &problems);
+
+} // namespace mgc::frontend
