@@ -360,7 +360,7 @@ def write():
     terms = {name: spread(values, [other["terms"][name] for other in others]) for name, values in exact["terms"].items()}
     gaps = {f"{part}.{name}": gap(exact[part][name], [other[part][name] for other in others])
             for part in ("grad", "final") for name in sorted(exact[part])}
-    facts = {key: base.expect[key] for key in ("kind", "steps", "gbs", "s", "optimizer", "lr", "valid_tokens")}
+    facts = {key: base.expect[key] for key in ("kind", "steps", "gbs", "s", "optimizer", "lr", "untrained", "valid_tokens")}
     facts = {"name": NAME, "base": BASE, "flags": ["--moe-router-load-balancing-type", "seq_aux_loss", "--moe-aux-loss-coeff",
                                                    str(SEQUENCE), "--moe-z-loss-coeff", str(Z)]} | facts
     facts |= {"loss": narrow["loss"], "grad_norm": narrow["grad_norm"], "loss_f64": exact["loss"],
