@@ -1,5 +1,5 @@
 #include "frontend/layout/LayoutChecks.h"
-#include "frontend/layout/Balance.h"
+#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/Options.h"

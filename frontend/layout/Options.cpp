@@ -1,6 +1,6 @@
 // See Options.h.
 #include "frontend/layout/Options.h"
-#include "frontend/layout/Balance.h"
+#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/Context.h"
 
 #include <algorithm>
