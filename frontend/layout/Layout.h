@@ -96,7 +96,7 @@ struct Layout {
       0; // of parameters whose gradients are completed together, at least; 0: all, at the end
   // For packed sequences: positions count from the beginning of a document; attention sees nothing of other documents.
   bool resetPositionIds = false, resetAttentionMask = false;
-  // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/Balance.h).
+  // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/ExpertBalance.h).
   std::string balanceType = "none";
   double auxLossCoefficient = 0, zLossCoefficient = 0;
   std::string schedule, scheduleText; // the text of one that a file gives

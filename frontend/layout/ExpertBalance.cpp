@@ -1,5 +1,5 @@
-// See Balance.h.
-#include "frontend/layout/Balance.h"
+// See ExpertBalance.h.
+#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/Options.h"
 
 #include <algorithm>
