@@ -1,6 +1,6 @@
 #include "frontend/layout/LayoutChecks.h"
-#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/ExpertRanks.h"
 #include "frontend/layout/Options.h"
 #include "plan/Limits.h"

@@ -1,7 +1,7 @@
 // See Options.h.
 #include "frontend/layout/Options.h"
-#include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/Context.h"
+#include "frontend/layout/ExpertBalance.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>

@@ -38,7 +38,7 @@ def compare_steps(expect, log):
         check(failures, f"loss of step {step}", abs(record["loss"] - loss), 4 * expect["loss_spread"][step] + 1e-6)
         for name, values in expect.get("terms_f64", {}).items():
             allowed = 4 * expect["terms_spread"][name][step] + 1e-6
-            check(failures, f"{name} of step {step}", abs(record[name] - values[step]), allowed)
+            check(failures, f"{name} of step {step}", abs(record.get(name, float("nan")) - values[step]), allowed)
         norm = expect["grad_norm_f64"][step]
         check(failures, f"grad_norm of step {step}", abs(record["grad_norm"] - norm), NORM_TOLERANCE * norm)
     return failures

@@ -59,7 +59,7 @@ TEST(Refusal, Experts) {
   const auto mixtral = [](const json &edit) { return with(tinyDecoder("mixtral"), edit); };
   check(
       {{"auxiliary loss", mixtral({{"router_aux_loss_coef", -1}}),
-        "config.json: router_aux_loss_coef = -1 is not from 0 to 1000000"},
+        "config.json: router_aux_loss_coef = -1 is not a number from 0 to 1000000"},
        {"jitter", mixtral({{"router_jitter_noise", 0.1}}),
         "config.json: router_jitter_noise = 0.1 is not supported\n  supported: 0.0"},
        {"more than there are", mixtral({{"num_experts_per_tok", 9}}),

@@ -4,6 +4,7 @@
 #include "runtime/base/Bf16.h"
 #include "runtime/checkpoint/SaveTarget.h"
 #include "runtime/io/Safetensors.h"
+#include "runtime/train/LossLog.h"
 #include "test/runtime/exec/Bundle.h"
 
 #include <algorithm>
@@ -163,6 +164,21 @@ TEST(Training, theLogHasALinePerStep) {
   EXPECT_EQ(step, 4);
   EXPECT_EQ(summary->firstLoss, recorder.steps.front().result.loss);
   EXPECT_EQ(summary->lastLoss, recorder.steps.back().result.loss);
+}
+
+TEST(LossLog, termsStandBesideTheLossAndAddUpToIt) {
+  const Bundle bundle;
+  LossLog log;
+  ASSERT_TRUE(log.open(bundle.path("log.jsonl")).isOk());
+  const StepValues values = {212, 106, 3, 0.25, 0.5, 0}; // plan::kResults
+  const std::vector<size_t> terms = {3, 4};
+  ASSERT_TRUE(log.write({.step = 0, .result = resultOf(values, terms)}).isOk());
+  ASSERT_TRUE(log.write({.step = 1, .result = resultOf(values, {})}).isOk());
+  EXPECT_EQ(bundle.read("log.jsonl"),
+            "{\"step\":0,\"loss\":2.75,\"cross_entropy\":2.0,\"seq_aux_loss\":0.25,\"z_loss\":0.5,\"grad_"
+            "norm\":3.0,"
+            "\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n"
+            "{\"step\":1,\"loss\":2.0,\"grad_norm\":3.0,\"lr\":0.0,\"tokens\":106,\"seconds\":0.0}\n");
 }
 
 TEST(Training, aLogIsGoneOnWith) {

@@ -10,11 +10,13 @@ namespace {
 
 constexpr int64_t kLine = plan::kAlignment;
 
+int64_t resultCount() { return static_cast<int64_t>(plan::kResults.size()); }
+
 plan::Program meetingOf(const char *name, std::vector<int64_t> stages) {
   plan::Collective collective;
   collective.stages = std::move(stages);
-  collective.chunk = 3;
-  plan::Program program{.name = name, .segments = {"results"}, .segmentBytes = {12}};
+  collective.chunk = resultCount();
+  plan::Program program{.name = name, .segments = {"results"}, .segmentBytes = {4 * resultCount()}};
   program.instructions = {{collective, {{0, 0}, {0, 0}}, name}};
   return program;
 }
@@ -22,8 +24,8 @@ plan::Program meetingOf(const char *name, std::vector<int64_t> stages) {
 plan::Program zeroResults() {
   plan::Move fill;
   fill.kind = plan::Move::Kind::fill;
-  fill.bytes = 12;
-  plan::Program program{.name = "begin", .segments = {"results"}, .segmentBytes = {12}};
+  fill.bytes = 4 * resultCount();
+  plan::Program program{.name = "begin", .segments = {"results"}, .segmentBytes = {4 * resultCount()}};
   program.instructions = {{fill, {{0, 0}}, "begin/fill"}};
   return program;
 }

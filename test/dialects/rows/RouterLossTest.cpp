@@ -52,7 +52,7 @@ template <typename F> Row slopes(Buffer &logits, F f) {
   return result;
 }
 
-TEST(Balance, MultiHotOfChosenExperts) {
+TEST(RouterLoss, MultiHotOfChosenExperts) {
   Buffer experts(std::vector<int32_t>{0, 9, 4, 1, 2, 3, 9, 8, 7, 5, 0, 6, 3, 1, 4, 2, 0, 9});
   auto results = runRowOps(oneOp("multi_hot", {i32("s:3 b:2 k:3")}, {kLogits}), {experts});
   for (int token = 0; token < kTokens; ++token)
@@ -63,7 +63,7 @@ TEST(Balance, MultiHotOfChosenExperts) {
     }
 }
 
-TEST(Balance, Probabilities) {
+TEST(RouterLoss, Probabilities) {
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     Buffer logits = someLogits();
     auto results =
@@ -76,7 +76,7 @@ TEST(Balance, Probabilities) {
   }
 }
 
-TEST(Balance, GradientOfProbabilities) {
+TEST(RouterLoss, GradientOfProbabilities) {
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     Buffer logits = someLogits(), dresult(randomFloats(kTokens * kExperts, 2));
     auto results =
@@ -91,7 +91,7 @@ TEST(Balance, GradientOfProbabilities) {
 }
 
 // Far out, where all scores round to 0: no NaN.
-TEST(Balance, ProbabilitiesOfNothing) {
+TEST(RouterLoss, ProbabilitiesOfNothing) {
   Buffer logits(kTokens * kExperts, -200.0f), ones(kTokens * kExperts, 1.0f);
   for (std::string score : {"softmax", "sigmoid", "sqrtsoftplus"}) {
     auto p = runRowOps(oneOp("router_probabilities", {kLogits}, {kLogits}, attributesOf(score)), {logits});
@@ -103,7 +103,7 @@ TEST(Balance, ProbabilitiesOfNothing) {
   }
 }
 
-TEST(Balance, RouterZ) {
+TEST(RouterLoss, RouterZ) {
   Buffer logits = someLogits(), dresult(randomFloats(kTokens, 2));
   auto results = runRowOps(oneOp("router_z", {kLogits}, {kToken}), {logits});
   Row expected;
@@ -115,7 +115,7 @@ TEST(Balance, RouterZ) {
   expectClose(gradient[0], slopes(logits, weighted), 1e-5);
 }
 
-TEST(Balance, BroadcastRepeatsAlongWhatIsMissing) {
+TEST(RouterLoss, BroadcastRepeatsAlongWhatIsMissing) {
   Buffer rows(randomFloats(2 * kExperts, 3));
   auto results = runRowOps(oneOp("broadcast", {f32("b:2 e:10")}, {kLogits}), {rows});
   for (int i = 0; i < kTokens * kExperts; ++i)
@@ -126,7 +126,7 @@ TEST(Balance, BroadcastRepeatsAlongWhatIsMissing) {
     EXPECT_EQ(all[0][i], 2.5f);
 }
 
-TEST(Balance, LossTermIsScaled) {
+TEST(RouterLoss, LossTermIsScaled) {
   Buffer sum(1, 3.0f), tokens(1, 100.0f);
   auto results =
       runRowOps(oneOp("loss_term", {f32(""), f32("")}, {f32("")}, "{scale = 0.25 : f64}"), {sum, tokens});
