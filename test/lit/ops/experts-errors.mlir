@@ -3,7 +3,7 @@
 
 func.func @group(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
   // expected-error@+1 {{gives 9 places to 12 choices; expected one for each (group_c1)}}
-  %a, %b, %c = mg.group %ids over [] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<3x3xi32, #mg.layout<s, k>>, tensor<12xi32, #mg.layout<c>>)
+  %a, %b, %c = mg.group %ids over [] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<6xi32, #mg.layout<e>>, tensor<3x3xi32, #mg.layout<n, k>>, tensor<12xi32, #mg.layout<c>>)
   return
 }
 
