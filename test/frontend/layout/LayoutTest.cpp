@@ -105,7 +105,7 @@ TEST(LayoutViolation, SharedExpertsOverTensorRanks) {
             "config.json: shared_expert_intermediate_size = 18 does not divide over tp = 4\n"
             "  possible tp: 1, 2, 3, 6, 9, 18");
   EXPECT_EQ(errorOf(with(tinyDecoder("glm4_moe"), {{"n_shared_experts", 1}, {"moe_intermediate_size", 6}}),
-                    {.tp = 4}),
+                    {.etp = 1, .tp = 4}),
             "config.json: n_shared_experts * moe_intermediate_size = 6 does not divide over tp = 4\n"
             "  possible tp: 1, 2, 3, 6");
 }
