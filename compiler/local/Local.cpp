@@ -35,8 +35,11 @@ public:
       recordRing(&op);
       recordExchange(&op);
     }
-    for (ReshardOp reshard : llvm::make_early_inc_range(body.getOps<ReshardOp>()))
-      lower(reshard);
+    SmallVector<std::pair<ReshardOp, LayoutAttr>> reshards; // and what they begin with, maybe another's result
+    for (ReshardOp reshard : body.getOps<ReshardOp>())
+      reshards.push_back({reshard, layoutOf(reshard.getValue())});
+    for (auto [reshard, from] : reshards)
+      lower(reshard, from);
     for (BlockArgument argument : body.getArguments())
       argument.setType(localType(tensorOf(argument)));
     for (Operation &op : body)
@@ -107,13 +110,12 @@ private:
       op->setAttr(kExchangeAttr, axes);
   }
 
-  void lower(ReshardOp reshard) {
+  void lower(ReshardOp reshard, LayoutAttr from) {
     builder_.setInsertionPoint(reshard);
     RankedTensorType global = reshard.getResult().getType();
     Value value = reshard.getValue();
-    for (const ReshardStep &step : planReshard(layoutOf(value), layoutOf(global))) {
-      value = create(reshard.getLoc(), step, localType(global, step.result), value,
-                     layoutOf(reshard.getValue()).getReduction());
+    for (const ReshardStep &step : planReshard(from, layoutOf(global))) {
+      value = create(reshard.getLoc(), step, localType(global, step.result), value, from.getReduction());
       local_.insert(value.getDefiningOp());
     }
     reshard.replaceAllUsesWith(value);

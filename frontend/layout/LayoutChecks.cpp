@@ -426,7 +426,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (layout.hasExperts)
     setNearestExpertRanks(model, near, *options.cp, options);
   else
-    options.ep.reset(), options.etp.reset(), options.dispatcher.reset();
+    options.ep.reset(), options.etp.reset(), options.dispatcher.reset(), options.balanceType.reset(),
+        options.auxLossCoefficient.reset(), options.zLossCoefficient.reset();
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;

@@ -82,7 +82,7 @@ class ForeignFlags(unittest.TestCase):
         self.assertIn("there is no such flag; --help lists all", done.stderr)
 
     def test_nearest_of_short_names(self):
-        self.assertIn("--xp: there is no such flag; near: --tp, --cp, --pp, --dp, --sp\n", compile_llama("--xp", 2).stderr)
+        self.assertIn("--xp: there is no such flag; near: --tp, --cp, --ep, --pp, --dp, --sp\n", compile_llama("--xp", 2).stderr)
         self.assertIn("--qqq: there is no such flag; --help lists all\n", compile_llama("--qqq", 2).stderr)
 
     def test_a_list_ends_at_a_flag_that_is_left_out(self):
