@@ -35,7 +35,8 @@ public:
       recordRing(&op);
       recordExchange(&op);
     }
-    SmallVector<std::pair<ReshardOp, LayoutAttr>> reshards; // and what they begin with, maybe another's result
+    SmallVector<std::pair<ReshardOp, LayoutAttr>>
+        reshards; // and what they begin with, maybe another's result
     for (ReshardOp reshard : body.getOps<ReshardOp>())
       reshards.push_back({reshard, layoutOf(reshard.getValue())});
     for (auto [reshard, from] : reshards)

@@ -41,15 +41,19 @@ class OrderBuilder {
 public:
   OrderBuilder(func::FuncOp function, MeshAttr mesh) : function_(function), mesh_(mesh) {}
 
-  void run() {
+  LogicalResult run() {
     SmallVector<Operation *> ops;
     function_.walk([&](Operation *op) { ops.push_back(op); });
-    for (Operation *op : ops)
+    for (Operation *op : ops) {
+      if (failed(verifyCount(op)))
+        return failure();
       llvm::TypeSwitch<Operation *>(op)
           .Case<DispatchOp, SpreadOp>([&](auto rows) { orderByExpert(rows); })
           .Case<CombineOp, CollectOp>([&](auto rows) { orderByToken(rows); })
           .Case([&](GroupedEinsumOp product) { count(product, product.getRhs()); })
           .Case([&](GroupedEinsumGradOp product) { count(product, product.getResult()); });
+    }
+    return success();
   }
 
 private:
@@ -103,6 +107,20 @@ private:
     SmallVector<int64_t> shape(type.getShape());
     shape.front() = tensorOf(experts).getNumElements();
     return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  }
+
+  // Ops on rows of the same experts agree on how many there are.
+  LogicalResult verifyCount(Operation *op) {
+    auto compute = dyn_cast<ComputeOpInterface>(op);
+    if (!compute || compute.getAxisRule().merged.empty())
+      return success();
+    constexpr unsigned ofRows = 1, ofProducts = 2; // operand numbers of experts
+    Value experts = op->getOperand(isa<GroupedEinsumOp, GroupedEinsumGradOp>(op) ? ofProducts : ofRows);
+    const int64_t all = factsOf(op, placingFactor(op).front()).size * mesh_.sizeOf(axesOf(op));
+    if (auto [known, isNew] = totals_.try_emplace(experts, all); !isNew && known->second != all)
+      return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of "
+                               << known->second << "; expected one number of them";
+    return success();
   }
 
   // --- Experts
@@ -169,6 +187,7 @@ private:
   MeshAttr mesh_;
   llvm::DenseMap<std::pair<Value, std::pair<int64_t, ArrayAttr>>, GroupOp> orders_;
   llvm::DenseMap<std::pair<Value, ArrayAttr>, Counts> counts_;
+  llvm::DenseMap<Value, int64_t> totals_; // experts of all ranks
 };
 
 struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {
@@ -177,7 +196,8 @@ struct OrderRowsPass : mgc::impl::OrderRowsBase<OrderRowsPass> {
     if (failed(mesh))
       return signalPassFailure();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-      OrderBuilder(function, *mesh).run();
+      if (failed(OrderBuilder(function, *mesh).run()))
+        return signalPassFailure();
   }
 };
 

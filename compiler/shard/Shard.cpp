@@ -34,13 +34,28 @@ StringRef blockOf(func::FuncOp function) {
   return function->getAttrOfType<StringAttr>(kBlockAttr).getValue();
 }
 
+// Ops on the rows of one value agree on how many experts there are.
+LogicalResult verifyPlacing(Operation *op, int64_t size, llvm::DenseMap<StringAttr, int64_t> &sizes,
+                            StringAttr placing) {
+  if (auto [known, isNew] = sizes.try_emplace(placing, size); !isNew && known->second != size)
+    return op->emitOpError() << "has rows placed by " << size << " '" << placing.getValue()
+                             << "', an op of the block before it by " << known->second
+                             << "; expected one number of them";
+  return success();
+}
+
 // Those of the functions of a block, whose ops agree.
 LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms &rooms) {
+  llvm::DenseMap<StringAttr, int64_t> placingSizes;
   for (Operation &op : function.getBody().front()) {
     auto compute = dyn_cast<ComputeOpInterface>(op);
     const AxisRule rule = compute ? compute.getAxisRule() : AxisRule();
+    if (!rule.merged.empty() && (op.hasAttr("coordinates") || op.hasAttr(kExchangeAttr)))
+      return op.emitOpError("has coordinates or exchanges rows; a logical program knows no ranks");
     for (const AxisRule::Merged &merged : rule.merged) {
       const auto size = [&](StringAttr factor) { return factsOf(&op, factor).size; };
+      if (merged.placing && failed(verifyPlacing(&op, size(merged.placing), placingSizes, merged.placing)))
+        return failure();
       int64_t room = size(merged.whole);
       if (merged.placing)
         room = roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing),
@@ -265,7 +280,8 @@ private:
       return op->emitOpError() << rule.error;
     Placement::Assignment assignment = placement_.assign(rule, op);
     auto emitError = [&] { return op->emitOpError(); };
-    if (failed(Placement::verify(emitError, assignment, &rule)))
+    if (failed(Placement::verify(emitError, assignment, &rule)) ||
+        failed(verifyExchanged(emitError, rule, assignment)))
       return failure();
     SmallVector<Value> operands;
     const Carried carried = carriedThrough(op, rule, assignment);
@@ -288,6 +304,20 @@ private:
       typed->getResult(i).setType(withLayout(result.getType(), layout));
       addCopy(result, typed->getResult(i));
     }
+    return success();
+  }
+
+  // Rows are exchanged over all axes of what places them, or over none.
+  static LogicalResult verifyExchanged(function_ref<InFlightDiagnostic()> emitError, const AxisRule &rule,
+                                       const Placement::Assignment &assignment) {
+    const SmallVector<Attribute> exchanged =
+        rule.exchanged([&](StringAttr factor) { return assignment.lookup(factor); });
+    for (const AxisRule::Merged &merged : rule.merged)
+      if (merged.placing && !exchanged.empty() &&
+          assignment.lookup(merged.placing).size() != exchanged.size())
+        return emitError() << "has rows placed over " << assignment.lookup(merged.placing)
+                           << ", of which some split tokens too; expected rows of " << kPlacementAttr
+                           << " for it that split tokens over all of these or none";
     return success();
   }
 

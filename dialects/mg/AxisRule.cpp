@@ -285,17 +285,14 @@ LogicalResult carriedAxes(Operation *op, const AxisRule &rule, AxisSet &carried)
 
 } // namespace
 
-// Lists of the axes that split dimensions of the op: that of an unknown one, or what is no list, nobody would read.
+// Lists of the axes that split dimensions of the op: that of an unknown one nobody would read.
 static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   Attribute attribute = op->getAttr("coordinates");
   for (NamedAttribute entry :
-       attribute ? cast<DictionaryAttr>(attribute) : DictionaryAttr::get(op->getContext())) {
-    auto axes = dyn_cast<ArrayAttr>(entry.getValue());
-    if (!facts.contains(entry.getName()) || !axes || axes.empty() ||
-        !llvm::all_of(axes, llvm::IsaPred<StringAttr>))
+       attribute ? cast<DictionaryAttr>(attribute) : DictionaryAttr::get(op->getContext()))
+    if (!facts.contains(entry.getName()))
       return op->emitOpError() << "coordinates." << entry.getName().getValue() << " = " << entry.getValue()
                                << "; expected a dimension of the op and names of axes (rule_c6)";
-  }
   return success();
 }
 
@@ -349,6 +346,9 @@ static int64_t sizeOfMerged(Operation *op, const AxisRule::Merged &merged, const
 static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &facts) {
   for (const AxisRule::Merged &merged : rule.merged) {
     const FactorFacts whole = facts.lookup(merged.whole);
+    if (!whole.axes.empty() && op->hasAttr(kExchangeAttr))
+      return op->emitOpError()
+             << "has rows that are split, and exchanges them; local programs alone say so (rule_c6)";
     if (merged.placing && !facts.contains(merged.placing))
       facts.insert({merged.placing, countedFacts(op, merged.placing, whole.axes.empty())});
     const int64_t size = sizeOfMerged(op, merged, facts);
@@ -363,8 +363,37 @@ static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &fa
   return success();
 }
 
+// Lists of axes in attributes: of the module's mesh, each once.
+static LogicalResult verifyAxesOf(Operation *op, StringRef name, Attribute attribute) {
+  auto axes = dyn_cast_or_null<ArrayAttr>(attribute);
+  auto module = op->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  if (!axes || axes.empty() || !llvm::all_of(axes, llvm::IsaPred<StringAttr>))
+    return op->emitOpError() << name << " = " << attribute << "; expected names of axes (rule_c6)";
+  return mesh ? mesh.verifyAxes([&] { return op->emitOpError(); }, axes) : success();
+}
+
+// The axes over which a local op exchanges rows are those that share out what places them.
+static LogicalResult verifyExchange(Operation *op, const AxisRule &rule) {
+  Attribute exchange = op->getAttr(kExchangeAttr);
+  if (!exchange)
+    return success();
+  if (failed(verifyAxesOf(op, kExchangeAttr, exchange)))
+    return failure();
+  const bool isPlaced = !rule.merged.empty() && rule.merged.front().placing;
+  if (isPlaced && coordinatesOf(op, rule.merged.front().placing) == exchange)
+    return success();
+  return op->emitOpError() << kExchangeAttr << " = " << exchange
+                           << "; expected the axes that share out what places its rows (rule_c6)";
+}
+
 static LogicalResult collectFacts(Operation *op, const AxisRule &rule, Facts &facts) {
-  return failure(failed(checkFactors(op, rule, facts)) || failed(verifyMerged(op, rule, facts)));
+  auto coordinates = dyn_cast_or_null<DictionaryAttr>(op->getAttr("coordinates"));
+  for (NamedAttribute entry : coordinates ? coordinates : DictionaryAttr::get(op->getContext()))
+    if (failed(verifyAxesOf(op, "coordinates." + entry.getName().str(), entry.getValue())))
+      return failure();
+  return failure(failed(verifyExchange(op, rule)) || failed(checkFactors(op, rule, facts)) ||
+                 failed(verifyMerged(op, rule, facts)));
 }
 
 FactorFacts mgc::factsOf(Operation *op, StringAttr factor) {

@@ -60,7 +60,8 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //   rule_c4 an operand is pending only where the rule is linear; joint operands are pending alike
 //   rule_c5 a result is pending over the axes of the factors it lacks, but for those of a ring, and those carried from
 //           its operands
-//   rule_c6 coordinates, if it has them, are of its dimensions and lists of axes' names
+//   rule_c6 coordinates, if it has them, are of its dimensions and lists of the mesh's axes; so is exchange, of local ops
+//           alone, which has the coordinates of what places rows
 //   rule_c7 a merged factor has the axes and, multiplied, the sizes of its parts; where another places its rows, the axes of
 //           that too, and the size that roomForRows says
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);

@@ -13,7 +13,10 @@ bool hasExperts(const ModelDescription &model) {
                              [](const BlockKind &kind) { return kind.block.experts.has_value(); });
 }
 
-bool tokensDivide(const Layout &layout) { return layout.sequenceLength % (layout.tp * layout.cp) == 0; }
+static int64_t tokenRanks(const Layout &layout) { // of tp and cp, which share tokens out whose rows travel
+  return layout.tp / std::gcd(layout.tp, layout.etp) * layout.cp;
+}
+bool tokensDivide(const Layout &layout) { return layout.sequenceLength % tokenRanks(layout) == 0; }
 
 // What tp, cp and dp have beyond the nearest `taken` ranks, each by name. Without sequence parallelism all ranks of tp have the
 // same tokens, and share them out only for rows that travel.
@@ -45,7 +48,7 @@ namespace {
 bool fitsRanks(const Layout &layout) {
   const int64_t ranks = layout.tp * layout.cp * layout.dp;
   return layout.ep <= ranks && layout.etp <= ranks / layout.ep && ranks % (layout.etp * layout.ep) == 0 &&
-         plan::refine(layout.views()).isOk();
+         plan::canRefine(layout.views());
 }
 
 struct ExpertRule {
@@ -76,8 +79,8 @@ bool fits(const ModelDescription &model, const Layout &layout) {
 
 // Values of one size with which everything is right; the divisors of the ranks of a stage are all that may be.
 std::vector<int64_t> possible(const ModelDescription &model, Layout layout, int64_t Layout::*size) {
-  const int64_t ranks = layout.tp * layout.cp * layout.dp;
-  std::vector<int64_t> values = divisorsOf(ranks, ranks);
+  std::vector<int64_t> values =
+      divisorsOf(layout.tp * layout.cp * layout.dp, optionOf(&LayoutOptions::ep).most);
   std::erase_if(values, [&](int64_t value) {
     layout.*size = value;
     return !fits(model, layout);
@@ -88,7 +91,8 @@ std::vector<int64_t> possible(const ModelDescription &model, Layout layout, int6
 } // namespace
 
 void checkExpertRanks(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  if (!layout.hasExperts)
+  const int64_t mostRanks = optionOf(&LayoutOptions::world).most;
+  if (!layout.hasExperts || layout.world() > mostRanks) // which is said elsewhere
     return;
   const auto hint = [&](int64_t Layout::*size, const char *flag) {
     const std::vector<int64_t> values = possible(model, layout, size);

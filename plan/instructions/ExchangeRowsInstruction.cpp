@@ -38,6 +38,7 @@ void ExchangeRows::verify(AttributeChecks &checks) const {
   const Checked largest = checkedAdd(rows, places);
   checks.expect(largest && *largest <= std::numeric_limits<int32_t>::max(),
                 "rows = {} and places = {} are more than i32 counts", rows, places);
+  checks.expect(!axes.empty(), "exchangeRows over no axes; expected the axes that share out the groups");
   checks.need(checks.areAxes(axes));
 }
 

@@ -136,6 +136,15 @@ private:
 
 } // namespace
 
+bool canRefine(const std::vector<MeshView> &views) {
+  Cuts cuts = {1};
+  return std::ranges::all_of(views, [&](const MeshView &view) {
+    const bool isFine = verifySizes(view).isOk() && fits(cuts, view);
+    add(cuts, view);
+    return isFine;
+  });
+}
+
 Result<Mesh> refine(const std::vector<MeshView> &views) {
   Cuts cuts = {1};
   for (const MeshView &view : views) {

@@ -23,5 +23,7 @@ struct MeshView {
 //
 // An error names the axis whose cut does not fit, and the sizes of it that would.
 Result<Mesh> refine(const std::vector<MeshView> &views);
+// Whether there is one: without the list of sizes that would do.
+bool canRefine(const std::vector<MeshView> &views);
 
 } // namespace mgc::plan

@@ -1,11 +1,16 @@
 #include "runtime/comm/RowExchange.h"
 
+#include <string_view>
+
 namespace mgc {
 
 Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64_t> &ranks,
                          const int32_t *counts) {
   ranks_ = static_cast<int64_t>(ranks.size()), groups_ = what.groups;
   const int64_t all = ranks_ * groups_;
+  const std::string_view bytes(reinterpret_cast<const char *>(counts),
+                               size_t(ranks_ * all) * sizeof(int32_t));
+  hash_ = static_cast<int64_t>(std::hash<std::string_view>()(bytes));
   pieces_.assign(static_cast<size_t>(ranks_ * all), {});
   owned_.assign(ranks.size(), 0), hosted_.assign(ranks.size(), 0);
   for (int64_t owner = 0; owner < ranks_; ++owner)

@@ -77,12 +77,17 @@ LaneOf RankProgram::Maker::lanes() const {
   };
 }
 
+// What a thread beside the rank's may run (Communicator::concurrentCollective): no exchange of rows.
+static bool isLaneCollective(const InstructionRecord &record) {
+  return record.group >= 0 && std::holds_alternative<plan::Collective>(record.instruction->body);
+}
+
 void RankProgram::Maker::assignStreams() {
   for (size_t i = 0; i < record_.chunks.size() && concurrency_ != Concurrency::none; ++i) {
     const ChunkRecord &chunk = record_.chunks[i];
     const bool isOfLayers = isPerMicrobatch(chunk.chunk->task);
     for (size_t k = 0; k < chunk.instructions.size(); ++k)
-      if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
+      if (isLaneCollective(chunk.instructions[k]) && (isOfLayers || concurrency_ == Concurrency::all))
         program_.chunks_[i][k].side = isOfLayers ? StreamKind::layers : StreamKind::step;
   }
   const bool keepsGroups = concurrency_ == Concurrency::products;

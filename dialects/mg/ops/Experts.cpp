@@ -10,7 +10,17 @@ using namespace mgc;
 
 static int64_t elementsOf(Value value) { return tensorOf(value).getNumElements(); }
 
+static LogicalResult verifyMeshAxes(Operation *op, ArrayAttr axes) {
+  auto module = op->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  if (!mesh)
+    return op->emitOpError() << "stands in a module without " << kMeshAttr << " (mesh_c4)";
+  return mesh.verifyAxes([&] { return op->emitOpError(); }, axes);
+}
+
 LogicalResult GroupOp::verify() {
+  if (!getAxes().empty() && failed(verifyMeshAxes(*this, getAxes())))
+    return failure();
   const int64_t choices = elementsOf(getExperts()), rows = elementsOf(getSources());
   if (elementsOf(getPlaces()) != choices)
     return emitOpError() << "gives " << elementsOf(getPlaces()) << " places to " << choices
@@ -36,17 +46,16 @@ LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
 LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
 
 LogicalResult ExchangeOp::verify() {
-  auto module = (*this)->getParentOfType<ModuleOp>();
-  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
-  if (!mesh)
-    return emitOpError() << "stands in a module without " << kMeshAttr << " (mesh_c4)";
-  if (failed(mesh.verifyAxes([&] { return emitOpError(); }, getAxes())))
+  if (failed(verifyMeshAxes(*this, getAxes())))
     return failure();
+  if (getAxes().empty())
+    return emitOpError("exchanges rows over no axes (exchange_c3)");
   const RankedTensorType from = tensorOf(getValue()), to = tensorOf(getResult());
   if (layoutOf(from) != layoutOf(to) || from.getElementType() != to.getElementType() || from.getRank() == 0 ||
       from.getShape().drop_front() != to.getShape().drop_front())
     return emitOpError() << "makes " << to << " of " << from
                          << "; expected rows of the same type, if another number of them (exchange_c1)";
+  auto mesh = (*this)->getParentOfType<ModuleOp>()->getAttrOfType<MeshAttr>(kMeshAttr);
   const int64_t ranks = mesh.sizeOf(getAxes()), numbers = elementsOf(getCounts());
   if (numbers % (ranks * ranks) == 0)
     return success();

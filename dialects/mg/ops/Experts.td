@@ -39,6 +39,7 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
     1. all is dense, and places are as many as experts (group_c1)
     2. there are as many sources as the tokens may have rows on the rank: for each token no more than its choices, or counts
        (group_c2)
+    3. the axes are axes of the module's mg.mesh, each once (mesh_c4)
   }];
   let arguments = (ins Mg_I32:$experts, ArrayAttr:$axes);
   let results = (outs Mg_I32:$counts, Mg_I32:$places, Mg_I32:$sources);
@@ -58,7 +59,8 @@ def Mg_ExchangeOp : Mg_Op<"exchange", [Pure, MgInstruction]> {
 
     1. the rows keep their type (exchange_c1)
     2. counts has a number of each rank for each expert, of which all ranks have as many (exchange_c2)
-    3. the axes are axes of the module's mg.mesh, each once (mesh_c4)
+    3. there are axes (exchange_c3)
+    4. they are axes of the module's mg.mesh, each once (mesh_c4)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$counts, ArrayAttr:$axes, UnitAttr:$back);
   let results = (outs Mg_Float:$result);

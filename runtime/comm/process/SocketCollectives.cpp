@@ -39,7 +39,8 @@ Status SocketRank::meet(SocketGroup &group, const Agreement &agreement) {
                           {static_cast<int64_t>(group.key), static_cast<int64_t>(group.meetings),
                            static_cast<int64_t>(agreement.meeting), static_cast<int64_t>(agreement.kind),
                            static_cast<int64_t>(agreement.reduce), static_cast<int64_t>(agreement.type),
-                           agreement.outer, agreement.chunk, agreement.middle, agreement.splitsInner}};
+                           agreement.outer, agreement.chunk, agreement.middle, agreement.splitsInner,
+                           agreement.counts}};
   std::vector<int64_t> missing;
   const auto findMissing = [&] {
     missing.clear();
@@ -253,7 +254,7 @@ Status SocketRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
                                 mgc_address counts, mgc_address source, mgc_address destination) {
   SocketGroup &group = groups_.at(groupId);
   MGC_TRY(rows_.read(what, group.terms.ranks, reinterpret_cast<const int32_t *>(counts)));
-  MGC_TRY(meet(group, Agreement::of(what)));
+  MGC_TRY(meet(group, Agreement::of(what, rows_.hash())));
   const int64_t row = what.width * plan::sizeInBytes(what.type);
   const auto *from = reinterpret_cast<const std::byte *>(source);
   auto *to = reinterpret_cast<std::byte *>(destination);

@@ -40,7 +40,8 @@ struct SocketFrame {
     part      // of the collective that both are in
   } kind = Kind::enter;
   int64_t bytes = 0; // of the payload
-  std::array<int64_t, 10> fields{};
+  static constexpr size_t kFields = 11;
+  std::array<int64_t, kFields> fields{};
 };
 
 // Moves the bytes of a region through a socket.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostGroups = 4096;
 
-std::array<int64_t, 10> fieldsOf(const Transfer &transfer) {
+std::array<int64_t, SocketFrame::kFields> fieldsOf(const Transfer &transfer) {
   return {transfer.value, transfer.microbatch, transfer.bytes};
 }
 
@@ -73,7 +73,7 @@ void SocketRank::match(SocketPeer &peer) {
     const SocketFrame want = peer.wants.front();
     peer.sends.pop_front();
     peer.wants.pop_front();
-    const std::array<int64_t, 10> sent = fieldsOf(send.what);
+    const std::array<int64_t, SocketFrame::kFields> sent = fieldsOf(send.what);
     if (sent == want.fields) {
       peer.queue({SocketFrame::Kind::data}, regionOf(send.what), ticket);
       continue;
@@ -89,7 +89,8 @@ void SocketRank::matchOwn() {
     Posted &send = pool_[ownSends_.front()], &receive = pool_[ownReceives_.front()];
     ownSends_.pop_front();
     ownReceives_.pop_front();
-    const std::array<int64_t, 10> sent = fieldsOf(send.what), wanted = fieldsOf(receive.what);
+    const std::array<int64_t, SocketFrame::kFields> sent = fieldsOf(send.what),
+                                                    wanted = fieldsOf(receive.what);
     if (sent != wanted)
       send.error = receive.error = Status::error(describeMismatch(rank(), sent, rank(), wanted));
     else if (send.what.bytes > 0)
@@ -154,7 +155,7 @@ void SocketRank::sent(int64_t number) {
 
 // The group may be one that this rank opens later.
 Status SocketRank::enter(const SocketPeer &from, const SocketFrame &frame) {
-  const std::array<int64_t, 10> &fields = frame.fields;
+  const std::array<int64_t, SocketFrame::kFields> &fields = frame.fields;
   const auto key = static_cast<uint64_t>(fields[0]), meeting = static_cast<uint64_t>(fields[1]);
   std::vector<Arrivals> &arrivals = arrivals_[key];
   arrivals.resize(worldSize());
@@ -173,7 +174,8 @@ Status SocketRank::enter(const SocketPeer &from, const SocketFrame &frame) {
                fields[6],
                fields[7],
                fields[8],
-               fields[9] != 0};
+               fields[9] != 0,
+               fields[10]};
   return Status::ok();
 }
 

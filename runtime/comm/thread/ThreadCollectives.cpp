@@ -190,8 +190,8 @@ std::string describe(const Agreement &agreement) {
   if (agreement.meeting == Meeting::barrier)
     return "barrier";
   if (agreement.meeting != Meeting::collective)
-    return fmt::format("exchange of rows ({} of {} {}, {} experts a rank{})", agreement.middle,
-                       agreement.chunk, nameOf(agreement.type), agreement.outer,
+    return fmt::format("exchange of rows ({} of {} {}, {} experts a rank, counts {:x}{})", agreement.middle,
+                       agreement.chunk, nameOf(agreement.type), agreement.outer, uint64_t(agreement.counts),
                        agreement.meeting == Meeting::rowsBack ? ", back" : "");
   return fmt::format("{} ({} of {}, outer {}, middle {}, chunk {}{})", nameOf(agreement.kind),
                      nameOf(agreement.reduce), nameOf(agreement.type), agreement.outer, agreement.middle,
@@ -288,7 +288,7 @@ Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
   MGC_TRY(rows_.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts)));
-  MGC_TRY(seat_.publish(my, Agreement::of(what), source, destination, seat_.listeners()));
+  MGC_TRY(seat_.publish(my, Agreement::of(what, rows_.hash()), source, destination, seat_.listeners()));
   const int64_t row = what.width * sizeInBytes(what.type);
   auto *to = reinterpret_cast<std::byte *>(destination);
   const auto copyFrom = [&](int64_t peer) {
@@ -313,12 +313,13 @@ Agreement Agreement::of(const plan::Collective &what) {
           what.outer,          what.chunk, what.middle, what.splitsInner};
 }
 
-Agreement Agreement::of(const plan::ExchangeRows &what) {
+Agreement Agreement::of(const plan::ExchangeRows &what, int64_t countsHash) {
   return {.meeting = what.back ? Meeting::rowsBack : Meeting::rows,
           .type = what.type,
           .outer = what.groups,
           .chunk = what.width,
-          .middle = what.rows};
+          .middle = what.rows,
+          .counts = countsHash};
 }
 
 std::string toString(const Agreement &agreement) { return describe(agreement); }

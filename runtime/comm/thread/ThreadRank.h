@@ -55,9 +55,11 @@ struct Agreement {
   plan::DType type{};
   int64_t outer = 0, chunk = 0, middle = 0;
   bool splitsInner = false;
+  int64_t counts = 0; // a hash of the counts of rows
   bool operator==(const Agreement &) const = default;
   static Agreement of(const plan::Collective &what);
-  static Agreement of(const plan::ExchangeRows &what); // groups, width and rows are outer, chunk and middle
+  // groups, width and rows are outer, chunk and middle.
+  static Agreement of(const plan::ExchangeRows &what, int64_t countsHash);
 };
 std::string toString(const Agreement &agreement);
 

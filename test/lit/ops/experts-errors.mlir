@@ -9,10 +9,57 @@ func.func @group(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
 
 // -----
 
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
 func.func @group_room(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
   // expected-error@+1 {{has room for 12 rows of 12 choices, 3 for a token, among 2 experts; expected 8 (group_c2)}}
   %a, %b, %c = mg.group %ids over ["ep"] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<2xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<12xi32, #mg.layout<c>>)
   return
+}
+}
+
+// -----
+
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @group_axes(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
+  // expected-error@+1 {{(mesh_c4)}}
+  %a, %b, %c = mg.group %ids over ["dp"] : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<2xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<8xi32, #mg.layout<c>>)
+  return
+}
+}
+
+// -----
+
+!rows = tensor<12x8xf32, #mg.layout<c, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_with_nobody(%rows: !rows, %n: tensor<24xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{exchanges rows over no axes (exchange_c3)}}
+  %a = mg.exchange %rows by %n over [] : (!rows, tensor<24xi32, #mg.layout<e>>) -> tensor<20x8xf32, #mg.layout<c, h>>
+  return
+}
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_of_others(%x: !x, %ids: !ids) {
+  // expected-error@+1 {{exchange = ["ep"]; expected the axes that share out what places its rows (rule_c6)}}
+  %y = mg.dispatch %x to %ids {count = 6 : i64, exchange = ["ep"]} : (!x, !ids) -> tensor<48x8xf32, #mg.layout<c, h>>
+  return
+}
+}
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+!x = tensor<4x2x8xf32, #mg.layout<s, b, h>>
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @exchange_number(%x: !x, %ids: !ids) {
+  // expected-error@+1 {{exchange = [1]; expected names of axes (rule_c6)}}
+  %y = mg.dispatch %x to %ids {count = 6 : i64, exchange = [1]} : (!x, !ids) -> tensor<48x8xf32, #mg.layout<c, h>>
+  return
+}
 }
 
 // -----

@@ -102,7 +102,7 @@ func.func @coordinates_of_no_dimension(%ids: tensor<4x1xi32, #mg.layout<s, b>>, 
 // -----
 
 func.func @coordinates_of_numbers(%ids: tensor<4x1xi32, #mg.layout<s, b>>, %table: tensor<8x4xf32, #mg.layout<v, h>>) {
-  // expected-error@+1 {{coordinates.v = [0]; expected a dimension of the op and names of axes (rule_c6)}}
+  // expected-error@+1 {{coordinates.v = [0]; expected names of axes (rule_c6)}}
   %0 = mg.embed %ids, %table {coordinates = {v = [0]}} : (tensor<4x1xi32, #mg.layout<s, b>>, tensor<8x4xf32, #mg.layout<v, h>>) -> tensor<4x1x4xf32, #mg.layout<s, b, h>>
   return
 }

@@ -110,6 +110,8 @@ const Broken kPrograms[] = {
      "programs[0].instructions[15]: width = 0 must be positive"},
     {"ExchangeMany", [](Plan &plan) { body<ExchangeRows>(plan, kExchangeRows).places = int64_t(1) << 31; },
      "programs[0].instructions[15]: rows = 4 and places = 2147483648 are more than i32 counts"},
+    {"ExchangeAlone", [](Plan &plan) { body<ExchangeRows>(plan, kExchangeRows).axes = {}; },
+     "programs[0].instructions[15]: exchangeRows over no axes; expected the axes that share out the groups"},
     {"ExchangeType", [](Plan &plan) { body<ExchangeRows>(plan, kExchangeRows).type = DType::i32; },
      "programs[0].instructions[15]: type"},
     {"ExchangeCounts", [](Plan &plan) { body<ExchangeRows>(plan, kExchangeRows).groups = 200; },
