@@ -106,10 +106,9 @@ void checkExpertRanks(const ModelDescription &model, const Layout &layout, Probl
       hint(rule.isOfColumns ? &Layout::etp : &Layout::ep, rule.isOfColumns ? "--etp" : "--ep");
     }
   if (layout.exchangesRows && !tokensDivide(layout)) {
-    problems.add(
-        "--moe-token-dispatcher-type alltoall: --seq {} does not divide over tp * cp = {} * {}, which share "
-        "out the tokens whose rows travel",
-        layout.sequenceLength, layout.tp, layout.cp);
+    problems.add("--moe-token-dispatcher-type alltoall: --seq {} does not divide over {} ranks of tp and cp, "
+                 "which share out the tokens whose rows travel",
+                 layout.sequenceLength, tokenRanks(layout));
     problems.hint("possible --moe-token-dispatcher-type: allgather");
   }
   if (fitsRanks(layout))

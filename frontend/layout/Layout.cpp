@@ -179,7 +179,7 @@ void LayoutResolver::resolveDispatcher() {
            layout.ep == 1         ? "every rank has all experts"
            : !travelsLess         ? fmt::format("{} choices of a token, no fewer than the ep ranks", chosen)
            : tokensDivide(layout) ? fmt::format("{} choices of a token, fewer than the ep ranks", chosen)
-                                  : "tokens do not divide over tp * cp") == "alltoall" &&
+                                  : "tokens do not divide over ranks of tp and cp") == "alltoall" &&
       layout.ep > 1;
 }
 
