@@ -200,7 +200,8 @@ TEST_P(Conformance, rowsGoToTheirExpertsAndComeBack) {
   constexpr int64_t kExperts = 3, kWidth = 2, kSpare = 5;
   for (const bool toOne : {false, true}) {
     const OwnRows rows(ranks(), kExperts, kWidth, toOne);
-    plan::ExchangeRows what{.groups = kExperts, .width = kWidth};
+    plan::ExchangeRows what;
+    what.groups = kExperts, what.width = kWidth;
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       what.rows = std::max<int64_t>(what.rows, std::ssize(rows.own[rank]) / kWidth);
       what.places = std::max<int64_t>(what.places, std::ssize(rows.hosted[rank]) / kWidth + kSpare);
