@@ -103,7 +103,7 @@ public:
   bool hasLoss = false;     // and not only terms of it
 
 private:
-  // What is added to the loss and depends on a parameter has a gradient that some op begins.
+  // A loss result that depends on a parameter has a gradient that some op begins.
   LogicalResult verifyBegun() {
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
       if (seeds_.contains(value) && active_.contains(value) && !begun_.contains(value))

@@ -8,8 +8,8 @@
 // A function orders the rows of its experts once, where these are made. The order is that of one rank and of the experts that it
 // has: local programs alone have it.
 //
-// Of an op whose ranks have other tokens than those with which they share out the experts, each orders the rows of its own, of
-// all experts, and exchanges them:
+// Exchange: where the ranks that share out the experts have other tokens each, a rank orders the rows of its own, of all
+// experts, and exchanges them:
 //
 // after:   %counts, %places, %sources = mg.group %experts over []
 //          %all = mg.all_gather %counts over ["ep"]                  %own = mg.reduce_scatter %counts over ["ep"]
@@ -131,7 +131,7 @@ private:
     auto axes = coordinates ? coordinates.getAs<ArrayAttr>(placingFactor(op).front()) : ArrayAttr();
     return axes ? axes : none();
   }
-  // Of an op that exchanges rows: all, of which each rank groups its own tokens' rows.
+  // The experts by which the op groups rows: all, where it exchanges them, as each rank groups those of its own tokens.
   template <typename Op> Share shareOf(Op op) {
     ArrayAttr axes = op.getExchangeAttr() ? none() : axesOf(op);
     return {static_cast<int64_t>(op.getCount()) / mesh_.sizeOf(axes), axes};

@@ -56,9 +56,9 @@ def Ring : Pass<"mg-ring", "::mlir::ModuleOp"> {
 def OrderRows : Pass<"mg-order-rows", "::mlir::ModuleOp"> {
   let summary = "The order of rows by expert";
   let description = [{
-    A function that dispatches tokens to experts orders their rows once, by mg.group, and its ops are given what they need of
-    the order: sources, places or counts. Ops whose ranks have other tokens than experts, by their types, become ops on the
-    rank's own rows and mg.exchange.
+    A function that dispatches tokens to experts orders their rows once, by mg.group, and its ops are given what they need
+    of the order: sources, places or counts. Ops whose ranks have other tokens than experts, by their types, become ops on
+    the rank's own rows and mg.exchange.
   }];
   let constructor = "::mgc::createOrderRowsPass()";
   let dependentDialects = ["::mgc::MgDialect"];

@@ -159,7 +159,7 @@ private:
     return op->getNumResults() == 1 && op->getResult(0).hasOneUse() &&
            isGradient(*op->getResult(0).use_begin());
   }
-  // What is added up over all microbatches stays pending until the step's end (P7).
+  // Sums over all microbatches stay pending until the step's end (P7).
   static bool isAddedUp(StringRef resultKind) {
     return resultKind == "grad" || llvm::is_contained(plan::kResults, resultKind);
   }

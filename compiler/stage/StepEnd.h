@@ -18,7 +18,7 @@ struct StepEnd {
   std::vector<mlir::func::FuncOp> gradients; // by BucketKey::part
 };
 
-// What blocks add up in a step, by its number in plan::kResults: the axes over which it is pending, pp excluded, in mesh
+// The totals that blocks add up in a step, by their numbers in plan::kResults: the axes over which it is pending, pp excluded, in mesh
 // order.
 using TotalAxes = std::map<int64_t, plan::Axes>;
 

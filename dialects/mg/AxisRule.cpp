@@ -252,7 +252,7 @@ LogicalResult checkFactors(Operation *op, const AxisRule &rule, Facts &facts) {
   return success();
 }
 
-// Of a factor that no type has: by the rule of mg.rename, the op has one name of it alone.
+// The axes of a factor, none of one that no type has: by the rule of mg.rename, the op has one name of it alone.
 ArrayAttr axesIn(const Facts &facts, StringAttr name) {
   const FactorFacts known = facts.lookup(name);
   return known.axes ? known.axes : ArrayAttr::get(name.getContext(), {});
@@ -308,7 +308,7 @@ static ArrayAttr coordinatesOf(Operation *op, StringAttr name) {
   return axes ? axes : ArrayAttr::get(op->getContext(), {});
 }
 
-// What is known of a factor that no value of the op has, as the op counts it: sharded ops have all, split over the axes of its
+// The facts of a factor that no value of the op has, as the op counts it: sharded ops have all, split over the axes of its
 // coordinates, local ones a rank's share.
 static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
   auto count = op->getAttrOfType<IntegerAttr>("count");

@@ -66,7 +66,7 @@ AxisRule bindRule(mlir::Operation *op, llvm::StringRef text);
 //           that too, and the size that roomForRows says
 llvm::LogicalResult verifyComputeOp(mlir::Operation *op);
 
-// What the types of an op, and its count where no type has the factor, say of one of its factors.
+// Size and axes of a factor, by the types of an op, or by its count where no type has it.
 struct FactorFacts {
   int64_t size = 1;
   mlir::ArrayAttr axes; // that split it

@@ -236,7 +236,7 @@ Value BlockBuilder::join(ValueRange parts, StringRef along) {
   return JoinOp::create(builder, type(shape, names), parts, builder.getStringAttr(along));
 }
 
-// What rotates of keys is computed once, for all heads.
+// The part of keys that rotates is computed once, for all heads.
 BlockBuilder::Heads BlockBuilder::latentHeads(Value x, const AttentionDescription &attention, Value cosSin) {
   const LatentAttention &latent = *attention.latent;
   const Part still = {"n", attention.headDim - latent.rotaryDim}, turning = {"u", latent.rotaryDim};
@@ -396,7 +396,7 @@ void BlockBuilder::addTerm(Value sum, double scale, StringRef name) {
       name);
 }
 
-// Of a sequence E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and the mean of their
+// The auxiliary loss of a sequence is E / (k s) sum over e of count[e] mean[e]: how many of its s tokens chose expert e, and the mean of their
 // probabilities of it. The term is the mean over the sequences of the step.
 void BlockBuilder::sequenceAuxLoss(Value hot, Value probabilities, const Experts &experts) {
   const double s = double(tensorOf(hot).getDimSize(0));

@@ -407,7 +407,7 @@ void LayoutResolver::resolveOverlap() {
                  flagOf(&LayoutOptions::bucketSize), flagOf(&LayoutOptions::overlapGradReduce));
 }
 
-// Of models without experts nothing is said, unless something is asked for.
+// A model without experts has no balance, and nothing is said of it unless something is asked for.
 void LayoutResolver::resolveBalance() {
   const auto isGiven = [&](auto field) { return (flags.*field || defaults.*field); };
   const bool hasExperts =
