@@ -47,6 +47,14 @@ std::vector<size_t> lossTermsOf(const Plan &plan) {
   return terms;
 }
 
+DType valueType(const Plan &plan, const Bucket &bucket) {
+  return bucket.isMovedByLoad() ? DType::f32 : plan.dtype;
+}
+
+DType gradientType(const Plan &plan, const Bucket &bucket) {
+  return bucket.isMovedByLoad() ? DType::f32 : plan.gradientType;
+}
+
 int64_t leastElementBytes(const Plan &plan) {
   return std::min(sizeInBytes(plan.dtype), sizeInBytes(plan.gradientType));
 }

@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 14;
+inline constexpr int64_t kVersion = 15;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -114,6 +114,8 @@ struct Parameter {
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
 // for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
 // bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
+// Of biases that the load of experts moves (meanLoad) the gradients are the tokens that chose each expert; values and
+// gradients are f32, and there are no moments.
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
@@ -122,9 +124,12 @@ struct Bucket {
   bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
   // Bytes in the rank.
-  int64_t valueOffset = 0, gradientOffset = 0, firstMomentOffset = 0, secondMomentOffset = 0;
+  int64_t valueOffset = 0, gradientOffset = 0;
+  int64_t firstMomentOffset = 0, secondMomentOffset = 0; // -1: none, where there is a mean load
   int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
   int64_t masterOffset = -1; // the weights in f32, of which the values are the rounding; -1: values are f32
+  double meanLoad = 0; // tokens that an expert has in a step on average; 0: parameters that AdamW updates
+  bool isMovedByLoad() const { return meanLoad > 0; }
   bool operator==(const Bucket &) const = default;
 };
 
@@ -269,12 +274,19 @@ struct StagePlan {
   int64_t bytes = 0;      // the allocation
   int64_t leastBytes = 0; // below which no placement can be, for people: the largest set that lives together
   // f32 scalars. The runtime writes stepScalars before the step: lr, beta1, beta2, eps, weight_decay, clip,
-  // bias_correction1 (1 - beta1^t), bias_correction2. It reads results after: kResults.
+  // bias_correction1 (1 - beta1^t), bias_correction2, router_bias_rate. It reads results after: kResults.
   int64_t stepScalarsOffset = 0, resultsOffset = 0;
   bool operator==(const StagePlan &) const = default;
 };
-inline const std::vector<std::string> kStepScalars = {
-    "lr", "beta1", "beta2", "eps", "weight_decay", "clip", "bias_correction1", "bias_correction2"};
+inline const std::vector<std::string> kStepScalars = {"lr",
+                                                      "beta1",
+                                                      "beta2",
+                                                      "eps",
+                                                      "weight_decay",
+                                                      "clip",
+                                                      "bias_correction1",
+                                                      "bias_correction2",
+                                                      "router_bias_rate"};
 // loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: what the loss has beside it, each term as it counts there,
 // 0 where the model has no such term (docs/experts.md).
 inline const std::vector<std::string> kResults = {"loss_sum",     "tokens", "grad_norm",
@@ -315,6 +327,10 @@ struct Plan {
   // A stage is the coordinate along the axes of the role stage (0 when the mesh has none).
   bool operator==(const Plan &) const = default;
 };
+
+// Of a bucket's values, and of its gradients.
+DType valueType(const Plan &plan, const Bucket &bucket);
+DType gradientType(const Plan &plan, const Bucket &bucket);
 
 // Whether it says where the elements of a sequence stand, whatever the data.
 bool isPosition(Input::Kind kind);

@@ -204,6 +204,9 @@ void addOptimizerFlags(CLI::App &app, Arguments &arguments) {
   app.add_option("--adam-eps", optimizer.eps, "")->check(finiteNumber());
   app.add_option("--clip-grad", optimizer.clipGrad, "Greatest norm of the gradient; 0: no clipping")
       ->check(finiteNumber());
+  app.add_option("--moe-router-bias-update-rate", optimizer.routerBiasRate,
+                 "By which a step moves the biases of routers towards even load; 0: they stay")
+      ->check(finiteNumber());
 }
 
 Result<std::vector<double>> readRates(const std::string &path) {

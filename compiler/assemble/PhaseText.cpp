@@ -102,8 +102,7 @@ private:
 
   void addBuckets(const std::string &region) {
     auto ops = StageOp(stage_.op).all<BucketOp>();
-    for (const StateBuffer &buffer :
-         stateBuffers(precisionOf(StageOp(stage_.op)->getParentOfType<ModuleOp>())))
+    for (const StateBuffer &buffer : stateBuffers())
       for (auto [op, bucket] : llvm::zip(ops, memory_.buckets))
         if (buffer.region == region && buffer.isOwnOf(op))
           add("    {}.{} at {}\n", bucket.name, buffer.name.str(), bucket.*buffer.offset);

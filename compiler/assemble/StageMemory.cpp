@@ -16,6 +16,7 @@ namespace {
 
 plan::Bucket describeBucket(BucketOp op, size_t number) {
   plan::Bucket bucket;
+  bucket.meanLoad = op.getMeanLoad().convertToDouble();
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
@@ -100,7 +101,7 @@ private:
       out_.buckets.push_back(describeBucket(bucket, i));
     for (StringRef region : {"parameters", "gradients", "optimizer"})
       addRegion(region, [&] {
-        for (const StateBuffer &buffer : stateBuffers(precisionOf(module_)))
+        for (const StateBuffer &buffer : stateBuffers())
           if (buffer.region == region)
             placeBuffer(buffer);
       });
@@ -111,8 +112,9 @@ private:
     for (auto [op, bucket] : llvm::zip(buckets_, out_.buckets))
       bucket.*buffer.offset =
           buffer.isOwnOf(op)
-              ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.element)))
-              : bucket.*buffer.unsplit;
+              ? take(checkedMultiply(buffer.elementsOf(op, mesh), bytesOfElement(buffer.elementOf(op))))
+          : buffer.isIn(op) ? bucket.*buffer.unsplit
+                            : -1;
   }
 
   // All microbatches of each kind of data that the stage's functions read; positions are the same for all.

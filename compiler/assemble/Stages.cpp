@@ -130,9 +130,8 @@ private:
   }
 
   int64_t offsetOf(int64_t bucket, StringRef kind) {
-    auto buffers = stateBuffers(precisionOf(context_.module));
     const StateBuffer *found =
-        llvm::find_if(buffers, [&](const StateBuffer &buffer) { return buffer.name == kind; });
+        llvm::find_if(stateBuffers(), [&](const StateBuffer &buffer) { return buffer.name == kind; });
     return memory_.buckets[bucket].*found->offset; // verified: the stage has the buffer
   }
 

@@ -24,6 +24,7 @@
 #include "compiler/grad/GradientTypes.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Gradient.h"
+#include "dialects/mg/Parameter.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -281,8 +282,9 @@ private:
     if (precision.gradients == precision.values)
       return;
     GradientTypes types(precision.gradients, dins_);
-    for (Value &gradient : grads_)
-      gradient = types.make(gradient, forward_.getBody().front().getTerminator());
+    for (auto [gradient, attributes] : llvm::zip(grads_, gradAttrs_))
+      if (meanLoadOf(cast<DictionaryAttr>(attributes.get(kParamAttr))) == 0) // which is of its own type, f32
+        gradient = types.make(gradient, forward_.getBody().front().getTerminator());
   }
 
   llvm::SetVector<Operation *> sliceOf(ArrayRef<Value> roots) {

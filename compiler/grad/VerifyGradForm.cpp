@@ -1,5 +1,6 @@
 // See VerifyGradForm.h.
 #include "compiler/grad/VerifyGradForm.h"
+#include "dialects/mg/Parameter.h"
 
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
@@ -51,12 +52,17 @@ LogicalResult verifyGradients(const ModelBlock &block, ArrayRef<const BlockFunct
 
 LogicalResult verifyElements(const BlockFunction &block) {
   func::FuncOp function = block.function;
-  Type expected = precisionOf(function->getParentOfType<ModuleOp>()).gradients;
-  for (int64_t i : block.resultsOf(Res::grad))
+  ModuleOp module = function->getParentOfType<ModuleOp>();
+  for (int64_t i : block.resultsOf(Res::grad)) {
+    auto param = function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr);
+    Type expected = precisionOf(module, param ? param : DictionaryAttr::get(module.getContext())).gradients;
     if (elementOf(block.resultType(i)) != expected)
       return errorIn(function) << "result " << i << ": the gradient has elements of "
-                               << elementOf(block.resultType(i)) << "; expected " << expected << ", the "
-                               << kGradientType << " of " << kTrainingAttr;
+                               << elementOf(block.resultType(i)) << "; expected " << expected
+                               << (param && meanLoadOf(param) > 0
+                                       ? ", as its parameter has a mean load"
+                                       : ", the " + kGradientType.str() + " of " + kTrainingAttr.str());
+  }
   return verifyParameterTypes(function);
 }
 

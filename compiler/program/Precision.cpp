@@ -2,6 +2,7 @@
 #include "compiler/program/Precision.h"
 
 #include "compiler/program/Blocks.h"
+#include "dialects/mg/Parameter.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -17,12 +18,19 @@ LogicalResult mgc::verifyPrecision(ModuleOp module) {
 }
 
 LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
-  Type expected = precisionOf(function->getParentOfType<ModuleOp>()).values;
-  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
-    if (function.getArgAttr(i, kParamAttr) && elementOf(type) != expected)
+  ModuleOp module = function->getParentOfType<ModuleOp>();
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
+    auto param = function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
+    if (!param)
+      continue;
+    Type expected = precisionOf(module, param).values;
+    if (elementOf(type) != expected)
       return errorIn(function) << "argument " << i << ": the parameter has elements of " << elementOf(type)
-                               << "; expected " << expected << ", the " << kValueType << " of "
-                               << kTrainingAttr;
+                               << "; expected " << expected
+                               << (meanLoadOf(param) > 0
+                                       ? ", as it has a mean load"
+                                       : ", the " + kValueType.str() + " of " + kTrainingAttr.str());
+  }
   return success();
 }
 

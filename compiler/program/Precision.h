@@ -8,7 +8,7 @@ namespace mgc {
 // Values are f32 or bf16, gradients of that type or f32.
 mlir::LogicalResult verifyPrecision(mlir::ModuleOp module);
 
-// The parameters of a function have the type of mg.training's values.
+// The parameters of a function have the type of mg.training's values, those that load moves f32.
 mlir::LogicalResult verifyParameterTypes(mlir::func::FuncOp function);
 
 // Whether nothing of the type is split or pending.

@@ -130,6 +130,7 @@ private:
     result.key.reduce = inMeshOrder([&](StringAttr axis) { return isPending(axis) && !isData(axis); });
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = decays(first);
+    result.key.meanLoad = meanLoadOf(param);
     llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }
@@ -269,7 +270,7 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets)
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
                        axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
-                       bucket.key.decay, bucket.sharded);
+                       bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad));
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

@@ -5,24 +5,35 @@ using namespace mlir;
 
 namespace mgc {
 
+Precision precisionOf(BucketOp bucket) {
+  Type f32 = Float32Type::get(bucket.getContext());
+  return bucket.isMovedByLoad() ? Precision{f32, f32} : precisionOf(bucket->getParentOfType<ModuleOp>());
+}
+
 int64_t StateBuffer::elementsOf(BucketOp bucket, MeshAttr mesh) const {
   int64_t all = bucket.getElements();
   return ofShard && bucket.getSharded() ? all / mesh.sizeOf(bucket.getData()) : all;
 }
 
-SmallVector<StateBuffer, 6> stateBuffers(const Precision &precision) {
-  Type f32 = Float32Type::get(precision.values.getContext());
+Type StateBuffer::elementOf(BucketOp bucket) const {
+  return type ? precisionOf(bucket).*type : Float32Type::get(bucket.getContext());
+}
+
+static bool always(BucketOp) { return true; }
+static bool hasMasters(BucketOp bucket) { return precisionOf(bucket).hasMasters(); }
+static bool hasMoments(BucketOp bucket) { return !bucket.isMovedByLoad(); }
+
+ArrayRef<StateBuffer> stateBuffers() {
   using plan::Bucket;
-  SmallVector<StateBuffer, 6> buffers = {
-      {"value", "parameters", false, precision.values, &Bucket::valueOffset},
-      {"gradient", "gradients", false, precision.gradients, &Bucket::gradientOffset},
-      {"gradient_shard", "gradients", true, precision.gradients, &Bucket::gradientShardOffset,
-       &Bucket::gradientOffset}};
-  if (precision.hasMasters())
-    buffers.push_back({"master", "optimizer", true, f32, &Bucket::masterOffset});
-  buffers.push_back({"first_moment", "optimizer", true, f32, &Bucket::firstMomentOffset});
-  buffers.push_back({"second_moment", "optimizer", true, f32, &Bucket::secondMomentOffset});
-  return buffers;
+  static const StateBuffer table[] = {
+      {"value", "parameters", false, &Precision::values, always, &Bucket::valueOffset},
+      {"gradient", "gradients", false, &Precision::gradients, always, &Bucket::gradientOffset},
+      {"gradient_shard", "gradients", true, &Precision::gradients, always, &Bucket::gradientShardOffset,
+       &Bucket::gradientOffset},
+      {"master", "optimizer", true, nullptr, hasMasters, &Bucket::masterOffset},
+      {"first_moment", "optimizer", true, nullptr, hasMoments, &Bucket::firstMomentOffset},
+      {"second_moment", "optimizer", true, nullptr, hasMoments, &Bucket::secondMomentOffset}};
+  return table;
 }
 
 } // namespace mgc

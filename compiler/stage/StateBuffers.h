@@ -6,23 +6,28 @@
 
 namespace mgc {
 
+// Element types of a bucket's values and gradients.
+Precision precisionOf(BucketOp bucket);
+
 struct StateBuffer {
-  llvm::StringRef name;   // in mg.buffer
-  llvm::StringRef region; // of the memory map
-  bool ofShard;           // of a sharded bucket a rank has its part
-  mlir::Type element;
+  llvm::StringRef name;        // in mg.buffer
+  llvm::StringRef region;      // of the memory map
+  bool ofShard;                // of a sharded bucket a rank has its part
+  mlir::Type Precision::*type; // of its elements; null: f32
+  bool (*isIn)(BucketOp);      // whether the bucket has it
   int64_t plan::Bucket::*offset;
   // Where the bucket is not sharded: the offset of the buffer that it is then; null: it is a buffer of its own.
   int64_t plan::Bucket::*unsplit = nullptr;
 
-  bool isOwnOf(BucketOp bucket) const { return !unsplit || bucket.getSharded(); }
+  bool isOwnOf(BucketOp bucket) const { return isIn(bucket) && (!unsplit || bucket.getSharded()); }
   int64_t elementsOf(BucketOp bucket, MeshAttr mesh) const;
+  mlir::Type elementOf(BucketOp bucket) const;
 };
 
 // Where the rank has what it owns of a bucket's reduced gradient.
 inline llvm::StringRef completeGradient(bool isSharded) { return isSharded ? "gradient_shard" : "gradient"; }
 
-// In the order of the map; master where parameters are not f32.
-llvm::SmallVector<StateBuffer, 6> stateBuffers(const Precision &precision);
+// In the order of the map.
+llvm::ArrayRef<StateBuffer> stateBuffers();
 
 } // namespace mgc

@@ -55,7 +55,7 @@ BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
 class FunctionBuilder {
 public:
   FunctionBuilder(ModuleOp module, plan::Task task, const Twine &number)
-      : builder(module.getContext()), loc(module.getLoc()), precision(precisionOf(module)) {
+      : builder(module.getContext()), loc(module.getLoc()), precision(mgc::precisionOf(module)) {
     builder.setInsertionPointToEnd(module.getBody());
     function = func::FuncOp::create(builder, loc, (Twine(StringRef(plan::nameOf(task))) + "." + number).str(),
                                     builder.getFunctionType({}, {}));
@@ -67,7 +67,14 @@ public:
     return RankedTensorType::get({parts.count, parts.rows, kLanes}, element,
                                  LayoutAttr::get(builder.getContext(), {"part", "flat", "lane"}));
   }
-  RankedTensorType gradient(const BucketParts &parts) { return bucket(parts, precision.gradients); }
+  // Of the bucket: load is f32, and so is what it moves.
+  Precision precisionOf(const PlannedBucket &planned) {
+    Type f32 = builder.getF32Type();
+    return planned.key.meanLoad > 0 ? Precision{f32, f32} : precision;
+  }
+  RankedTensorType gradient(const PlannedBucket &planned, const BucketParts &parts) {
+    return bucket(parts, precisionOf(planned).gradients);
+  }
   RankedTensorType vector(int64_t elements, StringRef name = "scalar") {
     return RankedTensorType::get({elements}, builder.getF32Type(),
                                  LayoutAttr::get(builder.getContext(), {name}));
@@ -146,7 +153,7 @@ func::FuncOp buildBegin(ModuleOp module, int64_t stage, const StageBuckets &buck
   FunctionBuilder f(module, plan::Task::begin, Twine(stage));
   plan::Mesh mesh = meshOf(module);
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    f.result(ZeroOp::create(f.builder, f.loc, f.gradient(wholeParts(mesh, bucket))), "gradient", i);
+    f.result(ZeroOp::create(f.builder, f.loc, f.gradient(bucket, wholeParts(mesh, bucket))), "gradient", i);
   f.result(ZeroOp::create(f.builder, f.loc, f.vector(plan::kResults.size())), "result", 0);
   return f.finish();
 }
@@ -165,7 +172,7 @@ Value reduceBucket(FunctionBuilder &f, Value gradient, const plan::Mesh &mesh, c
     value = reduce;
   }
   if (bucket.sharded)
-    return ReduceScatterOp::create(f.builder, f.loc, f.gradient(shardParts(mesh, bucket)), value,
+    return ReduceScatterOp::create(f.builder, f.loc, f.gradient(bucket, shardParts(mesh, bucket)), value,
                                    f.axes(key.data), 0, "sum");
   return oneCall ? value : f.allReduce(value, key.data);
 }
@@ -177,7 +184,7 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
     if (bucket.key.part != part)
       continue;
-    Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
+    Value gradient = f.argument(f.gradient(bucket, wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
       f.result(reduced, completeGradient(bucket.sharded), i);
@@ -185,13 +192,13 @@ func::FuncOp buildGradients(ModuleOp module, int64_t stage, int64_t part, const 
   return f.finish();
 }
 
-// Sum of squares of all gradients, each element counted on one rank: pending over all axes.
+// Sum of squares of all gradients, each element counted on one rank: pending over all axes. Loads are no gradients.
 Value sumSquares(FunctionBuilder &f, int64_t stage, const plan::Mesh &mesh, const StageBuckets &buckets,
                  ArrayRef<Value> gradients) {
   SmallVector<Value> squares;
   for (auto [bucket, gradient] : llvm::zip(buckets.buckets, gradients)) {
     const BucketKey &key = bucket.key;
-    if (!key.tied.empty() && key.tied.front() != stage)
+    if (key.meanLoad > 0 || (!key.tied.empty() && key.tied.front() != stage))
       continue;
     Type parts = f.vector(shardParts(mesh, bucket).count, "part");
     Value sums = SumSquaresOp::create(f.builder, f.loc, parts, gradient);
@@ -223,10 +230,10 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets)) {
     if (bucket.key.part >= 0) { // complete
       gradients.push_back(
-          f.argument(f.gradient(shardParts(mesh, bucket)), completeGradient(bucket.sharded), i));
+          f.argument(f.gradient(bucket, shardParts(mesh, bucket)), completeGradient(bucket.sharded), i));
       continue;
     }
-    Value gradient = f.argument(f.gradient(wholeParts(mesh, bucket)), "gradient", i);
+    Value gradient = f.argument(f.gradient(bucket, wholeParts(mesh, bucket)), "gradient", i);
     Value reduced = reduceBucket(f, gradient, mesh, bucket);
     if (reduced != gradient)
       f.result(reduced, completeGradient(bucket.sharded), i);
@@ -256,33 +263,51 @@ func::FuncOp buildReduce(ModuleOp module, int64_t stage, const StageBuckets &buc
 Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket,
                       int64_t index) {
   RankedTensorType shard = f.bucket(shardParts(mesh, bucket), f.builder.getF32Type());
-  if (f.precision.hasMasters())
+  const Precision precision = f.precisionOf(bucket);
+  if (precision.hasMasters())
     return f.argument(shard, "master", index);
-  Value value = f.argument(f.bucket(wholeParts(mesh, bucket), f.precision.values), "value", index);
+  Value value = f.argument(f.bucket(wholeParts(mesh, bucket), precision.values), "value", index);
   return bucket.sharded ? SliceOp::create(f.builder, f.loc, shard, value, f.axes(bucket.key.data), 0) : value;
+}
+
+// What an update makes of a shard; without moments where load moves it.
+struct Updated {
+  Value value, firstMoment, secondMoment;
+};
+
+Updated updateShard(FunctionBuilder &f, const PlannedBucket &bucket, int64_t index, Value old, Value gradient,
+                    Value factor, Value scalars) {
+  Type shard = old.getType();
+  if (bucket.key.meanLoad > 0)
+    return {BalanceBiasOp::create(f.builder, f.loc, shard, old, gradient, scalars,
+                                  f.builder.getF64FloatAttr(bucket.key.meanLoad))};
+  Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
+  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
+                                scalars, bucket.key.decay);
+  return {update.getNewValue(), update.getNewFirstMoment(), update.getNewSecondMoment()};
 }
 
 // ZeRO-1 updates the rank's slice and gathers the values.
 void updateBucket(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedBucket &bucket, int64_t index,
                   Value factor, Value scalars) {
   const BucketParts parts = shardParts(mesh, bucket);
-  Type shard = f.bucket(parts, f.builder.getF32Type());
+  const Precision precision = f.precisionOf(bucket);
   Value old = updatedArgument(f, mesh, bucket, index);
-  Value gradient = f.argument(f.gradient(parts), completeGradient(bucket.sharded), index);
-  Value first = f.argument(shard, "first_moment", index), second = f.argument(shard, "second_moment", index);
-  auto update = AdamWOp::create(f.builder, f.loc, shard, shard, shard, old, gradient, first, second, factor,
-                                scalars, bucket.key.decay);
-  Value updated = update.getNewValue();
-  if (f.precision.hasMasters()) {
-    f.result(updated, "master", index);
-    updated = CastOp::create(f.builder, f.loc, f.bucket(parts, f.precision.values), updated);
+  Value gradient = f.argument(f.gradient(bucket, parts), completeGradient(bucket.sharded), index);
+  const Updated updated = updateShard(f, bucket, index, old, gradient, factor, scalars);
+  Value value = updated.value;
+  if (precision.hasMasters()) {
+    f.result(value, "master", index);
+    value = CastOp::create(f.builder, f.loc, f.bucket(parts, precision.values), value);
   }
   if (bucket.sharded)
-    updated = AllGatherOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket), f.precision.values),
-                                  updated, f.axes(bucket.key.data), 0);
-  f.result(updated, "value", index);
-  f.result(update.getNewFirstMoment(), "first_moment", index);
-  f.result(update.getNewSecondMoment(), "second_moment", index);
+    value = AllGatherOp::create(f.builder, f.loc, f.bucket(wholeParts(mesh, bucket), precision.values), value,
+                                f.axes(bucket.key.data), 0);
+  f.result(value, "value", index);
+  if (updated.firstMoment)
+    f.result(updated.firstMoment, "first_moment", index);
+  if (updated.secondMoment)
+    f.result(updated.secondMoment, "second_moment", index);
 }
 
 func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buckets) {

@@ -1,5 +1,5 @@
 // Each bucket says of its parameters what their types say: the axes that split them (mg.type of the parameter), those over
-// which their gradients are pending (mg.type of the gradient), whether they decay, and which stages have the same ones. The
+// which their gradients are pending (mg.type of the gradient), whether they decay or load moves them, and which stages have the same ones. The
 // step's end is proved by what the bucket says.
 #include "compiler/stage/StepFunction.h"
 #include "compiler/stage/VerifyStepEnd.h"
@@ -91,6 +91,9 @@ private:
     if (const bool decay = decays(viewsOf(param).front()); bucket.getDecay() != decay)
       return error(use) << (decay ? "which decays" : "which does not decay") << "; expected a bucket that "
                         << (decay ? "does" : "does not");
+    if (const double load = meanLoadOf(param); bucket.getMeanLoad().convertToDouble() != load)
+      return error(use) << "which has mean_load = " << load << "; expected a bucket with this meanLoad, not "
+                        << bucket.getMeanLoad().convertToDouble();
     const bool sharded = trainingInt(module_, "zero", 0) > 0 && !bucket.getData().empty();
     if (bucket.getSharded() != sharded)
       return error(use) << "and is " << (sharded ? "not sharded" : "sharded")

@@ -66,9 +66,7 @@ bool prepend(Operation *op, GradientSum &sum) {
 
 class StepFunctions {
 public:
-  StepFunctions(StageOp stage, MeshAttr mesh)
-      : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh),
-        buffers_(stateBuffers(precisionOf(stage->getParentOfType<ModuleOp>()))) {}
+  StepFunctions(StageOp stage, MeshAttr mesh) : stage_(stage), buckets_(stage.all<BucketOp>()), mesh_(mesh) {}
 
   LogicalResult verify(StringRef symbol, plan::Task task) {
     func::FuncOp function = lookup(symbol);
@@ -201,16 +199,19 @@ private:
       return elementOf(type).isF32() &&
              fitsInside(first, elements,
                         kind == "result" ? plan::kResults.size() : plan::kStepScalars.size());
-    auto buffer =
-        llvm::find_if(buffers_, [&](const StateBuffer &row) { return row.name == kind.getValue(); });
-    return index && first < int64_t(buckets_.size()) && buffer != buffers_.end() &&
-           elements == buffer->elementsOf(buckets_[first], mesh_) && elementOf(type) == buffer->element;
+    if (!index || first >= int64_t(buckets_.size()))
+      return false;
+    const auto isBound = [&](const StateBuffer &row) {
+      return row.name == kind.getValue() && row.isIn(buckets_[first]) &&
+             elements == row.elementsOf(buckets_[first], mesh_) &&
+             elementOf(type) == row.elementOf(buckets_[first]);
+    };
+    return llvm::any_of(stateBuffers(), isBound);
   }
 
   StageOp stage_;
   SmallVector<BucketOp> buckets_;
   MeshAttr mesh_;
-  SmallVector<StateBuffer, 6> buffers_;
 };
 
 bool areNames(ArrayAttr axes) { return llvm::all_of(axes, llvm::IsaPred<StringAttr>); }

@@ -4,6 +4,8 @@
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value
 //
+// Of biases that load moves: balance_bias takes the place of adamw, and there are neither moments nor masters.
+//
 // Over another axis ranks would update or get each other's part.
 #include "compiler/stage/StateBuffers.h"
 #include "compiler/stage/StepFunction.h"
@@ -16,13 +18,17 @@ namespace {
 
 class BucketUpdate {
 public:
-  BucketUpdate(const StepFunction &update, BucketOp bucket, int64_t index, bool hasMasters)
-      : update_(update), bucket_(bucket), index_(index), hasMasters_(hasMasters) {}
+  BucketUpdate(const StepFunction &update, BucketOp bucket, int64_t index)
+      : update_(update), bucket_(bucket), index_(index), hasMasters_(precisionOf(bucket).hasMasters()) {}
+
+  size_t results() { return bucket_.isMovedByLoad() ? 1 : hasMasters_ ? 4 : 3; }
 
   LogicalResult verify() {
     auto value = update_.resultAt({"value", index_});
     if (failed(value) || failed(takeGather(*value)))
       return failure();
+    if (bucket_.isMovedByLoad())
+      return verifyBalance(*value);
     auto cast = madeBy<CastOp>(*value);
     Value updated = hasMasters_ && cast ? cast.getValue() : *value;
     auto adamw = madeBy<AdamWOp>(updated);
@@ -73,26 +79,45 @@ private:
     return success();
   }
 
+  LogicalResult verifyBalance(Value updated) {
+    auto balance = madeBy<BalanceBiasOp>(updated);
+    if (!balance)
+      return error() << "its new value is " << update_.describe(updated) << "; expected that of "
+                     << BalanceBiasOp::getOperationName() << ", as it has a mean load";
+    if (balance.getMean() != bucket_.getMeanLoad())
+      return error() << "its update has mean = " << balance.getMean().convertToDouble()
+                     << "; its mg.bucket says otherwise";
+    return verifyBound(balance.getValue(),
+                       {{balance.getLoad(), {completeGradient(bucket_.getSharded()), index_}},
+                        {balance.getScalars(), {"step_scalar"}}});
+  }
+
   LogicalResult verifyOperands(AdamWOp adamw) {
-    Value old = adamw.getValue();
+    if (failed(verifyBound(adamw.getValue(),
+                           {{adamw.getGradient(), {completeGradient(bucket_.getSharded()), index_}},
+                            {adamw.getFirstMoment(), {"first_moment", index_}},
+                            {adamw.getSecondMoment(), {"second_moment", index_}},
+                            {adamw.getFactor(), {"factor"}},
+                            {adamw.getScalars(), {"step_scalar"}}})))
+      return failure();
+    if (adamw.getDecay() != bucket_.getDecay())
+      return error() << "its update has decay = " << adamw.getDecay() << "; its mg.bucket says otherwise";
+    return success();
+  }
+
+  // What is updated is the rank's part of the values or masters, and the other operands are those.
+  LogicalResult verifyBound(Value old, ArrayRef<std::pair<Value, Bound>> others) {
     if (auto slice = madeBy<SliceOp>(old); slice && bucket_.getSharded() && !hasMasters_) {
       if (failed(verifyAxes(slice)))
         return failure();
       old = slice.getValue();
     }
-    const std::pair<Value, Bound> rows[] = {
-        {old, {hasMasters_ ? "master" : "value", index_}},
-        {adamw.getGradient(), {completeGradient(bucket_.getSharded()), index_}},
-        {adamw.getFirstMoment(), {"first_moment", index_}},
-        {adamw.getSecondMoment(), {"second_moment", index_}},
-        {adamw.getFactor(), {"factor"}},
-        {adamw.getScalars(), {"step_scalar"}}};
+    SmallVector<std::pair<Value, Bound>> rows = {{old, {hasMasters_ ? "master" : "value", index_}}};
+    llvm::append_range(rows, others);
     for (const auto &[operand, expected] : rows)
       if (update_.boundOf(operand) != expected)
         return error() << "its update takes what is " << update_.describe(operand) << "; expected "
                        << toString(expected);
-    if (adamw.getDecay() != bucket_.getDecay())
-      return error() << "its update has decay = " << adamw.getDecay() << "; its mg.bucket says otherwise";
     return success();
   }
 
@@ -106,14 +131,16 @@ private:
 
 LogicalResult mgc::verifyUpdate(StageOp stage) {
   const StepFunction update(stage, stage.getUpdate());
-  const bool hasMasters = precisionOf(stage->getParentOfType<ModuleOp>()).hasMasters();
   SmallVector<BucketOp> buckets = stage.all<BucketOp>();
-  for (auto [i, bucket] : llvm::enumerate(buckets))
-    if (failed(BucketUpdate(update, bucket, int64_t(i), hasMasters).verify()))
+  size_t expected = 0;
+  for (auto [i, op] : llvm::enumerate(buckets)) {
+    BucketUpdate bucket(update, op, int64_t(i));
+    if (failed(bucket.verify()))
       return failure();
-  const size_t each = hasMasters ? 4 : 3, found = func::FuncOp(update.op()).getNumResults();
-  if (found != each * buckets.size())
-    return update.error() << "gives " << found << " results; expected " << each << " of each of "
+    expected += bucket.results();
+  }
+  if (const size_t found = func::FuncOp(update.op()).getNumResults(); found != expected)
+    return update.error() << "gives " << found << " results; expected " << expected << " of "
                           << buckets.size() << " buckets";
   return success();
 }

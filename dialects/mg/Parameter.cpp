@@ -1,6 +1,7 @@
 // See Parameter.h.
 #include "dialects/mg/Parameter.h"
 
+#include <cmath>
 #include <fmt/format.h>
 #include <set>
 
@@ -48,6 +49,16 @@ bool mgc::decays(DictionaryAttr view) {
   return fileShape && fileShape.size() >= 2;
 }
 
+double mgc::meanLoadOf(DictionaryAttr param) {
+  auto load = param.getAs<FloatAttr>("mean_load");
+  return load ? load.getValueAsDouble() : 0;
+}
+
+Precision mgc::precisionOf(ModuleOp module, DictionaryAttr param) {
+  Type f32 = Float32Type::get(module.getContext());
+  return meanLoadOf(param) > 0 ? Precision{f32, f32} : precisionOf(module);
+}
+
 static bool namesTensor(Attribute view) {
   auto dictionary = dyn_cast_or_null<DictionaryAttr>(view);
   return dictionary && dictionary.getAs<StringAttr>("tensor") && !dictionary.contains("parts") &&
@@ -80,6 +91,9 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
     if (decays(part) != decays(cast<DictionaryAttr>(parts[0])))
       return errorf("{}: part {} decays or the first one does, not both; one matrix is updated as one",
                     kParamAttr.str(), nameOfView(part));
+    if (meanLoadOf(part) != 0)
+      return errorf("{}: part {} has a mean load; what load moves is in no other matrix", kParamAttr.str(),
+                    nameOfView(part));
     positions += std::min(positionsOf(part), shape[place] + 1); // no overflow
   }
   return positions == shape[place] ? Status::ok()
@@ -90,6 +104,8 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
 Status mgc::verifyParameter(Attribute param, Type type) {
   auto dictionary = dyn_cast<DictionaryAttr>(param);
   auto parts = dictionary ? dictionary.getAs<ArrayAttr>("parts") : ArrayAttr();
+  if (const double load = dictionary ? meanLoadOf(dictionary) : 0; !(load >= 0) || !std::isfinite(load))
+    return errorf("{}: mean_load = {}; expected a number of tokens", kParamAttr.str(), load);
   if (!parts)
     return namesTensor(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
   if (parts.empty() || !llvm::all_of(parts, namesTensor))

@@ -36,6 +36,11 @@ using plan::nameForInstance;
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 
+// Of a bias of routers that the load of experts moves: the tokens that an expert has in a step on average, `mean_load`; 0 of what
+// the optimizer updates. What load moves is f32, and so is the load, which stands in the place of its gradient.
+double meanLoadOf(mlir::DictionaryAttr param);
+Precision precisionOf(mlir::ModuleOp module, mlir::DictionaryAttr param);
+
 // That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of
 // the type along which they are joined.
 Status verifyParameter(mlir::Attribute param, mlir::Type type);

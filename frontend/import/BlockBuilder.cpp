@@ -108,7 +108,13 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
                                     named("std", builder.getF64FloatAttr(parameter.initStd))});
 }
 
-void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters) {
+// Of each step: of all tokens, also those whose label is ignored.
+double BlockBuilder::meanLoad(const Experts &experts) const {
+  return double(layout.sequenceLength) * double(layout.globalBatchSize) * double(experts.chosen) /
+         double(experts.count);
+}
+
+void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters, const Experts *experts) {
   for (const ModelParameter &entry : parameters) {
     SmallVector<int64_t> shape;
     SmallVector<StringRef> names;
@@ -116,7 +122,12 @@ void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters) 
       shape.push_back(dim.name == StringRef(&kVocabularyDim, 1) ? layout.paddedVocabulary(model) : dim.size);
       names.push_back(dim.name);
     }
-    addArgument(entry.role, type(shape, names), builder.getNamedAttr(kParamAttr, describeParameter(entry)));
+    NamedAttrList description(describeParameter(entry));
+    const bool isMoved = entry.movedByLoad && experts;
+    if (isMoved)
+      description.append("mean_load", builder.getF64FloatAttr(meanLoad(*experts)));
+    addArgument(entry.role, type(shape, names, isMoved ? builder.getF32Type() : Type()),
+                builder.getNamedAttr(kParamAttr, description.getDictionary(builder.getContext())));
   }
 }
 

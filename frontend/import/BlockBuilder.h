@@ -29,7 +29,8 @@ public:
   void beginPooled();
   void takePooled();
   void addData(llvm::StringRef kind, Names names, bool integer);
-  void addParameters(const std::vector<ModelParameter> &parameters);
+  // experts: of the block, whose load moves parameters; null: none does.
+  void addParameters(const std::vector<ModelParameter> &parameters, const Experts *experts = nullptr);
 
   mlir::Value data(llvm::StringRef kind) const { return arguments.lookup(kind); }
   mlir::Value parameter(llvm::StringRef role) const { return arguments.lookup(role); }
@@ -83,6 +84,7 @@ private:
   mlir::Value sumTo(mlir::Value value, Names names); // f32
   mlir::RankedTensorType pooledType();
   // rows [c, x], the weights [e, .., ..] of the role: [c, y].
+  double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
   mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
   // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});

@@ -141,7 +141,7 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
     block.addData("samples", {"b"}, /*integer=*/true);
   if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
     block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(kind.parameters);
+  block.addParameters(kind.parameters, spec.experts ? &*spec.experts : nullptr);
   Value attended =
       block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
   x = block.add(x, block.dropout(attended, spec.residualDropout, "attention.residual"));

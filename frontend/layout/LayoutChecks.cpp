@@ -292,26 +292,10 @@ static void checkLatent(const ModelDescription &model, const Supported &supporte
   problems.hint("possible --target: {}", listOf(possible));
 }
 
-static bool hasRouterBias(const ModelDescription &model) {
-  return std::ranges::any_of(
-      model.kinds, [](const BlockKind &kind) { return kind.block.experts && kind.block.experts->bias; });
-}
-
-static void checkRouterBias(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                            Problems &problems) {
-  if (layout.dtype == supported.dtypes.front() || !hasRouterBias(model))
-    return;
-  problems.add("--dtype {}: the bias of the router's choice is compared in {}, and would be rounded with the "
-               "other parameters",
-               layout.dtype, supported.dtypes.front());
-  problems.hint("possible --dtype: {}", supported.dtypes.front());
-}
-
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
   checkTarget(model, supported, layout, problems);
   checkLatent(model, supported, layout, problems);
-  checkRouterBias(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
@@ -440,8 +424,6 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   if (const auto able = std::ranges::find(supported.targets, true, &TargetInfo::experts);
       (lacksExperts || lacksLatents) && able != supported.targets.end())
     options.target = able->name;
-  if (layout.dtype != supported.dtypes.front() && hasRouterBias(model))
-    options.dtype = supported.dtypes.front();
   reconcile(supported, layout, defaults, options);
   return options;
 }

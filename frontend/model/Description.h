@@ -80,6 +80,7 @@ struct ModelParameter {
   std::string role; // "attn.q.weight"; the list is in Parameters.h
   std::string part; // "q" when several parameters are views of one tensor, else empty
   plan::Parameter parameter;
+  bool movedByLoad = false; // as its TensorRow
 };
 
 struct BlockDescription { // what makes two layers equal

@@ -173,7 +173,8 @@ static Status bind(const std::vector<std::string> &roles, const TensorNames &nam
     const TensorRow *row = findRow(names, role);
     if (!row)
       return errorf("the family {} does not say which tensor holds {}", model.family, role);
-    result.push_back({role, std::string(row->view), parameterOf(*row, names, model, block)});
+    result.push_back(
+        {role, std::string(row->view), parameterOf(*row, names, model, block), row->movedByLoad});
   }
   return Status::ok();
 }

@@ -30,6 +30,7 @@ struct TensorRow {
       {}; // the tensor's last dimension holds `parts` equal parts; this is `part`, named "k"
   int64_t part = 0, parts = 1;
   bool residualInit = false; // standard deviation divided by sqrt(2 * layers)
+  bool movedByLoad = false;  // by that of the experts, not by the optimizer (docs/experts.md, Routers)
 };
 
 // The names in the checkpoints of a family.

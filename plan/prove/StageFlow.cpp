@@ -251,9 +251,11 @@ private:
     };
     for (const Bucket &bucket : stage_.buckets) {
       const int64_t own = shardElements(plan_, bucket);
-      expect(bucket, "values", bucket.valueOffset, bucket.elements, plan_.dtype);
-      expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
-      expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
+      expect(bucket, "values", bucket.valueOffset, bucket.elements, valueType(plan_, bucket));
+      if (!bucket.isMovedByLoad()) {
+        expect(bucket, "first moments", bucket.firstMomentOffset, own, DType::f32);
+        expect(bucket, "second moments", bucket.secondMomentOffset, own, DType::f32);
+      }
       if (bucket.masterOffset >= 0)
         expect(bucket, "masters", bucket.masterOffset, own, DType::f32);
     }

@@ -37,17 +37,23 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
       problems.add("stage {} bucket {}: {}Offset = {} with {} elements is bound by no call of {}", stage,
                    bucket.name, name, offset, elements, nameOf(task));
   };
-  using enum Task;
-  check(begin, "gradient", bucket.gradientOffset, all, plan.gradientType);
-  bound[reduce].insert(bound[gradients].begin(), bound[gradients].end()); // either completes it
-  check(reduce, "gradient", bucket.gradientOffset, all, plan.gradientType);
-  check(reduce, "gradientShard", bucket.gradientShardOffset, shard, plan.gradientType);
-  check(update, "gradientShard", bucket.gradientShardOffset, shard, plan.gradientType);
-  check(update, "value", bucket.valueOffset, all, plan.dtype);
-  check(update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
-  check(update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
+  const DType values = valueType(plan, bucket), gradients = gradientType(plan, bucket);
+  check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
+  bound[Task::reduce].insert(bound[Task::gradients].begin(),
+                             bound[Task::gradients].end()); // either completes it
+  if (!bucket.isMovedByLoad() ||
+      !bucket.dataAxes.empty()) { // the norm has no load, which one rank may have completed
+    check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
+    check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
+  }
+  check(Task::update, "gradientShard", bucket.gradientShardOffset, shard, gradients);
+  check(Task::update, "value", bucket.valueOffset, all, values);
+  if (!bucket.isMovedByLoad()) {
+    check(Task::update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
+    check(Task::update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
+  }
   if (bucket.masterOffset >= 0)
-    check(update, "master", bucket.masterOffset, shard, DType::f32);
+    check(Task::update, "master", bucket.masterOffset, shard, DType::f32);
 }
 
 // --- Parameters --------------------------------------------------------------------------------------------
@@ -73,8 +79,8 @@ std::vector<Blocks> blocksOfStages(const Plan &plan) {
     for (const Parameter::Place &place : parameter.places)
       for (int64_t i = 0; i < place.count; ++i) {
         const Bucket &bucket = plan.stages[place.stage].buckets[place.bucket];
-        for (auto [base, type] :
-             {std::pair(bucket.valueOffset, plan.dtype), std::pair(bucket.gradientOffset, plan.gradientType)})
+        for (auto [base, type] : {std::pair(bucket.valueOffset, valueType(plan, bucket)),
+                                  std::pair(bucket.gradientOffset, gradientType(plan, bucket))})
           stages[place.stage][base + (place.elementOffset + i * place.stride) * sizeInBytes(type)] = {
               elements * sizeInBytes(type), isNumbered(parameter) ? place.first + i : -1};
       }

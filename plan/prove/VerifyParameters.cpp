@@ -291,11 +291,14 @@ int64_t verifyShards(Checks &checks, const Bucket &bucket, const Place &place) {
 }
 
 std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_t shard) {
-  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, plan.dtype},
-                                     {"gradient", bucket.gradientOffset, bucket.elements, plan.gradientType},
-                                     {"firstMoment", bucket.firstMomentOffset, shard, DType::f32},
-                                     {"secondMoment", bucket.secondMomentOffset, shard, DType::f32},
-                                     {"gradientShard", bucket.gradientShardOffset, shard, plan.gradientType}};
+  const DType gradients = gradientType(plan, bucket);
+  std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, valueType(plan, bucket)},
+                                     {"gradient", bucket.gradientOffset, bucket.elements, gradients},
+                                     {"gradientShard", bucket.gradientShardOffset, shard, gradients}};
+  if (!bucket.isMovedByLoad()) {
+    buffers.push_back({"firstMoment", bucket.firstMomentOffset, shard, DType::f32});
+    buffers.push_back({"secondMoment", bucket.secondMomentOffset, shard, DType::f32});
+  }
   if (bucket.masterOffset != -1)
     buffers.push_back({"master", bucket.masterOffset, shard, DType::f32});
   return buffers;
@@ -305,10 +308,19 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                    std::vector<Interval> &persistent) {
   const int64_t shard = verifyShards(checks, bucket, place);
   const bool hasMasters = bucket.masterOffset != -1;
-  checks.violations.expect(hasMasters == (checks.plan.dtype == DType::bf16), place,
+  const DType values = valueType(checks.plan, bucket);
+  checks.violations.expect(hasMasters == (values == DType::bf16), place,
                            "masterOffset = {}, but values are {}; expected {}", bucket.masterOffset,
-                           nameOf(checks.plan.dtype),
-                           hasMasters ? "-1: no masters" : "where the f32 masters lie");
+                           nameOf(values), hasMasters ? "-1: no masters" : "where the f32 masters lie");
+  checks.violations.expect(std::isfinite(bucket.meanLoad) && bucket.meanLoad >= 0, place,
+                           "meanLoad = {}; expected how many tokens an expert has on average, or 0 for "
+                           "parameters that AdamW updates",
+                           bucket.meanLoad);
+  for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
+    checks.violations.expect(
+        !bucket.isMovedByLoad() || offset == -1, place,
+        "a moment's offset = {}, but meanLoad = {}; expected -1: what load moves has no moments", offset,
+        bucket.meanLoad);
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
                            "is not sharded, so gradientShardOffset must equal gradientOffset");
   for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {

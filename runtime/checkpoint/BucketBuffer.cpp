@@ -21,12 +21,14 @@ BufferPlace placeOf(const plan::Plan &plan, const plan::Bucket &bucket, BucketBu
   case BucketBuffer::Kind::values:
     break;
   case BucketBuffer::Kind::masters:
+    if (bucket.masterOffset < 0) // values are f32
+      break;
     return {plan::DType::f32, bucket.masterOffset, bucket.sharded};
   case BucketBuffer::Kind::gradients:
-    return {plan.gradientType, bucket.sharded ? bucket.gradientShardOffset : bucket.gradientOffset,
+    return {gradientType(plan, bucket), bucket.sharded ? bucket.gradientShardOffset : bucket.gradientOffset,
             bucket.sharded};
   }
-  return {plan.dtype, bucket.valueOffset, false};
+  return {valueType(plan, bucket), bucket.valueOffset, false};
 }
 
 void load(plan::DType type, const std::byte *from, int64_t count, float *to) {

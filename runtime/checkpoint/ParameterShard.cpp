@@ -158,7 +158,7 @@ int64_t FileTensor::elements() const { return checkedProduct(shape).value_or(0);
 static std::vector<FileTensor> tensorsOf(const Parameter &parameter) {
   const std::vector<int64_t> &shape = parameter.fileShape;
   if (parameter.stacked == 0)
-    return {{parameter.tensor, parameter.aliases, shape, {}}};
+    return {{parameter.tensor, parameter.aliases, shape, {}, false}};
   std::vector<FileTensor> tensors;
   for (int64_t index = 0; index < parameter.stacked; ++index) {
     FileTensor &tensor = tensors.emplace_back();
@@ -197,8 +197,12 @@ std::vector<FileTensor> fileTensors(const Plan &plan) {
     auto [entry, isNew] = known.try_emplace(parameter.tensor, tensors.size());
     if (isNew)
       std::ranges::move(tensorsOf(parameter), std::back_inserter(tensors));
-    for (int64_t index = 0; index < std::max<int64_t>(parameter.stacked, 1); ++index)
+    const plan::Parameter::Place &place = parameter.places.front();
+    const bool isMoved = plan.stages[place.stage].buckets[place.bucket].isMovedByLoad();
+    for (int64_t index = 0; index < std::max<int64_t>(parameter.stacked, 1); ++index) {
       tensors[entry->second + index].parameters.push_back(&parameter);
+      tensors[entry->second + index].isMovedByLoad = isMoved;
+    }
   }
   std::ranges::sort(tensors, {}, &FileTensor::name); // not by stages: a file is the same for every layout
   return tensors;

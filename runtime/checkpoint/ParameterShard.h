@@ -54,8 +54,11 @@ struct FileTensor {
   std::vector<std::string> aliases; // as Parameter's
   std::vector<int64_t> shape;
   std::vector<const plan::Parameter *> parameters;
-  int64_t index = -1; // of a stack: which of its tensors; -1: it is none
+  bool isMovedByLoad = false; // bucketOf: then it is f32 in every file
+  int64_t index = -1;         // of a stack: which of its tensors; -1: it is none
   int64_t elements() const;
+  plan::DType savedType(plan::DType asked) const { return isMovedByLoad ? plan::DType::f32 : asked; }
+  int64_t savedBytes(plan::DType asked) const { return elements() * sizeInBytes(savedType(asked)); }
 };
 // The part of the shard that lies in the tensor; its file elements count from where the tensor begins. Of a stack: nothing where the
 // rank has another part.

@@ -141,7 +141,7 @@ Status verifyRoom(const plan::Plan &plan, const SaveTarget &target) {
 int64_t checkpointBytes(const plan::Plan &plan, plan::DType type) {
   int64_t bytes = 0;
   for (const FileTensor &tensor : fileTensors(plan))
-    bytes += tensor.elements() * sizeInBytes(type);
+    bytes += tensor.savedBytes(type);
   return bytes;
 }
 

@@ -29,7 +29,7 @@ Status verifyPresent(Arenas arenas, const Communicator *communicator) {
 
 // --- Tensors -----------------------------------------------------------------------------------------------
 
-// The buffer that is written, the type of its tensors in the file, and the factor of its values.
+// The buffer that is written, the type of its tensors in the file, and the factor of its values; counts of tokens have none.
 struct Source {
   BucketBuffer::Kind kind = BucketBuffer::Kind::values;
   plan::DType type = plan::DType::f32;
@@ -50,7 +50,7 @@ public:
                 partIn(tensor, shardOf(plan_.mesh, *parameter, holders[0].rank)))
           MGC_TRY(gatherPart(*parameter, holders[0], *part, whole.data()));
     for (float &value : whole)
-      value *= source_.scale;
+      value *= tensor.isMovedByLoad ? 1 : source_.scale;
     return whole;
   }
 
@@ -109,14 +109,15 @@ Status writeValues(SafetensorsWriter &writer, const std::vector<float> &values, 
 Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, const std::string &path,
                                        plan::DType dtype, Gatherer &gatherer,
                                        const Metadata &metadata = kMetadata) {
-  const ElementType type = dtype == plan::DType::bf16 ? ElementType::BF16 : ElementType::F32;
   std::vector<TensorSpec> specs;
-  for (const FileTensor &tensor : tensors)
-    specs.push_back({tensor.name, type, tensor.shape});
+  for (const FileTensor &tensor : tensors) {
+    const bool isRounded = tensor.savedType(dtype) == plan::DType::bf16;
+    specs.push_back({tensor.name, isRounded ? ElementType::BF16 : ElementType::F32, tensor.shape});
+  }
   MGC_ASSIGN(writer, SafetensorsWriter::create(path, specs, metadata));
   for (const FileTensor &tensor : tensors) {
     MGC_ASSIGN(values, gatherer.gather(tensor));
-    MGC_TRY(writeValues(writer, values, dtype));
+    MGC_TRY(writeValues(writer, values, tensor.savedType(dtype)));
   }
   MGC_TRY(writer.finish());
   return writer;
@@ -125,12 +126,12 @@ Result<SafetensorsWriter> writeTensors(std::span<const FileTensor> tensors, cons
 // --- The directory -----------------------------------------------------------------------------------------
 
 // Tensors for each file: as many as fit into maxBytes, at least one.
-std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, int64_t elementBytes,
+std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensors, plan::DType type,
                                                   int64_t maxBytes) {
   std::vector<std::vector<FileTensor>> files(1);
   int64_t bytes = 0;
   for (FileTensor &tensor : tensors) {
-    int64_t size = tensor.elements() * elementBytes;
+    const int64_t size = tensor.savedBytes(type);
     if (!files.back().empty() && bytes + size > maxBytes) {
       files.emplace_back();
       bytes = 0;
@@ -142,13 +143,13 @@ std::vector<std::vector<FileTensor>> splitByBytes(std::vector<FileTensor> tensor
 }
 
 std::string indexText(const std::vector<std::vector<FileTensor>> &files,
-                      const std::vector<std::string> &names, int64_t elementBytes) {
+                      const std::vector<std::string> &names, plan::DType type) {
   nlohmann::json map = nlohmann::json::object();
   int64_t bytes = 0;
   for (size_t i = 0; i < files.size(); ++i)
     for (const FileTensor &tensor : files[i]) {
       map[tensor.name] = names[i];
-      bytes += tensor.elements() * elementBytes;
+      bytes += tensor.savedBytes(type);
     }
   nlohmann::json index = {{"metadata", {{"total_size", bytes}}}, {"weight_map", map}};
   return index.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -197,10 +198,9 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
   if (!memory.isWriter())
     return sendTensors(tensors, gatherer);
   MGC_TRY(makeDirectory(directory));
-  const int64_t elementBytes = sizeInBytes(source.type);
   MGC_ASSIGN(config, configText(plan, source.type));
   std::vector<std::vector<FileTensor>> files =
-      splitByBytes(std::move(tensors), elementBytes, options.maxShardBytes);
+      splitByBytes(std::move(tensors), source.type, options.maxShardBytes);
   std::vector<std::string> names = weightFileNames(directory, files.size());
   Replacement replacement(directory);
   if (Result<std::string> old = readFile(replacement.pathOf("config.json"), 1 << 30);
@@ -211,7 +211,7 @@ Status saveWeights(const Plan &plan, Arenas arenas, const std::string &directory
     replacement.add(names[i], std::move(writer));
   }
   if (files.size() > 1)
-    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names, elementBytes)));
+    MGC_TRY(replacement.addText("model.safetensors.index.json", indexText(files, names, source.type)));
   return replacement.commit();
 }
 

@@ -29,9 +29,12 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
   for (const Bucket &bucket : plan.stages[plan::stageOf(plan.mesh, rank)].buckets) {
     const int64_t parts = bucket.sharded ? plan::groupSize(plan.mesh, bucket.dataAxes) : 1;
     const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
-    std::memset(arena + bucket.valueOffset, 0, size_t(bucket.elements * sizeInBytes(plan.dtype)));
-    std::memset(arena + bucket.firstMomentOffset, 0, slice);
-    std::memset(arena + bucket.secondMomentOffset, 0, slice);
+    std::memset(arena + bucket.valueOffset, 0,
+                size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
+    if (!bucket.isMovedByLoad()) {
+      std::memset(arena + bucket.firstMomentOffset, 0, slice);
+      std::memset(arena + bucket.secondMomentOffset, 0, slice);
+    }
     if (bucket.masterOffset >= 0)
       std::memset(arena + bucket.masterOffset, 0, slice);
   }
@@ -224,7 +227,7 @@ void Filler::onRanks(const std::function<void(int64_t)> &work) const {
 
 void Filler::fillPiece(const Piece &piece) const {
   const Fill fill = fillFor_(*piece.block->parameter);
-  if (plan_.dtype != plan::DType::f32)
+  if (bucketOf(plan_, *piece.block->parameter, piece.holder).masterOffset >= 0)
     return fillWithMasters(piece, fill);
   const BucketBuffer buffer = bufferOf(*piece.block, piece.holder, BucketBuffer::Kind::values);
   auto *values = reinterpret_cast<float *>(buffer.data(beginOf(*piece.block->parameter, piece.holder)));
@@ -255,7 +258,8 @@ void Filler::fillOf(int64_t rank) const {
   std::vector<Piece> pieces;
   for (const FillBlock &block : blocks_) {
     std::vector<Holder> holders = {block.filler};
-    if (plan_.dtype != plan::DType::f32 && bucketOf(plan_, *block.parameter, block.filler).sharded)
+    if (const Bucket &bucket = bucketOf(plan_, *block.parameter, block.filler);
+        bucket.masterOffset >= 0 && bucket.sharded)
       holders.insert(holders.end(), block.copiers.begin(), block.copiers.end());
     for (const Holder &holder : holders)
       if (holder.rank == rank)

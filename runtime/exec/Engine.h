@@ -85,7 +85,7 @@ struct Recording {
 inline constexpr size_t kMeasuredSteps = 4096;
 
 // Scalars that the update of a step reads: plan::kStepScalars.
-using StepScalars = std::array<float, 8>;
+using StepScalars = std::array<float, 9>;
 
 // Values that a step leaves in a rank: plan::kResults.
 using StepValues = std::array<float, 6>;

@@ -40,13 +40,14 @@ std::vector<ByteRange> rangesOf(const plan::Plan &plan, const plan::StagePlan &s
   for (const plan::Bucket &bucket : stage.buckets) {
     const int64_t shard = shardElements(plan, bucket);
     if (part == Part::weights) {
-      ranges.push_back({bucket.valueOffset, bucket.elements * plan::sizeInBytes(plan.dtype)});
+      ranges.push_back({bucket.valueOffset, bucket.elements * sizeInBytes(valueType(plan, bucket))});
       if (bucket.masterOffset >= 0)
         ranges.push_back({bucket.masterOffset, shard * plan::sizeInBytes(plan::DType::f32)});
     } else {
-      ranges.push_back({bucket.gradientOffset, bucket.elements * plan::sizeInBytes(plan.gradientType)});
+      const int64_t gradientBytes = sizeInBytes(gradientType(plan, bucket));
+      ranges.push_back({bucket.gradientOffset, bucket.elements * gradientBytes});
       if (bucket.sharded)
-        ranges.push_back({bucket.gradientShardOffset, shard * plan::sizeInBytes(plan.gradientType)});
+        ranges.push_back({bucket.gradientShardOffset, shard * gradientBytes});
     }
   }
   return ranges;
@@ -56,7 +57,8 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets)
     for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-      ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
+      if (!bucket.isMovedByLoad())
+        ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
   return ranges;
 }
 

@@ -63,6 +63,9 @@ void checkAdam(const OptimizerOptions &options, Problems &problems) {
   problems.expect(
       options.clipGrad == 0 || (static_cast<float>(options.clipGrad) > 0 && isFiniteFloat(options.clipGrad)),
       "--clip-grad = {}: expected 0, which is no clipping, or above 0 and finite in float", options.clipGrad);
+  problems.expect(options.routerBiasRate >= 0 && isFiniteFloat(options.routerBiasRate),
+                  "--moe-router-bias-update-rate = {}: must not be negative, and finite in float",
+                  options.routerBiasRate);
 }
 
 void checkSchedule(const OptimizerOptions &options, int64_t decayIters, Problems &problems) {
@@ -128,15 +131,17 @@ StepScalars stepScalars(const OptimizerOptions &options, double lr, int64_t step
   const auto t = static_cast<double>(step + 1);
   // The betas as the update has them, in f32: corrections from the doubles would not undo what the update does.
   const double beta1 = static_cast<float>(options.beta1), beta2 = static_cast<float>(options.beta2);
-  const std::array<double, 8> values = {lr,
-                                        beta1,
-                                        beta2,
-                                        options.eps,
-                                        options.weightDecay,
-                                        options.clipGrad,
-                                        1 - std::pow(beta1, t),
-                                        1 - std::pow(beta2, t)};
+  const std::array values = {lr,
+                             beta1,
+                             beta2,
+                             options.eps,
+                             options.weightDecay,
+                             options.clipGrad,
+                             1 - std::pow(beta1, t),
+                             1 - std::pow(beta2, t),
+                             options.routerBiasRate};
   StepScalars scalars;
+  static_assert(values.size() == std::tuple_size_v<StepScalars>);
   std::transform(values.begin(), values.end(), scalars.begin(),
                  [](double value) { return static_cast<float>(value); });
   return scalars;

@@ -22,7 +22,8 @@ struct OptimizerOptions {
   int64_t lrWsdDecayIters = 0;
   std::vector<double> lrList; // not empty: the rate of each step, and nothing above counts
   double weightDecay = 0.01, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
-  double clipGrad = 1.0; // 0: no clipping
+  double clipGrad = 1.0;       // 0: no clipping
+  double routerBiasRate = 0.0; // by which a step moves the biases of routers towards even load; 0: they stay
 };
 
 // Reports options that contradict each other, all at once.

@@ -131,6 +131,7 @@ Result<plan::Plan> Training::loadPlan() const {
   MGC_TRY(plan::provePlan(plan).at(options_.plan + "/" + plan::kPlanFile));
   plan.parameters = plan::expandedParameters(plan);
   MGC_TRY(verifyDeviceFlags(options_, plan));
+  MGC_TRY(verifyModelFlags(options_, plan));
   MGC_TRY(verifyModelOfWeights(plan));
   const Launch &launch = options_.launch;
   if (!launch.isAlone() && launch.size != plan.mesh.worldSize())

@@ -66,6 +66,7 @@ void addOptimizer(const OptimizerOptions &optimizer, Settings &settings) {
   settings.add("--adam-beta2", optimizer.beta2);
   settings.add("--adam-eps", optimizer.eps);
   settings.add("--clip-grad", optimizer.clipGrad);
+  settings.add("--moe-router-bias-update-rate", optimizer.routerBiasRate);
 }
 
 } // namespace

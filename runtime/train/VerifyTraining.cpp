@@ -8,6 +8,8 @@
 #include "runtime/measure/Profile.h"
 #include "runtime/measure/Trace.h"
 
+#include <algorithm>
+
 namespace mgc {
 
 Status verifyIterations(const TrainingOptions &options) {
@@ -37,6 +39,18 @@ Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan)
   if (options.bf16Product && (!onCpu || plan.dtype != plan::DType::bf16))
     return errorf("--bf16-products: means nothing for a plan of {} for {}; leave it out", nameOf(plan.dtype),
                   nameOf(plan.target));
+  return Status::ok();
+}
+
+Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) {
+  const auto moves = [](const plan::StagePlan &stage) {
+    return std::ranges::any_of(stage.buckets, &plan::Bucket::isMovedByLoad);
+  };
+  if (options.optimizer.routerBiasRate != 0 && std::ranges::none_of(plan.stages, moves))
+    return errorf(
+        "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
+        "leave it out, or compile with --moe-router-load-balancing-type seq_aux_loss to balance experts",
+        options.optimizer.routerBiasRate, plan.modelType);
   return Status::ok();
 }
 

@@ -8,6 +8,9 @@ namespace mgc {
 Status verifyIterations(const TrainingOptions &options);
 Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan);
 
+// Flags that mean nothing for the plan's model.
+Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan);
+
 // That every output can be written, is none of the run's inputs, and no other output's file.
 Status verifyOutputs(const TrainingOptions &options, const plan::Plan &plan);
 

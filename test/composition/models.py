@@ -25,6 +25,13 @@ QWEN3_MOE = {"model_type": "qwen3_moe", "hidden_size": 16, "num_attention_heads"
              "num_experts_per_tok": 2, "norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [],
              "vocab_size": 40, "tie_word_embeddings": True, "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE,
              "rope_theta": 100.0, "hidden_act": "silu", "initializer_range": 0.2}
+GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+            "num_hidden_layers": 2, "first_k_dense_replace": 0, "intermediate_size": 32, "moe_intermediate_size": 16,
+            "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": True, "n_group": 1,
+            "topk_group": 1, "routed_scaling_factor": 2.5, "vocab_size": 40, "tie_word_embeddings": False,
+            "rms_norm_eps": 1e-6, "max_position_embeddings": SEQUENCE, "attention_bias": True, "use_qk_norm": False,
+            "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"},
+            "hidden_act": "silu", "initializer_range": 0.2}
 DROPOUT = {"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5}
 
 
@@ -54,14 +61,18 @@ def llama_shapes(config):
              "mlp.gate_proj.weight": (f, h), "mlp.up_proj.weight": (f, h), "mlp.down_proj.weight": (h, f)}
     if config.get("attention_bias"):
         layer |= {"self_attn.q_proj.bias": (heads * d,), "self_attn.k_proj.bias": (groups * d,),
-                  "self_attn.v_proj.bias": (groups * d,), "self_attn.o_proj.bias": (h,)}
+                  "self_attn.v_proj.bias": (groups * d,)}
+        layer |= {} if config["model_type"] == "glm4_moe" else {"self_attn.o_proj.bias": (h,)}
     if config.get("mlp_bias"):
         layer |= {"mlp.gate_proj.bias": (f,), "mlp.up_proj.bias": (f,), "mlp.down_proj.bias": (h,)}
-    if config["model_type"] == "qwen3_moe":
-        m = config["moe_intermediate_size"]
+    if "moe_intermediate_size" in config:
+        m, experts = config["moe_intermediate_size"], config.get("num_experts") or config["n_routed_experts"]
         layer = {name: shape for name, shape in layer.items() if not name.startswith("mlp.")}
-        layer |= {"mlp.gate.weight": (config["num_experts"], h)}
-        for e in range(config["num_experts"]):
+        layer |= {"mlp.gate.weight": (experts, h)}
+        if config.get("n_shared_experts"):
+            layer |= {"mlp.gate.e_score_correction_bias": (experts,), "mlp.shared_experts.gate_proj.weight": (m, h),
+                      "mlp.shared_experts.up_proj.weight": (m, h), "mlp.shared_experts.down_proj.weight": (h, m)}
+        for e in range(experts):
             layer |= {f"mlp.experts.{e}.gate_proj.weight": (m, h), f"mlp.experts.{e}.up_proj.weight": (m, h),
                       f"mlp.experts.{e}.down_proj.weight": (h, m)}
     if config["model_type"] in ("qwen3", "qwen3_moe"):

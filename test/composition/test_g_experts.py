@@ -4,7 +4,7 @@ import numpy
 
 import models
 from harness import assert_equal, compare_layouts, instructions, main
-from models import QWEN3_MOE
+from models import GLM4_MOE, QWEN3_MOE
 
 PARALLEL = ("--dp 4 --ep 4 --moe-token-dispatcher-type allgather", "--dp 4 --ep 4 --moe-token-dispatcher-type alltoall",
             "--tp 2 --dp 2 --ep 4 --etp 1 --moe-token-dispatcher-type alltoall", "--tp 2 --ep 2 --etp 1 --no-sp")
@@ -73,6 +73,57 @@ def test_nan_logits(session):
         error, seconds = session.refused(QWEN3_MOE, layout, weights=weights)
         assert "not finite" in error or "NaN" in error, error
         assert seconds < 30, f"{seconds} s: somebody waited"
+
+
+def biases(tensors):
+    return {name: tensor for name, tensor in tensors.items() if name.endswith("e_score_correction_bias")}
+
+
+# A bias moves by the rate where its expert has not the mean load, whatever the optimizer's scalars say: by the load of the whole
+# step, which no layout changes. With --dtype bf16 the bias and the load are f32, in files too.
+def test_30_bias_moves_by_load(session):
+    rate, tokens = 0.01, models.SEQUENCE * len(models.VALID)
+    weights = models.random_weights(GLM4_MOE)
+    for layout in ("--tp 1", "--dp 2 --ep 2 --zero 1", "--tp 2 --pp 2", "--cp 2 --dp 2 --ep 4", "--dp 2 --mbs 2 --tp 2 --ep 4 --etp 1",
+                   "--dtype bf16 --tp 2", "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16"):
+        run = session.train(GLM4_MOE, layout, weights=weights, steps=1,
+                            flags=f"--moe-router-bias-update-rate {rate} --clip-grad 0.01")
+        loads, moved = biases(run.gradients), biases(run.weights)
+        assert len(loads) == len(moved) == 2, layout
+        for name, load in loads.items():
+            assert load.dtype == moved[name].dtype == numpy.float32
+            assert load.sum() == tokens * 2 and (load == load.round()).all(), f"{layout}: {load}"
+            assert len(set(load)) > 1, "even load moves nothing: no test"
+            expected = weights[name] + numpy.float32(rate) * numpy.sign(tokens * 2 / 4 - load).astype(numpy.float32)
+            assert (moved[name] == expected).all(), f"{layout} {name}: {moved[name]}, not {expected}, of {load}"
+
+
+def test_30_load_is_of_the_choice(session):
+    for favourites in ((0, 1), (3, 1)):
+        weights = with_favourites(GLM4_MOE, favourites)
+        for bias in biases(weights).values():
+            bias[:] = 0
+        for layout in ("--tp 1", "--tp 2 --ep 2 --etp 1", "--cp 2 --pp 2"):
+            run = session.train(GLM4_MOE, layout, weights=weights, steps=1, flags="--moe-router-bias-update-rate 0.5")
+            expected = [models.SEQUENCE * len(models.VALID) * (e in favourites) for e in range(4)]
+            for name, load in biases(run.gradients).items():
+                assert load.tolist() == expected, f"{layout} {name}: {load}"
+
+
+# A bias that has moved changes the choice of the next steps, the same one in every layout.
+def test_30_moved_bias_chooses(session):
+    flags = "--moe-router-bias-update-rate 1"
+    compare_layouts(session, GLM4_MOE, ("--dp 2 --ep 2 --zero 1", "--tp 2 --pp 2 --mbs 2", "--cp 2 --dp 2 --ep 4"), flags=flags, steps=3)
+    still, moved = session.train(GLM4_MOE, "--tp 1", steps=3), session.train(GLM4_MOE, "--tp 1", flags=flags, steps=3)
+    name = "model.layers.0.mlp.experts.0.up_proj.weight"
+    assert (still.weights[name] != moved.weights[name]).any(), "no later step chose otherwise"
+    before = biases(models.random_weights(GLM4_MOE))
+    assert all(tensor.tobytes() == before[name].tobytes() for name, tensor in biases(still.weights).items())
+
+
+def test_30_rate_without_a_bias(session):
+    error, _ = session.refused(QWEN3_MOE, "--tp 1", flags="--moe-router-bias-update-rate 0.1")
+    assert "--moe-router-bias-update-rate 0.1: the qwen3_moe model of the plan has no bias" in error, error
 
 
 # Forward the rows of both projections travel at once, and a number for each; then they come back. Backward the gradients of what

@@ -36,13 +36,15 @@ LogicalResult ClipFactorOp::emitRow(RowEmitter &e) {
   return success();
 }
 
+// The step scalar of the name.
+static Node stepScalar(RowEmitter &e, Value scalars, llvm::StringRef name) {
+  const auto it = llvm::find(plan::kStepScalars, name);
+  return e.value(scalars, {layoutOf(scalars).getNames()[0], int64_t(it - plan::kStepScalars.begin())});
+}
+
 LogicalResult AdamWOp::emitRow(RowEmitter &e) {
   rowgen::RowGraph &g = e.graph();
-  StringAttr number = layoutOf(getScalars()).getNames()[0];
-  auto scalar = [&](llvm::StringRef name) {
-    auto it = llvm::find(plan::kStepScalars, name);
-    return e.value(getScalars(), {number, int64_t(it - plan::kStepScalars.begin())});
-  };
+  auto scalar = [&](llvm::StringRef name) { return stepScalar(e, getScalars(), name); };
   auto blend = [&](Node beta, Node old, Node now) { // beta old + (1 - beta) now
     return add(g, mul(g, beta, old), mul(g, sub(g, g.constant(1), beta), now));
   };
@@ -57,5 +59,16 @@ LogicalResult AdamWOp::emitRow(RowEmitter &e) {
   e.define(getNewFirstMoment(), first);
   e.define(getNewSecondMoment(), second);
   e.define(getNewValue(), sub(g, value, mul(g, lr, step)));
+  return success();
+}
+
+LogicalResult BalanceBiasOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node value = e.value(getValue()), load = e.value(getLoad());
+  Node mean = g.constant(getMean().convertToDouble()), zero = g.constant(0);
+  Node rate = stepScalar(e, getScalars(), "router_bias_rate");
+  Node up = rowgen::select(g, greater(g, mean, load), rate, zero);
+  Node down = rowgen::select(g, greater(g, load, mean), rate, zero);
+  e.define(getNewValue(), add(g, value, sub(g, up, down)));
   return success();
 }

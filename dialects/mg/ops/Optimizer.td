@@ -32,3 +32,14 @@ def Mg_AdamWOp : Mg_ComputeOp<"adamw", [MgRow]> {
   let results = (outs Mg_F32:$newValue, Mg_F32:$newFirstMoment, Mg_F32:$newSecondMoment);
   let rule = "*, *, *, *, , n -> *, *, *";
 }
+def Mg_BalanceBiasOp : Mg_ComputeOp<"balance_bias", [MgRow]> {
+  let summary = "Moves biases of routers in place towards even load";
+  let description = [{
+    value += rate for an expert with fewer tokens than the mean load, -= rate for one with more: Wang et al. 2024,
+    auxiliary-loss-free load balancing, Algorithm 1, as DeepSeek-V3 was trained and as Megatron-LM does it. load has how many
+    tokens of the step chose each expert, `mean` is their mean. rate is router_bias_rate of `scalars`, plan::kStepScalars.
+  }];
+  let arguments = (ins Mg_F32:$value, Mg_F32:$load, Mg_F32:$scalars, F64Attr:$mean);
+  let results = (outs Mg_F32:$newValue);
+  let rule = "*, *, n -> *";
+}

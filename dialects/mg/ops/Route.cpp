@@ -54,13 +54,22 @@ LogicalResult RouteOp::verify() {
 }
 LogicalResult RouteGradOp::verify() { return verifyWeights(*this); }
 
+// How many tokens chose each expert, in the place of the bias' gradient.
+static Value loadOf(GradientBuilder &g, RouteOp op) {
+  OpBuilder &builder = g.builder();
+  auto each = RankedTensorType::get(tensorOf(op.getLogits()).getShape(), builder.getF32Type(),
+                                    layoutOf(op.getLogits()));
+  Value hot = MultiHotOp::create(builder, op.getLoc(), each, op.getExperts());
+  return g.make<SumOp>(op.getBias(), hot);
+}
+
 LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
   if (Value dw = g.cotangent(getWeights()); dw && g.wants(getLogits()))
     g.contribute(getLogits(),
                  g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),
                                      getPostAttr(), getEpsilonAttr(), getLeastAttr(), getScaleAttr()));
   if (getBias() && g.wants(getBias()))
-    g.contribute(getBias(), g.make<ScaleOp>(getBias(), getBias(), g.builder().getF64FloatAttr(0)));
+    g.contribute(getBias(), loadOf(g, *this));
   return success();
 }
 

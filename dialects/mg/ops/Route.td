@@ -23,7 +23,8 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
     weights are f32, as lse is: rounded to bf16 they would no longer sum to 1, and each would put its error on an
     expert's whole output, for a memory of k numbers a token.
 
-    The choice is constant but for its jumps: the bias has a gradient, and it is 0.
+    The choice is constant but for its jumps, and no derivative could move the bias. What stands in the place of its gradient
+    is the load, how many tokens chose each expert, by which mg.balance_bias moves it.
 
     The dimension of the experts is whole: the choice needs all of them, and they are few. Results have a dimension k in
     its place, whole too, which no row of a rule table splits:

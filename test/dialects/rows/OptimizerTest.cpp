@@ -45,12 +45,12 @@ TEST(Optimizer, ClipFactor) {
 
 TEST(Optimizer, AdamW) {
   constexpr int n = 67;
-  const std::vector<float> scalars = {0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 0.271f, 0.142f};
+  const std::vector<float> scalars = {0.01f, 0.9f, 0.95f, 1e-8f, 0.1f, 1, 0.271f, 0.142f, 0};
   Buffer value(randomFloats(n, 1)), gradient(randomFloats(n, 2)), first(randomFloats(n, 3)),
       second(randomFloats(n, 4, 0, 1));
   std::string t = f32("flat:67");
   for (bool decay : {false, true}) {
-    auto y = runRowOps(oneOp("adamw", {t, t, t, t, f32(""), f32("scalar:8")}, {t, t, t},
+    auto y = runRowOps(oneOp("adamw", {t, t, t, t, f32(""), f32("scalar:9")}, {t, t, t},
                              std::string("{decay = ") + (decay ? "true" : "false") + "}"),
                        {value, gradient, first, second, Buffer(std::vector<float>{0.5f}), Buffer(scalars)});
     std::vector<double> values, firsts, seconds;
@@ -64,6 +64,18 @@ TEST(Optimizer, AdamW) {
     expectClose(y[1], firsts, 1e-6, "first moment");
     expectClose(y[2], seconds, 1e-6, "second moment");
   }
+}
+
+// Above the mean down, below it up, and at the mean nothing: not even a -0 that becomes 0.
+TEST(Optimizer, BalanceBias) {
+  const std::vector<float> scalars = {1, 1, 1, 1, 1, 1, 1, 1, 0.125f};
+  Buffer value(std::vector<float>{1, 2, 3, -0.5f, 0}), load(std::vector<float>{0, 5, 2.5f, 3, 2});
+  std::string t = f32("e:5");
+  auto y = runRowOps(oneOp("balance_bias", {t, t, f32("scalar:9")}, {t}, "{mean = 2.5 : f64}"),
+                     {value, load, Buffer(scalars)});
+  const std::vector<float> expected = {1.125f, 1.875f, 3, -0.625f, 0.125f};
+  for (size_t e = 0; e < expected.size(); ++e)
+    EXPECT_EQ(y[0][e], expected[e]) << e;
 }
 
 } // namespace

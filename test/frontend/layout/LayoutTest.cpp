@@ -110,14 +110,6 @@ TEST(LayoutViolation, SharedExpertsOverTensorRanks) {
             "  possible tp: 1, 2, 3, 6");
 }
 
-TEST(LayoutViolation, BiasOfARouterIsF32) {
-  EXPECT_EQ(errorOf(tinyDecoder("glm4_moe"), {.dtype = "bf16"}),
-            "config.json: --dtype bf16: the bias of the router's choice is compared in f32, and would be "
-            "rounded with "
-            "the other parameters\n  possible --dtype: f32");
-  EXPECT_NE(suggestion(tinyDecoder("glm4_moe"), {.dtype = "bf16"}).find("--dtype f32"), std::string::npos);
-}
-
 TEST(LayoutViolation, LatentAttentionOfATargetWithOneSize) {
   Supported supported = kSupported;
   supported.targets = {{"cpu", 9, false}, {"gpu", 200, true}};

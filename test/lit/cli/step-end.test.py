@@ -88,3 +88,9 @@ SUM = r"(%norm, %factor[^\n]*\n    return)"
 edit("writes", "one", "stage", "reduce.0",
      (r"-> \(tensor<f32, #mg.layout<>> {", r'-> (tensor<f32, #mg.layout<>> {mg.buffer = {index = 0 : i64, kind = "result"}}, tensor<f32, #mg.layout<>> {'),
      (SUM + r" (.*?: )", r"\1 %4, \2tensor<f32, #mg.layout<>>, "))
+
+# Biases that load moves: by another mean, by what is no load, of a bucket that says otherwise.
+edit("mean", "load", "stage", "update.0", (r"(mg.balance_bias .*?)mean = 4.8", r"\1mean = 4.9"))
+edit("no-load", "load", "stage", "update.0", (r"(mg.balance_bias (%\w+)), %\w+", r"\1, \2"))
+edit("still", "load", "stage", "stage 0", (r"meanLoad = 4.8", "meanLoad = 4.9"))
+edit("no-mean", "load", "stage", "stage 0", (r"meanLoad = 4.800000e\+01 : f64, ", ""))

@@ -15,7 +15,7 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {spl
                   {dimension = "s", axes = ["tp"], with = "e", yields}]} {
 
 // The experts are saved, though backward could choose them again of what it has and they take no less memory: logits that
-// were rounded when they were saved could choose others. Nothing is contributed to the bias.
+// were rounded when they were saved could choose others. The load stands in the place of the bias' gradient.
 // GRAD-LABEL: func.func @router.forward(
 // GRAD:         %[[L:.*]] = mg.einsum
 // GRAD:         %[[W:.*]], %[[I:.*]] = mg.route %[[L]], %{{.*}}
@@ -27,6 +27,8 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {spl
 // GRAD-NOT:     mg.route %
 // GRAD:         %[[DL:.*]] = mg.route_grad %[[L]], %[[I]], %[[DW]] {epsilon = 0.000000e+00 : f64, score = "sigmoid"}
 // GRAD-DAG:     mg.einsum %[[DL]], %
+// GRAD-DAG:     %[[HOT:.*]] = mg.multi_hot %[[I]] : {{.*}} -> tensor<16x4x6xf32
+// GRAD-DAG:     mg.sum %[[HOT]] : {{.*}} -> tensor<6xf32
 // GRAD-DAG:     mg.einsum %{{.*}}, %[[DL]]
 
 // Logits are split as their tokens are, weights and experts too; the weight's gradient is pending over all that split tokens.
@@ -34,7 +36,8 @@ module attributes {mg.mesh = #mg.mesh<dp = 2 : data, tp = 2>, mg.training = {spl
 // SHARD:         mg.route %{{.*}} : (tensor<16x4x6xf32, #mg.layout<s [tp], b [dp], e>>, tensor<6xf32, #mg.layout<e>>) -> (tensor<16x4x6xf32, #mg.layout<s [tp], b [dp], k>>, tensor<16x4x6xi32, #mg.layout<s [tp], b [dp], k>>)
 // SHARD-LABEL: func.func @router.backward(
 // SHARD:         mg.route_grad %{{.*}} -> tensor<16x4x6xf32, #mg.layout<s [tp], b [dp], e>>
-// SHARD:         mg.einsum %{{.*}} -> tensor<8x6xf32, #mg.layout<h, e, sum [{{.*}}]>>
+// SHARD-DAG:     mg.einsum %{{.*}} -> tensor<8x6xf32, #mg.layout<h, e, sum [{{.*}}]>>
+// SHARD-DAG:     mg.sum %{{.*}} -> tensor<6xf32, #mg.layout<e, sum [dp, tp]>>
 
 // FUSE-LABEL: func.func @router.forward(
 // FUSE:         mg.kernel {

@@ -92,10 +92,12 @@ TEST(Optimizer, reportsEveryContradiction) {
 }
 
 TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
-  ASSERT_EQ(plan::kStepScalars, (std::vector<std::string>{"lr", "beta1", "beta2", "eps", "weight_decay",
-                                                          "clip", "bias_correction1", "bias_correction2"}));
+  ASSERT_EQ(plan::kStepScalars,
+            (std::vector<std::string>{"lr", "beta1", "beta2", "eps", "weight_decay", "clip",
+                                      "bias_correction1", "bias_correction2", "router_bias_rate"}));
   OptimizerOptions options;
   options.clipGrad = 0.5;
+  options.routerBiasRate = 0.001;
   const StepScalars scalars = stepScalars(options, 0.25, 2);
   const StepScalars expected = {0.25f,
                                 0.9f,
@@ -104,7 +106,8 @@ TEST(Optimizer, stepScalarsStandInTheOrderOfThePlan) {
                                 0.01f,
                                 0.5f,
                                 float(1 - std::pow(double(0.9f), 3)),
-                                float(1 - std::pow(double(0.999f), 3))};
+                                float(1 - std::pow(double(0.999f), 3)),
+                                0.001f};
   EXPECT_EQ(scalars, expected);
 }
 
