@@ -73,10 +73,15 @@ def compare_gradients(expect, wanted, found):
     return failures
 
 
-def compare_untrained(expect, start, gradients, weights):
-    """What the reference does not train has gradients of zero and the bits that it began with."""
-    names = expect["untrained"]
-    failures = [(f"gradient {name} is not zero", 1, 0) for name in names if name not in gradients or gradients[name].any()]
+def compare_untrained(expect, start, routes, gradients, weights):
+    """What the reference does not train are biases of routers. In the place of their gradients stands how many tokens chose each
+    expert, to the last one those of the reference; they keep the bits that they began with."""
+    names, failures = expect["untrained"], []
+    for name in names:
+        chosen = routes[int(name.split(".")[2])]
+        load = numpy.bincount(chosen.ravel(), minlength=start[name].size)
+        if name not in gradients or (gradients[name] != load).any():
+            failures.append((f"gradient {name} is not the load {load.tolist()}", 1, 0))
     kept = {name: weights[name] for name in names if name in weights}
     return failures + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
 

@@ -48,6 +48,20 @@ class CompareTest(unittest.TestCase):
                 del self.log[2][name]
                 self.refused(f"{name} of step 2")
 
+    def test_bias_of_a_router(self):
+        """The load to the last token, and a bias that stays."""
+        self.load("deepseek_v3")
+        golden, name = self.golden, self.expect["untrained"][0]
+        loads = {n: numpy.bincount(golden.routes[int(n.split(".")[2])].ravel(), minlength=golden.start[n].size)
+                 for n in self.expect["untrained"]}
+        failures = lambda: compare.compare_untrained(self.expect, golden.start, golden.routes, loads, self.weights)
+        self.assertEqual(failures(), [])
+        loads[name][0] += 1
+        self.assertEqual(len(failures()), 1)
+        loads[name][0] -= 1
+        self.weights[name] = self.weights[name] + numpy.float32(1e-3)
+        self.assertEqual(len(failures()), 1)
+
     def test_step_missing(self):
         self.log.pop()
         self.refused("number of steps")

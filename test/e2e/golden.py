@@ -53,6 +53,7 @@ class Golden:
         tensors = safetensors.load(self.path("expect.safetensors"))
         part = lambda prefix: {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
         self.gradients, self.weights = part("grad."), part("final.")
+        self.routes = {int(layer): chosen for layer, chosen in part("route.").items()}  # at step 0
         self.start = safetensors.load(self.path("model.safetensors"))
         self.predictions = {}  # of bf16, by what it depends on: gradients_of
         self.distances = []  # of bf16, of all runs that agree
@@ -170,7 +171,7 @@ def compare_all(options, golden, layout, folder):
         return failures
     gradients, weights = (safetensors.load(os.path.join(folder, name)) for name in RESULTS)
     failures = compare.compare_steps(golden.expect, log)
-    failures += compare.compare_untrained(golden.expect, golden.start, gradients, weights)
+    failures += compare.compare_untrained(golden.expect, golden.start, golden.routes, gradients, weights)
     trained = lambda tensors: {n: t for n, t in tensors.items() if n not in golden.expect["untrained"]}
     failures += compare.compare_gradients(golden.expect, golden.gradients, trained(gradients))
     return failures + compare.compare_weights(golden.expect, trained(golden.weights), golden.gradients, trained(weights))
