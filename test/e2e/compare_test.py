@@ -2,6 +2,8 @@
 """What the golden comparison must refuse: mistakes of the kind a layout can cause, made in the reference values."""
 import unittest
 
+import numpy
+
 import compare
 import golden
 
