@@ -83,7 +83,8 @@ def exchanges_of(plan):
     """Of a step of one rank with two microbatches and one stage."""
     document = mutate.read(Path(plan))["plan"]
     of_program = [sum(one["op"] == "exchangeRows" for one in program["instructions"]) for program in document["programs"]]
-    return 2 * sum(of_program[call["program"]] for chunk in document["stages"][0]["chunks"] for call in chunk["calls"])
+    return 2 * sum(of_program[call["program"]] for chunk in document["stages"][0]["chunks"]
+                   for call, _ in mutate.plan_lists.runs(chunk["calls"], chunk.get("repeats", [])))
 
 
 def process_step_calls():

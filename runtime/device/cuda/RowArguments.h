@@ -28,11 +28,11 @@ constexpr int kMostExchangingRanks = 256;
 // last row.
 struct ExchangeRowsArguments {
   int64_t groups, rows, places, rowBytes, ranks, index;
-  int32_t isBack, unit; // unit: bytes that every address and rowBytes are multiples of, 2 to 16
-  int32_t splits;
+  int32_t isBack;
   uint64_t counts, otherCounts, destination, report;
-  uint64_t sources[kMostExchangingRanks];
-  int32_t names[kMostExchangingRanks];
+  int32_t unit = 0, splits = 0; // unit: bytes that every address and rowBytes are multiples of, 2 to 16
+  uint64_t sources[kMostExchangingRanks] = {};
+  int32_t names[kMostExchangingRanks] = {};
 };
 
 inline constexpr int kExchangeThreads = 256;
