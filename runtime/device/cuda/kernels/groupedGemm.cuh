@@ -66,7 +66,7 @@ public:
   __device__ bool next(GroupedTile<In, Out> &tile) {
     for (; first < a.groups; first += 32) {
       const int64_t count = countAt(first + lane());
-      const int64_t tiles = rowTiles(count) * columns;
+      const int64_t tiles = first + lane() < a.groups ? rowTiles(count) * columns : 0;
       const int64_t tilesUpTo = sumUpToLane(tiles), rowsUpTo = sumUpToLane(count);
       const unsigned reached = __ballot_sync(kAll, tilesBefore + tilesUpTo > nextTile);
       if (reached != 0) {
