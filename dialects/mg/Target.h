@@ -36,8 +36,6 @@ struct TargetFacts {
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
   bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
   bool f32AttentionResults;   // plan::hasF32AttentionResults
-  bool valueSizes;            // plan::hasValueSizes
-  bool rowGroups;             // plan::hasRowGroups: experts
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
@@ -45,9 +43,7 @@ constexpr TargetFacts factsOf(plan::Target target) {
   return {balance,
           plan::leavesCoresToProducts(target),
           plan::hasEpilogues(target),
-          plan::hasF32AttentionResults(target),
-          plan::hasValueSizes(target),
-          plan::hasRowGroups(target)};
+          plan::hasF32AttentionResults(target)};
 }
 
 } // namespace mgc

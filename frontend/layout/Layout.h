@@ -55,8 +55,6 @@ struct TargetInfo {
   int64_t balance;            // operations of a product per byte of memory traffic, where both take as long
   bool leavesCoresToProducts; // collectives that run beside them
   bool f32AttentionResults = true; // attention of narrower values can have results in f32
-  bool experts = true;             // models may have them
-  bool valueSizes = true;          // heads of v may have another size than those of q and k
 };
 
 struct Supported { // by the caller

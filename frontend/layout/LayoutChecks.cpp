@@ -259,43 +259,8 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
   }
 }
 
-static void checkTarget(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                        Problems &problems) {
-  if (layout.target.experts || !hasExperts(model))
-    return;
-  std::vector<std::string> possible;
-  for (const TargetInfo &target : supported.targets)
-    if (target.experts)
-      possible.push_back(target.name);
-  problems.add("--target {}: the model has experts, which the target has no products for",
-               layout.target.name);
-  problems.hint("possible --target: {}", listOf(possible));
-}
-
-static bool isAnyLatent(const ModelDescription &model) {
-  return std::ranges::any_of(model.kinds,
-                             [](const BlockKind &kind) { return kind.block.attention.latent.has_value(); });
-}
-
-static void checkLatent(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                        Problems &problems) {
-  if (layout.target.valueSizes || !isAnyLatent(model))
-    return;
-  std::vector<std::string> possible;
-  for (const TargetInfo &target : supported.targets)
-    if (target.valueSizes)
-      possible.push_back(target.name);
-  problems.add(
-      "--target {}: the model has latent attention, whose heads of v have a size of their own; the target's "
-      "attention has one size",
-      layout.target.name);
-  problems.hint("possible --target: {}", listOf(possible));
-}
-
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
-  checkTarget(model, supported, layout, problems);
-  checkLatent(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
@@ -419,11 +384,6 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.world = near.tp * *options.cp * near.pp * near.dp;
   if (*options.cp == 1 && !asked.cp)
     options.cp.reset();
-  const bool lacksExperts = !layout.target.experts && hasExperts(model),
-             lacksLatents = !layout.target.valueSizes && isAnyLatent(model);
-  if (const auto able = std::ranges::find(supported.targets, true, &TargetInfo::experts);
-      (lacksExperts || lacksLatents) && able != supported.targets.end())
-    options.target = able->name;
   reconcile(supported, layout, defaults, options);
   return options;
 }

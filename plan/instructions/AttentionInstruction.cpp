@@ -126,9 +126,6 @@ void Attention::verify(AttributeChecks &checks) const {
   if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
     checks.need(verifyStrides(checks, *this));
   checks.expect(w >= 0, "w = {} is negative", w);
-  checks.expect(w == 0 || hasValueSizes(checks.plan().target),
-                "w = {} in a plan for {}, whose attention has heads of one size; expected cpu", w,
-                nameOf(checks.plan().target));
   checks.isFloatType("type", type);
   checks.expect(!resultsInF32 || type == DType::bf16, "resultsInF32 of type {}; expected of bf16 alone",
                 nameOf(type));

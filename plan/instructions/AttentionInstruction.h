@@ -59,8 +59,6 @@ struct Attention {
 
 // Whether attention of plans for the target may have resultsInF32.
 constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
-// Whether heads of v may have another size than those of q and k.
-constexpr bool hasValueSizes(Target target) { return target == Target::cpu; }
 
 // The mean over the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);

@@ -1,7 +1,6 @@
 #include "plan/instructions/ExchangeRowsInstruction.h"
 
 #include "plan/instructions/AttributeChecks.h"
-#include "plan/instructions/GroupedGemmInstruction.h"
 
 #include <limits>
 
@@ -30,9 +29,6 @@ std::string ExchangeRows::agreement() const {
 }
 
 void ExchangeRows::verify(AttributeChecks &checks) const {
-  checks.expect(hasRowGroups(checks.plan().target),
-                "exchangeRows in a plan for {}, which has none; compile for cpu",
-                nameOf(checks.plan().target));
   checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}, {"places", places}, {"width", width}}));
   checks.isFloatType("type", type);
   const Checked largest = checkedAdd(rows, places);

@@ -1,7 +1,6 @@
 #include "plan/instructions/GroupRowsInstruction.h"
 
 #include "plan/instructions/AttributeChecks.h"
-#include "plan/instructions/GroupedGemmInstruction.h"
 
 #include <limits>
 
@@ -20,8 +19,6 @@ std::string GroupRows::sizes() const {
 }
 
 void GroupRows::verify(AttributeChecks &checks) const {
-  checks.expect(hasRowGroups(checks.plan().target),
-                "groupRows in a plan for {}, which has none; compile for cpu", nameOf(checks.plan().target));
   checks.need(checks.arePositive({{"groups", groups}, {"rows", rows}, {"places", places}}));
   checks.expect(rows <= std::numeric_limits<int32_t>::max(), "rows = {} are more than i32 numbers", rows);
   checks.expect(places <= rows, "places = {} are more than the {} rows", places, rows);

@@ -35,9 +35,6 @@ void GroupedGemm::verify(AttributeChecks &checks) const {
   if (!checks.need(checks.isNamed("form", form)))
     return;
   const bool isSums = form == Form::sums;
-  checks.expect(hasRowGroups(checks.plan().target),
-                "groupedGemm in a plan for {}, which has none; compile for cpu",
-                nameOf(checks.plan().target));
   checks.need(checks.arePositive(
       {{"groups", groups}, {"rows", rows}, {"n", n}, {isSums ? "m" : "k", isSums ? m : k}}));
   checks.expect((isSums ? k : m) == 0, "form {} has {} = {}, expected 0", nameIn(form), isSums ? "k" : "m",

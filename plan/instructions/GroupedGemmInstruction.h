@@ -11,9 +11,6 @@ namespace mgc::plan {
 
 class AttributeChecks;
 
-// Whether plans for the target may have groups of rows: this kind and groupRows.
-constexpr bool hasRowGroups(Target target) { return target == Target::cpu; }
-
 // Rows of group 0, of group 1, .. follow each other from row 0 on; counts[g] is how many group g has, from none to all `rows`.
 //   rows    C[i, n] = A[i, k] B[g][k, n] for each row i of group g; rows behind the last group are not read, and zeros in C
 //   sums    C[g][m, n] = (accumulate ? C[g] : 0) + sum over rows i of group g of A[i, m] B[i, n]; a group without rows adds nothing

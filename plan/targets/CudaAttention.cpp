@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 namespace mgc {
 
@@ -65,7 +66,7 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   __int128 most = 0;
   for (const RunSize &run : runSizes(a)) {
     const __int128 scores = roundUp<__int128>(run.queries, tile) * roundUp<__int128>(run.keys, tile);
-    most = std::max(most, 2 * (deterministic ? scores : 0) + 2 * run.keys * a.d * (deterministic ? 2 : 4));
+    most = std::max(most, 2 * (deterministic ? scores : 0) + run.keys * (a.d + a.valueSize()) * (deterministic ? 2 : 4));
   }
   return heads(a) * most;
 }
@@ -86,8 +87,9 @@ Status cudnnTakes(const plan::Attention &a) {
     return errorf("{} queries are no part of {} keys in the order of {} ranks", a.s, a.t, a.zigzag);
   if (a.dropout > 0)
     return errorf("dropout is {}: cuDNN would draw another mask", a.dropout);
-  if (a.d % kColumnsUnit != 0 || a.d > kMostColumns)
-    return errorf("d = {}; cuDNN takes multiples of {} up to {}", a.d, kColumnsUnit, kMostColumns);
+  for (const auto &[name, size] : {std::pair("d", a.d), std::pair("w", a.valueSize())})
+    if (size % kColumnsUnit != 0 || size > kMostColumns)
+      return errorf("{} = {}; cuDNN takes multiples of {} up to {}", name, size, kColumnsUnit, kMostColumns);
   for (const int64_t stride : {a.qStride, a.kStride, a.vStride, a.dqStride, a.dkStride, a.dvStride})
     if (stride % kColumnsUnit != 0)
       return errorf("groups are {} elements apart; cuDNN takes multiples of {}", stride, kColumnsUnit);
@@ -107,19 +109,29 @@ std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_
 
 CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool deterministic)
     : rows(rowsBytes(a)) {
-  const __int128 queryElements = heads(a) * a.s * a.d, keyBytes = static_cast<__int128>(2) * a.b * a.g * a.d;
+  const __int128 queryElements = heads(a) * a.s * a.d, outputElements = heads(a) * a.s * a.valueSize();
+  const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // of one element in each
   const bool isWhole = a.s == a.t;
   delta = a.backward ? rows : 0;
   dqSum = a.backward && !deterministic ? padded(4 * queryElements) : 0;
-  keys = a.zigzag > 1 ? padded(a.t * keyBytes) : 0;
-  queries = a.zigzag > a.t / a.s ? padded(2 * queryElements) : 0;
-  queryGradients = a.backward ? queries : 0;
-  keyGradients = a.backward && (a.zigzag > 1 || !isWhole) ? padded(keysOfAllRuns(a) * keyBytes) : 0;
+  if (a.zigzag > 1)
+    keys = padded(a.t * groupBytes * a.d), values = padded(a.t * groupBytes * a.valueSize());
+  if (a.zigzag > a.t / a.s)
+    queries = padded(2 * queryElements), outputs = padded(2 * outputElements);
+  if (!a.backward)
+    return;
+  queryGradients = queries, outputGradients = outputs;
+  if (a.zigzag > 1 || !isWhole)
+    keyGradients = padded(keysOfAllRuns(a) * groupBytes * a.d),
+    valueGradients = padded(keysOfAllRuns(a) * groupBytes * a.valueSize());
 }
 
 int64_t CudaAttentionWorkspace::bytes() const {
-  const __int128 pairs = static_cast<__int128>(keys) + queries + queryGradients + keyGradients;
-  return clamped(static_cast<__int128>(rows) + delta + dqSum + 2 * pairs);
+  __int128 all = 0;
+  for (const int64_t part : {rows, delta, dqSum, keys, values, queries, outputs, queryGradients,
+                             outputGradients, keyGradients, valueGradients})
+    all += part;
+  return clamped(all);
 }
 
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &a, bool deterministic) {

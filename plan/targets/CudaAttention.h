@@ -32,11 +32,11 @@ struct CudaAttentionWorkspace {
   int64_t rows = 0;    // f32 [b,g,r,s]: lse in cuDNN's order
   int64_t delta = 0;   // f32 [b,g,r,s]; backward
   int64_t dqSum = 0;   // f32 [b,g,r,s,d]; backward, where equal bits are not asked for
-  int64_t keys = 0;    // bf16 [t,b,g,d] by positions, of k and v each; where they lie in another order
-  int64_t queries = 0; // bf16 [s,b,g,r,d] by positions, of q and o each; where they lie in another order
-  int64_t queryGradients = 0; // likewise of dq and o's gradient each; backward
-  int64_t keyGradients =
-      0; // bf16 [all runs' keys,b,g,d], of dk and dv each; backward, where no run is all keys in order
+  // bf16 by positions, where they lie in another order: k [t,b,g,d] and v [t,b,g,w], q [s,b,g,r,d] and o [s,b,g,r,w]; backward also
+  // dq and o's gradient.
+  int64_t keys = 0, values = 0, queries = 0, outputs = 0, queryGradients = 0, outputGradients = 0;
+  // bf16 [all runs' keys,b,g,d], and w, of dk and dv; backward, where no run is all keys in order
+  int64_t keyGradients = 0, valueGradients = 0;
   explicit CudaAttentionWorkspace(const plan::Attention &attention, bool deterministic);
   int64_t bytes() const; // of all
 };
@@ -44,8 +44,8 @@ struct CudaAttentionWorkspace {
 // Bytes that are enough for cuDNN, where it is asked, and for the plugin's own kernels. A function of the sizes alone:
 //   forward:   the parts above and 64 KiB
 //   backward:  the parts above and 64 KiB; for the run with the most 2 b g r q k, q queries and k keys rounded up to 128, for the
-//              gradients of scores in bf16, of which equal bits are made; b g r k d of bf16 for dk and dv each, before they are
-//              summed over r (f32 where equal bits are not asked for)
+//              gradients of scores in bf16, of which equal bits are made; b g r k d of bf16 for dk, and with w for dv, before they
+//              are summed over r (f32 where equal bits are not asked for)
 // cuDNN 9.19 asks for exactly these tensors and 128 to 512 bytes (test/runtime/device/cuda/CudnnAttentionTest.cpp).
 // Sizes beyond 64 bits give the largest int64_t.
 int64_t cudaAttentionWorkspaceBytes(const plan::Attention &attention, bool deterministic = true);

@@ -83,11 +83,10 @@ public:
   Status collective(GroupId group, const plan::Collective &what, const void *source, void *destination) {
     return collective(plugin::Stream(), group, what, addressOf(source), addressOf(destination), 0);
   }
-  // Reads `counts` and `source`, writes `destination`. An error names the rank whose counts are wrong; then nothing has moved.
-  virtual Status exchangeRows(const plugin::Stream &, GroupId, const plan::ExchangeRows &,
-                              mgc_address /*counts*/, mgc_address /*source*/, mgc_address /*destination*/) {
-    return errorf("ranks on such devices exchange no rows yet; compile the plan for cpu");
-  }
+  // Reads `counts` and `source`, writes `destination`, as `collective`. An error names the rank whose counts are wrong; then nothing
+  // has moved. It may come from the device, which has failed then. The host may wait for the stream to come to the counts.
+  virtual Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                              mgc_address counts, mgc_address source, mgc_address destination) = 0;
   // The same by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
   // group each. Where there is none, the rank's thread does all.
   virtual bool hasConcurrentCollectives() const { return false; }

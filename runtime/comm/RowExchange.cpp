@@ -1,5 +1,7 @@
 #include "runtime/comm/RowExchange.h"
 
+#include "plan/instructions/RowErrors.h"
+
 #include <string_view>
 
 namespace mgc {
@@ -18,9 +20,8 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
       const int32_t count = counts[owner * all + group];
       int64_t &owned = owned_[static_cast<size_t>(owner)];
       if (count < 0 || owned + count > what.rows)
-        return errorf(
-            "rank {} has {} rows for expert {} of {}, {} with those before it; expected from 0 to {} in all",
-            ranks[static_cast<size_t>(owner)], count, group, all, owned + count, what.rows);
+        return plan::wrongCountOfRank(ranks[static_cast<size_t>(owner)], count, group, all, owned + count,
+                                      what.rows);
       pieces_[static_cast<size_t>(owner * all + group)] = {count, owned, 0};
       owned += count;
     }
@@ -30,11 +31,8 @@ Status RowExchange::read(const plan::ExchangeRows &what, const std::vector<int64
         Piece &piece = pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
         int64_t &hosted = hosted_[static_cast<size_t>(host)];
         if (hosted + piece.count > what.places)
-          return errorf(
-              "rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
-              "different experts",
-              ranks[static_cast<size_t>(host)], hosted + piece.count, host * groups_ + group, all,
-              what.places);
+          return plan::moreRowsThanPlacesOfRank(ranks[static_cast<size_t>(host)], hosted + piece.count,
+                                                host * groups_ + group, all, what.places);
         piece.there = hosted;
         hosted += piece.count;
       }

@@ -92,6 +92,14 @@ plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) {
   return gemm;
 }
 
+mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, int64_t index) {
+  auto facts = zeroed<mgc_exchange_rows_facts>();
+  facts.back = what.back, facts.type = deviceType(what.type);
+  facts.groups = what.groups, facts.rows = what.rows, facts.places = what.places, facts.width = what.width;
+  facts.ranks = ranks, facts.index = index;
+  return facts;
+}
+
 mgc_attention_facts factsOf(const plan::Attention &attention) {
   auto facts = zeroed<mgc_attention_facts>();
   facts.backward = attention.backward, facts.documents = attention.documents;

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 7 };
+enum { MGC_DEVICE_API_VERSION = 8 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -69,7 +69,9 @@ typedef struct {
   mgc_address a, b, bias, c, preactivation, workspace; /* 0: not given */
 } mgc_gemm_operands;
 
-/* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. */
+/* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
+ * and the next two makes a device fail, with an error that names it; nothing is written. Not so where memory is the host's: the call
+ * fails. */
 typedef struct {
   int32_t sums, transpose_b, accumulate;
   mgc_type input, output;
@@ -88,6 +90,23 @@ typedef struct {
 typedef struct { /* all i32 */
   mgc_address numbers, counts, places, sources;
 } mgc_group_rows_operands;
+
+/* As plan::ExchangeRows, of the rank `index` of `ranks` that share a device, 256 at most: this rank's part, which reads the sources
+ * of all. */
+typedef struct {
+  int32_t back;
+  mgc_type type;
+  int64_t groups, rows, places, width;
+  int64_t ranks, index;
+} mgc_exchange_rows_facts;
+
+typedef struct {
+  mgc_address counts;       /* i32 */
+  mgc_address other_counts; /* of the rank before this one, or the last: which must be equal */
+  const mgc_address *sources;
+  const int32_t *names; /* of the ranks, for errors */
+  mgc_address destination;
+} mgc_exchange_rows_operands;
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
@@ -189,6 +208,8 @@ typedef struct {
                           const mgc_grouped_gemm_operands *operands, mgc_error *error);
   int (*run_group_rows)(mgc_stream *stream, const mgc_group_rows_facts *facts,
                         const mgc_group_rows_operands *operands, mgc_error *error);
+  int (*run_exchange_rows)(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
+                           const mgc_exchange_rows_operands *operands, mgc_error *error);
   int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention,
                         mgc_error *error);
   void (*drop_attention)(mgc_attention *attention);

@@ -127,6 +127,10 @@ public:
   Status groupRows(const mgc_group_rows_facts &facts, const mgc_group_rows_operands &operands) const {
     return call<&Table::run_group_rows>(api(), raw(), &facts, &operands);
   }
+  Status exchangeRows(const mgc_exchange_rows_facts &facts,
+                      const mgc_exchange_rows_operands &operands) const {
+    return call<&Table::run_exchange_rows>(api(), raw(), &facts, &operands);
+  }
   Status gemm(const GemmCall &gemm, const mgc_gemm_operands &operands) const {
     return call<&Table::run_gemm>(api(), raw(), gemm.raw(), &operands);
   }

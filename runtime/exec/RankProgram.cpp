@@ -7,6 +7,14 @@
 
 namespace mgc {
 
+bool waitsForDevice(const plan::Plan &plan) {
+  return std::ranges::any_of(plan.programs, [](const plan::Program &program) {
+    return std::ranges::any_of(program.instructions, [](const plan::Instruction &instruction) {
+      return std::visit([]<typename Kind>(const Kind &) { return kWaitsForDevice<Kind>; }, instruction.body);
+    });
+  });
+}
+
 std::vector<mgc_gemm_facts> productsOf(const RankRecord &record) {
   std::vector<mgc_gemm_facts> products;
   std::set<std::string> listed;

@@ -1,5 +1,7 @@
 #include "runtime/kernels/GroupRows.h"
 
+#include "plan/instructions/RowErrors.h"
+
 #include <algorithm>
 
 namespace mgc {
@@ -12,14 +14,11 @@ static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share
   int64_t own = 0;
   for (int64_t row = 0; row < what.rows; ++row) {
     if (numbers[row] < 0 || numbers[row] >= share.all)
-      return errorf("row {} of {} is of group {}; expected a group from 0 to {}", row, what.rows,
-                    numbers[row], share.all - 1);
+      return plan::rowOfNoGroup(row, what.rows, numbers[row], share.all);
     own += isOwn(what, share, numbers[row]);
   }
   if (own > what.places)
-    return errorf("groups {} to {} have {} rows; expected at most {}, as rows of one token are of different "
-                  "groups",
-                  share.first, share.first + what.groups - 1, own, what.places);
+    return plan::moreRowsThanPlaces(share.first, what.groups, own, what.places);
   return Status::ok();
 }
 

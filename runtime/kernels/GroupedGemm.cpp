@@ -1,5 +1,6 @@
 #include "runtime/kernels/GroupedGemm.h"
 
+#include "plan/instructions/RowErrors.h"
 #include "runtime/kernels/CpuGemm.h"
 
 #include <cstring>
@@ -11,8 +12,7 @@ static Status verifyCounts(const plan::GroupedGemm &gemm, const int32_t *counts)
   for (int64_t group = 0; group < gemm.groups; ++group) {
     rows += counts[group];
     if (counts[group] < 0 || rows > gemm.rows)
-      return errorf("group {} of {} has {} rows, {} with those before it; expected from 0 to {} in all",
-                    group, gemm.groups, counts[group], rows, gemm.rows);
+      return plan::wrongCount(group, gemm.groups, counts[group], rows, gemm.rows);
   }
   return Status::ok();
 }

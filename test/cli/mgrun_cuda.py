@@ -22,6 +22,8 @@ sys.path.insert(0, ROOT + "/test/mutation")
 import mutate  # noqa: E402
 
 LAYOUTS = {"one": "", "four": "--tp 2 --pp 2", "data": "--dp 2 --zero 1", "pipe": "--pp 4 --gbs 1"}
+# Of a model with experts: on each rank, and exchanged among all four.
+EXPERTS = {"experts": "--dp 4 --ep 4 --etp 1 --moe-token-dispatcher-type alltoall --gbs 8", "experts-one": "--gbs 8"}
 # Whose number is that of steps, not of how long the host had to wait.
 WAITS = ("cuStreamQuery", "cuEventQuery")
 
@@ -32,12 +34,14 @@ def setUpModule():
     os.chdir(folder.name)
     for name, layout in LAYOUTS.items():
         compile_plan(name, "sm_90", layout)
+    for name, layout in EXPERTS.items():
+        compile_plan(name, "sm_90", layout, "mixtral")
     for level in "sm_80", "sm_100":
         compile_plan(level, level, "")
 
 
-def compile_plan(name, level, layout):
-    command = [BIN + "/mgc", "compile", ROOT + "/test/golden/llama/config.json", "-o", name, "--target", "cuda:" + level]
+def compile_plan(name, level, layout, model="llama"):
+    command = [BIN + "/mgc", "compile", ROOT + f"/test/golden/{model}/config.json", "-o", name, "--target", "cuda:" + level]
     subprocess.run(command + f"--dtype bf16 --seq 32 --mbs 1 {layout}".split() + ([] if "--gbs" in layout else ["--gbs", "4"]), check=True, capture_output=True)
 
 
@@ -75,6 +79,14 @@ def step_calls(plan, *arguments):
     return difference(calls(runs[1].stderr), calls(runs[0].stderr), 2)
 
 
+def exchanges_of(plan):
+    """Of a step of one rank with two microbatches and one stage."""
+    document = mutate.read(Path(plan))["plan"]
+    of_program = [sum(one["op"] == "exchangeRows" for one in program["instructions"]) for program in document["programs"]]
+    return 2 * sum(of_program[call["program"]] for chunk in document["stages"][0]["chunks"]
+                   for call, _ in mutate.plan_lists.runs(chunk["calls"], chunk.get("repeats", [])))
+
+
 def process_step_calls():
     """Of each process."""
     ends = [processes(["--mock-data", "--train-iters", str(steps)], lambda rank: "calls=1").end() for steps in (3, 5)]
@@ -102,6 +114,36 @@ class HostTime(unittest.TestCase):
     def test_without_graphs_the_calls_are_those_of_the_instructions(self):
         found = step_calls("one", "--no-graphs")
         self.assertEqual(found["cuLaunchKernel"], found["kernels run"])
+
+
+def losses_of(output):
+    return re.search("loss .* -> .*,", output)[0]
+
+
+class Experts(unittest.TestCase):
+    def test_processes_exchange_rows_as_ranks_that_share_a_device(self):
+        """In bf16: tensor cores. Sums over ranks have one order on both."""
+        shared = losses_of(mgrun("experts", *MOCK, settings="delay=100").stdout)
+        ends = processes(MOCK, plan="experts").end()
+        self.assertEqual([code for code, _, _ in ends], [0] * 4, ends)
+        self.assertEqual(losses_of(ends[0][1]), shared)
+
+    def test_the_layout_changes_the_loss_by_rounding_alone(self):
+        first, last = ([float(number) for number in re.findall(r"[\d.]+", losses_of(mgrun(plan, *MOCK).stdout))[:2]] for plan in EXPERTS)
+        for one, other in zip(first, last):
+            self.assertAlmostEqual(one, other, delta=0.01)
+
+    def test_a_step_with_an_exchange_is_no_graph_and_waits_for_its_counts(self):
+        ends = [processes(["--mock-data", "--train-iters", str(steps)], lambda rank: "calls=1", plan="experts").end() for steps in (3, 5)]
+        for less, more in zip(*ends):
+            found = difference(calls(more[2]), calls(less[2]), 2)
+            self.assertNotIn("cuGraphLaunch", found)
+            self.assertEqual(found["cuMemcpyDtoHAsync_v2"], 1 + exchanges_of("experts"))  # results, and counts
+            self.assertFalse({"cuMemAlloc_v2", "cuMemHostAlloc", "cuEventCreate"} & set(found), found)
+
+    def test_a_step_with_experts_on_each_rank_is_a_graph(self):
+        found = step_calls("experts-one")
+        self.assertEqual(found["cuGraphLaunch"], 1, found)
 
 
 class Absent(unittest.TestCase):

@@ -253,11 +253,10 @@ def parse_arguments():
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
     options = parser.parse_args()
-    possible = MODELS if options.dtype == "f32" and options.target == "cpu" else DENSE
+    possible = MODELS if options.dtype == "f32" else DENSE
     options.model = options.model or list(possible)
     if not set(options.model) <= set(possible):
-        parser.error("models with experts run on CPUs, and what rounding to bf16 does to choices is not predicted; expected "
-                     f"--model {', '.join(possible)}")
+        parser.error(f"what rounding to bf16 does to choices of experts is not predicted; expected --model {', '.join(possible)}")
     options.bin = os.path.abspath(options.bin)
     return options
 

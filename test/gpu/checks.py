@@ -86,19 +86,26 @@ def check_conformance(machine):
     return rows + ([passed("conformance", detail)] if count and not code else [])
 
 
+def packed_of(machine, goldens):
+    """Models of the table's row that the pack has."""
+    return [model for model in goldens.models if model in machine.packed["models"]]
+
+
 def check_goldens(machine):
     if not importlib.util.find_spec("numpy"):
         return [skipped("goldens", f"no numpy for {sys.executable}")]
     rows = []
-    for dtype in cases.GOLDEN_DTYPES:
-        name = f"goldens-{dtype}"
+    packed = [(goldens, models, dtype) for goldens in cases.GOLDENS if (models := packed_of(machine, goldens))
+              for dtype in goldens.dtypes]
+    for goldens, models, dtype in packed:
+        name = f"{goldens.name}-{dtype}"
         if row := machine.spent(name):
             rows.append(row)
             continue
         code, text = machine.execute(name, sys.executable, ROOT / "test/e2e/golden.py", "--bin", machine.mgrun.parent, "--dtype",
                                      dtype, "--target", cases.TARGET, "--plans", machine.pack / "golden" / dtype,
-                                     *(f"--model={model}" for model in machine.packed["models"]), "--layouts",
-                                     ",".join(cases.GOLDEN_LAYOUTS), "--jobs", machine.options.jobs, "--timeout", 60, timeout=120)
+                                     *(f"--model={model}" for model in models), "--layouts",
+                                     ",".join(goldens.layouts), "--jobs", machine.options.jobs, "--timeout", 60, timeout=120)
         rows.append((failed if code else passed)(name, last_lines(text, 4 if code else 1)))
     return rows
 
@@ -112,8 +119,8 @@ def train(machine, name, plan, *flags, timeout, wrapper=()):
     return code, text, steps
 
 
-def golden_plan(machine, layout):
-    return machine.pack / "golden/bf16" / machine.packed["models"][-1] / layout
+def golden_plan(machine, layout, goldens=cases.DENSE):
+    return machine.pack / "golden" / goldens.dtypes[-1] / packed_of(machine, goldens)[-1] / layout
 
 
 def check_repeat(machine):
@@ -121,7 +128,7 @@ def check_repeat(machine):
     results = []
     for number in (1, 2):
         out = machine.out / f"weights-{number}"
-        code, text, steps = train(machine, f"repeat-{number}", golden_plan(machine, cases.GOLDEN_LAYOUTS[-1]), "--train-iters", 5,
+        code, text, steps = train(machine, f"repeat-{number}", golden_plan(machine, cases.DENSE.layouts[-1]), "--train-iters", 5,
                                   "--save", out, timeout=60)
         if code:
             return [failed("repeat", last_lines(text))]
@@ -129,9 +136,11 @@ def check_repeat(machine):
     return [(passed if results[0] == results[1] else failed)("repeat", "losses, norms and weights of two runs")]
 
 
-# Tool: layout and steps. All ranks of the last layout share the device: side streams, collectives and transfers are in it.
-SANITIZERS = {"memcheck": (cases.GOLDEN_LAYOUTS[-1], 3), "racecheck": (cases.GOLDEN_LAYOUTS[0], 1),
-              "initcheck": (cases.GOLDEN_LAYOUTS[0], 1)}
+# Tool, plan and steps. All ranks of the last dense layout share the device: side streams, collectives and transfers are in it; of
+# the second with experts: exchanges of rows.
+SANITIZERS = (("memcheck", cases.DENSE, cases.DENSE.layouts[-1], 3), ("racecheck", cases.DENSE, cases.DENSE.layouts[0], 1),
+              ("initcheck", cases.DENSE, cases.DENSE.layouts[0], 1), ("memcheck", cases.EXPERTS, cases.EXPERTS.layouts[1], 1),
+              ("racecheck", cases.EXPERTS, cases.EXPERTS.layouts[0], 1))
 
 
 def why_unusable(text):
@@ -146,12 +155,14 @@ def check_sanitizer(machine):
     if not tool:
         return [skipped("sanitizer", "no compute-sanitizer in PATH or with the CUDA toolkit")]
     rows = []
-    for kind, (layout, steps) in SANITIZERS.items():
-        name = f"sanitizer {kind}"
+    for kind, goldens, layout, steps in SANITIZERS:
+        if not packed_of(machine, goldens):
+            continue
+        name = f"sanitizer {kind}" + (" experts" if goldens is cases.EXPERTS else "")
         if row := machine.spent(name):
             rows.append(row)
             continue
-        code, text, _ = train(machine, f"sanitizer-{kind}", golden_plan(machine, layout), "--train-iters", steps,
+        code, text, _ = train(machine, name.replace(" ", "-"), golden_plan(machine, layout, goldens), "--train-iters", steps,
                               wrapper=(tool, "--tool", kind, "--error-exitcode", "9", "--target-processes", "all"), timeout=120)
         if code and (why := why_unusable(text)):
             rows.append(skipped(name, why))

@@ -31,7 +31,7 @@ def setUpModule():
     os.mkdir("tools")
     pathlib.Path("tools/nvidia-smi").write_text("#!/bin/sh\necho 'Stand-in of an H100, 8192, 9.0, 580.0'\n")
     os.chmod("tools/nvidia-smi", 0o755)
-    subprocess.run([sys.executable, HERE / "pack.py", "--bin", BUILD + "/bin", "--out", "pack", "--models", "llama", "--benches", "none",
+    subprocess.run([sys.executable, HERE / "pack.py", "--bin", BUILD + "/bin", "--out", "pack", "--models", "llama,mixtral", "--benches", "none",
                     "--packages", "none"], check=True, stdout=subprocess.DEVNULL)
 
 
@@ -51,10 +51,11 @@ class GpuCheck(unittest.TestCase):
     def test_a_model_passes(self):
         code, rows = check("--only", "goldens,repeat,refusals,speed,peers")
         self.assertEqual(self.outcomes(rows), [("device", "passed"), ("goldens-f32", "passed"), ("goldens-bf16", "passed"),
-                                               ("repeat", "passed"), ("refusal too-large", "passed"), ("refusal too-new", "passed"),
+                                               ("experts-f32", "passed"), ("repeat", "passed"), ("refusal too-large", "passed"), ("refusal too-new", "passed"),
                                                ("speed", "skipped"), ("PyTorch", "skipped")], rows)
         self.assertEqual(code, 0, rows)
         self.assertIn("5 of 5 runs agree", rows[1][2])
+        self.assertIn("3 of 3 runs agree", rows[3][2])
 
     def test_what_never_ends_is_killed_and_the_rest_goes_on(self):
         code, rows = check("--only", "repeat,refusals", "--budget", "6", stand_ins="hang-launch=100")
@@ -77,7 +78,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_speed_of_a_case(self):
         """A golden plan in the place of a benchmark's: the rows that its log and its profile give."""
-        shutil.copytree("pack/golden/bf16/llama/" + cases.GOLDEN_LAYOUTS[0], "pack/bench/tiny/plan")
+        shutil.copytree("pack/golden/bf16/llama/" + cases.DENSE.layouts[0], "pack/bench/tiny/plan")
         shutil.copy(HERE.parent / "golden/llama/config.json", "pack/bench/tiny/config.json")
         pathlib.Path("pack/bench/tiny/case.json").write_text(json.dumps({"layers": 4, "sequence": 32, "batch": 2, "microbatches": 1}))
         os.makedirs("out", exist_ok=True)
@@ -142,7 +143,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_the_pack_says_what_is_in_it(self):
         facts = json.loads(pathlib.Path("pack/packed.json").read_text())
-        self.assertEqual((facts["models"], facts["benches"]), (["llama"], []))
+        self.assertEqual((facts["models"], facts["benches"]), (["llama", "mixtral"], []))
 
 
 if __name__ == "__main__":

@@ -83,13 +83,15 @@ def bytes_of(plan):
 
 
 def pack_goldens(options):
-    for model in options.models:
-        golden = ROOT / "test/golden" / model
-        expect = json.loads((golden / "expect.json").read_text(encoding="utf-8"))
-        for dtype in cases.GOLDEN_DTYPES:
-            for layout in layouts.select(",".join(cases.GOLDEN_LAYOUTS)):
-                compile_plan(options, options.out / "golden" / dtype / model / str(layout), golden / "config.json", *layout.flags(),
-                             "--seq", expect["s"], "--gbs", expect["gbs"], "--dtype", dtype)
+    for goldens in cases.GOLDENS:
+        for model in filter(options.models.__contains__, goldens.models):
+            golden = ROOT / "test/golden" / model
+            expect = json.loads((golden / "expect.json").read_text(encoding="utf-8"))
+            for dtype in goldens.dtypes:
+                for layout in layouts.select(",".join(goldens.layouts), goldens is cases.EXPERTS):
+                    compile_plan(options, options.out / "golden" / dtype / model / str(layout), golden / "config.json",
+                                 *layout.flags(), "--seq", expect["s"], "--gbs", expect["gbs"], *expect.get("flags", []),
+                                 "--dtype", dtype)
 
 
 def write_config(config, layers, out):

@@ -31,6 +31,7 @@ constexpr int64_t kSliceAlignment = 16; // elements
 // The addresses and events that a member of a group shows the others.
 struct Member {
   mgc_address source = 0, destination = 0;
+  mgc_address counts = 0; // of an exchange of rows
   const Event *ready = nullptr, *done = nullptr;
 };
 
@@ -59,6 +60,8 @@ public:
   void setWaitObserver(WaitObserver *) override {} // streams wait, not hosts
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
+  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
+                      mgc_address source, mgc_address destination) override;
   Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override;
@@ -69,16 +72,28 @@ public:
   Status cause() const override { return seat_.cause(); }
 
 private:
+  // Ranks that meet, on their streams.
+  struct Meeting {
+    const Stream &stream;
+    std::vector<Member> members;
+    int64_t index; // of this rank
+    const Member &mine() const { return members[index]; }
+  };
   // One collective under way.
   struct Job {
     const plan::Collective &what;
     const Stream &stream;
-    std::vector<Member> members;
+    const std::vector<Member> &members;
     int64_t index, bytes; // of this rank; of an element
     int64_t size() const { return static_cast<int64_t>(members.size()); }
     const Member &mine() const { return members[index]; }
   };
-  Status waitForAll(const Job &job, const Event *Member::*event) const;
+  // Shows the others what this rank has, and calls work(meeting) once the sources of all are complete and their destinations may be
+  // written; behind it the stream has the result, and sources may change.
+  template <typename Work>
+  Status meet(const Stream &stream, GroupId group, const Agreement &agreement, const Member &mine,
+              const Work &work);
+  static Status waitForAll(const Meeting &meeting, const Event *Member::*event);
   Status work(const Job &job) const;
   Status reduceOwnSliceForAll(const Job &job) const;
   Status reduceOwnChunk(const Job &job) const;
@@ -112,28 +127,59 @@ Result<GroupId> InDeviceRank::openGroup(const std::vector<int64_t> &ranks, int64
   return group;
 }
 
-Status InDeviceRank::waitForAll(const Job &job, const Event *Member::*event) const {
-  for (const Member &member : job.members)
-    if (&member != &job.mine())
-      MGC_TRY(job.stream.wait(*(member.*event)));
+Status InDeviceRank::waitForAll(const Meeting &meeting, const Event *Member::*event) {
+  for (const Member &member : meeting.members)
+    if (&member != &meeting.mine())
+      MGC_TRY(meeting.stream.wait(*(member.*event)));
   return Status::ok();
+}
+
+template <typename Work>
+Status InDeviceRank::meet(const Stream &stream, GroupId group, const Agreement &agreement, const Member &mine,
+                          const Work &work) {
+  const ThreadSeat::Membership my = seat_.membership(group);
+  Place &place = places_[group];
+  MGC_TRY(stream.record(place.ready));
+  place.mine = mine;
+  place.mine.ready = &place.ready, place.mine.done = &place.done;
+  MGC_TRY(seat_.publish(my, agreement, addressOf(&place.mine), 0, seat_.listeners()));
+  Meeting meeting{stream, {}, my.index};
+  for (const GroupMember &member : my.group->members)
+    meeting.members.push_back(*reinterpret_cast<const Member *>(member.source));
+  MGC_TRY(waitForAll(meeting, &Member::ready));
+  MGC_TRY(work(meeting));
+  MGC_TRY(stream.record(place.done));
+  MGC_TRY(seat_.meet(my, seat_.listeners()));
+  return waitForAll(meeting, &Member::done);
 }
 
 Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan::Collective &what,
                                 mgc_address source, mgc_address destination, mgc_address) {
-  const ThreadSeat::Membership my = seat_.membership(group);
-  Place &place = places_[group];
-  MGC_TRY(stream.record(place.ready));
-  place.mine = {source, destination, &place.ready, &place.done};
-  MGC_TRY(seat_.publish(my, Agreement::of(what), addressOf(&place.mine), 0, seat_.listeners()));
-  Job job{what, stream, {}, my.index, plan::sizeInBytes(what.type)};
-  for (const GroupMember &member : my.group->members)
-    job.members.push_back(*reinterpret_cast<const Member *>(member.source));
-  MGC_TRY(waitForAll(job, &Member::ready));
-  MGC_TRY(work(job));
-  MGC_TRY(stream.record(place.done));
-  MGC_TRY(seat_.meet(my, seat_.listeners()));
-  return waitForAll(job, &Member::done);
+  return meet(stream, group, Agreement::of(what), {.source = source, .destination = destination},
+              [&](const Meeting &meeting) {
+                return work(
+                    {what, stream, meeting.members, meeting.index, int64_t(plan::sizeInBytes(what.type))});
+              });
+}
+
+// A kernel of each rank compares its counts with those of the rank before it, and copies what is for it.
+Status InDeviceRank::exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                                  mgc_address counts, mgc_address source, mgc_address destination) {
+  const auto copy = [&](const Meeting &meeting) {
+    const int64_t size = std::ssize(meeting.members);
+    std::vector<mgc_address> sources;
+    for (const Member &member : meeting.members)
+      sources.push_back(member.source);
+    const std::vector<int64_t> &ranks = seat_.membership(group).group->ranks;
+    const std::vector<int32_t> names(ranks.begin(), ranks.end());
+    return stream.exchangeRows(factsOf(what, size, meeting.index),
+                               {.counts = counts,
+                                .other_counts = meeting.members[(meeting.index + size - 1) % size].counts,
+                                .sources = sources.data(),
+                                .names = names.data(),
+                                .destination = destination});
+  };
+  return meet(stream, group, Agreement::of(what, 0), {.source = source, .counts = counts}, copy);
 }
 
 Status InDeviceRank::work(const Job &job) const {

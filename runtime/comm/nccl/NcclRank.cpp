@@ -3,6 +3,7 @@
 // of the ranks' lists, so that some can always be made.
 #include "runtime/comm/nccl/NcclRank.h"
 
+#include "runtime/comm/RowExchange.h"
 #include "runtime/device/CallFacts.h"
 
 #include <algorithm>
@@ -40,6 +41,8 @@ public:
   void setWaitObserver(WaitObserver *) override {}
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
+  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
+                      mgc_address source, mgc_address destination) override;
   Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
@@ -52,9 +55,11 @@ public:
   Status check() override;
 
 private:
+  using Ranks = std::vector<int64_t>;
   struct Group {
     plugin::Comm comm;
     int64_t index = 0, size = 1;
+    Ranks ranks = {};
   };
   struct Job {
     const Stream &stream;
@@ -75,6 +80,9 @@ private:
   Status enqueue(const Job &job) const;
   Status exchange(const Job &job) const;
   Status permute(const Job &job) const;
+  Status readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
+                    mgc_address counts);
+  Result<bool> isDone(const Stream &stream, std::chrono::milliseconds patience);
   Status pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
 
@@ -83,11 +91,12 @@ private:
   const plugin::Patience patience_{options_.timeout,
                                    [this] { return isAborted() || !options_.check().isOk(); }};
   mutable std::mutex mutex_; // of cause_, and of communicators as abort() sees them
-  using Ranks = std::vector<int64_t>;
   std::deque<Group> groups_; // by GroupId; without communicators until connect()
   std::map<Ranks, GroupId> byRanks_;
   std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
+  plugin::PinnedBuffer counts_;          // of the exchange at hand, on the host
+  RowExchange rows_;                     // the same, read
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
   Status cause_;
@@ -97,7 +106,7 @@ Result<GroupId> NcclRank::openGroup(const Ranks &ranks, int64_t) {
   MGC_ASSIGN(index, indexInGroup(ranks, rank(), worldSize()));
   const auto [entry, isNew] = byRanks_.try_emplace(ranks, static_cast<GroupId>(groups_.size()));
   if (isNew)
-    groups_.push_back({{}, index, static_cast<int64_t>(ranks.size())});
+    groups_.push_back({{}, index, static_cast<int64_t>(ranks.size()), ranks});
   return entry->second;
 }
 
@@ -157,20 +166,27 @@ Status NcclRank::handshake(const Group &channel) {
   return done;
 }
 
-// Before those deadlines at which the others, who wait for these two, would blame them.
-Status NcclRank::awaitHandshake(const Stream &stream) {
-  const auto patience = options_.timeout / 2;
+// False at the deadline.
+Result<bool> NcclRank::isDone(const Stream &stream, std::chrono::milliseconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!stream.synchronize(kSlice).isOk()) {
     MGC_TRY(device_.check());
     MGC_TRY(check());
     if (std::chrono::steady_clock::now() > deadline)
-      return errorf(
-          "the first bytes from the one to the other have not come within {} ms, though both hosts "
-          "have met; see whether data pass between their GPUs (NCCL_DEBUG=INFO says what NCCL takes)",
-          patience.count());
+      return false;
   }
-  return Status::ok();
+  return true;
+}
+
+// Before those deadlines at which the others, who wait for these two, would blame them.
+Status NcclRank::awaitHandshake(const Stream &stream) {
+  const auto patience = options_.timeout / 2;
+  MGC_ASSIGN(done, isDone(stream, patience));
+  if (done)
+    return Status::ok();
+  return errorf("the first bytes from the one to the other have not come within {} ms, though both hosts "
+                "have met; see whether data pass between their GPUs (NCCL_DEBUG=INFO says what NCCL takes)",
+                patience.count());
 }
 
 Status NcclRank::make(const std::string &name, const Ranks &ranks, Group &group) {
@@ -265,6 +281,58 @@ Status NcclRank::permute(const Job &job) const {
   MGC_TRY(job.stream.send(group.comm, job.source, job.bytes, (group.index + 1) % group.size));
   return job.stream.receive(group.comm, job.destination, job.bytes,
                             (group.index + group.size - 1) % group.size);
+}
+
+// The one wait of the host in a step: NCCL takes sizes from the host, and only the device has counted. All ranks have the same
+// counts, which an all_gather made, so all find the same mistake before one sends.
+Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
+                            mgc_address counts) {
+  const int64_t bytes = group.size * group.size * what.groups * static_cast<int64_t>(sizeof(int32_t));
+  if (counts_.bytes() < bytes) {
+    MGC_ASSIGN(buffer, device_.allocateHost(bytes));
+    counts_ = std::move(buffer);
+  }
+  MGC_TRY(stream.copyOut(counts_.data(), counts, bytes));
+  MGC_ASSIGN(done, isDone(stream, options_.timeout));
+  if (!done)
+    return errorf("waited {} s for the device to come to the counts of an exchange of rows",
+                  std::chrono::duration<double>(options_.timeout).count());
+  return rows_.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts_.data()));
+}
+
+// Rows of one owner and one expert follow each other at both ends, so each is one transfer; both ends have the same order of them.
+Status NcclRank::exchangeRows(const Stream &stream, GroupId groupId, const plan::ExchangeRows &what,
+                              mgc_address counts, mgc_address source, mgc_address destination) {
+  const Group &group = groups_[groupId];
+  MGC_TRY(readCounts(stream, group, what, counts));
+  const int64_t row = what.width * plan::sizeInBytes(what.type);
+  const auto at = [&](mgc_address base, int64_t place) { return base + static_cast<uint64_t>(place * row); };
+  const auto move = [&](int64_t peer, int64_t expert) -> Status {
+    const RowExchange::Piece &mine = rows_.piece(group.index, peer, expert),
+                             &theirs = rows_.piece(peer, group.index, expert);
+    const auto [from, to] = what.back ? std::pair(at(source, theirs.there), at(destination, mine.own))
+                                      : std::pair(at(source, mine.own), at(destination, theirs.there));
+    const int64_t sent = (what.back ? theirs : mine).count * row,
+                  received = (what.back ? mine : theirs).count * row;
+    if (peer == group.index)
+      return sent > 0 ? stream.copy(to, from, sent) : Status::ok();
+    if (sent > 0)
+      MGC_TRY(stream.send(group.comm, from, sent, peer));
+    return received > 0 ? stream.receive(group.comm, to, received, peer) : Status::ok();
+  };
+  const auto moveAll = [&]() -> Status {
+    for (int64_t peer = 0; peer < group.size; ++peer)
+      for (int64_t expert = 0; expert < what.groups; ++expert)
+        MGC_TRY(move(peer, expert));
+    return Status::ok();
+  };
+  MGC_TRY(device_.beginGroup());
+  const Status enqueued = moveAll();
+  MGC_TRY(rootOf(device_.endGroup()));
+  MGC_TRY(Status(enqueued));
+  const int64_t filled = what.back ? rows_.rowsOf(group.index) : rows_.rowsAt(group.index);
+  const int64_t rest = ((what.back ? what.rows : what.places) - filled) * row;
+  return rest > 0 ? stream.fill(at(destination, filled), 0, rest) : Status::ok();
 }
 
 Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {

@@ -281,7 +281,7 @@ template <typename Pointer> struct Absent;
 template <typename... Args> struct Absent<int (*)(Args...)> {
   static int call(Args... args) {
     mgc_error *error = std::get<sizeof...(Args) - 1>(std::tuple(args...)); // the last argument
-    return report(errorf("the CPU has no graphs, no NCCL, no sums of ranks that share it, and no number"),
+    return report(errorf("the CPU has no graphs, no NCCL, nothing for ranks that share it, and no number"),
                   error);
   }
 };
@@ -326,6 +326,7 @@ constexpr mgc_device_api_table kTable = {
     .run_gemm = sureEntry<runGemm>,
     .run_grouped_gemm = entry<runGroupedGemm>,
     .run_group_rows = entry<runGroupRows>,
+    .run_exchange_rows = absent<&Table::run_exchange_rows>,
     .make_attention = entry<makeAttention>,
     .drop_attention = [](mgc_attention *attention) { delete &of(attention); },
     .run_attention = sureEntry<runAttention>,

@@ -5,7 +5,7 @@
 
 namespace mgc::cuda {
 
-// Elements of type bf16 or f32 in rows of d; `stride` elements from one group (position, b, g) to the next.
+// Elements of type bf16 or f32 in rows of d (v, o and their gradients: of w); `stride` elements from one group (position, b, g) to the next.
 struct AttentionTensor {
   uint64_t address;
   int64_t stride;
@@ -19,7 +19,7 @@ struct CudaAttentionDropout {
 
 // Everything as in plan::Attention.
 struct AttentionArguments {
-  int64_t s, t, b, g, r, d, window, headOffset, groupStride;
+  int64_t s, t, b, g, r, d, w, window, headOffset, groupStride;
   AttentionTensor q, k, v, o, outputGradient, dq, dk, dv;
   uint64_t lse;   // f32 [s,b,g,r]
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only

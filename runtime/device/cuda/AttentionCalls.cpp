@@ -1,6 +1,5 @@
 // Attention: who does it, cuDNN or this plugin's kernels.
 #include "runtime/device/cuda/AttentionCalls.h"
-#include "plan/targets/CudaAttention.h"
 
 namespace mgc::cuda {
 
@@ -13,19 +12,6 @@ void note(mgc_device &device, const std::string &choice) {
 }
 
 } // namespace
-
-plan::Attention planOf(const mgc_attention_facts &facts) {
-  plan::Attention a;
-  a.backward = facts.backward, a.zigzag = facts.zigzag, a.documents = facts.documents;
-  a.type = facts.type == MGC_BF16 ? plan::DType::bf16 : plan::DType::f32;
-  a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
-  a.scale = facts.scale, a.window = facts.window, a.dropout = facts.dropout, a.site = facts.site;
-  a.groupStride = facts.group_stride;
-  a.qStride = facts.q_stride, a.kStride = facts.k_stride, a.vStride = facts.v_stride;
-  a.dqStride = facts.dq_stride, a.dkStride = facts.dk_stride, a.dvStride = facts.dv_stride;
-  a.workspaceBytes = facts.workspace_bytes;
-  return a;
-}
 
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention) {
   MGC_TRY(device->enter());

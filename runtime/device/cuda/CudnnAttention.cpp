@@ -2,6 +2,7 @@
 // ascending positions where the plan's order is another.
 #include "plan/targets/CudaAttention.h"
 #include "runtime/base/Rounding.h"
+#include "runtime/device/CallFacts.h"
 #include "runtime/device/cuda/AttentionArguments.h"
 #include "runtime/device/cuda/AttentionCalls.h"
 #include "runtime/device/cuda/CudnnAttentionGraph.h"
@@ -70,17 +71,18 @@ private:
     const auto copyOf = [&](mgc_address given, int64_t bytes) { return bytes ? take(bytes) : given; };
     Places to = {};
     to.statistics = take(parts.rows), to.delta = take(parts.delta), to.dqSum = take(parts.dqSum);
-    to.k = copyOf(x.k, parts.keys), to.v = copyOf(x.v, parts.keys);
-    to.q = copyOf(x.q, parts.queries), to.o = copyOf(x.o, parts.queries);
-    to.outputGradient = copyOf(x.output_gradient, parts.queryGradients);
+    to.k = copyOf(x.k, parts.keys), to.v = copyOf(x.v, parts.values);
+    to.q = copyOf(x.q, parts.queries), to.o = copyOf(x.o, parts.outputs);
+    to.outputGradient = copyOf(x.output_gradient, parts.outputGradients);
     to.dq = copyOf(x.dq, parts.queryGradients);
-    to.dk = copyOf(x.dk, parts.keyGradients), to.dv = copyOf(x.dv, parts.keyGradients);
+    to.dk = copyOf(x.dk, parts.keyGradients), to.dv = copyOf(x.dv, parts.valueGradients);
     to.rest = next;
     return to;
   }
 
   int64_t groups() const { return a_.b * a_.g; }
   int64_t queryWidth() const { return a_.r * a_.d; }
+  int64_t outputWidth() const { return a_.r * valueSize(a_); }
   AttentionOrder keyOrder() const { return orderOf(a_.zigzag, a_.t); }
   AttentionOrder queryOrder() const { return orderOf(a_.zigzag / parts_, a_.s); }
   // A contiguous order, of 1, is of no more than one rank in all its parts.
@@ -91,8 +93,14 @@ private:
   AttentionRows queryRows(mgc_address address, int64_t stride) const {
     return {{address, stride}, a_.s, groups(), queryWidth()};
   }
+  AttentionRows outputRows(mgc_address address) const {
+    return {{address, outputWidth()}, a_.s, groups(), outputWidth()};
+  }
   AttentionRows keyRows(mgc_address address, int64_t stride) const {
     return {{address, stride}, a_.t, groups(), a_.d};
+  }
+  AttentionRows valueRows(mgc_address address, int64_t stride) const {
+    return {{address, stride}, a_.t, groups(), valueSize(a_)};
   }
 
   // --- Copies.
@@ -101,33 +109,33 @@ private:
     const AttentionStrides given(a_);
     if (layout_.parts.keys) {
       MGC_TRY(gather(stream, to.k, keyRows(x.k, given.k), keyOrder()));
-      MGC_TRY(gather(stream, to.v, keyRows(x.v, given.v), keyOrder()));
+      MGC_TRY(gather(stream, to.v, valueRows(x.v, given.v), keyOrder()));
     }
     if (layout_.parts.queries)
       MGC_TRY(gather(stream, to.q, queryRows(x.q, given.q), queryOrder()));
     if (!layout_.parts.queryGradients)
       return Status::ok();
-    MGC_TRY(gather(stream, to.o, queryRows(x.o, queryWidth()), queryOrder()));
-    return gather(stream, to.outputGradient, queryRows(x.output_gradient, queryWidth()), queryOrder());
+    MGC_TRY(gather(stream, to.o, outputRows(x.o), queryOrder()));
+    return gather(stream, to.outputGradient, outputRows(x.output_gradient), queryOrder());
   }
 
   Status scatter(mgc_stream &stream, const mgc_attention_operands &x, const Places &to) {
     const AttentionStrides given(a_);
     if (layout_.parts.queries) {
-      const AttentionRows rows = a_.backward ? queryRows(x.dq, given.dq) : queryRows(x.o, queryWidth());
+      const AttentionRows rows = a_.backward ? queryRows(x.dq, given.dq) : outputRows(x.o);
       MGC_TRY(scatter(stream, rows, queryOrder(), {a_.backward ? to.dq : to.o, 0, a_.s}, {}));
     }
     if (!layout_.parts.keyGradients)
       return Status::ok();
     MGC_TRY(scatterKeys(stream, keyRows(x.dk, given.dk), to.dk));
-    return scatterKeys(stream, keyRows(x.dv, given.dv), to.dv);
+    return scatterKeys(stream, valueRows(x.dv, given.dv), to.dv);
   }
 
   Status scatterKeys(mgc_stream &stream, const AttentionRows &rows, mgc_address from) {
     AttentionRange ranges[2] = {};
     for (size_t i = 0; i < runs_.size(); ++i) {
       ranges[i] = {from, runs_[i].sizes.firstKey, runs_[i].sizes.keys};
-      from += offset(runs_[i].sizes.keys, a_.d);
+      from += offset(runs_[i].sizes.keys, rows.width);
     }
     return scatter(stream, rows, keyOrder(), ranges[0], ranges[1]);
   }
@@ -164,9 +172,9 @@ private:
         {idOf(CudnnOperand::q), to.q + offset(query, strides.q)},
         {idOf(CudnnOperand::k), to.k + offset(key, strides.k)},
         {idOf(CudnnOperand::v), to.v + offset(key, strides.v)},
-        {idOf(CudnnOperand::o), to.o + offset(query, queryWidth())},
+        {idOf(CudnnOperand::o), to.o + offset(query, outputWidth())},
         {idOf(CudnnOperand::statistics), to.statistics},
-        {idOf(CudnnOperand::outputGradient), to.outputGradient + offset(query, queryWidth())},
+        {idOf(CudnnOperand::outputGradient), to.outputGradient + offset(query, outputWidth())},
         {idOf(CudnnOperand::dq), to.dq + offset(query, strides.dq)},
         {idOf(CudnnOperand::dk), to.dk + offset(gradientKey, strides.dk)},
         {idOf(CudnnOperand::dv), to.dv + offset(gradientKey, strides.dv)},

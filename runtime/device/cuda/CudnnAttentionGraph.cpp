@@ -1,4 +1,4 @@
-// Tensors are [batch, head, position, d]. Here (b, g) is the batch, r the head of queries, and keys have one head that all r share,
+// Tensors are [batch, head, position, d], those of v and o have w for d. Here (b, g) is the batch, r the head of queries, and keys have one head that all r share,
 // so that every operand that is part of a larger buffer has strides: a group's begin is (position * b g + (b, g)) * stride.
 //
 //   forward:   s = q k^T scale, hidden ones -inf;  m = max s;  e = exp(s - m);  l = sum e
@@ -9,6 +9,8 @@
 // The operations and their order are those that cuDNN's documentation names; it has kernels for these and no others.
 #include "runtime/device/cuda/CudnnAttentionGraph.h"
 
+#include "runtime/device/CallFacts.h"
+
 #include <limits>
 
 namespace mgc::cuda {
@@ -16,9 +18,9 @@ namespace mgc::cuda {
 CudnnAttentionLayout::CudnnAttentionLayout(const mgc_attention_facts &facts, bool deterministic)
     : strides(facts), parts(planOf(facts), deterministic) {
   if (parts.keys)
-    strides.k = strides.v = facts.d;
+    strides.k = facts.d, strides.v = valueSize(facts);
   if (parts.keyGradients)
-    strides.dk = strides.dv = facts.d;
+    strides.dk = facts.d, strides.dv = valueSize(facts);
   if (parts.queries)
     strides.q = strides.dq = facts.r * facts.d;
 }
@@ -40,25 +42,26 @@ private:
   const mgc_attention_facts &a_;
   const CudaAttentionRun run_;
   const AttentionStrides strides_;
-  const int64_t batch_ = a_.b * a_.g;
+  const int64_t batch_ = a_.b * a_.g, w_ = valueSize(a_);
 
   CudnnShape rows() const { return {batch_, a_.r, run_.queries, 1}; }
   CudnnShape scores() const { return {batch_, a_.r, run_.queries, run_.keys}; }
-  Tensor queries(CudnnOperand operand, int64_t stride) {
+  // `size`: elements of a head, d or w.
+  Tensor queries(CudnnOperand operand, int64_t size, int64_t stride) {
     return graph_.memory(
         idOf(operand),
-        {{batch_, a_.r, run_.queries, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+        {{batch_, a_.r, run_.queries, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
-  Tensor keys(CudnnOperand operand, int64_t stride) {
+  Tensor keys(CudnnOperand operand, int64_t size, int64_t stride) {
     return graph_.memory(
         idOf(operand),
-        {{batch_, 1, run_.keys, a_.d}, {stride, a_.d, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
+        {{batch_, 1, run_.keys, size}, {stride, size, batch_ * stride, 1}, CUDNN_DATA_BFLOAT16});
   }
   // The same memory with rows for columns.
-  Tensor keysAcross(CudnnOperand operand, int64_t stride) {
+  Tensor keysAcross(CudnnOperand operand, int64_t size, int64_t stride) {
     return graph_.memory(
         idOf(operand),
-        {{batch_, 1, a_.d, run_.keys}, {stride, a_.d, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
+        {{batch_, 1, size, run_.keys}, {stride, size, 1, batch_ * stride}, CUDNN_DATA_BFLOAT16});
   }
   Tensor statistics(CudnnOperand operand) {
     return graph_.memory(idOf(operand), {rows(), denseStrides(rows())});
@@ -107,8 +110,9 @@ Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
 }
 
 void AttentionGraphBuilder::forward() {
-  const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
-  const Tensor v = keys(CudnnOperand::v, strides_.v), o = queries(CudnnOperand::o, a_.r * a_.d);
+  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q),
+               k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
+  const Tensor v = keys(CudnnOperand::v, w_, strides_.v), o = queries(CudnnOperand::o, w_, a_.r * w_);
   const Tensor visible = hide(scale(product(q, k)));
   const Tensor maximum = graph_.between(rows()), sum = graph_.between(rows());
   graph_.reduce(CUDNN_REDUCE_TENSOR_MAX, visible, maximum);
@@ -133,18 +137,18 @@ Tensor AttentionGraphBuilder::across(const Tensor &weights) {
 void AttentionGraphBuilder::sumOverHeads(const Tensor &weights, const Tensor &rows, const Tensor &to) {
   if (a_.r == 1)
     return graph_.multiply(across(weights), rows, to);
-  const Tensor ofEach = graph_.between({batch_, a_.r, run_.keys, a_.d}, CUDNN_DATA_BFLOAT16);
+  const Tensor ofEach = graph_.between({batch_, a_.r, run_.keys, to.layout.shape[3]}, CUDNN_DATA_BFLOAT16);
   graph_.multiply(across(weights), rows, ofEach);
   graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, ofEach, to);
 }
 
 void AttentionGraphBuilder::backward(bool sumsUp) {
-  const int64_t dense = a_.r * a_.d;
-  const Tensor q = queries(CudnnOperand::q, strides_.q), k = keysAcross(CudnnOperand::k, strides_.k);
-  const Tensor v = keysAcross(CudnnOperand::v, strides_.v), lse = statistics(CudnnOperand::statistics);
-  const Tensor o = queries(CudnnOperand::o, dense),
-               outputGradient = queries(CudnnOperand::outputGradient, dense);
-  const Tensor dq = queries(CudnnOperand::dq, strides_.dq);
+  const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q),
+               k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
+  const Tensor v = keysAcross(CudnnOperand::v, w_, strides_.v), lse = statistics(CudnnOperand::statistics);
+  const Tensor o = queries(CudnnOperand::o, w_, a_.r * w_),
+               outputGradient = queries(CudnnOperand::outputGradient, w_, a_.r * w_);
+  const Tensor dq = queries(CudnnOperand::dq, a_.d, strides_.dq);
 
   const Tensor sum = graph_.between(rows()), delta = statistics(CudnnOperand::delta),
                one = graph_.constant(1);
@@ -153,11 +157,11 @@ void AttentionGraphBuilder::backward(bool sumsUp) {
 
   const Tensor exponent = graph_.apply(CUDNN_POINTWISE_SUB, scale(product(q, k)), lse);
   const Tensor probability = graph_.apply(CUDNN_POINTWISE_EXP, hide(exponent));
-  sumOverHeads(probability, outputGradient, keys(CudnnOperand::dv, strides_.dv));
+  sumOverHeads(probability, outputGradient, keys(CudnnOperand::dv, w_, strides_.dv));
 
   const Tensor difference = graph_.apply(CUDNN_POINTWISE_SUB, product(outputGradient, v), delta);
   const Tensor gradient = scale(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability));
-  sumOverHeads(gradient, q, keys(CudnnOperand::dk, strides_.dk));
+  sumOverHeads(gradient, q, keys(CudnnOperand::dk, a_.d, strides_.dk));
 
   const Tensor kRows =
       graph_.between({{batch_, 1, run_.keys, a_.d}, {strides_.k, a_.d, batch_ * strides_.k, 1}});

@@ -1,5 +1,6 @@
 // The device: opened on its primary context, which the libraries share; what it is; whether it has failed.
 #include "runtime/device/cuda/Internal.h"
+#include "runtime/device/cuda/RowArguments.h"
 
 #include <cstring>
 
@@ -50,6 +51,13 @@ Status openContext(mgc_device &device) {
                "making a stream");
 }
 
+Status allocateReport(mgc_device &device) {
+  void *report = nullptr;
+  MGC_TRY(allocateHost(&device, sizeof(KernelReport), &report));
+  device.report = static_cast<KernelReport *>(report);
+  return Status::ok();
+}
+
 } // namespace
 
 Status deviceCount(int32_t *devices) {
@@ -77,6 +85,7 @@ Status openDevice(int32_t ordinal, int32_t deterministic, mgc_device **device) {
   MGC_TRY(check(*opened, driver->cuDeviceGet(&opened->device, ordinal), "asking for it"));
   MGC_TRY(readFacts(*opened));
   MGC_TRY(openContext(*opened));
+  MGC_TRY(allocateReport(*opened));
   MGC_TRY(prepareCombine(*opened));
   *device = opened.release();
   return Status::ok();
@@ -92,6 +101,8 @@ void closeDevice(mgc_device *device) {
   for (const auto &[module, handle] : device->ownModules)
     if (handle)
       driver.cuModuleUnload(handle);
+  if (device->report)
+    driver.cuMemFreeHost(device->report);
   if (device->stream)
     driver.cuStreamDestroy(device->stream);
   if (device->context)
@@ -123,10 +134,13 @@ Status checkDevice(mgc_device *device) {
   return check(*device, result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result, "asking whether it works");
 }
 
+// A kernel that has reported what is wrong has ended itself and the device: the driver's words would say no more.
 Status driverError(mgc_device &device, CUresult result, std::string_view what) {
-  const Status status = errorf("{}: {}: {}", device.name, what, describe(*device.driver, result));
+  Status status = errorf("{}: {}: {}", device.name, what, describe(*device.driver, result));
   if (!explain(result).isFinal)
     return status;
+  if (Status found = device.report ? reported(*device.report) : Status::ok(); !found.isOk())
+    status = std::move(found).at(device.name);
   std::lock_guard lock(device.failureMutex);
   if (device.hasFailed)
     return Status::error(device.failure);

@@ -225,12 +225,4 @@ Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *oper
   return facts.accumulate || bytes == 0 ? Status::ok() : fill(stream, operands->c, 0, bytes);
 }
 
-Status runGroupedGemm(mgc_stream *, const mgc_grouped_gemm_facts *, const mgc_grouped_gemm_operands *) {
-  return errorf("GPUs run no grouped products yet; compile the plan for cpu");
-}
-
-Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *, const mgc_group_rows_operands *) {
-  return errorf("GPUs group no rows yet; compile the plan for cpu");
-}
-
 } // namespace mgc::cuda

@@ -22,8 +22,9 @@ struct OwnModule {
   const char *text;
 };
 
-class CublasLt; // CublasLt.h: the library and its handle on a device
-class Cudnn;    // AttentionCalls.h
+struct KernelReport; // RowArguments.h
+class CublasLt;      // CublasLt.h: the library and its handle on a device
+class Cudnn;         // AttentionCalls.h
 
 } // namespace mgc::cuda
 
@@ -39,6 +40,7 @@ struct mgc_device {
   int64_t sharedBytes = 0; // that a block may have
   bool deterministic = true;
   CUstream stream = nullptr; // for the device's own questions; never captured
+  mgc::cuda::KernelReport *report = nullptr; // pinned: what a kernel found wrong in its data
 
   std::mutex failureMutex; // of `failure`
   std::string failure;
@@ -46,6 +48,7 @@ struct mgc_device {
 
   std::mutex mutex; // of what is loaded and opened when it is first needed:
   std::map<const mgc::cuda::OwnModule *, CUmodule> ownModules;
+  std::map<std::pair<const mgc::cuda::OwnModule *, std::string>, CUfunction> ownKernels;
   std::shared_ptr<mgc::cuda::CublasLt> cublasLt;
   std::shared_ptr<mgc::cuda::Cudnn> cudnn;
   std::vector<CUfunction> combineKernels;          // by Combine.cpp
@@ -162,12 +165,17 @@ Status chooseGemm(mgc_stream *stream, const mgc_gemm_facts *facts, mgc_address r
                   int64_t *algorithm);
 Status makeGemm(mgc_device *device, const mgc_gemm_facts *facts, mgc_gemm **gemm);
 void dropGemm(mgc_gemm *gemm);
-// Errors: plans for GPUs have neither yet.
+Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
+
+// --- RowCalls.cpp
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands);
 Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                     const mgc_group_rows_operands *operands);
-Status runGemm(mgc_stream *stream, mgc_gemm *gemm, const mgc_gemm_operands *operands);
+Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
+                       const mgc_exchange_rows_operands *operands);
+// The error that a kernel has reported before it stopped itself; ok where none has.
+Status reported(const KernelReport &report);
 
 // --- AttentionCalls.cpp
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention);

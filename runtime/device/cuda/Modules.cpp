@@ -126,9 +126,10 @@ Result<CUfunction> ownKernel(mgc_device &device, const OwnModule &module, const 
     MGC_ASSIGN(loaded, load(device, module.text, fmt::format("the plugin's kernels '{}'", module.name)));
     handle = loaded;
   }
-  CUfunction function = nullptr;
-  MGC_TRY(check(device, device.driver->cuModuleGetFunction(&function, handle, symbol),
-                "looking for the plugin's kernel '{}'", symbol));
+  CUfunction &function = device.ownKernels[{&module, symbol}];
+  if (!function)
+    MGC_TRY(check(device, device.driver->cuModuleGetFunction(&function, handle, symbol),
+                  "looking for the plugin's kernel '{}'", symbol));
   return function;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/AttentionCalls.h"
 #include "runtime/random/Philox.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace mgc::cuda {
@@ -13,8 +14,8 @@ extern const OwnModule attention32Module, attention64Module, attention128Module,
 
 namespace {
 
-struct Columns { // the most that a module's kernels take
-  int64_t d;
+struct Columns { // the most elements of a head that a module's kernels take
+  int64_t most;
   const OwnModule *module;
 };
 constexpr Columns kColumns[] = {{32, &attention32Module},
@@ -39,10 +40,11 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
   const AttentionStrides strides(facts);
   AttentionArguments a = {};
   a.s = facts.s, a.t = facts.t, a.b = facts.b, a.g = facts.g, a.r = facts.r, a.d = facts.d;
+  a.w = valueSize(facts);
   a.window = facts.window, a.headOffset = facts.head_offset, a.groupStride = facts.group_stride;
   a.q.stride = strides.q, a.k.stride = strides.k, a.v.stride = strides.v;
   a.dq.stride = strides.dq, a.dk.stride = strides.dk, a.dv.stride = strides.dv;
-  a.o.stride = a.outputGradient.stride = facts.r * facts.d;
+  a.o.stride = a.outputGradient.stride = facts.r * a.w;
   a.dropout = dropoutOf(facts);
   a.scale = static_cast<float>(facts.scale), a.scoreScale = static_cast<float>(facts.scale / kLn2);
   a.isBf16 = facts.type == MGC_BF16;
@@ -62,9 +64,10 @@ public:
       return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes,
                     deltaBytes);
     for (const Columns &columns : kColumns)
-      if (a.d <= columns.d)
+      if (std::max(a.d, a.w) <= columns.most)
         return findKernels(device, *columns.module);
-    return errorf("attention with d = {}; possible are 1 to {}", a.d, std::end(kColumns)[-1].d);
+    return errorf("attention with d = {} and w = {}; possible are 1 to {}", a.d, a.w,
+                  std::end(kColumns)[-1].most);
   }
 
   Status run(mgc_stream &stream, const mgc_attention_operands &operands) override {

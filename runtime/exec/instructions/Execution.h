@@ -84,6 +84,11 @@ Status enqueue(const Enqueueing &at, const plan::Attention &attention);
 Status enqueue(const Enqueueing &at, const plan::Collective &collective);
 Status enqueue(const Enqueueing &at, const plan::Move &move);
 
+// Kinds whose enqueue may have the host wait for the device: a step that has one is no graph.
+template <typename Kind> inline constexpr bool kWaitsForDevice = false;
+template <> inline constexpr bool kWaitsForDevice<plan::ExchangeRows> = true; // for its counts: NcclRank
+bool waitsForDevice(const plan::Plan &plan);
+
 // All bytes of the facts count.
 template <typename Facts> std::string keyOf(const Facts &facts) {
   return std::string(reinterpret_cast<const char *>(&facts), sizeof facts);

@@ -110,19 +110,6 @@ TEST(LayoutViolation, SharedExpertsOverTensorRanks) {
             "  possible tp: 1, 2, 3, 6");
 }
 
-TEST(LayoutViolation, LatentAttentionOfATargetWithOneSize) {
-  Supported supported = kSupported;
-  supported.targets = {{"cpu", 9, false}, {"gpu", 200, true}};
-  supported.targets[1].valueSizes = false;
-  const Status status =
-      resolveLayout(model(tinyDecoder("deepseek_v2")), {.target = "gpu"}, {}, supported).status();
-  EXPECT_NE(status.message().find(
-                "--target gpu: the model has latent attention, whose heads of v have a size of their "
-                "own; the target's attention has one size\n  possible --target: cpu"),
-            std::string::npos)
-      << status.message();
-}
-
 TEST(LayoutViolation, HeadsOverTensorRanks) {
   json config = with(tinyGpt2(), {{"n_embd", 60}, {"n_head", 30}, {"n_inner", 64}});
   EXPECT_EQ(errorOf(config, {.tp = 4}), "config.json: n_head = 30 does not divide over tp = 4\n"

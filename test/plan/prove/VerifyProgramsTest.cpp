@@ -94,8 +94,6 @@ const Broken kPrograms[] = {
      "programs[0].instructions[13]: operand C is written and overlaps operand B (block.fwd/13)"},
     {"GroupedHuge", [](Plan &plan) { body<GroupedGemm>(plan, kGroupedGemm).groups = kMax; },
      "programs[0].instructions[12].operands[1]: operand B (more than 2^63 bytes from 64 on)"},
-    {"GroupedOnCuda", [](Plan &plan) { plan.target = Target::cuda; },
-     "programs[0].instructions[12]: groupedGemm in a plan for cuda, which has none; compile for cpu"},
     {"GroupRowsGroups", [](Plan &plan) { body<GroupRows>(plan, kGroupRows).groups = -1; },
      "programs[0].instructions[14]: groups = -1 must be positive"},
     {"GroupRowsMany", [](Plan &plan) { body<GroupRows>(plan, kGroupRows).rows = int64_t(1) << 31; },
@@ -118,10 +116,6 @@ const Broken kPrograms[] = {
      "programs[0].instructions[15].operands[0]: operand counts (3200 bytes"},
     {"ExchangeOverlap", [](Plan &plan) { instruction(plan, kExchangeRows).operands[2] = {0, 64}; },
      "programs[0].instructions[15]: operand destination is written and overlaps operand source"},
-    {"ExchangeOnCuda", [](Plan &plan) { plan.target = Target::cuda; },
-     "programs[0].instructions[15]: exchangeRows in a plan for cuda, which has none; compile for cpu"},
-    {"GroupRowsOnCuda", [](Plan &plan) { plan.target = Target::cuda; },
-     "programs[0].instructions[14]: groupRows in a plan for cuda, which has none; compile for cpu"},
     {"GemmOverlap", [](Plan &plan) { instruction(plan, kGemm).operands[2] = {0, 32}; },
      "programs[0].instructions[0]: operand C is written and overlaps operand B (block.fwd/0)"},
     {"AttentionSize", [](Plan &plan) { body<Attention>(plan, kAttention).r = 0; },
@@ -162,13 +156,6 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionValues", [](Plan &plan) { body<Attention>(plan, kAttention).w = -1; },
      "programs[0].instructions[2]: w = -1 is negative"},
-    {"AttentionValuesOnGpus",
-     [](Plan &plan) {
-       plan.target = Target::cuda;
-       body<Attention>(plan, kAttention).w = 2;
-     },
-     "programs[0].instructions[2]: w = 2 in a plan for cuda, whose attention has heads of one size; expected "
-     "cpu"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
     {"AttentionResultsOnGpus",

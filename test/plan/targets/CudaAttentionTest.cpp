@@ -38,6 +38,8 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   EXPECT_EQ(reason([](auto &a) { a.dropout = 0.1; }), "dropout is 0.1: cuDNN would draw another mask");
   EXPECT_EQ(reason([](auto &a) { a.d = 60; }), "d = 60; cuDNN takes multiples of 8 up to 256");
   EXPECT_EQ(reason([](auto &a) { a.d = 264; }), "d = 264; cuDNN takes multiples of 8 up to 256");
+  EXPECT_EQ(reason([](auto &a) { a.w = 60; }), "w = 60; cuDNN takes multiples of 8 up to 256");
+  EXPECT_EQ(reason([](auto &a) { a.d = 192, a.w = 128; }), "");
   EXPECT_EQ(reason([](auto &a) { a.kStride = 68; }),
             "groups are 68 elements apart; cuDNN takes multiples of 8");
 }
@@ -113,6 +115,24 @@ TEST(CudaAttentionWorkspaceBytes, copiesAreOfWhatLiesInAnotherOrder) {
   EXPECT_EQ(of(3, 1), (std::array{false, false, false, true}));
   EXPECT_EQ(of(4, 4), (std::array{true, false, false, true}));
   EXPECT_EQ(of(2, 4), (std::array{true, true, true, true}));
+}
+
+// v and o have rows of w: as many bytes as with d, w / d times.
+TEST(CudaAttentionWorkspaceBytes, valuesHaveTheirOwnSize) {
+  plan::Attention a = {.backward = true, .s = 128, .t = 256, .b = 2, .g = 2, .r = 3, .d = 64, .w = 32};
+  a.type = plan::DType::bf16, a.zigzag = 4;
+  const CudaAttentionWorkspace both(a, true);
+  EXPECT_EQ(both.values * 2, both.keys);
+  EXPECT_EQ(both.outputs * 2, both.queries);
+  EXPECT_EQ(both.outputGradients * 2, both.queryGradients);
+  EXPECT_EQ(both.valueGradients * 2, both.keyGradients);
+  const auto bytes = [&](int64_t w) {
+    plan::Attention other = a;
+    other.w = w;
+    return cudaAttentionWorkspaceBytes(other);
+  };
+  EXPECT_EQ(bytes(64) - bytes(32), bytes(96) - bytes(64));
+  EXPECT_EQ(bytes(64), bytes(0));
 }
 
 TEST(CudaAttentionWorkspaceBytes, hugeSizesAreClamped) {

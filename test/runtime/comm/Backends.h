@@ -36,8 +36,9 @@ struct Backend {
   bool hostsMeet = true;
   // Why it cannot run; mostly empty.
   std::string (*lacks)(int64_t ranks) = [](int64_t) { return std::string(); };
-  bool exchangesRows = true; // of experts
-  bool maxKeepsNan = true;   // NCCL's maximum may pass over a NaN
+  // Wrong counts of rows are found by the device, which takes no more work then, in the whole process.
+  bool countsEndDevice = false;
+  bool maxKeepsNan = true; // NCCL's maximum may pass over a NaN
   // Why sums are not those of the terms in the order of the group, to the bit; mostly empty.
   std::string (*addsOtherwise)(int64_t ranks) = [](int64_t) { return std::string(); };
 };

@@ -48,12 +48,11 @@ std::string addsOtherwise(int64_t ranks) {
 } // namespace
 
 std::vector<Backend> backends() {
-  return {{.name = "sharedDevice", .make = makeSharedDevice, .exchangesRows = false},
+  return {{.name = "sharedDevice", .make = makeSharedDevice, .countsEndDevice = true},
           {.name = "devicePerRank",
            .make = makeDevicePerRank,
            .hostsMeet = false,
            .lacks = lacksDevices,
-           .exchangesRows = false,
            .maxKeepsNan = false,
            .addsOtherwise = addsOtherwise}};
 }

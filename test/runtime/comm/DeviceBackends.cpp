@@ -49,6 +49,8 @@ public:
   using Communicator::collective;
   Status collective(const Stream &, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address) override;
+  Status exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
+                      mgc_address source, mgc_address destination) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const Stream &, const Transfer &transfer, const plugin::Event &) override {
     return post(transfer, true);
@@ -72,6 +74,7 @@ private:
   };
   Status progress() override;
   Result<Mirrored> allocate(int64_t bytes) const;
+  Result<Mirrored> uploaded(mgc_address source, int64_t bytes) const;
   Result<Ticket> post(const Transfer &transfer, bool isSend);
   Result<const Stream *> way(int64_t peer, bool isSend);
   Status awaitDevice(const Stream &stream); // the host waits for the device
@@ -146,6 +149,31 @@ Status HostedRank::collective(const Stream &, GroupId group, const plan::Collect
   MGC_TRY(Status(finished));
   if (out > 0)
     std::memcpy(hostData(destination), to.pinned.data(), size_t(out));
+  return Status::ok();
+}
+
+Result<Mirrored> HostedRank::uploaded(mgc_address source, int64_t bytes) const {
+  MGC_ASSIGN(memory, allocate(bytes));
+  std::memcpy(memory.pinned.data(), hostData(source), size_t(bytes));
+  MGC_TRY(stream_.copyIn(memory.device.address(), memory.pinned.data(), bytes));
+  return memory;
+}
+
+Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what,
+                                mgc_address counts, mgc_address source, mgc_address destination) {
+  const int64_t row = what.width * plan::sizeInBytes(what.type), ranks = sizes_[group];
+  const int64_t out = (what.back ? what.rows : what.places) * row;
+  MGC_ASSIGN(numbers, uploaded(counts, ranks * ranks * what.groups * int64_t(sizeof(int32_t))));
+  MGC_ASSIGN(from, uploaded(source, (what.back ? what.places : what.rows) * row));
+  MGC_ASSIGN(to, uploaded(destination, out)); // what the exchange leaves as it was shows
+  Status status = inner_.exchangeRows(stream_, group, what, numbers.device.address(), from.device.address(),
+                                      to.device.address());
+  if (status.isOk())
+    status = stream_.copyOut(to.pinned.data(), to.device.address(), out);
+  const Status finished = awaitDevice(stream_);
+  MGC_TRY(std::move(status));
+  MGC_TRY(Status(finished));
+  std::memcpy(hostData(destination), to.pinned.data(), size_t(out));
   return Status::ok();
 }
 

@@ -7,8 +7,8 @@ namespace mgc::test {
 std::vector<Backend> backends() {
   return {{"threads", makeThreadedWorld},
           {"sockets", makeSocketedWorld},
-          {.name = "sharedDevice", .make = makeSharedDevice, .exchangesRows = false},
-          {.name = "devicePerRank", .make = makeDevicePerRank, .hostsMeet = false, .exchangesRows = false}};
+          {.name = "sharedDevice", .make = makeSharedDevice},
+          {.name = "devicePerRank", .make = makeDevicePerRank, .hostsMeet = false}};
 }
 
 plugin::PluginDevice openTestDevice(int64_t) {

@@ -67,14 +67,14 @@ struct AttentionProblem {
     return values;
   }
 
-  // From now on q, k and v are parts of one buffer [max(s, t), b, g, (r+2) d + padding], and so are their gradients.
+  // From now on q, k and v are parts of one buffer [max(s, t), b, g, (r+1) d + w + padding], and so are their gradients.
   void join(int64_t padding = 0) {
-    const int64_t stride = (a.r + 2) * a.d + padding;
+    const int64_t stride = (a.r + 1) * a.d + a.valueSize() + padding;
     a.qStride = a.kStride = a.vStride = a.dqStride = a.dkStride = a.dvStride = stride;
     joined.resize(std::max(a.s, a.t) * a.b * a.g * stride);
     joinedGradients.resize(joined.size());
     eachRow(&AttentionProblem::q, &AttentionProblem::k, &AttentionProblem::v,
-            [&](float *row, int64_t at) { std::copy_n(row, a.d, joined.data() + at); });
+            [&](float *row, int64_t at, int64_t size) { std::copy_n(row, size, joined.data() + at); });
   }
 
   void run(int threads) {
@@ -90,7 +90,7 @@ struct AttentionProblem {
 
   void takeJoinedGradients() {
     eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
-            [&](float *row, int64_t at) { std::copy_n(joinedGradients.data() + at, a.d, row); });
+            [&](float *row, int64_t at, int64_t size) { std::copy_n(joinedGradients.data() + at, size, row); });
   }
 
   void pass(bool backward, int threads) {
@@ -114,15 +114,15 @@ struct AttentionProblem {
   }
 
 private:
-  // body(row of d elements, where it lies in the joined buffer) for all three.
+  // body(row, where it lies in the joined buffer, its elements) for all three.
   using Tensor = std::vector<float> AttentionProblem::*;
   template <typename Body> void eachRow(Tensor query, Tensor key, Tensor value, const Body &body) {
     for (int64_t group = 0; group < a.s * a.b * a.g; ++group)
       for (int64_t r = 0; r < a.r; ++r)
-        body((this->*query).data() + (group * a.r + r) * a.d, group * a.qStride + r * a.d);
+        body((this->*query).data() + (group * a.r + r) * a.d, group * a.qStride + r * a.d, a.d);
     for (int64_t group = 0; group < a.t * a.b * a.g; ++group) {
-      body((this->*key).data() + group * a.d, group * a.kStride + a.r * a.d);
-      body((this->*value).data() + group * a.d, group * a.vStride + (a.r + 1) * a.d);
+      body((this->*key).data() + group * a.d, group * a.kStride + a.r * a.d, a.d);
+      body((this->*value).data() + group * a.valueSize(), group * a.vStride + (a.r + 1) * a.d, a.valueSize());
     }
   }
 };

@@ -1,5 +1,5 @@
 // Attention without tensor cores: all that a plan can ask, in f32 arithmetic, bf16 in memory only. See
-// runtime/kernels/Attention.cpp for the formulas; names are the same. A file that includes this one has the kernels for d up to a
+// runtime/kernels/Attention.cpp for the formulas; names are the same. A file that includes this one has the kernels for d and w up to a
 // multiple of kSlice, so that a device compiles only what it needs: MGC_ATTENTION_KERNELS(columns).
 //
 // A block has 64 rows of one (b, g): queries (pairs (s, r)) in attention_forward and attention_dq, keys in
@@ -139,31 +139,31 @@ template <typename Set> __device__ bool meet(Shared &x, const Set &set) {
 
 // --- Products.
 
-// One element a time of 64 rows and 32 columns from `column`, 0 past d: put(row, column in the slice, value).
+// One element a time of 64 rows of `width` and 32 columns from `column`, 0 past the end: put(row, column in the slice, value).
 template <typename Put>
-__device__ void eachElement(const AttentionArguments &a, const AttentionTensor &tensor, const Side &side, int64_t column,
-                            const Put &put) {
+__device__ void eachElement(const AttentionArguments &a, const AttentionTensor &tensor, const Side &side, int64_t width,
+                            int64_t column, const Put &put) {
 #pragma unroll 1
   for (int i = threadIdx.x / 8; i < kTile; i += kThreads / 8) {
-    const int64_t at = side.group[i] * tensor.stride + side.inner[i] * a.d + column;
+    const int64_t at = side.group[i] * tensor.stride + side.inner[i] * width + column;
 #pragma unroll
     for (int part = 0; part < kSlice; part += 8) {
       const int j = threadIdx.x % 8 + part;
-      put(i, j, column + j < a.d ? load(a, tensor, at + j) : 0.0f);
+      put(i, j, column + j < width ? load(a, tensor, at + j) : 0.0f);
     }
   }
 }
 
-// products[i][j] = factor * own row 4 row() + i . other row 4 column() + j.
+// products[i][j] = factor * own row 4 row() + i . other row 4 column() + j, of `width` elements each.
 __device__ void multiply(const AttentionArguments &a, Shared &x, const AttentionTensor &own, const AttentionTensor &other,
-                         float factor, float (&products)[4][4]) {
+                         int64_t width, float factor, float (&products)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     products[i / 4][i % 4] = 0;
-  for (int64_t slice = 0; slice < a.d; slice += kSlice) {
+  for (int64_t slice = 0; slice < width; slice += kSlice) {
     __syncthreads();
-    eachElement(a, own, x.own, slice, [&](int i, int j, float y) { x.transposedOwn[j * kTransposed + i] = y * factor; });
-    eachElement(a, other, x.other, slice, [&](int i, int j, float y) { x.transposedOther[j * kTransposed + i] = y; });
+    eachElement(a, own, x.own, width, slice, [&](int i, int j, float y) { x.transposedOwn[j * kTransposed + i] = y * factor; });
+    eachElement(a, other, x.other, width, slice, [&](int i, int j, float y) { x.transposedOther[j * kTransposed + i] = y; });
     __syncthreads();
 #pragma unroll 4
     for (int p = 0; p < kSlice; ++p) {
@@ -187,15 +187,16 @@ __device__ void keepWeights(Shared &x, const float (&weights)[4][4]) {
 
 template <int kSlices> using Results = float[kSlices][4][2];
 
-// results += weights . rows of the other side's tensor.
+// results += weights . rows of the other side's tensor, of `width` elements each.
 template <int kSlices>
-__device__ void mix(const AttentionArguments &a, Shared &x, const AttentionTensor &other, Results<kSlices> &results) {
+__device__ void mix(const AttentionArguments &a, Shared &x, const AttentionTensor &other, int64_t width,
+                    Results<kSlices> &results) {
 #pragma unroll
   for (int slice = 0; slice < kSlices; ++slice) {
-    if (slice * kSlice >= a.d)
+    if (slice * kSlice >= width)
       break;
     __syncthreads();
-    eachElement(a, other, x.other, slice * kSlice, [&](int i, int j, float y) { x.straight[i * kStraight + j] = y; });
+    eachElement(a, other, x.other, width, slice * kSlice, [&](int i, int j, float y) { x.straight[i * kStraight + j] = y; });
     __syncthreads();
 #pragma unroll 4
     for (int p = 0; p < kTile; ++p) {
@@ -215,16 +216,16 @@ template <int kSlices> __device__ void scaleRows(Results<kSlices> &results, cons
     results[i / 8][i / 2 % 4][i % 2] *= factors[4 * row() + i / 2 % 4];
 }
 
-// The first `count` of the own rows.
+// The first `count` of the own rows, of `width` elements each.
 template <int kSlices>
-__device__ void storeRows(const AttentionArguments &a, const Shared &x, const AttentionTensor &tensor, int64_t count,
-                          float factor, const Results<kSlices> &results) {
+__device__ void storeRows(const AttentionArguments &a, const Shared &x, const AttentionTensor &tensor, int64_t width,
+                          int64_t count, float factor, const Results<kSlices> &results) {
 #pragma unroll
   for (int i = 0; i < kSlices * 8; ++i) {
     const int own = 4 * row() + i / 2 % 4;
     const int64_t at = i / 8 * kSlice + 2 * column() + i % 2;
-    if (own < count && at < a.d)
-      store(a, tensor, x.own.group[own] * tensor.stride + x.own.inner[own] * a.d + at,
+    if (own < count && at < width)
+      store(a, tensor, x.own.group[own] * tensor.stride + x.own.inner[own] * width + at,
             results[i / 8][i / 2 % 4][i % 2] * factor);
   }
 }
@@ -306,7 +307,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
     if (!meet(x, [&](int i) { setKey(a, x.other, i, key + i, head); }))
       continue;
     float scores[4][4];
-    multiply(a, x, a.q, a.k, a.scoreScale, scores);
+    multiply(a, x, a.q, a.k, a.d, a.scoreScale, scores);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       if (!isVisible(x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4))
@@ -318,7 +319,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
       scores[i / 4][i % 4] *= keepFactor(a, kept, i);
     keepWeights(x, scores);
     scaleRows<kSlices>(o, x.factor);
-    mix<kSlices>(a, x, a.v, o);
+    mix<kSlices>(a, x, a.v, a.w, o);
   }
   const int64_t count = a.s * a.r - firstRow;
   __syncthreads();
@@ -329,7 +330,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
   }
   __syncthreads();
   scaleRows<kSlices>(o, x.factor);
-  storeRows<kSlices>(a, x, a.o, count, 1, o);
+  storeRows<kSlices>(a, x, a.o, a.w, count, 1, o);
 }
 
 // --- Backward: shift and sum are lse in powers of 2, infinity if nothing is seen, and delta.
@@ -372,17 +373,17 @@ template <int kSlices> __device__ void queryGradients(const AttentionArguments &
     if (!meet(x, [&](int i) { setKey(a, x.other, i, key + i, head); }))
       continue;
     float scores[4][4], gradients[4][4];
-    multiply(a, x, a.q, a.k, a.scoreScale, scores);
-    multiply(a, x, a.outputGradient, a.v, 1, gradients);
+    multiply(a, x, a.q, a.k, a.d, a.scoreScale, scores);
+    multiply(a, x, a.outputGradient, a.v, a.w, 1, gradients);
     const uint32_t kept = keptPairs(a, x, true, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       softmaxGradient(x, x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, gradients);
-    mix<kSlices>(a, x, a.k, dq);
+    mix<kSlices>(a, x, a.k, a.d, dq);
   }
-  storeRows<kSlices>(a, x, a.dq, a.s * a.r - firstRow, a.scale, dq);
+  storeRows<kSlices>(a, x, a.dq, a.d, a.s * a.r - firstRow, a.scale, dq);
 }
 
 template <int kSlices> __device__ void keyGradients(const AttentionArguments &a) {
@@ -401,20 +402,20 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
         }))
       continue;
     float scores[4][4], gradients[4][4];
-    multiply(a, x, a.k, a.q, a.scoreScale, scores);
-    multiply(a, x, a.v, a.outputGradient, 1, gradients);
+    multiply(a, x, a.k, a.q, a.d, a.scoreScale, scores);
+    multiply(a, x, a.v, a.outputGradient, a.w, 1, gradients);
     const uint32_t kept = keptPairs(a, x, false, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       softmaxGradient(x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, scores);
-    mix<kSlices>(a, x, a.outputGradient, dv);
+    mix<kSlices>(a, x, a.outputGradient, a.w, dv);
     keepWeights(x, gradients);
-    mix<kSlices>(a, x, a.q, dk);
+    mix<kSlices>(a, x, a.q, a.d, dk);
   }
-  storeRows<kSlices>(a, x, a.dk, a.t - firstKey, a.scale, dk);
-  storeRows<kSlices>(a, x, a.dv, a.t - firstKey, 1, dv);
+  storeRows<kSlices>(a, x, a.dk, a.d, a.t - firstKey, a.scale, dk);
+  storeRows<kSlices>(a, x, a.dv, a.w, a.t - firstKey, 1, dv);
 }
 
 } // namespace

@@ -11,9 +11,9 @@ extern "C" __global__ void __launch_bounds__(kAttentionThreads) attention_delta(
   float sum = 0;
   if (row < a.s * a.b * a.g * a.r) {
     const int64_t group = row / a.r, inner = row % a.r;
-    for (int64_t j = part; j < a.d; j += 8)
-      sum = fmaf(load(a, a.o, group * a.o.stride + inner * a.d + j),
-                 load(a, a.outputGradient, group * a.outputGradient.stride + inner * a.d + j), sum);
+    for (int64_t j = part; j < a.w; j += 8)
+      sum = fmaf(load(a, a.o, group * a.o.stride + inner * a.w + j),
+                 load(a, a.outputGradient, group * a.outputGradient.stride + inner * a.w + j), sum);
   }
   partial[i][part] = sum;
   __syncthreads();

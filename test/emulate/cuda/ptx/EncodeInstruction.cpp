@@ -55,6 +55,7 @@ const std::map<std::string_view, Encoder::Member> &Encoder::members() {
       {"vote", &Encoder::encodeWarpWide},
       {"match", &Encoder::encodeWarpWide},
       {"redux", &Encoder::encodeWarpWide},
+      {"mma", &Encoder::encodeMatrixProduct},
       {"activemask", &Encoder::encodeWarpWide},
       {"ld", &Encoder::encodeLoad},
       {"ldu", &Encoder::encodeLoad},

@@ -105,6 +105,7 @@ private:
   Status encodeTrap(Instruction &instruction);
   Status encodeBarrier(Instruction &instruction);
   Status encodeWarpWide(Instruction &instruction);
+  Status encodeMatrixProduct(Instruction &instruction); // MatrixProducts.cpp
   Status encodeNothing(Instruction &instruction);
   Status encodeLoad(Instruction &instruction);
   Status encodeStore(Instruction &instruction);

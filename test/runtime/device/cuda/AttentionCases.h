@@ -6,6 +6,14 @@ TEST(DeviceAttention, everySizeOfHead) {
       checkCase({{.s = 67, .t = 67, .b = 2, .g = 1, .r = 1, .d = d}, type}, run);
 }
 
+TEST(DeviceAttention, valuesOfAnotherSize) {
+  for (const mgc_type type : {MGC_F32, MGC_BF16})
+    for (const auto &[d, w] : {std::pair<int64_t, int64_t>{24, 16}, {192, 128}, {16, 40}, {1, 33}}) {
+      checkCase({{.s = 67, .t = 67, .b = 2, .g = 2, .r = 1, .d = d, .w = w}, type}, run);
+      checkCase({{.s = 40, .t = 70, .b = 1, .g = 2, .r = 3, .d = d, .w = w, .window = 30}, type, 3}, run);
+    }
+}
+
 TEST(DeviceAttention, unequalLengths) {
   for (const auto &[s, t] : {std::pair<int64_t, int64_t>{1, 130}, {5, 129}, {130, 7}, {64, 128}})
     checkCase({{.s = s, .t = t, .b = 1, .g = 2, .r = 1, .d = 16}}, run);

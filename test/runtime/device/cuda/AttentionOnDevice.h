@@ -78,7 +78,7 @@ public:
   void forward() {
     device.facts.backward = 0;
     run_(device);
-    o = read(kO, problem.q.size()),
+    o = read(kO, problem.outputGradient.size()),
     lse = readFloats(kLse, problem.a.s * problem.a.b * problem.a.g * problem.a.r);
   }
   void backward() {
@@ -122,8 +122,8 @@ private:
 
   std::string describe() const {
     const plan::Attention &a = problem.a;
-    return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={} zigzag={} part={} {}{}", a.s, a.t,
-                       a.b, a.g, a.r, a.d, a.window, a.dropout, a.zigzag, problem.part,
+    return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s, a.t,
+                       a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
                        type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined");
   }
 
@@ -131,7 +131,7 @@ private:
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
     f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.type = type_;
-    f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d;
+    f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
     f.seed = int64_t(problem.scalars.seed), f.instance = problem.scalars.instance,
@@ -151,7 +151,7 @@ private:
     writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
-    unset(kO, problem.q.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
+    unset(kO, problem.outputGradient.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
     unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * bytes());
     unset(kDk, problem.k.size() * bytes()), unset(kDv, problem.v.size() * bytes());
     const auto place = [&](mgc_address mgc_attention_operands::*field, Memory memory, int64_t elements = 0) {

@@ -89,6 +89,17 @@ TEST(LibraryAttention, window) {
   checkLibrary(AttentionProblem({.s = 100, .t = 100, .b = 1, .g = 2, .r = 2, .d = 16, .window = 30}));
 }
 
+TEST(LibraryAttention, valuesOfAnotherSize) {
+  for (const int64_t r : {1, 3})
+    checkLibrary(AttentionProblem({.s = 66, .t = 66, .b = 2, .g = 2, .r = r, .d = 24, .w = 16}));
+  for (const int64_t part : {0, 1}) {
+    AttentionProblem problem({.s = 48, .t = 96, .b = 2, .g = 2, .r = 2, .d = 24, .w = 16});
+    problem.order(4, part);
+    problem.join(8);
+    checkLibrary(std::move(problem));
+  }
+}
+
 TEST(LibraryAttention, inOneBuffer) {
   AttentionProblem problem({.s = 66, .t = 66, .b = 2, .g = 2, .r = 3, .d = 32});
   problem.join();

@@ -1,5 +1,6 @@
 // Attention's graphs, given to the real cuDNN for GPUs that are only described to it: whether it has kernels, and what workspace
 // they ask for.
+#include "runtime/device/CallFacts.h"
 #include "runtime/device/cuda/CudnnAttentionGraph.h"
 
 #include <gtest/gtest.h>
@@ -90,6 +91,15 @@ TEST_P(CudnnAttention, partsOfAnOrder) {
 }
 
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
+
+// Of latent attention: DeepSeek-V3's, and small ones.
+TEST_P(CudnnAttention, valuesOfAnotherSize) {
+  for (const auto &[d, w] : {std::pair<int64_t, int64_t>{192, 128}, {96, 64}}) {
+    mgc_attention_facts facts = factsOf(1024, 1, d);
+    facts.w = w;
+    expectPlans(facts);
+  }
+}
 
 TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), false, true); }
 

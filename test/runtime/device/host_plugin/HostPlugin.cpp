@@ -1,7 +1,9 @@
 // The C ABI of runtime/device/DeviceApi.h on the host. "PTX" is a shared object of row kernels as the CPU has them;
 // products and attention are those of runtime/kernels: the same plan gives the bits that it gives on the CPU.
 #include "plan/Plan.h"
+#include "plan/instructions/RowErrors.h"
 #include "plan/targets/AttentionWorkspace.h"
+#include "runtime/comm/RowExchange.h"
 #include "runtime/device/CallFacts.h"
 #include "runtime/device/KernelNeeds.h"
 #include "runtime/kernels/CpuAttention.h"
@@ -346,6 +348,39 @@ int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                 error);
 }
 
+// By RowExchange, of which the communicators' own tests say that it is right.
+int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
+                    const mgc_exchange_rows_operands *operands, mgc_error *error) {
+  const std::vector<mgc_address> sources(operands->sources, operands->sources + facts->ranks);
+  const std::vector<int64_t> names(operands->names, operands->names + facts->ranks);
+  return report(stream->submit([=, f = *facts, at = *operands]() -> Status {
+    const int64_t rowBytes = f.width * bytesOf(f.type), numbers = f.ranks * f.ranks * f.groups;
+    const int64_t given = f.back ? f.places : f.rows, room = f.back ? f.rows : f.places;
+    MGC_ASSIGN(counts, stream->device().at(at.counts, numbers * 4));
+    MGC_ASSIGN(others, stream->device().at(at.other_counts, numbers * 4));
+    if (std::memcmp(counts, others, size_t(numbers * 4)) != 0)
+      return plan::otherCounts(names[f.index], names[(f.index + f.ranks - 1) % f.ranks]);
+    RowExchange rows;
+    MGC_TRY(rows.read({.groups = f.groups, .rows = f.rows, .places = f.places, .width = f.width}, names,
+                      reinterpret_cast<const int32_t *>(counts)));
+    MGC_ASSIGN(to, stream->device().at(at.destination, room * rowBytes));
+    for (int64_t peer = 0; peer < f.ranks; ++peer) {
+      MGC_ASSIGN(from, stream->device().at(sources[peer], given * rowBytes));
+      for (int64_t group = 0; group < f.groups; ++group) {
+        const RowExchange::Piece &piece =
+            f.back ? rows.piece(f.index, peer, group) : rows.piece(peer, f.index, group);
+        const int64_t own = piece.own * rowBytes, there = piece.there * rowBytes;
+        std::memcpy(to + (f.back ? own : there), from + (f.back ? there : own),
+                    size_t(piece.count * rowBytes));
+      }
+    }
+    const int64_t filled = (f.back ? rows.rowsOf(f.index) : rows.rowsAt(f.index)) * rowBytes;
+    std::memset(to + filled, 0, size_t(room * rowBytes - filled));
+    return Status::ok();
+  }),
+                error);
+}
+
 int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention,
                   mgc_error *error) {
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
@@ -457,6 +492,7 @@ const mgc_device_api_table kTable = {
     .run_gemm = runGemm,
     .run_grouped_gemm = runGroupedGemm,
     .run_group_rows = runGroupRows,
+    .run_exchange_rows = runExchangeRows,
     .make_attention = makeAttention,
     .drop_attention = [](mgc_attention *attention) { delete attention; },
     .run_attention = runAttention,

@@ -1,0 +1,31 @@
+// The errors of instructions on groups of rows whose data is wrong, in the same words on every device: numbers of groups and counts
+// are data, so no proof has seen them.
+#pragma once
+
+#include "runtime/base/Status.h"
+
+#include <cstdint>
+
+namespace mgc::plan {
+
+// --- groupRows
+
+// Row `row` of `rows` is of group `number`; there are `all`.
+Status rowOfNoGroup(int64_t row, int64_t rows, int64_t number, int64_t all);
+// The `groups` groups of a rank, from `first` on, have `own` rows.
+Status moreRowsThanPlaces(int64_t first, int64_t groups, int64_t own, int64_t places);
+
+// --- groupedGemm
+
+// `upTo`: rows of the group and those before it.
+Status wrongCount(int64_t group, int64_t groups, int64_t count, int64_t upTo, int64_t rows);
+
+// --- exchangeRows
+
+// Rank `rank` has `count` rows of `group` of `all`; `upTo` of it and those before it.
+Status wrongCountOfRank(int64_t rank, int64_t count, int64_t group, int64_t all, int64_t upTo, int64_t rows);
+// Rank `rank` gets `upTo` rows of its groups up to `group`.
+Status moreRowsThanPlacesOfRank(int64_t rank, int64_t upTo, int64_t group, int64_t all, int64_t places);
+Status otherCounts(int64_t rank, int64_t other);
+
+} // namespace mgc::plan
