@@ -1,6 +1,8 @@
 #include "frontend/import/BlockBuilder.h"
 #include "frontend/layout/Context.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace mgc::frontend {
@@ -359,6 +361,17 @@ Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
                                  ArrayAttr());
 }
 
+// Tokens of a microbatch of one data rank share the room: s and mbs are no matter of the layout. As many choices as there are
+// tokens always have it.
+Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts) {
+  const double tokens = double(layout.sequenceLength) * double(layout.microBatchSize);
+  const double room = std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
+  if (layout.capacityFactor == 0 || room >= tokens)
+    return chosen;
+  return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"), uint64_t(experts.count),
+                        uint64_t(room), uint64_t(layout.microBatchSize), layout.dropPolicy == "position");
+}
+
 // The weights are put on the activations: the last product is linear, and its rows are wider.
 Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   const ArrayRef<int64_t> sizes = tensorOf(x).getShape();
@@ -376,6 +389,7 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
       builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
   balance(logits, chosen, experts);
+  chosen = dropped(chosen, route.getWeights(), experts);
   IntegerAttr count = builder.getI64IntegerAttr(experts.count);
   Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,
                                     DictionaryAttr(), ArrayAttr());

@@ -83,6 +83,8 @@ private:
   void addTerm(mlir::Value sum, double scale, llvm::StringRef name);
   mlir::Value sumTo(mlir::Value value, Names names); // f32
   mlir::RankedTensorType pooledType();
+  // The choices for which the experts have room.
+  mlir::Value dropped(mlir::Value chosen, mlir::Value weights, const Experts &experts);
   // rows [c, x], the weights [e, .., ..] of the role: [c, y].
   double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
   mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);

@@ -50,6 +50,8 @@ std::string refusedBalanceType(const std::string &type) {
              : row->refusal + "; seq_aux_loss balances each sequence, the same in every layout";
 }
 
+std::vector<std::string> dropPolicies(const Supported &) { return {"probs", "position"}; }
+
 static bool hasExperts(const BlockKind &kind) { return kind.block.experts.has_value(); }
 
 static void checkCoefficients(const ModelDescription &model, const Layout &layout, Problems &problems) {
@@ -98,7 +100,21 @@ static void checkPooled(const ModelDescription &model, const Layout &layout, Pro
   }
 }
 
+static void checkCapacity(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  if (layout.capacityFactor > 0 && std::ranges::none_of(model.kinds, hasExperts)) {
+    problems.add("{}: the model has no experts",
+                 given(&LayoutOptions::capacityFactor, layout.capacityFactor));
+    problems.hint("expected none for family {}", model.family);
+  }
+  if (layout.capacityFactor == 0 && layout.dropPolicy == "position") {
+    problems.add("{} position without {}: no choice is dropped", flagOf(&LayoutOptions::dropPolicy),
+                 flagOf(&LayoutOptions::capacityFactor));
+    problems.hint("possible: {} 1.25", flagOf(&LayoutOptions::capacityFactor));
+  }
+}
+
 void checkBalance(const ModelDescription &model, const Layout &layout, Problems &problems) {
+  checkCapacity(model, layout, problems);
   const bool isAsked =
       layout.balanceType != "none" || layout.auxLossCoefficient > 0 || layout.zLossCoefficient > 0;
   if (isAsked && std::ranges::none_of(model.kinds, hasExperts)) {

@@ -11,6 +11,9 @@ namespace mgc::frontend {
 std::vector<std::string> balanceTypes(const Supported &);
 std::string refusedBalanceType(const std::string &type);
 
+// Values of --moe-token-drop-policy.
+std::vector<std::string> dropPolicies(const Supported &);
+
 // Records what is wrong with the layout's balance for the model.
 void checkBalance(const ModelDescription &model, const Layout &layout, Problems &problems);
 

@@ -418,6 +418,10 @@ void LayoutResolver::resolveBalance() {
     layout.auxLossCoefficient = number(&LayoutOptions::auxLossCoefficient);
   if (isGiven(&LayoutOptions::zLossCoefficient))
     layout.zLossCoefficient = number(&LayoutOptions::zLossCoefficient);
+  if (isGiven(&LayoutOptions::capacityFactor))
+    layout.capacityFactor = number(&LayoutOptions::capacityFactor);
+  if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
+    layout.dropPolicy = word(&LayoutOptions::dropPolicy);
 }
 
 } // namespace

@@ -18,8 +18,8 @@ struct LayoutOptions { // what was given
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
-  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {};
-  std::optional<std::string> machine = {}, balanceType = {};
+  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
+  std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
 };
@@ -97,6 +97,8 @@ struct Layout {
   // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/ExpertBalance.h).
   std::string balanceType = "none";
   double auxLossCoefficient = 0, zLossCoefficient = 0;
+  double capacityFactor = 0; // of the room that experts have (docs/experts.md, Capacity); 0: none is dropped
+  std::string dropPolicy = "probs";
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own

@@ -19,6 +19,7 @@
 
 #include "plan/instructions/AttentionInstruction.h"
 #include "plan/instructions/CollectiveInstruction.h"
+#include "plan/instructions/DropChoicesInstruction.h"
 #include "plan/instructions/ExchangeRowsInstruction.h"
 #include "plan/instructions/GemmInstruction.h"
 #include "plan/instructions/GroupRowsInstruction.h"
@@ -32,7 +33,7 @@
 namespace mgc::plan {
 
 using InstructionBody =
-    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, ExchangeRows, Attention, Collective, Move>;
+    std::variant<RowKernel, Gemm, GroupedGemm, GroupRows, DropChoices, ExchangeRows, Attention, Collective, Move>;
 
 struct Instruction {
   InstructionBody body;

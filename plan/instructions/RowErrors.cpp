@@ -3,7 +3,13 @@
 namespace mgc::plan {
 
 Status rowOfNoGroup(int64_t row, int64_t rows, int64_t number, int64_t all) {
-  return errorf("row {} of {} is of group {}; expected a group from 0 to {}", row, rows, number, all - 1);
+  return errorf("row {} of {} is of group {}; expected a group from 0 to {}, or {}, which is none", row, rows,
+                number, all - 1, all);
+}
+
+Status choiceOfNoExpert(int64_t choice, int64_t choices, int64_t number, int64_t experts) {
+  return errorf("choice {} of {} is expert {}; expected one from 0 to {}", choice, choices, number,
+                experts - 1);
 }
 
 Status moreRowsThanPlaces(int64_t first, int64_t groups, int64_t own, int64_t places) {

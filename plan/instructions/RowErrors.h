@@ -10,10 +10,14 @@ namespace mgc::plan {
 
 // --- groupRows
 
-// Row `row` of `rows` is of group `number`; there are `all`.
+// Row `row` of `rows` is of group `number`; there are `all`, and the number `all` is that of rows of no group.
 Status rowOfNoGroup(int64_t row, int64_t rows, int64_t number, int64_t all);
 // The `groups` groups of a rank, from `first` on, have `own` rows.
 Status moreRowsThanPlaces(int64_t first, int64_t groups, int64_t own, int64_t places);
+
+// --- dropChoices
+
+Status choiceOfNoExpert(int64_t choice, int64_t choices, int64_t number, int64_t experts);
 
 // --- groupedGemm
 

@@ -82,6 +82,24 @@ mgc_grouped_gemm_facts factsOf(const plan::GroupedGemm &gemm) {
   return facts;
 }
 
+mgc_drop_choices_facts factsOf(const plan::DropChoices &what) {
+  auto facts = zeroed<mgc_drop_choices_facts>();
+  facts.by_position = what.byPosition;
+  facts.tokens = what.tokens, facts.sequences = what.sequences, facts.chosen = what.chosen;
+  facts.experts = what.experts, facts.capacity = what.capacity, facts.together = what.together;
+  return facts;
+}
+
+plan::DropChoices planOf(const mgc_drop_choices_facts &facts) {
+  return {.tokens = facts.tokens,
+          .sequences = facts.sequences,
+          .chosen = facts.chosen,
+          .experts = facts.experts,
+          .capacity = facts.capacity,
+          .together = facts.together,
+          .byPosition = facts.by_position != 0};
+}
+
 plan::GroupedGemm planOf(const mgc_grouped_gemm_facts &facts) {
   plan::GroupedGemm gemm;
   gemm.form = facts.sums != 0 ? plan::GroupedGemm::Form::sums : plan::GroupedGemm::Form::rows;

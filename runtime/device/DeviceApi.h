@@ -70,7 +70,7 @@ typedef struct {
 } mgc_gemm_operands;
 
 /* As plan::GroupedGemm: products of groups of rows, whose counts (i32) are read where the stream comes to them. Wrong data of this
- * and the next two makes a device fail, with an error that names it; nothing is written. Not so where memory is the host's: the call
+ * and the next three makes a device fail, with an error that names it; nothing is written. Not so where memory is the host's: the call
  * fails. */
 typedef struct {
   int32_t sums, transpose_b, accumulate;
@@ -82,7 +82,7 @@ typedef struct {
   mgc_address a, b, counts, c;
 } mgc_grouped_gemm_operands;
 
-/* As plan::GroupRows, of a rank with the groups from `first` on, of `all`. */
+/* As plan::GroupRows, of a rank with the groups from `first` on, of `all`; rows of the number `all` are of none. */
 typedef struct {
   int64_t groups, rows, places, first, all;
 } mgc_group_rows_facts;
@@ -90,6 +90,16 @@ typedef struct {
 typedef struct { /* all i32 */
   mgc_address numbers, counts, places, sources;
 } mgc_group_rows_operands;
+
+/* As plan::DropChoices. */
+typedef struct {
+  int32_t by_position;
+  int64_t tokens, sequences, chosen, experts, capacity, together;
+} mgc_drop_choices_facts;
+
+typedef struct { /* all i32 but the weights, f32 */
+  mgc_address experts, weights, positions, kept, workspace;
+} mgc_drop_choices_operands;
 
 /* As plan::ExchangeRows, of the rank `index` of `ranks` that share a device, 256 at most: this rank's part, which reads the sources
  * of all. */
@@ -208,6 +218,8 @@ typedef struct {
                           const mgc_grouped_gemm_operands *operands, mgc_error *error);
   int (*run_group_rows)(mgc_stream *stream, const mgc_group_rows_facts *facts,
                         const mgc_group_rows_operands *operands, mgc_error *error);
+  int (*run_drop_choices)(mgc_stream *stream, const mgc_drop_choices_facts *facts,
+                          const mgc_drop_choices_operands *operands, mgc_error *error);
   int (*run_exchange_rows)(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                            const mgc_exchange_rows_operands *operands, mgc_error *error);
   int (*make_attention)(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention,

@@ -127,6 +127,9 @@ public:
   Status groupRows(const mgc_group_rows_facts &facts, const mgc_group_rows_operands &operands) const {
     return call<&Table::run_group_rows>(api(), raw(), &facts, &operands);
   }
+  Status dropChoices(const mgc_drop_choices_facts &facts, const mgc_drop_choices_operands &operands) const {
+    return call<&Table::run_drop_choices>(api(), raw(), &facts, &operands);
+  }
   Status exchangeRows(const mgc_exchange_rows_facts &facts,
                       const mgc_exchange_rows_operands &operands) const {
     return call<&Table::run_exchange_rows>(api(), raw(), &facts, &operands);

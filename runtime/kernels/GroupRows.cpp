@@ -13,7 +13,7 @@ static bool isOwn(const plan::GroupRows &what, const GroupShare &share, int32_t 
 static Status verifyNumbers(const plan::GroupRows &what, const GroupShare &share, const int32_t *numbers) {
   int64_t own = 0;
   for (int64_t row = 0; row < what.rows; ++row) {
-    if (numbers[row] < 0 || numbers[row] >= share.all)
+    if (numbers[row] < 0 || numbers[row] > share.all)
       return plan::rowOfNoGroup(row, what.rows, numbers[row], share.all);
     own += isOwn(what, share, numbers[row]);
   }

@@ -6,7 +6,7 @@
 
 namespace mgc {
 
-// The groups of a rank: `what.groups` from `first` on, of `all`.
+// The groups of a rank: `what.groups` from `first` on, of `all`; rows of the number `all` are of none.
 struct GroupShare {
   int64_t first = 0, all = 0;
 };

@@ -97,6 +97,8 @@ Program makeBlock() {
           .form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 4, .accumulate = true},
       {{0, 0}, {0, 64}, {0, 128}, {1, 0}});
   add(GroupRows{.groups = 3, .rows = 5, .places = 5}, {{0, 0}, {1, 0}, {1, 64}, {1, 128}});
+  add(DropChoices{.tokens = 2, .sequences = 2, .chosen = 1, .experts = 3, .capacity = 1},
+      {{0, 0}, {0, 64}, {0, 128}, {1, 0}, {1, 64}});
   add(ExchangeRows{.groups = 2, .rows = 4, .places = 6, .width = 2, .axes = {"tp"}},
       {{0, 0}, {0, 64}, {1, 0}});
   return program;

@@ -26,6 +26,7 @@ enum SmallInstruction {
   kGroupedGemm,
   kGroupedSums,
   kGroupRows,
+  kDropChoices,
   kExchangeRows
 };
 

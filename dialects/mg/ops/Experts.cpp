@@ -33,6 +33,21 @@ LogicalResult GroupOp::verify() {
                                       << " experts; expected " << room << " (group_c2)";
 }
 
+LogicalResult DropOp::verify() {
+  const ArrayRef<int64_t> choices = tensorOf(getExperts()).getShape();
+  if (choices.size() != 3 || tensorOf(getWeights()).getShape() != choices ||
+      tensorOf(getPositions()).getShape() != choices.drop_back())
+    return emitOpError() << "has choices " << tensorOf(getExperts()) << ", weights " << tensorOf(getWeights())
+                         << " and positions " << tensorOf(getPositions())
+                         << "; expected weights of the same sizes, and positions of their tokens (drop_c1)";
+  const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()), together = int64_t(getTogether());
+  if (count < 1 || capacity < 1 || together < 1 || choices[1] % together != 0)
+    return emitOpError() << "has room for " << capacity << " choices of each of " << count
+                         << " experts, for the tokens of " << together << " sequences of " << choices[1]
+                         << "; expected positive numbers, and sequences that divide the batch (drop_c2)";
+  return success();
+}
+
 // Dimensions of a rank's own values have no axes.
 template <typename Op> static LogicalResult verifyOrder(Op op, const char *constraint) {
   const auto isSplit = [](ArrayAttr axes) { return !axes.empty(); };
@@ -131,6 +146,21 @@ InstructionCall GroupOp::getCall() {
                           .places = elementsOf(getSources()),
                           .axes = axesOf(getAxes())},
           {getExperts(), getCounts(), getPlaces(), getSources()}};
+}
+
+static plan::DropChoices describe(DropOp op) {
+  const ArrayRef<int64_t> choices = tensorOf(op.getExperts()).getShape();
+  return {.tokens = choices[0],
+          .sequences = choices[1],
+          .chosen = choices[2],
+          .experts = int64_t(op.getCount()),
+          .capacity = int64_t(op.getCapacity()),
+          .together = int64_t(op.getTogether()),
+          .byPosition = op.getByPosition()};
+}
+int64_t DropOp::getWorkspaceBytes() { return describe(*this).workspaceBytes().value_or(0); }
+InstructionCall DropOp::getCall() {
+  return {describe(*this), {getExperts(), getWeights(), getPositions(), getKept()}};
 }
 
 InstructionCall ExchangeOp::getCall() {

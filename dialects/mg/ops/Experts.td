@@ -9,6 +9,29 @@ include "dialects/mg/ops/OpBase.td"
 // `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
 // experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
 // not seen: the axes whose ranks have other tokens, to which rows travel.
+def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuous]> {
+  let summary = "Choices for which their experts have room; the others are nobody's";
+  let description = [{
+    The tokens of `together` sequences of a batch share the room of each expert of `count`, `capacity` choices. Those with the
+    largest weights have it, or with byPosition those of the first positions: plan::DropChoices has the order to the last tie. A
+    choice without room becomes `count`, which is no expert's number: it has no row, and its weight no gradient. The weights that
+    are left stay as they are, as in Megatron-LM. Who else comes before a token is a matter of its whole sequence: s is whole.
+
+        %kept = mg.drop %experts by %weights at %positions {count = 8 : i64, capacity = 40 : i64, together = 2 : i64}
+
+    1. weights has the sizes of experts, the positions those of its tokens (drop_c1)
+    2. count, capacity and together are positive, and together divides the batch (drop_c2)
+  }];
+  let arguments = (ins Mg_I32:$experts, Mg_F32:$weights, Mg_I32:$positions, I64Attr:$count, I64Attr:$capacity,
+                       I64Attr:$together, UnitAttr:$byPosition);
+  let results = (outs Mg_I32:$kept);
+  let rule = "s! b k!, s! b k!, s! b -> s! b k!";
+  let assemblyFormat = [{
+    $experts `by` $weights `at` $positions attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
     : Mg_IndexedOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
@@ -31,7 +54,7 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let description = [{
     Of the experts that are the rank's: counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a
     token, sources[c] the choice, s b k flattened, whose row has the place. Rows of an expert are in the order of the tokens.
-    A choice of another rank's expert has the place c, and a place behind the last row the source s b k: there is nothing at
+    A choice of another rank's expert, or of none (mg.drop), has the place c, and a place behind the last row the source s b k: there is nothing at
     either. Local types only: the order is the rank's own.
 
         %counts, %places, %sources = mg.group %experts over ["ep"]

@@ -6,6 +6,7 @@
 #include "runtime/device/cpu/CpuMemory.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "runtime/kernels/DropChoices.h"
 #include "runtime/kernels/GroupRows.h"
 #include "runtime/kernels/GroupedGemm.h"
 #include "runtime/kernels/Move.h"
@@ -250,6 +251,13 @@ Status runGroupRows(mgc_stream *, const mgc_group_rows_facts *facts,
                    at<int32_t>(operands->sources));
 }
 
+Status runDropChoices(mgc_stream *, const mgc_drop_choices_facts *facts,
+                      const mgc_drop_choices_operands *operands) {
+  return dropChoices(planOf(*facts), at<int32_t>(operands->experts), at<float>(operands->weights),
+                     at<int32_t>(operands->positions), at<int32_t>(operands->kept),
+                     at<int32_t>(operands->workspace));
+}
+
 Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention **attention) {
   *attention = reinterpret_cast<mgc_attention *>(new CpuAttention{
       planOf(*facts), {static_cast<uint64_t>(facts->seed), facts->instance, facts->head_offset}});
@@ -326,6 +334,7 @@ constexpr mgc_device_api_table kTable = {
     .run_gemm = sureEntry<runGemm>,
     .run_grouped_gemm = entry<runGroupedGemm>,
     .run_group_rows = entry<runGroupRows>,
+    .run_drop_choices = entry<runDropChoices>,
     .run_exchange_rows = absent<&Table::run_exchange_rows>,
     .make_attention = entry<makeAttention>,
     .drop_attention = [](mgc_attention *attention) { delete &of(attention); },

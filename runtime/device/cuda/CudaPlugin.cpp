@@ -61,6 +61,7 @@ constexpr mgc_device_api_table kTable = {
     .run_gemm = entry<runGemm>,
     .run_grouped_gemm = entry<runGroupedGemm>,
     .run_group_rows = entry<runGroupRows>,
+    .run_drop_choices = entry<runDropChoices>,
     .run_exchange_rows = entry<runExchangeRows>,
     .make_attention = entry<makeAttention>,
     .drop_attention = dropAttention,

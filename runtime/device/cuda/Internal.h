@@ -172,6 +172,8 @@ Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands);
 Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                     const mgc_group_rows_operands *operands);
+Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
+                      const mgc_drop_choices_operands *operands);
 Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                        const mgc_exchange_rows_operands *operands);
 // The error that a kernel has reported before it stopped itself; ok where none has.

@@ -8,7 +8,16 @@ namespace mgc::cuda {
 
 // What a kernel found wrong in its data. It lies in pinned memory; the kernel writes it before it stops itself by a trap.
 struct KernelReport {
-  enum Kind : uint32_t { none, rowOfNoGroup, tooManyRows, wrongCount, wrongCountOfRank, tooManyRowsOfRank, otherCounts };
+  enum Kind : uint32_t {
+    none,
+    rowOfNoGroup,
+    tooManyRows,
+    choiceOfNoExpert,
+    wrongCount,
+    wrongCountOfRank,
+    tooManyRowsOfRank,
+    otherCounts
+  };
   uint32_t isTaken, kind; // `kind` is written last
   int64_t numbers[6];     // in the order of the functions of plan/instructions/RowErrors.h
 };
@@ -21,6 +30,16 @@ struct GroupRowsArguments {
 };
 
 inline constexpr int kGroupRowsThreads = 256; // of a block; a block for each group
+
+// As mgc_drop_choices_facts and their operands; a thread for each choice.
+struct DropChoicesArguments {
+  int64_t tokens, sequences, chosen, experts, capacity, together;
+  int32_t byPosition;
+  uint64_t numbers, weights, positions, kept;
+  uint64_t report;
+};
+
+inline constexpr int kDropChoicesThreads = 256;
 
 constexpr int kMostExchangingRanks = 256;
 

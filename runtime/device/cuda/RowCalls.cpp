@@ -118,6 +118,29 @@ Status runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                    "group_rows", argumentsOf(device, *facts, *operands));
 }
 
+Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
+                      const mgc_drop_choices_operands *operands) {
+  mgc_device &device = *stream->device;
+  const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // of i32: plan::DropChoices
+  MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "drop_choices"));
+  return launchOwn(
+      *stream, kernel,
+      {.blocks = {uint32_t(divideUp(choices, int64_t(kDropChoicesThreads))), 1, 1}, .threads = {kDropChoicesThreads, 1, 1}},
+      "drop_choices",
+      DropChoicesArguments{.tokens = facts->tokens,
+                           .sequences = facts->sequences,
+                           .chosen = facts->chosen,
+                           .experts = facts->experts,
+                           .capacity = facts->capacity,
+                           .together = facts->together,
+                           .byPosition = facts->by_position,
+                           .numbers = operands->experts,
+                           .weights = operands->weights,
+                           .positions = operands->positions,
+                           .kept = operands->kept,
+                           .report = reportOf(device)});
+}
+
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
                       const mgc_grouped_gemm_operands *operands) {
   mgc_device &device = *stream->device;
@@ -168,6 +191,8 @@ Status reported(const KernelReport &report) {
     return plan::rowOfNoGroup(a, b, c, d);
   case KernelReport::tooManyRows:
     return plan::moreRowsThanPlaces(a, b, c, d);
+  case KernelReport::choiceOfNoExpert:
+    return plan::choiceOfNoExpert(a, b, c, d);
   case KernelReport::wrongCount:
     return plan::wrongCount(a, b, c, d, e);
   case KernelReport::wrongCountOfRank:

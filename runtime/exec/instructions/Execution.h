@@ -58,6 +58,7 @@ Status prepare(const Preparation &at, const plan::Gemm &gemm, PreparedCall &to);
 Status prepare(const Preparation &at, const plan::Attention &attention, PreparedCall &to);
 inline Status prepare(const Preparation &, const plan::GroupedGemm &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::GroupRows &, PreparedCall &) { return Status::ok(); }
+inline Status prepare(const Preparation &, const plan::DropChoices &, PreparedCall &) { return Status::ok(); }
 inline Status prepare(const Preparation &, const plan::ExchangeRows &, PreparedCall &) {
   return Status::ok();
 }
@@ -79,6 +80,7 @@ Status enqueue(const Enqueueing &at, const plan::RowKernel &kernel);
 Status enqueue(const Enqueueing &at, const plan::Gemm &gemm);
 Status enqueue(const Enqueueing &at, const plan::GroupedGemm &gemm);
 Status enqueue(const Enqueueing &at, const plan::GroupRows &what);
+Status enqueue(const Enqueueing &at, const plan::DropChoices &what);
 Status enqueue(const Enqueueing &at, const plan::ExchangeRows &what);
 Status enqueue(const Enqueueing &at, const plan::Attention &attention);
 Status enqueue(const Enqueueing &at, const plan::Collective &collective);

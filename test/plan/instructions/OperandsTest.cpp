@@ -39,6 +39,7 @@ TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kGroupedGemm), "A:32 B:64 counts:8 C:64!");
   EXPECT_EQ(describe(kGroupedSums), "A:32 B:64 counts:8 C:64!"); // updated
   EXPECT_EQ(describe(kGroupRows), "numbers:20 counts:12! places:20! sources:20!");
+  EXPECT_EQ(describe(kDropChoices), "experts:16 weights:16 positions:16 kept:16! workspace:24!");
   EXPECT_EQ(describe(kExchangeRows), "counts:32 source:32 destination:48!");
 }
 

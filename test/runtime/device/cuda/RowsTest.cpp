@@ -220,8 +220,8 @@ TEST_F(Rows, ofOtherRanksHaveNoPlace) {
 }
 
 TEST_F(Rows, ofAGroupThatDoesNotExistEndTheDevice) {
-  for (const int32_t wrong : {-1, 3, INT32_MAX, INT32_MIN})
-    expectFailure(fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2", wrong), [&] {
+  for (const int32_t wrong : {-1, 4, INT32_MAX, INT32_MIN})
+    expectFailure(fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong), [&] {
       plugin::DeviceBuffer result;
       return enqueueOrder({0, 2, wrong, 1}, 3, 4, {0, 3}, result);
     });

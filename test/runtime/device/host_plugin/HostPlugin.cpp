@@ -8,6 +8,7 @@
 #include "runtime/device/KernelNeeds.h"
 #include "runtime/kernels/CpuAttention.h"
 #include "runtime/kernels/CpuGemm.h"
+#include "runtime/kernels/DropChoices.h"
 #include "runtime/kernels/GroupRows.h"
 #include "runtime/kernels/GroupedGemm.h"
 #include "test/runtime/device/host_plugin/HostComm.h"
@@ -348,6 +349,21 @@ int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
                 error);
 }
 
+int runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
+                   const mgc_drop_choices_operands *operands, mgc_error *error) {
+  return report(stream->submit([=, what = planOf(*facts), at = *operands]() -> Status {
+    const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept, at.workspace};
+    const plan::OperandInfos infos = what.operands({});
+    std::vector<int32_t *> data;
+    for (size_t i = 0; i < infos.size(); ++i) {
+      MGC_ASSIGN(operand, stream->device().at(addresses[i], *infos[i].bytes));
+      data.push_back(reinterpret_cast<int32_t *>(operand));
+    }
+    return dropChoices(what, data[0], reinterpret_cast<const float *>(data[1]), data[2], data[3], data[4]);
+  }),
+                error);
+}
+
 // By RowExchange, of which the communicators' own tests say that it is right.
 int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                     const mgc_exchange_rows_operands *operands, mgc_error *error) {
@@ -492,6 +508,7 @@ const mgc_device_api_table kTable = {
     .run_gemm = runGemm,
     .run_grouped_gemm = runGroupedGemm,
     .run_group_rows = runGroupRows,
+    .run_drop_choices = runDropChoices,
     .run_exchange_rows = runExchangeRows,
     .make_attention = makeAttention,
     .drop_attention = [](mgc_attention *attention) { delete attention; },
