@@ -36,6 +36,7 @@ struct TargetFacts {
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
   bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
   bool f32AttentionResults;   // plan::hasF32AttentionResults
+  bool sinks;                 // plan::hasSinks
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
@@ -43,7 +44,8 @@ constexpr TargetFacts factsOf(plan::Target target) {
   return {balance,
           plan::leavesCoresToProducts(target),
           plan::hasEpilogues(target),
-          plan::hasF32AttentionResults(target)};
+          plan::hasF32AttentionResults(target),
+          plan::hasSinks(target)};
 }
 
 } // namespace mgc
