@@ -36,7 +36,6 @@ struct TargetFacts {
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
   bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
   bool f32AttentionResults;   // plan::hasF32AttentionResults
-  bool sinks;                 // plan::hasSinks
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
@@ -44,8 +43,7 @@ constexpr TargetFacts factsOf(plan::Target target) {
   return {balance,
           plan::leavesCoresToProducts(target),
           plan::hasEpilogues(target),
-          plan::hasF32AttentionResults(target),
-          plan::hasSinks(target)};
+          plan::hasF32AttentionResults(target)};
 }
 
 } // namespace mgc

@@ -55,7 +55,6 @@ struct TargetInfo {
   int64_t balance;            // operations of a product per byte of memory traffic, where both take as long
   bool leavesCoresToProducts; // collectives that run beside them
   bool f32AttentionResults = true; // attention of narrower values can have results in f32
-  bool sinks = true;               // attention may have them
 };
 
 struct Supported { // by the caller

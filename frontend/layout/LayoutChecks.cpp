@@ -259,29 +259,8 @@ static void checkSchedule(const Layout &layout, const Supported &supported, Prob
   }
 }
 
-// Attention sinks, which the target's attention may lack.
-static bool lacksSinks(const ModelDescription &model, const TargetInfo &target) {
-  return !target.sinks && std::ranges::any_of(model.kinds, [](const BlockKind &kind) {
-           return kind.block.attention.sinks;
-         });
-}
-
-static void checkSinks(const ModelDescription &model, const Supported &supported, const Layout &layout,
-                       Problems &problems) {
-  if (!lacksSinks(model, layout.target))
-    return;
-  std::vector<std::string> possible;
-  for (const TargetInfo &target : supported.targets)
-    if (target.sinks)
-      possible.push_back(target.name);
-  problems.add("--target {}: the model has attention sinks, which the target's attention has not",
-               layout.target.name);
-  problems.hint("possible --target: {}", listOf(possible));
-}
-
 void checkLayout(const ModelDescription &model, const Supported &supported, Layout &layout,
                  Problems &problems) {
-  checkSinks(model, supported, layout, problems);
   checkTensor(model, layout, problems);
   checkSequence(model, layout, problems);
   checkContext(model, layout, problems);
@@ -405,9 +384,6 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     options.world = near.tp * *options.cp * near.pp * near.dp;
   if (*options.cp == 1 && !asked.cp)
     options.cp.reset();
-  if (const auto able = std::ranges::find(supported.targets, true, &TargetInfo::sinks);
-      lacksSinks(model, layout.target) && able != supported.targets.end())
-    options.target = able->name;
   reconcile(supported, layout, defaults, options);
   return options;
 }

@@ -62,9 +62,6 @@ struct Attention {
 // Whether attention of plans for the target may have resultsInF32.
 constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
 
-// Whether a score of each head may join those of the keys.
-constexpr bool hasSinks(Target target) { return target == Target::cpu; }
-
 // The mean over the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);
 // The work for the queries of part number `part` of `parts`, relative to that mean. In: zigzag > 0.

@@ -18,8 +18,6 @@ Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_a
   if (facts->results_in_f32)
     return errorf(
         "attention with results of f32 for operands of bf16; expected results of the operands' type");
-  if (facts->sinks)
-    return errorf("attention with sinks; expected scores of keys alone");
   auto byLibrary = makeCudnnAttention(*device, *facts);
   if (byLibrary.isOk()) {
     note(*device, "by cuDNN");

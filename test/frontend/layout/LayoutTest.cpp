@@ -110,19 +110,6 @@ TEST(LayoutViolation, SharedExpertsOverTensorRanks) {
             "  possible tp: 1, 2, 3, 6");
 }
 
-TEST(LayoutViolation, SinksOfATargetWithout) {
-  Supported supported = kSupported;
-  supported.targets = {{"cpu", 9, false}, {"gpu", 200, true}};
-  supported.targets[1].sinks = false;
-  const Status status =
-      resolveLayout(model(tinyDecoder("gpt_oss")), {.target = "gpu"}, {}, supported).status();
-  EXPECT_NE(
-      status.message().find("--target gpu: the model has attention sinks, which the target's attention has "
-                            "not\n  possible --target: cpu"),
-      std::string::npos)
-      << status.message();
-}
-
 TEST(LayoutViolation, HeadsOverTensorRanks) {
   json config = with(tinyGpt2(), {{"n_embd", 60}, {"n_head", 30}, {"n_inner", 64}});
   EXPECT_EQ(errorOf(config, {.tp = 4}), "config.json: n_head = 30 does not divide over tp = 4\n"

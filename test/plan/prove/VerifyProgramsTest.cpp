@@ -163,14 +163,6 @@ const Broken kPrograms[] = {
        instruction.operands.insert(instruction.operands.begin() + 9, instruction.operands[8]);
      },
      "programs[0].instructions[3]: sinks backward; expected forward alone, whose o and lse count them"},
-    {"SinksOnCuda",
-     [](Plan &plan) {
-       plan.target = Target::cuda;
-       auto &instruction = plan.programs[0].instructions[kAttention];
-       body<Attention>(plan, kAttention).sinks = true;
-       instruction.operands.insert(instruction.operands.begin() + 5, instruction.operands[4]);
-     },
-     "programs[0].instructions[2]: sinks in a plan for cuda, whose attention has none; expected cpu"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
     {"AttentionResultsOnGpus",
