@@ -43,6 +43,7 @@ void addAttention(std::vector<ModelFact> &facts, const AttentionDescription &att
   facts.push_back({"attention window", fmt::format("{}", attention.window)});
   facts.push_back({"biases of q, k and v", yesNo(attention.qkvBias)});
   facts.push_back({"bias of the attention's output", yesNo(attention.outBias)});
+  facts.push_back({"attention sinks", yesNo(attention.sinks)});
   facts.push_back({"norms of q and k", yesNo(attention.qkNorm.has_value())});
   if (attention.qkNorm)
     addNorm(facts, "q and k", *attention.qkNorm);
@@ -63,6 +64,9 @@ void addExperts(std::vector<ModelFact> &facts, const std::optional<Experts> &exp
     return;
   facts.push_back({"experts of a token", fmt::format("{}", experts->chosen)});
   facts.push_back({"score of the router", experts->score});
+  facts.push_back({"weights of experts of the scores", experts->post});
+  facts.push_back({"bias of the router's logits", yesNo(experts->logitBias)});
+  facts.push_back({"gate and up in one matrix", yesNo(experts->isZipped)});
   facts.push_back(
       {"renormalised weights of experts", experts->epsilon ? fmt::format("+ {}", *experts->epsilon) : "no"});
   facts.push_back({"bias of the router's choice", yesNo(experts->bias)});
@@ -94,6 +98,8 @@ std::vector<ModelFact> factsOf(const BlockDescription &layer) {
   facts.push_back({"activation", std::string(nameOf(layer.mlp.activation))});
   facts.push_back({"gated mlp", yesNo(layer.mlp.gated)});
   facts.push_back({"biases of the mlp", yesNo(layer.mlp.bias)});
+  facts.push_back({"limit of the mlp's gate and up", fmt::format("{}", layer.mlp.limit)});
+  facts.push_back({"1 added to the mlp's up", yesNo(layer.mlp.upPlusOne)});
   facts.push_back({"mlp size", fmt::format("{}", layer.mlp.ffn)});
   addExperts(facts, layer.experts);
   return facts;

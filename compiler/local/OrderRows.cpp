@@ -48,7 +48,7 @@ public:
       if (failed(verifyCount(op)))
         return failure();
       llvm::TypeSwitch<Operation *>(op)
-          .Case<DispatchOp, SpreadOp>([&](auto rows) { orderByExpert(rows); })
+          .Case<DispatchOp, SpreadOp, RowMaskOp>([&](auto rows) { orderByExpert(rows); })
           .Case<CombineOp, CollectOp>([&](auto rows) { orderByToken(rows); })
           .Case([&](GroupedEinsumOp product) { count(product, product.getRhs()); })
           .Case([&](GroupedEinsumGradOp product) { count(product, product.getResult()); });
@@ -114,8 +114,10 @@ private:
     auto compute = dyn_cast<ComputeOpInterface>(op);
     if (!compute || compute.getAxisRule().merged.empty())
       return success();
-    constexpr unsigned ofRows = 1, ofProducts = 2; // operand numbers of experts
-    Value experts = op->getOperand(isa<GroupedEinsumOp, GroupedEinsumGradOp>(op) ? ofProducts : ofRows);
+    constexpr unsigned ofMask = 0, ofRows = 1, ofProducts = 2; // operand numbers of experts
+    Value experts = op->getOperand(isa<GroupedEinsumOp, GroupedEinsumGradOp>(op) ? ofProducts
+                                   : isa<RowMaskOp>(op)                          ? ofMask
+                                                                                 : ofRows);
     const int64_t all = factsOf(op, placingFactor(op).front()).size * mesh_.sizeOf(axesOf(op));
     if (auto [known, isNew] = totals_.try_emplace(experts, all); !isNew && known->second != all)
       return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of "

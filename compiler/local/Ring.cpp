@@ -47,6 +47,7 @@ public:
     for (int64_t i = 1; i < ranks_; ++i) {
       keys = permuted(keys);
       AttentionOp seen = step(op, keys);
+      seen.getSinksMutable().clear(); // they joined the rank's own keys
       const Type type = i == ranks_ - 1 ? op.getO().getType() : o.getType();
       auto merged =
           MergeAttentionOp::create(builder_, loc_, type, lse.getType(), o, lse, seen.getO(), seen.getLse());

@@ -44,7 +44,7 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
 // Rows that travel do it in mg.exchange.
 bool needsOrder(Operation *op) {
   return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp>(
+      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, RowMaskOp>(
           [](auto rows) { return !rows.getOrder() || rows.getExchangeAttr(); })
       .Case<GroupedEinsumOp, GroupedEinsumGradOp>([](auto product) { return !product.getOrder(); })
       .Default(false);

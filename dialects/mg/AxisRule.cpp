@@ -51,7 +51,8 @@ struct Binder {
 
   void bind(const Term &term, ArrayRef<StringAttr> names, AxisRule::Factors &out) {
     StringRef first = term.letters.empty() ? StringRef() : term.letters.front();
-    bool wild = first == "*" || first == "..";
+    const bool endsWild = term.letters.size() > 1 && term.letters.back() == "..";
+    const bool beginsWild = first == "*" || first == "..", wild = beginsWild || endsWild;
     size_t fixed = term.letters.size() - wild;
     if (names.size() < fixed || (!wild && names.size() != fixed)) {
       rule.error = llvm::formatv("rank {0} where the rule has {1} dimensions", names.size(), fixed).str();
@@ -59,7 +60,7 @@ struct Binder {
     }
     out.assign(names.begin(), names.end());
     for (size_t i = 0; i < fixed; ++i)
-      bindLetter(term.letters[wild + i], names[names.size() - fixed + i]);
+      bindLetter(term.letters[beginsWild + i], names[endsWild ? i : names.size() - fixed + i]);
     if (first == "*")
       bindStar(names.drop_back(fixed));
   }

@@ -9,7 +9,7 @@ def Mg_ComputeOpInterface : OpInterface<"ComputeOpInterface"> {
   let description = [{
     An op with an axis rule: `operands -> results` over letters, one term per operand. `*` is any dimensions, the same
     names in the same order wherever it stands; `..` is any dimensions, in each term its own (the op says how they
-    relate); `n!` is kept whole (never split); `n@` is whole too, unless a row of the rule table for
+    relate), before the letters or after them; `n!` is kept whole (never split); `n@` is whole too, unless a row of the rule table for
     the op splits it: then its blocks travel around these ranks (a ring), which may split another factor as well; a leading `~` marks an operand through which a pending sum may
     pass, `&` operands through which it may pass jointly (all pending alike); `max` before a result makes its
     reduction a maximum; the last operand term repeats for variadic operands; operands without a term are optional

@@ -321,7 +321,7 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts,
-      dropped ? data("samples") : Value(), builder.getF64FloatAttr(attention.scale),
+      dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
@@ -335,8 +335,7 @@ Value BlockBuilder::mlp(Value x, const Mlp &mlp) {
   Value up = linear(x, "mlp.up");
   if (!mlp.gated)
     return linear(activate(up, mlp.activation), "mlp.down");
-  Value gate = activate(linear(x, "mlp.gate"), mlp.activation);
-  return linear(multiply(gate, up), "mlp.down");
+  return linear(gatedActivation({linear(x, "mlp.gate"), up}, mlp), "mlp.down");
 }
 
 // As in experts(): the gate is put on the activations.
@@ -350,15 +349,64 @@ Value BlockBuilder::sharedExpert(Value x, const SharedExpert &shared, Activation
   return linear(inner, "shared.down");
 }
 
-Value BlockBuilder::grouped(Value rows, StringRef role, Value experts) {
-  Value weight = parameter((role + ".weight").str());
-  const StringAttr from = layoutOf(rows).getNames().back();
-  const LayoutAttr names = layoutOf(weight);
-  const int64_t to = names.getNames().back() == from ? 1 : 2;
-  RankedTensorType result = type({tensorOf(rows).getDimSize(0), tensorOf(weight).getDimSize(to)},
-                                 {"c", names.getNames()[to].getValue()});
-  return GroupedEinsumOp::create(builder, result, rows, weight, experts, Value(), DictionaryAttr(),
-                                 ArrayAttr());
+BlockBuilder::Rows BlockBuilder::rowsOf(Value experts, Value weights, int64_t count, bool hasBias) {
+  Rows rows{experts, builder.getI64IntegerAttr(count), {}, {}};
+  const int64_t size = tensorOf(experts).getNumElements();
+  rows.weights = SpreadOp::create(builder, type({size}, {"c"}, builder.getF32Type()), weights, experts,
+                                  Value(), rows.count, DictionaryAttr(), ArrayAttr());
+  if (hasBias)
+    rows.ones = RowMaskOp::create(builder, type({size}, {"c"}), experts, Value(), rows.count,
+                                  DictionaryAttr(), ArrayAttr());
+  return rows;
+}
+
+Value BlockBuilder::grouped(Value rows, StringRef name, const Rows &of) {
+  Value weight = parameter(name);
+  SmallVector<int64_t> shape{tensorOf(rows).getDimSize(0)};
+  SmallVector<StringRef> names{"c"};
+  for (auto [dim, size] :
+       llvm::drop_begin(llvm::zip(layoutOf(weight).getNames(), tensorOf(weight).getShape())))
+    if (layoutOf(rows).indexOf(dim) < 0)
+      names.push_back(dim.getValue()), shape.push_back(size);
+  return GroupedEinsumOp::create(builder, type(shape, names), rows, weight, of.experts, Value(),
+                                 DictionaryAttr(), ArrayAttr());
+}
+
+BlockBuilder::GateUp BlockBuilder::gateAndUp(Value tokens, const Mlp &mlp, bool isZipped, const Rows &of) {
+  const auto made = [&](Value rows, const char *kind) -> GateUp {
+    const auto name = [&](const char *role) { return fmt::format("experts.{}.{}", role, kind); };
+    if (!isZipped)
+      return {grouped(rows, name("gate"), of), grouped(rows, name("up"), of)};
+    Value pairs = grouped(rows, name("gate_up"), of);
+    RankedTensorType half = type(tensorOf(pairs).getShape().drop_back(), {"c", "m"});
+    auto parts = UnzipOp::create(builder, half, half, pairs);
+    return {parts.getFirst(), parts.getSecond()};
+  };
+  const GateUp products = made(tokens, "weight");
+  if (!mlp.bias)
+    return products;
+  const GateUp biases = made(of.ones, "bias");
+  return {add(products.gate, biases.gate), add(products.up, biases.up)};
+}
+
+Value BlockBuilder::gatedActivation(GateUp parts, const Mlp &mlp) {
+  if (mlp.limit > 0) {
+    const FloatAttr most = builder.getF64FloatAttr(mlp.limit), least = builder.getF64FloatAttr(-mlp.limit);
+    parts.gate = ClampOp::create(builder, parts.gate.getType(), parts.gate, FloatAttr(), most);
+    parts.up = ClampOp::create(builder, parts.up.getType(), parts.up, least, most);
+  }
+  Value gate = activate(parts.gate, mlp.activation), product = multiply(gate, parts.up);
+  return mlp.upPlusOne ? add(product, gate) : product;
+}
+
+// The bias counts as often as the expert does.
+Value BlockBuilder::expertsDown(Value inner, const Mlp &mlp, const Rows &of) {
+  Value y = grouped(inner, "experts.down.weight", of);
+  if (!mlp.bias)
+    return y;
+  const RankedTensorType column = type(tensorOf(of.weights).getShape(), {"c"});
+  Value weights = column == of.weights.getType() ? of.weights : CastOp::create(builder, column, of.weights);
+  return add(y, renamed(grouped(weights, "experts.down.bias", of), "y", "h"));
 }
 
 // Tokens of a microbatch of one data rank share the room: s and mbs are no matter of the layout. As many choices as there are
@@ -375,31 +423,29 @@ Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts)
 // The weights are put on the activations: the last product is linear, and its rows are wider.
 Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   const ArrayRef<int64_t> sizes = tensorOf(x).getShape();
-  const int64_t s = sizes[0], b = sizes[1], k = experts.chosen, rows = s * b * k;
-  Type f32 = builder.getF32Type();
+  const int64_t s = sizes[0], b = sizes[1], k = experts.chosen;
   Value logits = contract(x, parameter("router.weight"));
+  if (experts.logitBias)
+    logits = add(logits, parameter("router.logits.bias"));
   auto optional = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
-  auto route = RouteOp::create(
-      builder, type({s, b, k}, {"s", "b", "k"}, f32), type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()),
-      logits, parameter("router.bias"), builder.getStringAttr(experts.score), builder.getStringAttr("gather"),
-      builder.getI64IntegerAttr(experts.groups), builder.getI64IntegerAttr(experts.keptGroups),
-      builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon), FloatAttr(),
-      builder.getF64FloatAttr(experts.scale));
+  auto route = RouteOp::create(builder, type({s, b, k}, {"s", "b", "k"}, builder.getF32Type()),
+                               type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()), logits,
+                               parameter("router.bias"), builder.getStringAttr(experts.score),
+                               builder.getStringAttr(experts.post), builder.getI64IntegerAttr(experts.groups),
+                               builder.getI64IntegerAttr(experts.keptGroups),
+                               builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon),
+                               FloatAttr(), builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
   balance(logits, chosen, experts);
   chosen = dropped(chosen, route.getWeights(), experts);
-  IntegerAttr count = builder.getI64IntegerAttr(experts.count);
-  Value tokens = DispatchOp::create(builder, type({rows, sizes[2]}, {"c", "h"}), x, chosen, Value(), count,
-                                    DictionaryAttr(), ArrayAttr());
-  Value weights = SpreadOp::create(builder, type({rows}, {"c"}, f32), route.getWeights(), chosen, Value(),
-                                   count, DictionaryAttr(), ArrayAttr());
-  Value gate = activate(grouped(tokens, "experts.gate", chosen), mlp.activation);
-  Value up = grouped(tokens, "experts.up", chosen);
-  Value inner = multiply(multiply(gate, up), weights);
-  Value y = CombineOp::create(builder, x.getType(), grouped(inner, "experts.down", chosen), chosen, Value(),
-                              count, DictionaryAttr(), ArrayAttr());
+  const Rows rows = rowsOf(chosen, route.getWeights(), experts.count, mlp.bias);
+  Value tokens = DispatchOp::create(builder, type({s * b * k, sizes[2]}, {"c", "h"}), x, chosen, Value(),
+                                    rows.count, DictionaryAttr(), ArrayAttr());
+  Value act = gatedActivation(gateAndUp(tokens, mlp, experts.isZipped, rows), mlp);
+  Value y = CombineOp::create(builder, x.getType(), expertsDown(multiply(act, rows.weights), mlp, rows),
+                              chosen, Value(), rows.count, DictionaryAttr(), ArrayAttr());
   return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;
 }
 
@@ -479,8 +525,9 @@ void BlockBuilder::balance(Value logits, Value chosen, const Experts &experts) {
   if (ofSequences || pooled) {
     Type each = type(tensorOf(logits).getShape(), {"s", "b", "e"}, builder.getF32Type());
     Value hot = MultiHotOp::create(builder, each, chosen);
-    Value probabilities =
-        RouterProbabilitiesOp::create(builder, each, logits, builder.getStringAttr(experts.score));
+    // Scores that are logits have probabilities too: their softmax, as Hugging Face and Megatron-LM define it.
+    Value probabilities = RouterProbabilitiesOp::create(
+        builder, each, logits, builder.getStringAttr(experts.score == "none" ? "softmax" : experts.score));
     if (ofSequences)
       sequenceAuxLoss(hot, probabilities, experts);
     if (pooled)

@@ -85,9 +85,23 @@ private:
   mlir::RankedTensorType pooledType();
   // The choices for which the experts have room.
   mlir::Value dropped(mlir::Value chosen, mlir::Value weights, const Experts &experts);
-  // rows [c, x], the weights [e, .., ..] of the role: [c, y].
   double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
-  mlir::Value grouped(mlir::Value rows, llvm::StringRef role, mlir::Value experts);
+  // Rows of experts, and the operands that ops on them share.
+  struct Rows {
+    mlir::Value experts;       // that each token goes to: [s, b, k]
+    mlir::IntegerAttr count;   // of all experts
+    mlir::Value ones, weights; // [c]: 1 at each row; the weight of its choice
+  };
+  Rows rowsOf(mlir::Value experts, mlir::Value weights, int64_t count, bool hasBias);
+  // rows [c, x] or [c], the parameter [e, x, y] or [e, y, x] or [e, y]: [c, y].
+  mlir::Value grouped(mlir::Value rows, llvm::StringRef name, const Rows &of);
+  // Gate and up of gated experts, before the activation.
+  struct GateUp {
+    mlir::Value gate, up; // [c, m]
+  };
+  GateUp gateAndUp(mlir::Value tokens, const Mlp &mlp, bool isZipped, const Rows &of);
+  mlir::Value expertsDown(mlir::Value inner, const Mlp &mlp, const Rows &of); // [c, h]
+  mlir::Value gatedActivation(GateUp parts, const Mlp &mlp);
   // A type with the layout's dtype, unless `element` is given.
   mlir::RankedTensorType type(llvm::ArrayRef<int64_t> shape, Names names, mlir::Type element = {});
   mlir::RankedTensorType resized(mlir::Value like,

@@ -54,7 +54,7 @@ std::vector<std::string> dropPolicies(const Supported &) { return {"probs", "pos
 
 static bool hasExperts(const BlockKind &kind) { return kind.block.experts.has_value(); }
 
-static void checkCoefficients(const ModelDescription &model, const Layout &layout, Problems &problems) {
+static void checkCoefficients(const Layout &layout, Problems &problems) {
   const std::string type = fmt::format("{} {}", flagOf(&LayoutOptions::balanceType), layout.balanceType);
   const bool isSequence = layout.balanceType == "seq_aux_loss";
   if (isSequence && layout.auxLossCoefficient == 0) {
@@ -67,11 +67,6 @@ static void checkCoefficients(const ModelDescription &model, const Layout &layou
                  given(&LayoutOptions::auxLossCoefficient, layout.auxLossCoefficient), type);
     problems.hint("possible: {} seq_aux_loss", flagOf(&LayoutOptions::balanceType));
   }
-  if (isSequence && std::ranges::any_of(model.kinds, [](const BlockKind &kind) {
-        return hasExperts(kind) && kind.block.experts->score == "none";
-      }))
-    problems.add("{}: the router of the {} model compares logits and has no probabilities to balance", type,
-                 model.family);
 }
 
 // The means are of all tokens of the step, and a product of sums is no sum of products.
@@ -123,7 +118,7 @@ void checkBalance(const ModelDescription &model, const Layout &layout, Problems 
     problems.hint("expected none of these for family {}", model.family);
     return;
   }
-  checkCoefficients(model, layout, problems);
+  checkCoefficients(layout, problems);
   checkPooled(model, layout, problems);
 }
 

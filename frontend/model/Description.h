@@ -37,6 +37,7 @@ struct AttentionDescription {                 // causal
   std::optional<LatentAttention> latent;
   int64_t valueDim() const { return latent ? latent->valueDim : headDim; }
   bool qkvBias = false, outBias = false; // latent: of the products that make latents, and of the output
+  bool sinks = false;                    // each query head has one more score, of nothing
   std::optional<Norm> qkNorm;            // over headDim, on q and on k, before rope
   std::optional<Rope> rope;
   int64_t window = 0; // > 0: only keys with position(query) - position(key) < window are seen
@@ -50,6 +51,8 @@ std::string_view nameOf(Activation activation);                     // "gelu(tan
 struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;
+  double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative
+  bool upPlusOne = false; // gated: act(gate(x)) * (up(x) + 1)
   int64_t ffn = 0;
   bool operator==(const Mlp &) const = default;
 };
@@ -65,8 +68,10 @@ struct SharedExpert {
 // router. Routers: mg.route.
 struct Experts {
   int64_t count = 0, chosen = 0;
-  std::string score = "softmax";
-  bool bias = false; // of the choice
+  std::string score = "softmax", post = "gather";
+  bool bias = false;      // of the choice
+  bool logitBias = false; // of the logits: of the choice and of the weights
+  bool isZipped = false;  // gate and up are one matrix, whose columns alternate
   int64_t groups = 1, keptGroups = 1, groupTop = 1;
   std::optional<double> epsilon; // weights are divided by their sum + epsilon
   double scale = 1;

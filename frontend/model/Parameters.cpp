@@ -40,12 +40,21 @@ static std::vector<std::string> rolesOf(const BlockDescription &block) {
     addNorm(roles, "attn.k_norm", *block.attention.qkNorm);
   }
   addLinear(roles, "attn.o", block.attention.outBias);
+  if (block.attention.sinks)
+    roles.push_back("attn.sinks");
   addNorm(roles, "mlp_norm", block.mlpNorm);
   if (block.experts) {
-    roles.insert(roles.end(),
-                 {"router.weight", "experts.gate.weight", "experts.up.weight", "experts.down.weight"});
+    roles.push_back("router.weight");
+    if (block.experts->isZipped)
+      addLinear(roles, "experts.gate_up", block.mlp.bias);
+    else
+      for (const char *name : {"experts.gate", "experts.up"})
+        addLinear(roles, name, block.mlp.bias);
+    addLinear(roles, "experts.down", block.mlp.bias);
     if (block.experts->bias)
       roles.push_back("router.bias");
+    if (block.experts->logitBias)
+      roles.push_back("router.logits.bias");
     if (block.experts->shared)
       roles.insert(roles.end(), {"shared.gate.weight", "shared.up.weight", "shared.down.weight"});
     if (block.experts->shared && block.experts->shared->gated)
@@ -99,8 +108,10 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
     return full(block.mlp.ffn);
   case 'e':
     return full(block.experts->count);
+  case 'j':
+    return full(2);
   default:
-    return full(model.hidden); // h
+    return full(model.hidden); // h, y
   }
 }
 

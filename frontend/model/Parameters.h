@@ -5,14 +5,17 @@
 // never positions.
 // Of latent attention (Description.h): q l: ranks of the latents of queries, of keys and values; z: l and what rotates of keys; x:
 // what does not rotate of a key head, and a value head, whose size is w: attn.o.weight g r w h.
+// Of experts: j: gate and up; y: hidden, of what each expert has of its own, so that it lies with the expert.
 //   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
 //   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
 //   attn.o.weight g r d h     attn.o.bias h
 //   attn.q_a.weight h q       attn.q_b.weight q g r d    attn.kv_a.weight h z       attn.kv_b.weight l g x
 //   attn.q_a.bias q           attn.q_a_norm.weight q     attn.kv_a.bias z           attn.kv_a_norm.weight l
-//   router.bias e
+//   attn.sinks g r
+//   router.bias e             router.logits.bias e
 //   router.weight e h         experts.{gate,up}.weight e m h                            experts.down.weight e h m
+//   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
 #pragma once

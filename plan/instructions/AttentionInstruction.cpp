@@ -32,6 +32,8 @@ OperandInfos Attention::operands(const Mesh &) const {
     add({elementsOf(DType::i32, "start", checkedMultiply(s, b), read)});
   if (dropout > 0)
     add({elementsOf(DType::i32, "sample", b, read)});
+  if (sinks)
+    add({elementsOf(type, "sink", checkedMultiply(g, r), read)});
   if (backward)
     add({queries("dq", dqStride, written), keys("dk", d, dkStride, written),
          keys("dv", valueSize(), dvStride, written)});
@@ -132,6 +134,7 @@ void Attention::verify(AttributeChecks &checks) const {
   checks.expect(!resultsInF32 || hasF32AttentionResults(checks.plan().target),
                 "resultsInF32 in a plan for {}, whose attention has results of its type; expected cpu",
                 nameOf(checks.plan().target));
+  checks.expect(!sinks || !backward, "sinks backward; expected forward alone, whose o and lse count them");
   verifyOrder(checks, *this);
   checks.expect(std::isfinite(scale), "scale = {} must be finite", scale);
   checks.expect(window >= 0, "window = {} is negative", window);

@@ -13,9 +13,10 @@ class AttributeChecks;
 // Attention over q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], query positions [s,b] and key positions [t,b] (i32).
 // Key t is visible to query s when pos_t <= pos_s and, with a window > 0, pos_s - pos_t < window; with documents,
 // start_s <= pos_t too.
-// forward operands:  q k v queryPos keyPos [start] [sample] -> o, lse[s,b,g,r], workspace
+// forward operands:  q k v queryPos keyPos [start] [sample] [sink] -> o, lse[s,b,g,r], workspace
 // backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
 // start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
+// sink[g,r] only with sinks: a score of each head whose value is 0. o and lse count it, and so backward need not know it.
 // o and do are [s,b,g,r,w]. lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
   static constexpr std::string_view kName = "attention";
@@ -41,6 +42,7 @@ struct Attention {
   int64_t zigzag = 0;
   Axes queryAxes = {};
   bool documents = false; // a query sees only its own
+  bool sinks = false;     // forward only
   // o, or dq, dk and dv, are f32 whatever the type: to be merged with those of other keys.
   bool resultsInF32 = false;
   bool operator==(const Attention &) const = default;
@@ -93,6 +95,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("zigzag", &Attention::zigzag);
   v.optional("queryAxes", &Attention::queryAxes);
   v.optional("documents", &Attention::documents);
+  v.optional("sinks", &Attention::sinks);
   v.optional("resultsInF32", &Attention::resultsInF32);
 }
 

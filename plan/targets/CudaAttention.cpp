@@ -78,6 +78,8 @@ Status cudnnTakes(const plan::Attention &a) {
     return errorf("values are f32; cuDNN's kernels take bf16");
   if (a.documents)
     return errorf("sequences are packed documents");
+  if (a.sinks)
+    return errorf("heads have sinks");
   if (a.zigzag == 0)
     return errorf("no order of the positions is stated");
   if (a.s == 0 || heads(a) == 0)

@@ -48,9 +48,18 @@ const TensorView *findTensor(const Checkpoint &checkpoint, const FileTensor &ten
   return found;
 }
 
+// Whether the checkpoint has the tensor in MXFP4: numbers of 4 bits in blocks, and a scale for each block.
+bool isQuantized(const Checkpoint &checkpoint, const FileTensor &tensor) {
+  return checkpoint.find(tensor.name + "_blocks") && checkpoint.find(tensor.name + "_scales");
+}
+
 // The problem with the checkpoint's tensor; empty: none.
-std::string problemWith(const TensorView *found, const FileTensor &expected) {
+std::string problemWith(const Checkpoint &checkpoint, const TensorView *found, const FileTensor &expected) {
   std::string shape = shapeToString(expected.shape);
+  if (!found && isQuantized(checkpoint, expected))
+    return fmt::format("quantized to MXFP4 (.._blocks and .._scales), expected F32, BF16, F16 or F64 {}; the "
+                       "model's files of bf16 have it",
+                       shape);
   if (!found)
     return fmt::format("missing, expected shape {}", shape);
   if (found->shape != expected.shape)
@@ -134,7 +143,7 @@ Result<std::vector<const TensorView *>> match(const Plan &plan, const Checkpoint
   std::vector<std::string> problems;
   for (const FileTensor &tensor : tensors) {
     views.push_back(findTensor(checkpoint, tensor));
-    if (std::string problem = problemWith(views.back(), tensor); !problem.empty())
+    if (std::string problem = problemWith(checkpoint, views.back(), tensor); !problem.empty())
       problems.push_back(fmt::format("{}: {}", tensor.name, problem));
   }
   bool allMissing = std::ranges::all_of(views, [](const TensorView *view) { return view == nullptr; });

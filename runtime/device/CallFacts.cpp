@@ -121,6 +121,7 @@ mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, i
 mgc_attention_facts factsOf(const plan::Attention &attention) {
   auto facts = zeroed<mgc_attention_facts>();
   facts.backward = attention.backward, facts.documents = attention.documents;
+  facts.sinks = attention.sinks;
   facts.type = deviceType(attention.type), facts.results_in_f32 = attention.resultsInF32;
   facts.zigzag = attention.zigzag;
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
@@ -139,6 +140,7 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
 plan::Attention planOf(const mgc_attention_facts &facts) {
   plan::Attention attention;
   attention.backward = facts.backward != 0, attention.documents = facts.documents != 0;
+  attention.sinks = facts.sinks != 0;
   attention.type = planType(facts.type), attention.resultsInF32 = facts.results_in_f32 != 0;
   attention.zigzag = facts.zigzag;
   attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;

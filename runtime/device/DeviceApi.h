@@ -120,7 +120,7 @@ typedef struct {
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
-  int32_t backward, documents;
+  int32_t backward, documents, sinks;
   int32_t results_in_f32; /* of operands of bf16: o, or dq, dk and dv */
   mgc_type type;
   int64_t zigzag,
@@ -135,8 +135,8 @@ typedef struct {
 } mgc_attention_facts;
 
 typedef struct {
-  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, samples, dq, dk, dv,
-      workspace; /* 0: not given */
+  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, samples, sinks, dq,
+      dk, dv, workspace; /* 0: not given */
 } mgc_attention_operands;
 
 typedef struct {

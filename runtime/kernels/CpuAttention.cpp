@@ -1,6 +1,7 @@
 // See CpuAttention.h. Online softmax over key blocks (Milakov and Gimelshein 2018; Dao et al. 2022): a block of
 // query rows keeps a running maximum m, sum l and output o, and each key block updates them:
 //   m' = max(m, max s);  p = exp(s - m');  l' = l exp(m - m') + sum p;  o' = o exp(m - m') + p v
+// They begin at m = -inf, l = 0, o = 0; with a sink at m = sink, l = 1, o = 0: it is a key whose value is 0.
 // Backward recomputes p = exp(s - lse) and needs only delta = rowsum(do o):
 //   dv += p^T do;  ds = p (do v^T - delta);  dq += ds k;  dk += ds^T q
 // A query row is a pair (s, r) of one (b, g): all r share the keys. A task is one block of query rows; what it
@@ -138,6 +139,7 @@ private:
 
   void setDropout(const AttentionScalars &scalars);
   void setQueries(const AttentionScalars &scalars);
+  void beginAtSinks();
   AttentionKeys gatherKeys(int64_t block);
   void gatherGradients();
   void clearKeyGradients(int64_t block) const;
@@ -214,9 +216,19 @@ template <typename T, typename Out> AttentionKeys AttentionTask<T, Out>::gatherK
   return keys;
 }
 
+template <typename T, typename Out> void AttentionTask<T, Out>::beginAtSinks() {
+  for (int64_t i = 0; i < rows_; ++i) {
+    const int64_t head = g_ * a_.r + (firstRow_ + i) % a_.r;
+    queries_.shift[i] = static_cast<float>(toFloat(static_cast<const T *>(x_.sinks)[head]) / kLn2);
+    queries_.sum[i] = 1;
+  }
+}
+
 template <typename T, typename Out> void AttentionTask<T, Out>::forward() {
   std::fill_n(queries_.shift, kAttentionRows, -kInfinity);
   std::fill_n(queries_.sum, kAttentionRows, 0.0f);
+  if (a_.sinks)
+    beginAtSinks();
   std::fill_n(lane_.o, capacity_ * a_.valueSize(), 0.0f);
   queries_.o = lane_.o;
   for (int64_t block = 0; block < keyBlocks(); ++block)

@@ -32,8 +32,8 @@ import prediction
 import safetensors
 
 DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe", "qwen3_moe",
-                  "qwen3_moe_sparse2")
+MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe",
+                  "qwen3_moe", "qwen3_moe_sparse2")
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 

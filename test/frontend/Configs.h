@@ -34,6 +34,9 @@ inline json tinyDecoder(const std::string &type) {
     config["head_dim"] = 16;
   if (type == "mixtral")
     config.update({{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
+  if (type == "gpt_oss")
+    config.update(
+        {{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"head_dim", 8}, {"sliding_window", 4}});
   if (type == "qwen2_moe")
     config.update({{"num_experts", 8},
                    {"num_experts_per_tok", 2},

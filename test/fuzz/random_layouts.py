@@ -59,7 +59,8 @@ def random_experts(r, family, layers):
 
 def random_model(r, dtype):
     biased = [] if dtype == "bf16" else ["deepseek_v3", "glm4_moe"]  # routers with a bias want f32
-    family = r.choice(["deepseek_v2", "gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"] + biased)
+    family = r.choice(["deepseek_v2", "gpt2", "gpt_oss", "llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"] +
+                      biased)
     groups = r.choice([1, 2, 3, 4])
     heads = groups * r.choice([1, 2, 3]) if family != "gpt2" else r.choice([1, 2, 3, 4, 6])
     size = r.choice([4, 6, 8]) if "qwen3" not in family else r.choice([4, 8, 16])
@@ -87,7 +88,10 @@ def random_model(r, dtype):
     if family == "glm4_moe":
         config |= {"head_dim": r.choice([8, 16]), "partial_rotary_factor": r.choice([0.25, 0.5, 1.0]),
                    "attention_bias": r.random() < 0.5, "use_qk_norm": r.random() < 0.5}
-    if family in ROUTED + ("mixtral", "qwen2_moe", "qwen3_moe"):
+    if family == "gpt_oss":
+        config |= {"head_dim": size, "sliding_window": r.choice([3, 7]), "swiglu_limit": r.choice([0.05, 7.0]),
+                   "attention_bias": r.random() < 0.5}
+    if family in ROUTED + ("gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe"):
         config |= random_experts(r, family, layers)
     if "qwen3" in family:
         config |= {"head_dim": size, "attention_bias": r.random() < 0.3}

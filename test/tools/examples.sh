@@ -17,4 +17,4 @@ for model in "$root"/examples/*/; do
   done
   count=$((count + 1))
 done
-[ "$count" -ge 17 ] || { echo "$count models, expected 17" >&2; exit 1; }
+[ "$count" -ge 23 ] || { echo "$count models, expected 23" >&2; exit 1; }

@@ -36,6 +36,22 @@ LogicalResult ReluOp::buildGradient(GradientBuilder &g) {
   return success();
 }
 
+template <typename Op> static LogicalResult verifyBounds(Op op, StringRef constraint) {
+  const std::optional<APFloat> least = op.getLeast(), most = op.getMost();
+  const auto isBound = [](const std::optional<APFloat> &bound) { return !bound || bound->isFinite(); };
+  if ((least || most) && isBound(least) && isBound(most) && !(least && most && !(*least < *most)))
+    return success();
+  return op.emitOpError() << "has the bounds " << op.getLeastAttr() << " and " << op.getMostAttr()
+                          << "; expected one or both, finite, least below most (" << constraint << ")";
+}
+LogicalResult ClampOp::verify() { return verifyBounds(*this, "clamp_c1"); }
+LogicalResult ClampGradOp::verify() { return verifyBounds(*this, "clamp_grad_c1"); }
+LogicalResult ClampOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<ClampGradOp>(getX(), getX(), dy, getLeastAttr(), getMostAttr()));
+  return success();
+}
+
 // --- row bodies
 // -----------------------------------------------------------------------------------------------------
 
@@ -127,6 +143,32 @@ LogicalResult SigmoidGradOp::emitRow(RowEmitter &e) {
   Node x = e.value(getX());
   Node slope = rowgen::mul(g, rowgen::sigmoid(g, x), rowgen::sigmoid(g, rowgen::scale(g, x, -1)));
   return defineGradient(*this, e, slope);
+}
+
+LogicalResult ClampOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node x = e.value(getX());
+  if (getMost()) {
+    Node most = g.constant(getMost()->convertToDouble());
+    x = rowgen::select(g, greater(g, x, most), most, x);
+  }
+  if (getLeast()) {
+    Node least = g.constant(getLeast()->convertToDouble());
+    x = rowgen::select(g, greater(g, least, x), least, x);
+  }
+  e.define(getY(), x);
+  return success();
+}
+
+LogicalResult ClampGradOp::emitRow(RowEmitter &e) {
+  RowGraph &g = e.graph();
+  Node x = e.value(getX()), zero = g.constant(0), dy = e.value(getDy());
+  if (getMost())
+    dy = rowgen::select(g, greater(g, x, g.constant(getMost()->convertToDouble())), zero, dy);
+  if (getLeast())
+    dy = rowgen::select(g, greater(g, g.constant(getLeast()->convertToDouble()), x), zero, dy);
+  e.define(getDx(), dy);
+  return success();
 }
 
 LogicalResult ReluOp::emitRow(RowEmitter &e) {

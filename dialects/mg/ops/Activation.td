@@ -29,5 +29,21 @@ def Mg_SiluOp : Mg_ActivationOp<"silu"> { let summary = "x sigmoid(x)"; }
 def Mg_SiluGradOp : Mg_ActivationGradOp<"silu_grad"> { let summary = "dy * silu'(x)"; }
 def Mg_SigmoidOp : Mg_ActivationOp<"sigmoid"> { let summary = "1 / (1 + exp(-x))"; }
 def Mg_SigmoidGradOp : Mg_ActivationGradOp<"sigmoid_grad"> { let summary = "dy * sigmoid(x) sigmoid(-x)"; }
+def Mg_ClampOp : Mg_ActivationOp<"clamp", MgRow> {
+  let summary = "x, but at most `most` and at least `least`";
+  let description = [{
+        %gate = mg.clamp %x {most = 7.0 : f64}      %up = mg.clamp %x {least = -7.0 : f64, most = 7.0 : f64}
+
+    NaN stays NaN. 1. there is a bound, bounds are finite, and least is below most (clamp_c1)
+  }];
+  let arguments = (ins Mg_Float:$x, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
+  let hasVerifier = 1;
+}
+def Mg_ClampGradOp : Mg_ActivationGradOp<"clamp_grad", MgRow> {
+  let summary = "dy where x is within the bounds or at one, else 0";
+  let description = "1. there is a bound, bounds are finite, and least is below most (clamp_grad_c1)";
+  let arguments = (ins Mg_Float:$x, Mg_Float:$dy, OptionalAttr<F64Attr>:$least, OptionalAttr<F64Attr>:$most);
+  let hasVerifier = 1;
+}
 def Mg_ReluOp : Mg_ActivationOp<"relu", MgRow> { let summary = "max(x, 0)"; }
 def Mg_ReluGradOp : Mg_ActivationGradOp<"relu_grad", MgRow> { let summary = "dy where x > 0, else 0"; }

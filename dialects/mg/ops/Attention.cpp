@@ -89,6 +89,8 @@ LogicalResult AttentionOp::verify() {
   if (drops != bool(getSamples()))
     return emitOpError("samples are given exactly when dropout > 0 (attention_c1)");
   SmallVector<Value> values{getQ(), getK(), getV()};
+  if (getSinks())
+    values.push_back(getSinks());
   if (!areF32({getO()}))
     values.push_back(getO());
   return failed(verifyElements(*this, values, "attention_c2"))
@@ -118,7 +120,19 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
   g.contribute(getV(), grad.getDv());
+  if (getSinks() && g.wants(getSinks())) {
+    Value each =
+        SinkGradOp::create(g.builder(), g.loc(), getLse().getType(), getO(), getLse(), dy, getSinks());
+    g.contribute(getSinks(), g.make<SumOp>(getSinks(), each));
+  }
   return success();
+}
+
+LogicalResult SinkGradOp::verify() {
+  return elementOf(getO()) == elementOf(getDo_())
+             ? success()
+             : emitOpError() << "has o of " << elementOf(getO()) << " and do of " << elementOf(getDo_())
+                             << "; expected one element type (sink_grad_c1)";
 }
 
 static SmallVector<StringAttr> headFactors(Value q) {
@@ -184,6 +198,8 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
   attention.documents = bool(op.getStarts());
+  if constexpr (std::is_same_v<Op, AttentionOp>)
+    attention.sinks = bool(op.getSinks());
   attention.dropout = op.getDropout().convertToDouble();
   if (attention.dropout > 0)
     attention.site = int64_t(hashName({op.getSite().data(), op.getSite().size()}));
@@ -261,6 +277,18 @@ LogicalResult MergeAttentionOp::emitRow(RowEmitter &e) {
   e.define(getLse(), add(g, m, rowgen::log(g, sum)));
   const Node o = add(g, mul(g, weight1, e.value(getO1())), mul(g, weight2, e.value(getO2())));
   e.define(getO(), rowgen::div(g, o, rowgen::max(g, sum, g.constant(1))));
+  return success();
+}
+
+// --- sink_grad
+// ------------------------------------------------------------------------------------------------------------
+
+LogicalResult SinkGradOp::emitRow(RowEmitter &e) {
+  using rowgen::mul, rowgen::Node;
+  rowgen::RowGraph &g = e.graph();
+  const Node delta = e.sumOverColumns(mul(g, e.value(getO()), e.value(getDo_())));
+  const Node share = rowgen::exp(g, rowgen::sub(g, e.value(getSinks()), e.value(getLse())));
+  e.define(getResult(), rowgen::scale(g, mul(g, share, delta), -1));
   return success();
 }
 

@@ -44,34 +44,36 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     Key t is visible to query s when key_position <= position and, with a window > 0, position - key_position < window.
     For packed sequences `starts` has the position where the query's document begins: start <= key_position too.
     o = softmax(scale * q k) v; lse is kept for the gradient. Heads of v and o may have a size of their own (latent
-    attention). With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample, head and positions.
+    attention). A sink is one more score of its head, whose value is 0: it takes its share of the probabilities, o and lse
+    count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample, head and positions.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be
-    merged with those of other steps (mg.merge_attention).
+    merged with those of other steps (mg.merge_attention). Sinks are an operand of one step.
 
     1. samples are given exactly when dropout > 0 (attention_c1)
-    2. q, k and v have one element type; o has it too, or f32 where it is to be merged (attention_c2)
+    2. q, k, v and sinks have one element type; o has it too, or f32 where it is to be merged (attention_c2)
     3. keys are whole, or split as the queries are (attention_c3)
     4. ring has one or more axes of the module's mg.mesh, each once (attention_c4)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
-                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
-                       DefaultValuedAttr<I64Attr, "0">:$window,
+                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, Optional<Mg_Float>:$sinks,
+                       F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
                        OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, b -> s b g r w, s b g r";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, b, g r -> s b g r w, s b g r";
   let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`samples` $samples^)? "
-                       "attr-dict `:` functional-type(operands, results)";
+                       "(`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
 def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
   let summary = "dq, dk, dv of attention; dk and dv are summed over s and r";
   let description = [{
-    o, lse and do_ are those of all keys; of a ring's step the results are summands, of f32.
+    o, lse and do_ are those of all keys, and of the sinks, which it need not know: the probability of key t is
+    exp(score - lse). Of a ring's step the results are summands, of f32.
 
     1. the operands but lse and integers have one element type; dq, dk and dv have it too, or are f32
        (attention_grad_c1)
@@ -89,6 +91,15 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
                        "(`starts` $starts^)? (`samples` $samples^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
+}
+
+def Mg_SinkGradOp : Mg_ComputeOp<"sink_grad", [MgRow]> {
+  let summary = "-exp(sink - lse) sum(o do): the part of one query in the gradient of its head's sink";
+  let description = "o, lse and do_ are those of mg.attention with sinks. 1. o and do_ have one element type (sink_grad_c1)";
+  let arguments = (ins Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_Float:$sinks);
+  let results = (outs Mg_F32:$result);
+  let rule = "s b g r w!, s b g r, s b g r w!, g r -> s b g r";
+  let hasVerifier = 1;
 }
 
 def Mg_MergeAttentionOp : Mg_ComputeOp<"merge_attention", [MgRowSpace]> {

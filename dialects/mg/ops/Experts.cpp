@@ -59,6 +59,8 @@ LogicalResult DispatchOp::verify() { return verifyOrder(*this, "dispatch_c1"); }
 LogicalResult CombineOp::verify() { return verifyOrder(*this, "combine_c1"); }
 LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
 LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
+LogicalResult RowMaskOp::verify() { return verifyOrder(*this, "row_mask_c1"); }
+SmallVector<StringAttr> RowMaskOp::getIndexedFactors() { return placingFactor(*this); }
 
 LogicalResult ExchangeOp::verify() {
   if (failed(verifyMeshAxes(*this, getAxes())))
@@ -78,15 +80,28 @@ LogicalResult ExchangeOp::verify() {
                        << " ranks; expected of each rank one for each expert of every rank (exchange_c2)";
 }
 
+// The dimensions of one row, and how many elements it has.
+static ArrayRef<StringAttr> namesOfRow(Value rows) { return layoutOf(rows).getNames().drop_front(); }
+static int64_t rowSize(Value rows) { return elementsOf(rows) / tensorOf(rows).getDimSize(0); }
+
 // The experts' matrices: [e, from, to], or [e, to, from] where they are transposed.
 static bool hasMatrices(Value matrices, Value from, Value to) {
+  const auto joined = [&](ArrayRef<StringAttr> first, ArrayRef<StringAttr> second) {
+    SmallVector<StringAttr> names(first);
+    names.append(second.begin(), second.end());
+    return names;
+  };
   ArrayRef<StringAttr> names = layoutOf(matrices).getNames();
-  const StringAttr x = layoutOf(from).getNames().back(), y = layoutOf(to).getNames().back();
-  return names.size() == 3 && names[0] != x && names[0] != y && x != y &&
-         ((names[1] == x && names[2] == y) || (names[1] == y && names[2] == x));
+  const SmallVector<StringAttr> straight = joined(namesOfRow(from), namesOfRow(to)),
+                                transposed = joined(namesOfRow(to), namesOfRow(from));
+  const llvm::SmallDenseSet<StringAttr> all(straight.begin(), straight.end());
+  return !names.empty() && all.size() == straight.size() && !all.contains(names.front()) &&
+         (names.drop_front() == ArrayRef(straight) || names.drop_front() == ArrayRef(transposed));
 }
+// Precondition: hasMatrices.
 static bool isTransposed(Value matrices, Value from) {
-  return layoutOf(matrices).getNames().back() == layoutOf(from).getNames().back();
+  ArrayRef<StringAttr> own = namesOfRow(from);
+  return !own.empty() && layoutOf(matrices).getNames()[1] != own.front();
 }
 
 template <typename Op>
@@ -125,6 +140,8 @@ LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeA
 LogicalResult CombineOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<DispatchOp>(*this, g); }
 LogicalResult SpreadOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CollectOp>(*this, g); }
 LogicalResult CollectOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<SpreadOp>(*this, g); }
+
+LogicalResult RowMaskOp::buildGradient(GradientBuilder &) { return success(); }
 
 LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
@@ -179,14 +196,14 @@ InstructionCall ExchangeOp::getCall() {
 }
 
 static int64_t lastSize(Value value) { return tensorOf(value).getShape().back(); }
-static double flopsOf(Value lhs, Value columns) { return 2.0 * elementsOf(lhs) * lastSize(columns); }
+static double flopsOf(Value lhs, Value columns) { return 2.0 * elementsOf(lhs) * rowSize(columns); }
 
 double GroupedEinsumOp::getFlops() { return flopsOf(getLhs(), getResult()); }
 bool GroupedEinsumOp::canAccumulate() { return false; }
 InstructionCall GroupedEinsumOp::getCall() {
   plan::GroupedGemm gemm{.form = plan::GroupedGemm::Form::rows};
   gemm.groups = tensorOf(getRhs()).getDimSize(0), gemm.rows = tensorOf(getLhs()).getDimSize(0);
-  gemm.n = lastSize(getResult()), gemm.k = lastSize(getLhs());
+  gemm.n = rowSize(getResult()), gemm.k = rowSize(getLhs());
   gemm.transposeB = isTransposed(getRhs(), getLhs());
   gemm.inputType = dtypeOf(elementOf(getLhs())), gemm.outputType = dtypeOf(elementOf(getResult()));
   return {gemm, {getLhs(), getRhs(), getOrder(), getResult()}};
@@ -200,7 +217,7 @@ InstructionCall GroupedEinsumGradOp::getCall() {
     std::swap(a, b);
   plan::GroupedGemm gemm{.form = plan::GroupedGemm::Form::sums};
   gemm.groups = tensorOf(getResult()).getDimSize(0), gemm.rows = tensorOf(a).getDimSize(0);
-  gemm.m = lastSize(a), gemm.n = lastSize(b);
+  gemm.m = rowSize(a), gemm.n = rowSize(b);
   gemm.inputType = dtypeOf(elementOf(a)), gemm.outputType = dtypeOf(elementOf(getResult()));
   return {gemm, {a, b, getOrder(), getResult()}};
 }
@@ -267,6 +284,17 @@ LogicalResult SpreadOp::emitRow(RowEmitter &e) {
   if (!getOrder())
     return lacksOrder(*this);
   e.define(getResult(), flatLoad(e, getValue(), 0, e.value(getOrder())));
+  return success();
+}
+
+RowSpace RowMaskOp::getRowSpace() { return spaceOf(getResult(), 0); }
+LogicalResult RowMaskOp::emitRow(RowEmitter &e) {
+  if (!getOrder())
+    return lacksOrder(*this);
+  rowgen::RowGraph &g = e.graph();
+  const Node choices = g.constantI32(elementsOf(getExperts()));
+  e.define(getResult(),
+           rowgen::select(g, lessI32(g, e.value(getOrder()), choices), g.constant(1), g.constant(0)));
   return success();
 }
 

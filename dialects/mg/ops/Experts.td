@@ -135,6 +135,26 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> 
   let results = (outs Mg_Float:$result);
 }
 
+def Mg_RowMaskOp : Mg_IndexedOp<"row_mask", [MgGradient, MgRowSpace]> {
+  let summary = "1 at each row, 0 behind the last: the column that adds an expert's bias to each of its rows";
+  let description = [{
+    order: the sources of mg.group. It has no gradient: the choice has none.
+
+        %ones = mg.row_mask %experts {count = 8 : i64}
+            : (tensor<64x4x2xi32, #mg.layout<s, b, k>>) -> tensor<512xf32, #mg.layout<c>>
+        %bias = mg.grouped_einsum %ones, %rows to %experts : (.., tensor<8x16xf32, #mg.layout<e, m>>, ..)
+            -> tensor<512x16xf32, #mg.layout<c, m>>
+
+    1. where the tokens are split there is no order: it is a rank's own (row_mask_c1)
+  }];
+  let arguments = (ins Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+  let results = (outs Mg_Float:$result);
+  let rule = "s b k!, c -> c=s.b.k:e";
+  let assemblyFormat = "$experts (`order` $order^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
     : Mg_IndexedOp<mnemonic, [MgInstruction,
         DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>] # traits> {
@@ -148,13 +168,14 @@ class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
     $lhs `,` $rhs `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
   }];
 }
-def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e x, .., s b k!, e -> c y", [MgGradient]> {
+def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b k!, e -> c ..", [MgGradient]> {
   let summary = "Rows times the matrix of their expert";
   let description = [{
     lhs [c, x] and rhs, the experts' matrices [e, x, y] or [e, y, x]: result[c, y] = sum over x of lhs[c, x] rhs[expert of c, x,
-    y]. order: the counts of mg.group.
+    y]. x and y are any dimensions, or none: a column lhs [c] puts its number times the expert's row of rhs [e, y] in each row,
+    which is how experts have biases. order: the counts of mg.group.
 
-    1. rhs has the experts first, and then x and y (grouped_einsum_c1)
+    1. rhs has the experts first, and then x and y, which have no dimension in common (grouped_einsum_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_c2)
     3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_c3)
     4. order has a number for each expert of the rank (grouped_einsum_c4)
@@ -163,13 +184,13 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e x, .., s b k
                        OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
   let results = (outs Mg_Float:$result);
 }
-def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e x, c y, s b k!, e -> .."> {
+def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., c .., s b k!, e -> .."> {
   let summary = "Gradient of the experts' matrices: of each, the sum over its rows";
   let description = [{
     lhs [c, x], rhs [c, y]: result[e, x, y], or [e, y, x], = sum over the rows c of expert e of lhs[c, x] rhs[c, y]; zeros for
-    an expert without rows. order: the counts of mg.group.
+    an expert without rows. x and y are any dimensions, or none. order: the counts of mg.group.
 
-    1. the result has the experts first, and then x and y (grouped_einsum_grad_c1)
+    1. the result has the experts first, and then x and y, which have no dimension in common (grouped_einsum_grad_c1)
     2. the operands have one element type, the result has it or f32 (grouped_einsum_grad_c2)
     3. where the tokens are split there is no order: it is a rank's own (grouped_einsum_grad_c3)
     4. order has a number for each expert of the rank (grouped_einsum_grad_c4)

@@ -1,5 +1,6 @@
 // Parts of values: verifiers, rules, gradients, and where they lie.
 #include "dialects/mg/Gradient.h"
+#include "dialects/mg/RowEmitter.h"
 #include "dialects/mg/View.h"
 
 using namespace mlir;
@@ -108,6 +109,69 @@ LogicalResult JoinOp::buildGradient(GradientBuilder &g) {
   for (auto [part, gradient] : llvm::zip(getParts(), parts.getParts()))
     if (g.wants(part))
       g.contribute(part, gradient);
+  return success();
+}
+
+// --- unzip, zip
+
+static LogicalResult verifyPairs(Operation *op, Value pairs, StringRef constraint) {
+  const int64_t size = tensorOf(pairs).getShape().back();
+  return size == 2 ? success()
+                   : op->emitOpError() << "the last dimension of the pairs has " << size
+                                       << " positions; expected 2 (" << constraint << ")";
+}
+LogicalResult UnzipOp::verify() { return verifyPairs(*this, getPairs(), "unzip_c1"); }
+LogicalResult ZipOp::verify() { return verifyPairs(*this, getPairs(), "zip_c1"); }
+
+LogicalResult UnzipOp::buildGradient(GradientBuilder &g) {
+  Value first = g.cotangent(getFirst()), second = g.cotangent(getSecond());
+  if (!first || !second)
+    return emitOpError() << "has no gradient: nothing depends on the " << (first ? "second" : "first")
+                         << " of its results";
+  if (!g.wants(getPairs()))
+    return success();
+  // Values that were added have equal gradients: a sum's pairs are written once.
+  for (Operation *user : first.getUsers())
+    if (auto made = dyn_cast<ZipOp>(user); made && made.getFirst() == first && made.getSecond() == second &&
+                                           made.getType() == getPairs().getType()) {
+      g.contribute(getPairs(), made);
+      return success();
+    }
+  g.contribute(getPairs(), g.make<ZipOp>(getPairs(), first, second));
+  return success();
+}
+
+LogicalResult ZipOp::buildGradient(GradientBuilder &g) {
+  Value dy = g.cotangent(getPairs());
+  if (!dy)
+    return success();
+  auto parts =
+      UnzipOp::create(g.builder(), g.loc(), TypeRange{getFirst().getType(), getSecond().getType()}, dy);
+  for (auto [operand, gradient] : llvm::zip(getOperands(), parts.getResults()))
+    if (g.wants(operand))
+      g.contribute(operand, gradient);
+  return success();
+}
+
+// Over all pairs, one element of each result.
+static RowSpace spaceOfPairs(Value single) {
+  RowSpace space{RowSpace::Kind::elementwise, rowDims(single), {}};
+  if (!space.rows.empty())
+    space.columns.push_back(space.rows.pop_back_val());
+  return space;
+}
+RowSpace UnzipOp::getRowSpace() { return spaceOfPairs(getFirst()); }
+RowSpace ZipOp::getRowSpace() { return spaceOfPairs(getFirst()); }
+
+LogicalResult UnzipOp::emitRow(RowEmitter &e) {
+  const StringAttr along = rowDims(getPairs()).back().name;
+  for (auto [place, result] : llvm::enumerate(getResults()))
+    e.define(result, e.value(getPairs(), {along, int64_t(place)}));
+  return success();
+}
+
+LogicalResult ZipOp::emitRow(RowEmitter &e) {
+  e.definePlaces(getPairs(), {e.value(getFirst()), e.value(getSecond())});
   return success();
 }
 

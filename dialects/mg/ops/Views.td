@@ -38,3 +38,26 @@ def Mg_JoinOp : Mg_Op<"join", [Pure, MgGradient,
   let assemblyFormat = "$parts `along` $along attr-dict `:` `(` type($parts) `)` `->` type($whole)";
   let hasVerifier = 1;
 }
+
+// Two values whose elements alternate in a third: no views, as rows of one element each are no rows that a product can read.
+def Mg_UnzipOp : Mg_ComputeOp<"unzip", [MgGradient, MgRowSpace]> {
+  let summary = "The first and the second of each pair that the last dimension of a value has";
+  let description = [{
+        %gate, %up = mg.unzip %x : (tensor<512x16x2xf32, #mg.layout<c, m, j>>)
+            -> (tensor<512x16xf32, #mg.layout<c, m>>, tensor<512x16xf32, #mg.layout<c, m>>)
+
+    1. the last dimension has 2 positions (unzip_c1)
+  }];
+  let arguments = (ins Mg_Float:$pairs);
+  let results = (outs Mg_Float:$first, Mg_Float:$second);
+  let rule = "~* n! -> *, *";
+  let hasVerifier = 1;
+}
+def Mg_ZipOp : Mg_ComputeOp<"zip", [MgGradient, MgRowSpace]> {
+  let summary = "The value that has pairs of two others along its last dimension: the reverse of mg.unzip";
+  let description = "1. the last dimension has 2 positions (zip_c1)";
+  let arguments = (ins Mg_Float:$first, Mg_Float:$second);
+  let results = (outs Mg_Float:$pairs);
+  let rule = "&*, &* -> * n!";
+  let hasVerifier = 1;
+}

@@ -215,17 +215,17 @@ std::vector<bool> readSparseLayers(Config &config, int64_t layers) {
   return sparse;
 }
 
-void readPooledAuxLoss(Config &config, ModelDescription &model, const std::vector<BlockDescription> &layers) {
-  constexpr double kStandard = 0.001, kMost = 1e6;
-  const double coefficient = config.number("router_aux_loss_coef", kStandard, 0, kMost);
+void readPooledAuxLoss(Config &config, ModelDescription &model, const std::vector<BlockDescription> &layers,
+                       double defaultCoefficient) {
+  constexpr double kMost = 1e6;
+  const double coefficient = config.number("router_aux_loss_coef", defaultCoefficient, 0, kMost);
   const bool hasExperts =
       std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.experts.has_value(); });
   if (config.flag("output_router_logits", false) && hasExperts)
     model.pooledAuxLoss = coefficient;
 }
 
-// layer_types, checked; empty when absent or wrong.
-static std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
+std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
   std::vector<std::string> types = config.words("layer_types");
   auto known = [](const std::string &type) {
     return type == "full_attention" || type == "sliding_attention";

@@ -5,12 +5,12 @@
 
 namespace mgc::frontend {
 
-extern const Family kDeepseekV2, kDeepseekV3, kGlm4Moe, kGpt2, kLlama, kMistral, kMixtral, kQwen2, kQwen2Moe,
-    kQwen3, kQwen3Moe;
+extern const Family kDeepseekV2, kDeepseekV3, kGlm4Moe, kGpt2, kGptOss, kLlama, kMistral, kMixtral, kQwen2,
+    kQwen2Moe, kQwen3, kQwen3Moe;
 
 static constexpr const Family *kFamilies[] = {&kDeepseekV2, &kDeepseekV3, &kGlm4Moe, &kGpt2,
-                                              &kLlama,      &kMistral,    &kMixtral, &kQwen2,
-                                              &kQwen2Moe,   &kQwen3,      &kQwen3Moe};
+                                              &kGptOss,     &kLlama,      &kMistral, &kMixtral,
+                                              &kQwen2,      &kQwen2Moe,   &kQwen3,   &kQwen3Moe};
 
 std::span<const Family *const> families() { return kFamilies; }
 
@@ -94,7 +94,8 @@ static void checkCommon(Config &config, const Family &family) {
   for (const NeutralField &field : family.neutralFields)
     config.expect(field.key, field.value);
   if (config.isSet("quantization_config"))
-    config.refuse("quantization_config", "is not supported", "train from the weights that are not quantized");
+    config.refuse("quantization_config", "is not supported",
+                  "train from the weights that are not quantized, which files of bf16 have");
   config.ignore(std::initializer_list<std::string_view>{"quantization_config"});
   std::vector<std::string> classes = config.words("architectures");
   if (!classes.empty() && std::find(classes.begin(), classes.end(), family.architecture) == classes.end())

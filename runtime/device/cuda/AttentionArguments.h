@@ -25,6 +25,7 @@ struct AttentionArguments {
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
   uint64_t queryPositions, keyPositions, samples;
   uint64_t starts; // 0: without documents
+  AttentionTensor sinks; // [g,r]; address 0: without
   CudaAttentionDropout dropout;
   float scale;
   float scoreScale; // scale / ln(2): scores are in powers of 2

@@ -107,7 +107,7 @@ private:
     a.dq.address = x.dq, a.dk.address = x.dk, a.dv.address = x.dv;
     a.lse = x.lse, a.delta = x.workspace;
     a.queryPositions = x.query_positions, a.keyPositions = x.key_positions, a.samples = x.samples;
-    a.starts = x.starts;
+    a.starts = x.starts, a.sinks.address = x.sinks;
   }
 
   Status start(mgc_stream &stream, CUfunction kernel, int64_t blocks, const char *name) {

@@ -36,7 +36,7 @@ Status prepare(const Preparation &at, const plan::Attention &attention, Prepared
   return Status::ok();
 }
 
-// The order of the operands is that of plan::Attention: starts and samples are there where its attributes say so.
+// The order of the operands is that of plan::Attention: starts, samples and sinks are there where its attributes say so.
 Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
   auto next = at.operands.begin();
   mgc_attention_operands to{};
@@ -54,6 +54,8 @@ Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
     to.starts = *next++;
   if (attention.dropout > 0)
     to.samples = *next++;
+  if (attention.sinks)
+    to.sinks = *next++;
   if (attention.backward) {
     to.dq = *next++;
     to.dk = *next++;

@@ -23,6 +23,43 @@ TEST(Elementwise, AddBroadcastsOverLeadingDims) {
   expectClose(y[0], expected, 1e-6);
 }
 
+TEST(Elementwise, UnzipAndZipAreEachOthersReverse) {
+  Buffer pairs(randomFloats(kS * kH * 2, 1));
+  const std::string both = f32("s:5 h:37 j:2"), one = f32("s:5 h:37");
+  auto parts = runRowOps(oneOp("unzip", {both}, {one, one}), {pairs});
+  for (int i = 0; i < kS * kH; ++i) {
+    EXPECT_EQ(parts[0][i], pairs[2 * i]);
+    EXPECT_EQ(parts[1][i], pairs[2 * i + 1]);
+  }
+  auto again = runRowOps(oneOp("zip", {one, one}, {both}), {parts[0], parts[1]});
+  for (int i = 0; i < 2 * kS * kH; ++i)
+    EXPECT_EQ(again[0][i], pairs[i]);
+}
+
+// At a bound the gradient passes, as in PyTorch.
+TEST(Elementwise, ClampAndItsGradient) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
+  Buffer x(std::vector<float>{-3, -2, -1.5f, 0, 1, 1.5f, 7, -infinity, infinity, nan}), dy(10, 5.0f);
+  const std::string t = f32("h:10");
+  const auto run = [&](const std::string &attributes) {
+    auto y = runRowOps(oneOp("clamp", {t}, {t}, attributes), {x});
+    auto dx = runRowOps(oneOp("clamp_grad", {t, t}, {t}, attributes), {x, dy});
+    return std::pair(std::vector<float>(y[0].floats(), y[0].floats() + 10),
+                     std::vector<float>(dx[0].floats(), dx[0].floats() + 10));
+  };
+  auto [both, dboth] = run("{least = -2.0 : f64, most = 1.5 : f64}");
+  EXPECT_TRUE(std::isnan(both.back()));
+  both.pop_back(), dboth.pop_back();
+  EXPECT_EQ(both, (std::vector<float>{-2, -2, -1.5f, 0, 1, 1.5f, 1.5f, -2, 1.5f}));
+  EXPECT_EQ(dboth, (std::vector<float>{0, 5, 5, 5, 5, 5, 0, 0, 0}));
+  auto [upper, dupper] = run("{most = 1.5 : f64}");
+  EXPECT_TRUE(std::isnan(upper.back()));
+  upper.pop_back(), dupper.pop_back();
+  EXPECT_EQ(upper, (std::vector<float>{-3, -2, -1.5f, 0, 1, 1.5f, 1.5f, -infinity, 1.5f}));
+  EXPECT_EQ(dupper, (std::vector<float>{5, 5, 5, 5, 5, 5, 0, 5, 0}));
+}
+
 TEST(Elementwise, MulBroadcastsOverInnerDims) {
   Buffer x(randomFloats(kS * kB * kH, 1)), w(randomFloats(kS * kB, 2));
   std::string t = f32("s:5 b:2 h:37");

@@ -64,5 +64,18 @@ TEST(Experts, SpreadAndCollectMoveANumberForEachChoice) {
   expectClose(back[0], std::vector<double>(weights.data(), weights.data() + kPairs), 0);
 }
 
+TEST(Experts, RowMaskIsOneWhereThereIsARow) {
+  std::vector<int32_t> sources = kOrder.sources;
+  for (int row = 40; row < kPairs; ++row) // behind the last row
+    sources[row] = kPairs;
+  Buffer experts(kOrder.experts), order(sources);
+  auto mask = runRowOps("func.func @op(%ids: " + kChoices + ", %order: " + kSources + ") -> " + kColumn +
+                            " {\n  %y = mg.row_mask %ids order %order {count = 7 : i64} : (" + kChoices +
+                            ", " + kSources + ") -> " + kColumn + "\n  return %y : " + kColumn + "\n}",
+                        {experts, order});
+  for (int row = 0; row < kPairs; ++row)
+    EXPECT_EQ(mask[0][row], row < 40) << row;
+}
+
 } // namespace
 } // namespace mgc::test

@@ -342,6 +342,50 @@ TEST(DeepseekV2, YarnScalesTheScores) {
   EXPECT_DOUBLE_EQ(attention.scale, 0.25 * std::pow(0.07 * std::log(40) + 1, 2));
 }
 
+TEST(GptOss, SinksWindowsAndExpertsWithBiases) {
+  ModelDescription oss = model(tinyDecoder("gpt_oss"));
+  EXPECT_EQ(oss.layers, std::vector<int64_t>({0, 1, 0, 1}));
+  EXPECT_EQ(oss.blockOf(0).attention.window, 4) << "the first of each two, unless layer_types says otherwise";
+  EXPECT_EQ(oss.blockOf(1).attention.window, 0);
+  EXPECT_TRUE(oss.blockOf(1).attention.sinks);
+  EXPECT_EQ(dimsOf(inLayer(oss, "attn.sinks")), "g2 r2 ");
+  EXPECT_EQ(inLayer(oss, "attn.sinks").fileShape, std::vector<int64_t>({4}));
+  EXPECT_NE(findParameter(oss.kinds[0].parameters, "attn.o.bias"), nullptr);
+  const Experts &experts = *oss.blockOf(0).experts;
+  EXPECT_EQ(experts.score, "none");
+  EXPECT_EQ(experts.post, "softmax");
+  EXPECT_FALSE(experts.bias) << "the logits have the bias, not the choice alone";
+  EXPECT_EQ(dimsOf(inLayer(oss, "router.logits.bias")), "e8 ");
+  const Mlp &mlp = oss.blockOf(0).mlp;
+  EXPECT_EQ(mlp.limit, 7);
+  EXPECT_TRUE(mlp.upPlusOne && mlp.bias);
+  EXPECT_EQ(mlp.activation, Activation::geluQuick);
+  EXPECT_EQ(model(with(tinyDecoder("gpt_oss"), {{"swiglu_limit", 1.5}})).blockOf(0).mlp.limit, 1.5);
+}
+
+TEST(GptOss, TensorsAreWholeStacks) {
+  ModelDescription oss = model(tinyDecoder("gpt_oss"));
+  const plan::Parameter &both = inLayer(oss, "experts.gate_up.weight"),
+                        &bias = inLayer(oss, "experts.gate_up.bias");
+  EXPECT_EQ(dimsOf(both), "e8 h32 m80 j2 ");
+  EXPECT_EQ(both.tensor, "model.layers.{}.mlp.experts.gate_up_proj");
+  EXPECT_EQ(both.fileShape, std::vector<int64_t>({8, 32, 160})) << "gate and up alternate";
+  EXPECT_EQ(both.stacked, 0);
+  EXPECT_EQ(bias.fileShape, std::vector<int64_t>({8, 160}));
+  EXPECT_EQ(bias.init, plan::InitKind::zeros);
+  EXPECT_EQ(inLayer(oss, "experts.down.weight").fileShape, std::vector<int64_t>({8, 80, 32}));
+  EXPECT_EQ(inLayer(oss, "experts.down.bias").fileShape, std::vector<int64_t>({8, 32}));
+}
+
+TEST(GptOss, LayerTypesAndTheAuxiliaryLossOfTheClass) {
+  json types = {"full_attention", "full_attention", "sliding_attention", "full_attention"};
+  ModelDescription oss =
+      model(with(tinyDecoder("gpt_oss"), {{"layer_types", types}, {"output_router_logits", true}}));
+  EXPECT_EQ(oss.layers, std::vector<int64_t>({0, 0, 1, 0}));
+  EXPECT_EQ(oss.blockOf(2).attention.window, 4);
+  EXPECT_EQ(oss.pooledAuxLoss, 0.9);
+}
+
 TEST(Qwen3Moe, DenseLayersByNumber) {
   const json dense = {{"mlp_only_layers", {0, 3}}, {"decoder_sparse_step", 2}};
   ModelDescription qwen = model(with(tinyDecoder("qwen3_moe"), dense));
@@ -419,6 +463,8 @@ TEST(Examples, AllAreReadAndHaveTheKnownSizes) {
                                                 {"gpt2-medium", 354823168},
                                                 {"gpt2-large", 774030080},
                                                 {"gpt2-xl", 1557611200},
+                                                {"gpt-oss-20b", 20914757184},
+                                                {"gpt-oss-120b", 116829156672},
                                                 {"llama-3-8b", 8030261248},
                                                 {"llama-3-70b", 70553706496},
                                                 {"llama-3.1-405b", 405853388800},

@@ -25,11 +25,11 @@ json gpt2(const json &edit) { return with(tinyGpt2(), edit); }
 TEST(Refusal, Families) {
   check({{"unknown", llama({{"model_type", "mamba"}}),
           "config.json: model_type = \"mamba\" is not supported\n  supported: deepseek_v2, deepseek_v3, "
-          "glm4_moe, gpt2, llama, mistral, mixtral, "
+          "glm4_moe, gpt2, gpt_oss, llama, mistral, mixtral, "
           "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"missing", without(tinyGpt2(), "model_type"),
           "config.json: model_type is missing, but required\n  supported: deepseek_v2, deepseek_v3, "
-          "glm4_moe, gpt2, llama, mistral, mixtral, "
+          "glm4_moe, gpt2, gpt_oss, llama, mistral, mixtral, "
           "qwen2, qwen2_moe, qwen3, qwen3_moe"},
          {"not a text", llama({{"model_type", 3}}), "config.json: model_type = 3 is not a text"},
          {"other head", llama({{"architectures", {"LlamaForSequenceClassification"}}}),
@@ -52,7 +52,19 @@ TEST(Refusal, FeaturesThatMustBeOff) {
           "config.json: attention_bias = true" + off + "false"},
          {"quantized", llama({{"quantization_config", {{"bits", 4}}}}),
           "config.json: quantization_config = {\"bits\":4} is not supported\n"
-          "  train from the weights that are not quantized"}});
+          "  train from the weights that are not quantized, which files of bf16 have"},
+         {"quantized experts",
+          with(tinyDecoder("gpt_oss"), {{"quantization_config", {{"quant_method", "mxfp4"}}}}),
+          "config.json: quantization_config = {\"quant_method\":\"mxfp4\"} is not supported\n"
+          "  train from the weights that are not quantized, which files of bf16 have"},
+         {"another factor in the sigmoid", with(tinyDecoder("gpt_oss"), {{"swiglu_alpha", 2.0}}),
+          "config.json: swiglu_alpha = 2.0" + off + "1.702"},
+         {"another activation", with(tinyDecoder("gpt_oss"), {{"hidden_act", "relu"}}),
+          "config.json: hidden_act = \"relu\"" + std::string(" is not supported\n") +
+              "  expected silu: of gpt_oss x sigmoid(1.702 x), clamped"},
+         {"no window", without(tinyDecoder("gpt_oss"), "sliding_window"),
+          "config.json: sliding_window is missing, but required\n  expected a whole number from 1 to "
+          "1073741824"}});
 }
 
 TEST(Refusal, Experts) {

@@ -301,3 +301,24 @@ func.func @partial_sums(%z: !rows, %ids: !ids) {
   return
 }
 }
+
+// -----
+
+!ids = tensor<4x2x3xi32, #mg.layout<s [tp], b, k>>
+!order = tensor<24xi32, #mg.layout<c [tp]>>
+
+func.func @row_mask(%ids: !ids, %order: !order) {
+  // expected-error@+1 {{has an order of rows, which only local programs know (row_mask_c1)}}
+  %y = mg.row_mask %ids order %order {count = 6 : i64} : (!ids, !order) -> tensor<24xf32, #mg.layout<c [tp]>>
+  return
+}
+
+// -----
+
+// Rows of two dimensions, one of which the rows that they are made of have too.
+!ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
+func.func @common_dimension(%a: tensor<24x8xf32, #mg.layout<c, h>>, %w: tensor<6x8x5x8xf32, #mg.layout<e, h, m, j>>, %ids: !ids) {
+  // expected-error@+1 {{expected the experts first, and then the last dimensions of the rows (grouped_einsum_c1)}}
+  %y = mg.grouped_einsum %a, %w to %ids : (tensor<24x8xf32, #mg.layout<c, h>>, tensor<6x8x5x8xf32, #mg.layout<e, h, m, j>>, !ids) -> tensor<24x8x5xf32, #mg.layout<c, h, m>>
+  return
+}

@@ -45,3 +45,21 @@ func.func @local(%x: !lx, %ids: !lids, %w: tensor<6x8x8xf32, #mg.layout<e, h, m>
   %y = mg.combine %rows to %ids order %places {count = 6 : i64} : (!lrows, !lids, !lids) -> !lx
   return
 }
+
+// Rows of two dimensions, and columns times the experts' rows: biases. Their gradients are pending as those of matrices are.
+// CHECK-LABEL: func.func @biases(
+// CHECK: mg.row_mask %arg1 {count = 6 : i64}
+// CHECK: mg.grouped_einsum %arg0, %arg2 to %arg1 : {{.*}} -> tensor<24x5x2xf32, #mg.layout<c [cp, tp, dp], m, j>>
+// CHECK: mg.grouped_einsum %{{.*}}, %arg3 to %arg1 : {{.*}} -> tensor<24x5x2xf32, #mg.layout<c [cp, tp, dp], m, j>>
+// CHECK: mg.grouped_einsum %{{.*}}, %arg3 to %arg1 : {{.*}} -> tensor<24xf32, #mg.layout<c [cp, tp, dp]>>
+// CHECK: mg.grouped_einsum_grad %{{.*}} -> tensor<6x5x2xf32, #mg.layout<e, m, j, sum [cp, tp, dp]>>
+!pairs = tensor<24x5x2xf32, #mg.layout<c [cp, tp, dp], m, j>>
+!bias = tensor<6x5x2xf32, #mg.layout<e, m, j>>
+func.func @biases(%x: !rows, %ids: !ids, %w: tensor<6x8x5x2xf32, #mg.layout<e, h, m, j>>, %b: !bias) {
+  %ones = mg.row_mask %ids {count = 6 : i64} : (!ids) -> !column
+  %y = mg.grouped_einsum %x, %w to %ids : (!rows, tensor<6x8x5x2xf32, #mg.layout<e, h, m, j>>, !ids) -> !pairs
+  %z = mg.grouped_einsum %ones, %b to %ids : (!column, !bias, !ids) -> !pairs
+  %back = mg.grouped_einsum %z, %b to %ids : (!pairs, !bias, !ids) -> !column
+  %db = mg.grouped_einsum_grad %ones, %z to %ids : (!column, !pairs, !ids) -> tensor<6x5x2xf32, #mg.layout<e, m, j, sum [cp, tp, dp]>>
+  return
+}

@@ -265,3 +265,43 @@ func.func @attention_gradients_of_an_unknown_ring(%q: !q, %k: !k, %l: !l, %p: !s
   return
 }
 }
+
+// -----
+
+func.func @clamp_without_bounds(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{expected one or both, finite, least below most (clamp_c1)}}
+  %0 = mg.clamp %x : (tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+func.func @clamp_grad_bounds(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the bounds 2.000000e+00 : f64 and 1.000000e+00 : f64; expected one or both, finite, least below most (clamp_grad_c1)}}
+  %0 = mg.clamp_grad %x, %x {least = 2.0 : f64, most = 1.0 : f64} : (tensor<4xf32, #mg.layout<h>>, tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @sinks_of_another_type(%q: !q, %k: !k, %p: !s, %t: !t, %sinks: tensor<1x2xbf16, #mg.layout<g, r>>) {
+  // expected-error@+1 {{(attention_c2)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t sinks %sinks {scale = 1.0, queriesPerGroup = 2} : (!q, !k, !k, !s, !t, tensor<1x2xbf16, #mg.layout<g, r>>) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!h = tensor<4x2x1x2x8xbf16, #mg.layout<s, b, g, r, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+func.func @sink_grad_types(%o: !q, %do: !h, %l: !l, %sinks: tensor<1x2xf32, #mg.layout<g, r>>) {
+  // expected-error@+1 {{has o of 'f32' and do of 'bf16'; expected one element type (sink_grad_c1)}}
+  %0 = mg.sink_grad %o, %l, %do, %sinks : (!q, !l, !h, tensor<1x2xf32, #mg.layout<g, r>>) -> !l
+  return
+}

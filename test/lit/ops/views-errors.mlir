@@ -84,3 +84,19 @@ func.func @f(%x: !p, %y: !q) {
   %0 = mg.join %x, %y along "j" : (!p, !q) -> !a
   return
 }
+
+// -----
+
+func.func @unzip_three(%x: tensor<4x3xf32, #mg.layout<s, j>>) {
+  // expected-error@+1 {{the last dimension of the pairs has 3 positions; expected 2 (unzip_c1)}}
+  %0, %1 = mg.unzip %x : (tensor<4x3xf32, #mg.layout<s, j>>) -> (tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @zip_three(%x: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{the last dimension of the pairs has 3 positions; expected 2 (zip_c1)}}
+  %0 = mg.zip %x, %x : (tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> tensor<4x3xf32, #mg.layout<s, j>>
+  return
+}

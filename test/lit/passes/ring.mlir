@@ -56,6 +56,17 @@ func.func @four_ranks(%q: !qb, %k: !kb, %v: !kb, %do: !qb, %p: !s, %t: !t) -> (!
   return %dq, %dk, %dv : !qb, !kb, !kb
 }
 
+// Sinks join the rank's own keys, once.
+// CHECK-LABEL: func.func @sinks(
+// CHECK:         mg.attention {{.*}} sinks %arg5 {
+// CHECK-NOT:     sinks
+// CHECK:         mg.merge_attention
+// CHECK:         return
+func.func @sinks(%q: !q, %k: !k, %v: !k, %p: !s, %t: !t, %sinks: tensor<1x2xf32, #mg.layout<g, r>>) -> (!q, !l) {
+  %o, %lse = mg.attention %q, %k, %v, %p, %t sinks %sinks {scale = 1.0, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !s, !t, tensor<1x2xf32, #mg.layout<g, r>>) -> (!q, !l)
+  return %o, %lse : !q, !l
+}
+
 // Attention that has no ring stays as it is.
 // CHECK-LABEL: func.func @alone(
 // CHECK-NEXT:    mg.attention

@@ -95,6 +95,15 @@ TEST(Operands, HeadsOfValuesHaveASizeOfTheirOwn) {
   EXPECT_EQ(infos[10].bytes, Checked(4 * 105 * 8)) << "dv";
 }
 
+TEST(Operands, SinksAreANumberForEachHead) {
+  const Attention attention{
+      .s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .dropout = 0.1, .type = DType::bf16, .sinks = true};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[6].name, "sink") << "behind the samples";
+  EXPECT_EQ(infos[6].bytes, Checked(2 * 21));
+  EXPECT_EQ(infos[7].name, "o");
+}
+
 TEST(Operands, ElementsOfTheirTypes) {
   const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
   std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);

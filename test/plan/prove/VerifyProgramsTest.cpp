@@ -166,6 +166,13 @@ const Broken kPrograms[] = {
      "programs[0].instructions[2]: axis 'xp' is not in the mesh"},
     {"AttentionValues", [](Plan &plan) { body<Attention>(plan, kAttention).w = -1; },
      "programs[0].instructions[2]: w = -1 is negative"},
+    {"SinksBackward",
+     [](Plan &plan) {
+       auto &instruction = plan.programs[0].instructions[kAttentionBackward];
+       body<Attention>(plan, kAttentionBackward).sinks = true;
+       instruction.operands.insert(instruction.operands.begin() + 9, instruction.operands[8]);
+     },
+     "programs[0].instructions[3]: sinks backward; expected forward alone, whose o and lse count them"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
     {"AttentionResultsOnGpus",

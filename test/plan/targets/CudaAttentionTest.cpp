@@ -26,6 +26,7 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
     return status.isOk() ? "" : status.message();
   };
   EXPECT_EQ(reason([](auto &a) { a.type = plan::DType::f32; }), "values are f32; cuDNN's kernels take bf16");
+  EXPECT_EQ(reason([](auto &a) { a.sinks = true; }), "heads have sinks");
   EXPECT_EQ(reason([](auto &a) { a.t = 128; }), "");
   EXPECT_EQ(reason([](auto &a) { a.zigzag = 4; }), "");
   EXPECT_EQ(reason([](auto &a) { a.zigzag = 0; }), "no order of the positions is stated");

@@ -223,6 +223,24 @@ TEST(LoadWeights, refusesTensorsThatTheModelDoesNotHave) {
   EXPECT_TRUE(isOk(loadWeights(plan, *more, memory.arenas(), {.ignoreExtra = true})));
 }
 
+TEST(LoadWeights, namesTensorsThatAreQuantized) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  auto shapes = tensorShapes(plan);
+  shapes.erase("wte.weight");
+  shapes["wte.weight_blocks"] = shapes["wte.weight_scales"] = {2};
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  Memory memory(plan);
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+            {"wte.weight: quantized to MXFP4 (.._blocks and .._scales), expected F32, BF16, F16 or F64",
+             "the model's files of bf16 have it"}));
+  shapes.erase("wte.weight_scales");
+  writeCheckpoint(dir.path("model.safetensors"), shapes);
+  EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+                    {"wte.weight: missing, expected shape"}));
+}
+
 TEST(LoadWeights, skipsRanksOfOtherProcesses) {
   TempDir dir;
   Plan plan = makePlan({1, 2, 1, 1});

@@ -104,6 +104,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
                                    x.keyPositions.data(),
                                    x.starts.data(),
                                    x.samples.data(),
+                                   x.sinks.data(),
                                    x.o.data(),
                                    x.lse.data(),
                                    x.outputGradient.data(),

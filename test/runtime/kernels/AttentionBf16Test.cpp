@@ -29,7 +29,7 @@ struct Bf16Problem {
   AttentionProblem f32;
   Tensor exactO; // before it is rounded
   explicit Bf16Problem(const plan::Attention &attention) : f32(attention) {
-    for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient})
+    for (Tensor *operand : {&f32.q, &f32.k, &f32.v, &f32.outputGradient, &f32.sinks})
       *operand = widened(narrowed(*operand));
   }
 
@@ -73,7 +73,8 @@ public:
   template <typename T> AttentionResults<T> run(int threads) {
     a_.resultsInF32 = std::is_same_v<T, float>;
     std::vector<Bf16> q = spread(narrowed(x_.q), query_), k = spread(narrowed(x_.k), key_),
-                      v = spread(narrowed(x_.v), value_), outputGradient = narrowed(x_.outputGradient);
+                      v = spread(narrowed(x_.v), value_), outputGradient = narrowed(x_.outputGradient),
+                      sinks = narrowed(x_.sinks);
     std::vector<T> made(x_.outputGradient.size(), unset<T>()), dq(q.size(), unset<T>()),
         dk(k.size(), unset<T>()), dv(v.size(), unset<T>());
     std::vector<Bf16> o;
@@ -87,8 +88,9 @@ public:
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
                 {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.starts.data(), x_.samples.data(), backward ? static_cast<void *>(o.data()) : made.data(),
-                 lse.data(), outputGradient.data(), dq.data(), dk.data(), dv.data(), aligned},
+                 x_.starts.data(), x_.samples.data(), sinks.data(),
+                 backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(),
+                 dq.data(), dk.data(), dv.data(), aligned},
                 x_.scalars, threads, *x_.kernels);
     }
     return {made, gathered(dq, query_), gathered(dk, key_), gathered(dv, value_), lse};
@@ -143,6 +145,10 @@ TEST(AttentionBf16, isTheRoundingOfF32) {
   check({.s = 5, .t = 129, .b = 2, .g = 1, .r = 1, .d = 64});
   check({.s = 130, .t = 130, .b = 2, .g = 2, .r = 1, .d = 24, .w = 16});
   check({.s = 60, .t = 70, .b = 1, .g = 1, .r = 2, .d = 16, .w = 33});
+}
+
+TEST(AttentionBf16, withSinks) {
+  check({.s = 130, .t = 130, .b = 2, .g = 2, .r = 2, .d = 16, .window = 50, .sinks = true});
 }
 
 TEST(AttentionBf16, withDropout) {

@@ -20,7 +20,7 @@ struct AttentionProblem {
   AttentionScalars scalars;
   int64_t part = 0; // of t / s, that the queries are; after order()
   const AttentionKernels *kernels = attentionKernels().front();
-  std::vector<float> q, k, v, outputGradient, o, lse, dq, dk, dv;
+  std::vector<float> q, k, v, sinks, outputGradient, o, lse, dq, dk, dv;
   std::vector<float> joined, joinedGradients; // after join()
   std::vector<float> workspace;               // what an earlier pass left is still there
   std::vector<int32_t> queryPositions, keyPositions, starts, samples;
@@ -30,7 +30,7 @@ struct AttentionProblem {
       a.scale = 1 / std::sqrt(static_cast<double>(a.d));
     const int64_t queries = a.s * a.b * a.g * a.r, keys = a.t * a.b * a.g;
     q = random(queries * a.d, 1), k = random(keys * a.d, 2), v = random(keys * a.valueSize(), 3);
-    outputGradient = random(queries * a.valueSize(), 4);
+    outputGradient = random(queries * a.valueSize(), 4), sinks = random(a.g * a.r, 5);
     queryPositions.resize(a.s * a.b), keyPositions.resize(a.t * a.b);
     samples.resize(a.b);
     for (int64_t b = 0; b < a.b; ++b) { // queries are the last s of t positions
@@ -100,10 +100,21 @@ struct AttentionProblem {
       workspace.assign((bytes + plan::kAlignment) / sizeof(float), std::numeric_limits<float>::quiet_NaN());
     char *aligned = reinterpret_cast<char *>(workspace.data());
     aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
-    AttentionOperands operands = {
-        q.data(),       k.data(), v.data(),   queryPositions.data(), keyPositions.data(), starts.data(),
-        samples.data(), o.data(), lse.data(), outputGradient.data(), dq.data(),           dk.data(),
-        dv.data(),      aligned};
+    AttentionOperands operands = {q.data(),
+                                  k.data(),
+                                  v.data(),
+                                  queryPositions.data(),
+                                  keyPositions.data(),
+                                  starts.data(),
+                                  samples.data(),
+                                  sinks.data(),
+                                  o.data(),
+                                  lse.data(),
+                                  outputGradient.data(),
+                                  dq.data(),
+                                  dk.data(),
+                                  dv.data(),
+                                  aligned};
     if (!joined.empty()) {
       const int64_t key = a.r * a.d, value = key + a.d;
       operands.q = joined.data(), operands.dq = joinedGradients.data();
@@ -159,6 +170,11 @@ inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b
                  dropoutKey(x.scalars.seed, a.site, x.scalars.instance));
       row.dropped[t] = words[0] >= a.dropout * 4294967296.0 ? 1 / (1 - a.dropout) : 0;
     }
+  }
+  if (a.sinks) {
+    const double sink = x.sinks[g * a.r + r];
+    maximum = std::max(maximum, sink);
+    sum = std::exp(sink - maximum);
   }
   for (double &p : row.p)
     sum += p = std::isinf(p) ? 0 : std::exp(p - maximum);

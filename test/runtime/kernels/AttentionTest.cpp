@@ -70,6 +70,31 @@ TEST(Attention, window) {
     check(AttentionProblem({.s = 300, .t = 300, .b = 1, .g = 1, .r = 2, .d = 8, .window = window}));
 }
 
+// A score of each head that no key has: also where a query sees no key, or one block of them and then none.
+TEST(Attention, sinks) {
+  for (int64_t r : {1, 3})
+    for (int64_t window : {0, 5, 70}) {
+      AttentionProblem problem({.s = 150, .t = 150, .b = 2, .g = 2, .r = r, .d = 16, .window = window});
+      problem.a.sinks = true;
+      problem.sinks[0] = 30, problem.sinks[1] = -30; // almost all of the probabilities, almost none
+      problem.queryPositions[20] = -1;
+      check(problem);
+    }
+  check(
+      AttentionProblem({.s = 140, .t = 140, .b = 1, .g = 2, .r = 2, .d = 8, .dropout = 0.3, .sinks = true}));
+}
+
+// Backward reads what o and lse have of them, no more.
+TEST(Attention, sinksOfTheLeastScoreGiveNone) {
+  AttentionProblem none({.s = 150, .t = 150, .b = 1, .g = 1, .r = 2, .d = 16}), least = none;
+  least.a.sinks = true;
+  std::fill(least.sinks.begin(), least.sinks.end(), -1e30f);
+  none.run(1), least.run(1);
+  EXPECT_EQ(none.o, least.o);
+  EXPECT_EQ(none.lse, least.lse);
+  EXPECT_EQ(none.dk, least.dk);
+}
+
 TEST(Attention, documents) {
   for (int64_t length : {1, 3, 64, 129, 1000})
     for (int64_t window : {0, 40}) {
@@ -249,6 +274,10 @@ TEST_P(AttentionGeneration, groupedQueriesInAWindow) {
 TEST_P(AttentionGeneration, dropout) {
   checkHere(
       {.s = 140, .t = 140, .b = 2, .g = 2, .r = 2, .d = 16, .dropout = 0.3, .site = 5, .groupStride = 2});
+}
+
+TEST_P(AttentionGeneration, sinks) {
+  checkHere({.s = 140, .t = 140, .b = 2, .g = 2, .r = 3, .d = 24, .window = 40, .sinks = true});
 }
 
 TEST_P(AttentionGeneration, inOneBuffer) {

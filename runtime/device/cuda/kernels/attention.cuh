@@ -255,7 +255,14 @@ __device__ float keepFactor(const AttentionArguments &a, uint32_t kept, int pair
   return kept >> pair & 1 ? a.dropout.keep : 0.0f;
 }
 
-// --- Forward: shift and sum are the running maximum and sum of 2^(score - maximum).
+// --- Forward: shift and sum are the running maximum and sum of 2^(score - maximum). A sink is a score before the keys', of no value.
+
+// After setQuery.
+__device__ void beginAtSink(const AttentionArguments &a, Shared &x, int i, int64_t head) {
+  x.shift[i] = minusInfinity(), x.sum[i] = 0;
+  if (a.sinks.address)
+    x.shift[i] = load(a, a.sinks, head % a.g * a.r + x.own.inner[i]) / kLn2, x.sum[i] = 1;
+}
 
 // scores <- 2^(score - new maximum); factor: of what was summed up before.
 __device__ void softmaxStep(Shared &x, float (&scores)[4][4]) {
@@ -298,7 +305,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
   const int64_t head = blockIdx.x / blocks, firstRow = (blocks - 1 - blockIdx.x % blocks) * kTile; // the longest first
   if (threadIdx.x < kTile) {
     setQuery(a, x.own, threadIdx.x, firstRow + threadIdx.x, head);
-    x.shift[threadIdx.x] = minusInfinity(), x.sum[threadIdx.x] = 0;
+    beginAtSink(a, x, threadIdx.x, head);
   }
   __syncthreads();
   setOwnRange(x);

@@ -29,6 +29,17 @@ TEST(DeviceAttention, windows) {
     checkCase({{.s = 140, .t = 140, .b = 1, .g = 1, .r = 2, .d = 8, .window = window}}, run);
 }
 
+TEST(DeviceAttention, sinks) {
+  for (const mgc_type type : {MGC_F32, MGC_BF16})
+    for (const int64_t r : {1, 3}) {
+      AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = r, .d = 16, .window = 40});
+      problem.a.sinks = true;
+      problem.sinks[0] = 30, problem.sinks[1] = -30;
+      problem.queryPositions[20] = -1; // sees the sink alone
+      AttentionCheck(problem, type, run).check();
+    }
+}
+
 TEST(DeviceAttention, documents) {
   for (const mgc_type type : {MGC_F32, MGC_BF16})
     for (const int64_t length : {1, 50, 64, 1000}) {

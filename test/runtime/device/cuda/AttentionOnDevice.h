@@ -46,7 +46,7 @@ public:
       : problem(std::move(problem)), type_(type), run_(std::move(run)) {
     if (type_ == MGC_BF16)
       for (auto *values : {&this->problem.q, &this->problem.k, &this->problem.v,
-                           &this->problem.outputGradient, &this->problem.joined})
+                           &this->problem.outputGradient, &this->problem.joined, &this->problem.sinks})
         for (float &value : *values)
           value = fromBf16(toBf16(value));
     makeFacts();
@@ -111,6 +111,7 @@ private:
     kKeyPositions,
     kStarts,
     kSamples,
+    kSinks,
     kDq,
     kDk,
     kDv,
@@ -130,7 +131,7 @@ private:
   void makeFacts() {
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
-    f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.type = type_;
+    f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.sinks = a.sinks, f.type = type_;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
@@ -148,7 +149,7 @@ private:
     write(kQ, isJoined ? problem.joined : problem.q);
     write(kK, problem.k), write(kV, problem.v), write(kOutputGradient, problem.outputGradient);
     writeRaw(kQueryPositions, problem.queryPositions), writeRaw(kKeyPositions, problem.keyPositions);
-    writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples);
+    writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples), write(kSinks, problem.sinks);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
     unset(kO, problem.outputGradient.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
@@ -168,6 +169,8 @@ private:
     place(&Operands::query_positions, kQueryPositions), place(&Operands::key_positions, kKeyPositions);
     if (a.documents)
       place(&Operands::starts, kStarts);
+    if (a.sinks)
+      place(&Operands::sinks, kSinks);
     place(&Operands::samples, kSamples), place(&Operands::workspace, kWorkspace);
   }
 

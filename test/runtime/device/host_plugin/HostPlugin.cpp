@@ -429,6 +429,7 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
     MGC_TRY(follow(stream, from.key_positions, to.keyPositions));
     MGC_TRY(follow(stream, from.starts, to.starts));
     MGC_TRY(follow(stream, from.samples, to.samples));
+    MGC_TRY(follow(stream, from.sinks, to.sinks));
     MGC_TRY(follow(stream, from.dq, to.dq));
     MGC_TRY(follow(stream, from.dk, to.dk));
     MGC_TRY(follow(stream, from.dv, to.dv));
