@@ -19,6 +19,8 @@ struct LayoutOptions { // what was given
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {};
+  std::optional<int64_t> laterTokens = {};
+  std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
@@ -97,6 +99,9 @@ struct Layout {
   // Of models with experts: what the loss has beside the cross-entropy (frontend/layout/ExpertBalance.h).
   std::string balanceType = "none";
   double auxLossCoefficient = 0, zLossCoefficient = 0;
+  // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
+  int64_t laterTokens = 0;
+  double laterTokensFactor = 0;
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own
