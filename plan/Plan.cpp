@@ -18,8 +18,8 @@ bool isShiftable(Input::Kind kind) {
 }
 
 DType typeOf(Input::Kind kind) {
-  const bool isReal = kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens ||
-                      kind == Input::Kind::lossShares;
+  const bool isReal =
+      kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens || kind == Input::Kind::lossShares;
   return isReal ? DType::f32 : DType::i32;
 }
 

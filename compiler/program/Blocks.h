@@ -58,7 +58,7 @@ struct ModelBlock {
   bool returnsLoss() const; // one of its functions adds one loss_sum and one tokens: it is the head
   // The sharded type of the gradient of forward's argument; null: none, or before local.
   mlir::RankedTensorType gradientType(int64_t argument) const;
-  bool isLayer() const;     // takes and gives activations
+  bool isLayer() const;                                   // takes and gives activations
   const BlockFunction *functionOf(plan::Task task) const; // null: it has none
 };
 

@@ -65,8 +65,8 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
   if (!flow.empty())
     return module.emitError() << "the last instance is of " << instances.back().block->name
                               << ", which gives activations that no instance takes";
-  const auto found = llvm::count_if(
-      instances, [](const Instance &instance) { return instance.block->returnsLoss(); });
+  const auto found =
+      llvm::count_if(instances, [](const Instance &instance) { return instance.block->returnsLoss(); });
   if (found != 1)
     return module.emitError() << found << " instances return one loss_sum and one tokens; expected one";
   return success();

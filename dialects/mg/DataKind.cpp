@@ -28,7 +28,8 @@ Result<DataRead> readDataKind(llvm::StringRef name) {
     if (mayShift)
       shiftable += (shiftable.empty() ? "" : ", ") + kind.name.str() + "+N";
   }
-  return errorf("mg.data is '{}'; expected one of {}, or, N positions later, of {}", name.str(), names, shiftable);
+  return errorf("mg.data is '{}'; expected one of {}, or, N positions later, of {}", name.str(), names,
+                shiftable);
 }
 
 } // namespace mgc

@@ -30,8 +30,9 @@ void checkLaterTokens(const ModelDescription &model, Layout &layout, Problems &p
   if (model.later.parameters.empty())
     problems.add("{}: the family {} has no names for the tensors of such modules", asked, model.family);
   else if (model.pooledAuxLoss != 0)
-    problems.add("{} with output_router_logits: the auxiliary loss pools the layers of the model, and these are none",
-                 asked);
+    problems.add(
+        "{} with output_router_logits: the auxiliary loss pools the layers of the model, and these are none",
+        asked);
   if (!canHave(model)) {
     problems.hint("possible {}: 0", flag());
     return;

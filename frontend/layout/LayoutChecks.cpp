@@ -187,8 +187,8 @@ static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on 
 // bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
   constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
-  Checked perPosition = checkedProduct(
-      {widthOf(model, layout), model.layerCount() + layout.laterTokens + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
+  Checked perPosition = checkedProduct({widthOf(model, layout), model.layerCount() + layout.laterTokens + 1,
+                                        kMaxValues, kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
 }
 

@@ -103,9 +103,10 @@ inline constexpr int64_t kMaxLaterTokens = 64; // far more than any model has
 // Modules that each predict a token further ahead (docs/multi-token-prediction.md): a layer like the last one, and what joins
 // the hidden state and the embedding of a later token before it. They are numbered behind the layers.
 struct LaterTokens {
-  std::vector<ModelParameter> parameters; // of one, beside its layer's; none: the family has no names for them
-  int64_t inFile = 0;                     // how many a checkpoint has, as config.json says
-  std::vector<std::string> tensors;       // of one in a checkpoint; the first "{}" is its number
+  std::vector<ModelParameter>
+      parameters;                   // of one, beside its layer's; none: the family has no names for them
+  int64_t inFile = 0;               // how many a checkpoint has, as config.json says
+  std::vector<std::string> tensors; // of one in a checkpoint; the first "{}" is its number
 };
 
 // The file's keys of facts, for messages.
@@ -131,7 +132,7 @@ struct ModelDescription {
   Norm finalNorm;
   bool tiedHead = false; // the head uses the parameter of the token embedding
   double initializerRange = 0.02;
-  std::vector<ModelParameter> parameters;  // outside the layers
+  std::vector<ModelParameter> parameters; // outside the layers
   LaterTokens later;
   std::vector<std::string> ignoredTensors; // as plan::Plan's
   double pooledAuxLoss =

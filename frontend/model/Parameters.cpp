@@ -192,7 +192,8 @@ static Status bind(const std::vector<std::string> &roles, const TensorNames &nam
 }
 
 // Each name with the prefix, and without.
-template <typename Names> static std::vector<std::string> spellings(const Names &all, std::string_view prefix) {
+template <typename Names>
+static std::vector<std::string> spellings(const Names &all, std::string_view prefix) {
   std::vector<std::string> spelled;
   for (std::string_view name : all) {
     spelled.emplace_back(name);
@@ -219,7 +220,8 @@ static Status bindLater(ModelDescription &model, const TensorNames &names) {
   const BlockKind &layer = model.kinds[model.layers.back()];
   MGC_TRY(bind(roles, names, model, layer.block, model.later.parameters));
   std::vector<std::string> tensors;
-  for (std::span<const ModelParameter> parameters : {std::span(layer.parameters), std::span(std::as_const(model.later.parameters))})
+  for (std::span<const ModelParameter> parameters :
+       {std::span(layer.parameters), std::span(std::as_const(model.later.parameters))})
     for (const ModelParameter &entry : parameters)
       tensors.push_back(replaced(entry.parameter.tensor, plan::kStackHole, "{}"));
   for (ModelParameter &entry : model.parameters)

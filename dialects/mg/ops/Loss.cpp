@@ -16,8 +16,8 @@ LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &g) {
       return success();
     weights = g.make<MulOp>(weights, weights, cotangent);
   }
-  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(), weights,
-                                                       getValidAttr(), DictionaryAttr()));
+  g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(),
+                                                       weights, getValidAttr(), DictionaryAttr()));
   return success();
 }
 

@@ -178,10 +178,11 @@ TEST(Import, LaterTokens) {
   for (unsigned i = 0; i < last.getNumArguments(); ++i)
     if (auto kind = last.getArgAttrOfType<StringAttr>(i, kDataAttr))
       data.push_back(kind.str());
-  EXPECT_EQ(data, (std::vector<std::string>{"tokens+2", "labels+2", "loss_shares+2", "positions", "key_positions",
-                                            "step_tokens"}));
+  EXPECT_EQ(data, (std::vector<std::string>{"tokens+2", "labels+2", "loss_shares+2", "positions",
+                                            "key_positions", "step_tokens"}));
   last.walk([](LossTermOp op) { EXPECT_EQ(op.getScale().convertToDouble(), 0.05); });
-  auto ignored = imported->module.get()->getAttrOfType<DictionaryAttr>("mg.model").getAs<ArrayAttr>("ignored_tensors");
+  auto ignored =
+      imported->module.get()->getAttrOfType<DictionaryAttr>("mg.model").getAs<ArrayAttr>("ignored_tensors");
   EXPECT_EQ(ignored.size(), 2u) << "both modules are trained";
 }
 

@@ -338,7 +338,8 @@ TEST(DeepseekV3, ModulesThatPredictLaterTokens) {
     const Names ignored = ignoredTensors(deepseek, trained);
     return std::ranges::find(ignored, name) != ignored.end();
   };
-  for (const std::string name : {"eh_proj.weight", "mlp.experts.{}.up_proj.weight", "shared_head.head.weight"}) {
+  for (const std::string name :
+       {"eh_proj.weight", "mlp.experts.{}.up_proj.weight", "shared_head.head.weight"}) {
     EXPECT_TRUE(ignores(0, "model.layers.4." + name) && ignores(0, "layers.5." + name)) << name;
     EXPECT_TRUE(!ignores(1, "model.layers.4." + name) && ignores(1, "model.layers.5." + name)) << name;
     EXPECT_FALSE(ignores(2, "model.layers.5." + name)) << name;

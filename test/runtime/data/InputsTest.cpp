@@ -112,7 +112,8 @@ TEST(Inputs, laterTokensEndWithTheDocument) {
   starts.ring = addRing(plan, 0, 264, 16, 2);
   plan.stages[0].inputs.push_back(starts);
   const std::vector<int32_t> found = inputOf(plan, 0);
-  EXPECT_EQ(std::vector(found.begin(), found.begin() + 8), (std::vector<int32_t>{1, 0, 2, 12, 41, 0, 42, 52}));
+  EXPECT_EQ(std::vector(found.begin(), found.begin() + 8),
+            (std::vector<int32_t>{1, 0, 2, 12, 41, 0, 42, 52}));
 }
 
 TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {
