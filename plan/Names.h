@@ -30,6 +30,6 @@ inline constexpr auto enumNames<Task> = std::to_array<std::string_view>(
 template <>
 inline constexpr auto enumNames<Input::Kind> = std::to_array<std::string_view>(
     {"tokens", "labels", "lossWeights", "positions", "keyPositions", "samples", "positionIds",
-     "documentStarts", "keyDocumentStarts", "stepTokens"});
+     "documentStarts", "keyDocumentStarts", "stepTokens", "lossShares"});
 
 } // namespace mgc::plan

@@ -13,8 +13,14 @@ bool isPosition(Input::Kind kind) {
 
 bool isOneForAllMicrobatches(Input::Kind kind) { return isPosition(kind) || kind == Input::Kind::stepTokens; }
 
+bool isShiftable(Input::Kind kind) {
+  return kind == Input::Kind::tokens || kind == Input::Kind::labels || kind == Input::Kind::lossShares;
+}
+
 DType typeOf(Input::Kind kind) {
-  return kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens ? DType::f32 : DType::i32;
+  const bool isReal =
+      kind == Input::Kind::lossWeights || kind == Input::Kind::stepTokens || kind == Input::Kind::lossShares;
+  return isReal ? DType::f32 : DType::i32;
 }
 
 bool readsDocuments(Input::Kind kind) {

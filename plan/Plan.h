@@ -231,7 +231,9 @@ struct ScheduleStep {
 // Data the runtime writes into each rank at the start of a step, for all microbatches: [microbatch][dims],
 // local. positions are places in the sequence; positionIds count from the beginning of a document, which documentStarts
 // has the place of. Kinds of keys have the whole sequence where others may have a part of it. stepTokens is one number: how
-// many labels of the whole step count, over all microbatches and ranks.
+// many labels of the whole step count, over all microbatches and ranks. lossShares are 1 / n where a label counts, and else 0,
+// with n labels that count in the whole step. Shifted by n, position i has what i + n has; where that is behind the end of the
+// sequence, or in another document of a plan that reads documents, there is token 0 and no label.
 struct Input {
   enum class Kind {
     tokens,
@@ -243,7 +245,8 @@ struct Input {
     positionIds,
     documentStarts,
     keyDocumentStarts,
-    stepTokens
+    stepTokens,
+    lossShares
   } kind;
   DType type = DType::i32;
   struct Dim { // names are s (or t: key positions), b
@@ -254,6 +257,7 @@ struct Input {
   };
   std::vector<Dim> dims;
   int64_t ring = -1; // its memory: a slot for each microbatch, or one for all of them
+  int64_t shift = 0; // positions, of kinds that are shiftable
   bool operator==(const Input &) const = default;
 };
 
@@ -288,9 +292,9 @@ inline const std::vector<std::string> kStepScalars = {"lr",
                                                       "bias_correction2",
                                                       "router_bias_rate"};
 // loss_sum / tokens is the cross-entropy. From kFirstLossTerm on: what the loss has beside it, each term as it counts there,
-// 0 where the model has no such term (docs/experts.md).
-inline const std::vector<std::string> kResults = {"loss_sum",     "tokens", "grad_norm",
-                                                  "seq_aux_loss", "z_loss", "aux_loss"};
+// 0 where the model has no such term (docs/experts.md, docs/multi-token-prediction.md).
+inline const std::vector<std::string> kResults = {"loss_sum", "tokens",   "grad_norm", "seq_aux_loss",
+                                                  "z_loss",   "aux_loss", "mtp_loss"};
 inline constexpr size_t kFirstLossTerm = 3;
 
 // A file with every row kernel of the plan: a shared object for CPUs of a level, or PTX text for GPUs.
@@ -336,6 +340,8 @@ DType gradientType(const Plan &plan, const Bucket &bucket);
 bool isPosition(Input::Kind kind);
 // Whether it holds the same in every microbatch.
 bool isOneForAllMicrobatches(Input::Kind kind);
+// Whether it has a value of each token that may be read of a later one (Input::shift).
+bool isShiftable(Input::Kind kind);
 DType typeOf(Input::Kind kind);
 
 // Numbers in kResults of the terms of the loss that some task of a microbatch adds to, ascending.

@@ -26,8 +26,8 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   return bucket;
 }
 
-plan::Input describeInput(plan::Input::Kind kind, RankedTensorType type) {
-  plan::Input input{kind, dtypeOf(type.getElementType()), {}, -1};
+plan::Input describeInput(const DataRead &data, RankedTensorType type) {
+  plan::Input input{data.kind->kind, dtypeOf(type.getElementType()), {}, -1, data.shift};
   for (auto [name, size, axes] :
        llvm::zip(layoutOf(type).getNames(), type.getShape(), layoutOf(type).getAxes()))
     input.dims.push_back({name.str(), size, axesOf(axes)});
@@ -131,8 +131,8 @@ private:
   Status placeInput(func::FuncOp function, unsigned argument) {
     const std::string data = function.getArgAttrOfType<StringAttr>(argument, kDataAttr).str();
     RankedTensorType type = shardedType(function.getArgAttr(argument, kTypeAttr));
-    MGC_ASSIGN(known, findDataKind(data));
-    const plan::Input input = describeInput(known->kind, type);
+    MGC_ASSIGN(known, readDataKind(data));
+    const plan::Input input = describeInput(known, type);
     auto [it, isNew] = out_.inputs.try_emplace(data, StageInput{input, {}});
     if (!isNew)
       return input == it->second.input
@@ -143,7 +143,7 @@ private:
     ring.name = data;
     ring.bytes = bytesOf(function.getArgumentTypes()[argument]);
     const int64_t slots =
-        plan::isOneForAllMicrobatches(known->kind) ? 1 : trainingInt(module_, "microbatches", 1);
+        plan::isOneForAllMicrobatches(known.kind->kind) ? 1 : trainingInt(module_, "microbatches", 1);
     ring.stride = slots > 1 ? plan::aligned(ring.bytes) : 0;
     ring.turns = {{0, slots, 0}};
     ring.offset = take(checkedMultiply(plan::aligned(ring.bytes), slots));

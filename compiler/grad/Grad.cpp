@@ -5,15 +5,15 @@
 //          func @B.backward(dout, saved, data, params) -> (din, grad)
 //     or   func @B.input(dout, saved, data, params) -> (din, split)
 //          func @B.weight(split, saved, data, params) -> (grad)
-//     and where the block returns the loss and nothing that another block takes
-//          func @B.forward(same) -> (saved)                                   no ops
-//          func @B.backward(saved, data, params) -> (din, grad, loss_sum, tokens)      or @B.input, and no @B.weight
+//     and where the block has a loss over logits (OfLogits)
+//          func @B.forward(same) -> (activations, saved)             ops that the activations need; the last block: none
+//          func @B.backward(dout, saved, data, params) -> (din, grad, loss_sum, tokens)     or @B.input, and no @B.weight
 //
-// A term of the loss that a layer returns is a result of its forward. Its gradient waits for nothing either, but starts from
+// A term of the loss that a layer returns is a result of its forward. Its gradient waits for nothing, but starts from
 // the saved values when the layer's backward runs: mg.loss_term says with what.
 //
-// The gradient of a loss waits for nothing: computed with it, no logits are kept from one function to the other,
-// and a part of the tokens can be finished before the next is begun (mg-tile).
+// The gradient of a loss over logits waits for nothing either: computed with it, no logits are kept from one function to the
+// other, and a part of the tokens can be finished before the next is begun (mg-tile).
 //
 // Gradients of parameters have the element type gradient_dtype of mg.training (GradientTypes.h), all others that of what
 // they are gradients of.
@@ -41,6 +41,12 @@ namespace {
 
 bool isActivation(func::FuncOp block, unsigned argument) {
   return !block.getArgAttr(argument, kDataAttr) && !block.getArgAttr(argument, kParamAttr);
+}
+
+// Whether the result is an activation, and not added to the step's results.
+bool isActivationResult(func::FuncOp block, unsigned result) {
+  auto kind = block.getResultAttrOfType<StringAttr>(result, kResultAttr);
+  return !kind || kind == "out";
 }
 
 // Cotangents of one block's values, built at the end of its body.
@@ -79,10 +85,11 @@ public:
   LogicalResult build() {
     findActive();
     Block &body = block_.getBody().front();
+    const size_t deferred = deferLoss();
     SmallVector<Operation *> forward;
     for (Operation &op : body.without_terminator())
       forward.push_back(&op);
-    firstGradient_ = forward.size();
+    firstGradient_ = forward.size() - deferred;
     seedResults();
     for (Operation *op : llvm::reverse(forward)) {
       loc_ = op->getLoc();
@@ -101,9 +108,32 @@ public:
   }
 
   SmallVector<Value> douts; // placeholders: extra block arguments
-  bool hasLoss = false;     // and not only terms of it
+  bool hasLoss = false;     // over logits
 
 private:
+  // Moves the ops that no activation needs behind the others, where a loss over logits is among them; how many these are.
+  size_t deferLoss() {
+    Block &body = block_.getBody().front();
+    hasLoss = llvm::any_of(body, [](Operation &op) { return op.hasTrait<OfLogits>(); });
+    if (!hasLoss)
+      return 0;
+    llvm::DenseSet<Operation *> needed;
+    SmallVector<Value> work;
+    for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
+      if (isActivationResult(block_, i))
+        work.push_back(value);
+    while (!work.empty())
+      if (Operation *op = work.pop_back_val().getDefiningOp(); op && needed.insert(op).second)
+        llvm::append_range(work, op->getOperands());
+    SmallVector<Operation *> deferred;
+    for (Operation &op : body.without_terminator())
+      if (!needed.contains(&op))
+        deferred.push_back(&op);
+    for (Operation *op : deferred)
+      op->moveBefore(terminator_);
+    return deferred.size();
+  }
+
   // A loss result that depends on a parameter has a gradient that some op begins.
   LogicalResult verifyBegun() {
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands()))
@@ -129,9 +159,7 @@ private:
 
   void seedResults() {
     for (auto [i, value] : llvm::enumerate(terminator_.getOperands())) {
-      auto kind = block_.getResultAttrOfType<StringAttr>(i, kResultAttr);
-      hasLoss |= kind && kind == "loss_sum";
-      if (kind && kind != "out") {
+      if (!isActivationResult(block_, i)) {
         seeds_.insert(value);
         continue;
       }
@@ -152,7 +180,7 @@ private:
   llvm::DenseSet<Value> begun_; // whose gradients ops have begun
 
 public:
-  size_t firstGradient_ = 0;
+  size_t firstGradient_ = 0; // number of the first op that backward has, of a loss or a gradient
 };
 
 // A function to be cut out of the block: its ops, and results with their attributes.
@@ -172,11 +200,10 @@ public:
     if (failed(gradient.build()))
       return failure();
     douts_ = gradient.douts;
-    isLoss_ = gradient.hasLoss && douts_.empty();
-    if (!isLoss_)
-      recompute(gradient);
+    hasLoss_ = gradient.hasLoss;
+    recompute(gradient);
     collect(gradient);
-    SmallVector<Cut> cuts = split && !isLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
+    SmallVector<Cut> cuts = split && !hasLoss_ ? splitHalves() : SmallVector<Cut>{whole(split)};
     for (Cut &cut : cuts)
       emit(cut);
     finishForward();
@@ -273,7 +300,7 @@ private:
     typeGradients();
     size_t i = 0;
     for (Operation &op : forward_.getBody().front().without_terminator())
-      if (i++ >= gradient.firstGradient_ || isLoss_)
+      if (i++ >= gradient.firstGradient_)
         gradientOps_.insert(&op);
   }
 
@@ -311,11 +338,12 @@ private:
     roots.append(grads_);
     SmallVector<DictionaryAttr> attrs(dins_.size(), kind("din"));
     attrs.append(gradAttrs_);
-    if (isLoss_)
-      for (auto [i, value] : llvm::enumerate(forward_.getBody().front().getTerminator()->getOperands())) {
-        roots.push_back(value);
-        attrs.push_back(original_.getResultAttrDict(i));
-      }
+    if (hasLoss_)
+      for (auto [i, value] : llvm::enumerate(forward_.getBody().front().getTerminator()->getOperands()))
+        if (!isActivationResult(original_, i)) {
+          roots.push_back(value);
+          attrs.push_back(original_.getResultAttrDict(i));
+        }
     return {split ? plan::Task::input : plan::Task::backward, sliceOf(roots), roots, attrs};
   }
 
@@ -433,16 +461,18 @@ private:
     function->moveAfter(forward_);
   }
 
-  // Drops the gradient ops and placeholders; returns the saved values too. A loss block returns only the saved values.
+  // Drops the gradient ops and placeholders; returns the saved values too. Of a block with a loss over logits, backward returns
+  // what is added to the step's results.
   void finishForward() {
     Block &body = forward_.getBody().front();
     Operation *terminator = body.getTerminator();
     SmallVector<Value> results;
     SmallVector<DictionaryAttr> attrs;
-    for (unsigned i = 0; i < original_.getNumResults() && !isLoss_; ++i) {
-      results.push_back(terminator->getOperand(i));
-      attrs.push_back(original_.getResultAttrDict(i));
-    }
+    for (unsigned i = 0; i < original_.getNumResults(); ++i)
+      if (!hasLoss_ || isActivationResult(original_, i)) {
+        results.push_back(terminator->getOperand(i));
+        attrs.push_back(original_.getResultAttrDict(i));
+      }
     terminator->setOperands(results);
     for (Operation *op : llvm::reverse(gradientOps_.getArrayRef())) {
       op->dropAllUses();
@@ -462,7 +492,7 @@ private:
   }
 
   func::FuncOp original_, forward_;
-  bool isLoss_ = false; // returns the loss, and nothing that another block takes
+  bool hasLoss_ = false; // over logits
   SmallVector<Value> douts_, dins_, grads_;
   SmallVector<DictionaryAttr> gradAttrs_;
   llvm::SetVector<Operation *> gradientOps_;

@@ -43,10 +43,16 @@ std::vector<const BlockFunction *> ModelBlock::functions() const {
 }
 
 const BlockFunction *ModelBlock::lossFunction() const {
-  for (const BlockFunction *function : functions())
-    if (function->resultsOf(Res::lossSum).size() == 1 && function->resultsOf(Res::tokens).size() == 1)
+  for (const BlockFunction *function : {&backward, &input})
+    if (llvm::any_of(function->results, [](const BlockFunction::Result &result) { return result.total(); }))
       return function;
   return nullptr;
+}
+
+bool ModelBlock::returnsLoss() const {
+  return llvm::any_of(functions(), [](const BlockFunction *function) {
+    return function->resultsOf(Res::lossSum).size() == 1 && function->resultsOf(Res::tokens).size() == 1;
+  });
 }
 
 RankedTensorType ModelBlock::gradientType(int64_t argument) const {
@@ -75,7 +81,7 @@ const BlockFunction *ModelBlock::functionOf(plan::Task task) const {
 Status mgc::verifyArgument(func::FuncOp function, unsigned argument) {
   if (Attribute data = function.getArgAttr(argument, kDataAttr)) {
     auto name = dyn_cast<StringAttr>(data);
-    auto known = findDataKind(name ? name.getValue() : "");
+    auto known = readDataKind(name ? name.getValue() : "");
     return Status(known.status()).at(fmt::format("argument {}", argument));
   }
   Attribute attr = function.getArgAttr(argument, kParamAttr);

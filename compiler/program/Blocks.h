@@ -52,11 +52,13 @@ struct ModelBlock {
   std::vector<int64_t> activations;                     // numbers of forward's arguments
   std::vector<const BlockFunction *> functions() const; // those that it has
   mlir::LogicalResult verify() const; // backward functions take what forward gives, in its type
-  // The one that returns the loss: backward or input; null: none of this block does.
+  // The one that computes a loss with its gradient: backward or input, which adds to the step's results; null: none of this
+  // block does.
   const BlockFunction *lossFunction() const;
+  bool returnsLoss() const; // one of its functions adds one loss_sum and one tokens: it is the head
   // The sharded type of the gradient of forward's argument; null: none, or before local.
   mlir::RankedTensorType gradientType(int64_t argument) const;
-  bool isLayer() const; // takes and gives activations: what pipeline stages divide
+  bool isLayer() const;                                   // takes and gives activations
   const BlockFunction *functionOf(plan::Task task) const; // null: it has none
 };
 

@@ -77,7 +77,7 @@ def Stage : Pass<"mg-stage", "::mlir::ModuleOp"> {
 def Tile : Pass<"mg-tile", "::mlir::ModuleOp"> {
   let summary = "Do the loss a part of the tokens at a time";
   let description = [{
-    In a function that returns the loss: the largest values that nobody keeps (the logits and their gradient), what makes
+    In a function that computes a loss: the logits and their gradient, what makes
     and uses them, and what lies between, move into one mg.tile over their first dimension. mg.training's loss_tile says
     for how many tokens such a value may exist at once; 0 means all.
   }];

@@ -61,11 +61,12 @@ private:
   // --- Chunks
   LogicalResult split() {
     std::vector<Instance> chain = blocks_.instancesOf(chain_.getBody());
-    size_t begin = 0, end = chain.size();
+    const auto isHead = [](const Instance &instance) { return instance.block->returnsLoss(); };
+    // The head stays together with what is behind it, modules that predict later tokens.
+    const size_t end = llvm::find_if(chain, isHead) - chain.begin();
+    size_t begin = 0;
     while (begin < end && !chain[begin].block->isLayer())
       ++begin;
-    while (end > begin && !chain[end - 1].block->isLayer())
-      --end;
     schedule::LayerCosts costs;
     std::map<const ModelBlock *, double> known;
     auto cost = [&](size_t i) {
@@ -156,9 +157,8 @@ private:
   }
 
   LogicalResult readTotals() {
-    const ModelBlock &head = *chunks_.back().back().block;
-    if (!head.lossFunction())
-      return module_.emitError() << "block " << head.name << " must return one loss_sum and one tokens";
+    if (llvm::none_of(chunks_.back(), [](const Instance &instance) { return instance.block->returnsLoss(); }))
+      return module_.emitError() << "no block of the last stage returns one loss_sum and one tokens";
     auto totals = totalAxesOf(module_, blocks_);
     if (succeeded(totals))
       totals_ = std::move(*totals);

@@ -62,9 +62,13 @@ LogicalResult verifyFlow(ModuleOp module, const std::vector<Instance> &instances
   }
   if (instances.empty())
     return module.emitError("the stages have no instances of blocks");
-  if (!instances.back().block->lossFunction())
+  if (!flow.empty())
     return module.emitError() << "the last instance is of " << instances.back().block->name
-                              << ", which does not return one loss_sum and one tokens";
+                              << ", which gives activations that no instance takes";
+  const auto found =
+      llvm::count_if(instances, [](const Instance &instance) { return instance.block->returnsLoss(); });
+  if (found != 1)
+    return module.emitError() << found << " instances return one loss_sum and one tokens; expected one";
   return success();
 }
 

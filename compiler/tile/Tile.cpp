@@ -8,8 +8,8 @@
 //          }
 //          return %1#0, %1#1
 //
-// The tile gets the largest values that are no results, the ops that make and use these values, and all ops on a path
-// from one of these ops to another. An op that only depends on those ops moves behind the tile.
+// The tile gets the logits and their gradient (OfLogits), the ops that make and use these values, and all ops on a path from
+// one of these ops to another. An op that only depends on those ops moves behind the tile.
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
 #include "dialects/mg/Tiling.h"
@@ -37,32 +37,24 @@ public:
   LossTiler(func::FuncOp function, int64_t tokens) : body_(function.getBody().front()), tokens_(tokens) {}
 
   void run() {
-    SmallVector<Value> largest = largestValues();
-    if (largest.empty() || !chooseParts(largest.front()))
+    SmallVector<Value> logits = findLogits();
+    if (logits.empty() || !chooseParts(logits.front()))
       return;
-    collect(largest);
+    collect(logits);
     if (llvm::all_of(ops_, [&](Operation *op) { return flow_->add(op); }))
       build();
   }
 
 private:
-  SmallVector<Value> largestValues() {
-    SmallVector<Value> largest;
-    int64_t most = 0;
-    for (Operation &op : body_.without_terminator()) {
-      if (isView(&op)) // in the memory of another
-        continue;
-      for (Value value : op.getResults()) {
-        int64_t bytes = bytesOf(value.getType());
-        if (bytes < most || llvm::is_contained(body_.getTerminator()->getOperands(), value))
-          continue;
-        if (bytes > most)
-          largest.clear();
-        most = bytes;
-        largest.push_back(value);
-      }
-    }
-    return largest;
+  // Logits that an op of the function makes and no function takes, and their gradients.
+  SmallVector<Value> findLogits() {
+    llvm::SetVector<Value> logits;
+    for (Operation &op : body_.without_terminator())
+      if (op.hasTrait<OfLogits>())
+        for (Value value : {op.getOperand(0), Value(op.getResult(0))})
+          if (value.getDefiningOp() && !llvm::is_contained(body_.getTerminator()->getOperands(), value))
+            logits.insert(value);
+    return logits.takeVector();
   }
 
   // The fewest equal parts of the first dimension with at most tokens_ tokens each; all dimensions but the last are
@@ -87,9 +79,9 @@ private:
     return count_ > 1;
   }
 
-  void collect(ArrayRef<Value> largest) {
+  void collect(ArrayRef<Value> logits) {
     llvm::DenseSet<Operation *> core;
-    for (Value value : largest) {
+    for (Value value : logits) {
       core.insert(value.getDefiningOp());
       core.insert(value.getUsers().begin(), value.getUsers().end());
     }

@@ -3,7 +3,7 @@
 
 namespace mgc {
 
-Result<const DataKind *> findDataKind(llvm::StringRef name) {
+Result<DataRead> readDataKind(llvm::StringRef name) {
   using Input = plan::Input::Kind;
   static const DataKind kinds[] = {{"tokens", Input::tokens, false},
                                    {"labels", Input::labels, false},
@@ -14,14 +14,22 @@ Result<const DataKind *> findDataKind(llvm::StringRef name) {
                                    {"position_ids", Input::positionIds, false},
                                    {"document_starts", Input::documentStarts, false},
                                    {"key_document_starts", Input::keyDocumentStarts, false},
-                                   {"step_tokens", Input::stepTokens, false}};
-  std::string names;
+                                   {"step_tokens", Input::stepTokens, false},
+                                   {"loss_shares", Input::lossShares, false}};
+  const auto [own, number] = name.split('+');
+  int64_t shift = 0;
+  const bool isShifted = own.size() < name.size();
+  std::string names, shiftable;
   for (const DataKind &kind : kinds) {
-    if (kind.name == name)
-      return &kind;
+    const bool mayShift = plan::isShiftable(kind.kind);
+    if (kind.name == own && (!isShifted || (mayShift && !number.getAsInteger(10, shift) && shift > 0)))
+      return DataRead{&kind, shift};
     names += (names.empty() ? "" : ", ") + kind.name.str();
+    if (mayShift)
+      shiftable += (shiftable.empty() ? "" : ", ") + kind.name.str() + "+N";
   }
-  return errorf("mg.data is '{}'; expected one of {}", name.str(), names);
+  return errorf("mg.data is '{}'; expected one of {}, or, N positions later, of {}", name.str(), names,
+                shiftable);
 }
 
 } // namespace mgc

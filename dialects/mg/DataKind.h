@@ -13,7 +13,13 @@ struct DataKind {
   plan::Input::Kind kind;
   bool isPosition; // of the sequence: the same for all samples, 0 1 2 .. in its order
 };
-// Error: the name is none of them.
-Result<const DataKind *> findDataKind(llvm::StringRef name);
+
+// A kind of data, and how many positions later in the sequence it is read: "tokens+1" of position i is "tokens" of i + 1.
+struct DataRead {
+  const DataKind *kind;
+  int64_t shift = 0;
+};
+// Error: the name is none of them, or is shifted and cannot be (plan::isShiftable).
+Result<DataRead> readDataKind(llvm::StringRef name);
 
 } // namespace mgc

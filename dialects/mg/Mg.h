@@ -25,6 +25,8 @@ template <typename ConcreteOp>
 class MovesData : public mlir::OpTrait::TraitBase<ConcreteOp, MovesData> {}; // ops/OpBase.td
 template <typename ConcreteOp>
 class Discontinuous : public mlir::OpTrait::TraitBase<ConcreteOp, Discontinuous> {}; // ops/OpBase.td
+template <typename ConcreteOp>
+class OfLogits : public mlir::OpTrait::TraitBase<ConcreteOp, OfLogits> {}; // ops/OpBase.td
 } // namespace mgc
 
 // plan::Mesh is the parameter of #mg.mesh.
@@ -91,6 +93,9 @@ inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // the positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
                                      kLongestDocument = "longest_document";
+// mg.training: how many modules predict later tokens, and the factor of their mean loss (docs/multi-token-prediction.md).
+inline constexpr llvm::StringLiteral kLaterTokens = "mtp_num_layers",
+                                     kLaterTokensFactor = "mtp_loss_scaling_factor";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";

@@ -148,6 +148,8 @@ void BlockBuilder::finish() {
   function.setAllResultAttrs(resultAttributes);
 }
 
+std::string shifted(StringRef data, int64_t shift) { return (data + "+" + Twine(shift)).str(); }
+
 StringRef positionsRead(const Layout &layout) {
   return layout.resetPositionIds ? "position_ids" : "positions";
 }
@@ -538,14 +540,37 @@ void BlockBuilder::balance(Value logits, Value chosen, const Experts &experts) {
     zLoss(logits);
 }
 
-void BlockBuilder::loss(Value x) {
-  Value logits = contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
-  Value weights = data("loss_weights");
+Value BlockBuilder::logits(Value x) {
+  return contract(x, parameter(model.tiedHead ? "embed.tokens" : "head.weight"));
+}
+
+Value BlockBuilder::crossEntropy(Value logits, Value labels, Value weights) {
   RankedTensorType scalar = type({}, {}, builder.getF32Type());
-  auto loss = CrossEntropyOp::create(builder, scalar, withoutLast(logits), logits, data("labels"), weights,
-                                     builder.getI64IntegerAttr(model.vocabulary));
-  addResult(loss.getLoss(), "loss_sum");
-  addResult(SumOp::create(builder, scalar, weights), "tokens");
+  return CrossEntropyOp::create(builder, scalar, withoutLast(logits), logits, labels, weights,
+                                builder.getI64IntegerAttr(model.vocabulary))
+      .getLoss();
+}
+
+void BlockBuilder::loss(Value x) {
+  Value weights = data("loss_weights");
+  addResult(crossEntropy(logits(x), data("labels"), weights), "loss_sum");
+  addResult(sumTo(weights, {}), "tokens");
+}
+
+// The file has one matrix [h, 2 h], whose columns are first of the embedding, then of the hidden state: a product of each, added.
+Value BlockBuilder::joinLaterToken(Value x, int64_t depth) {
+  Value token = embed(shifted("tokens", depth), "embed.tokens", model.paddingToken);
+  const auto product = [&](Value value, StringRef name) {
+    const std::string role = ("later." + name).str();
+    return linear(renamed(norm(value, role + "_norm", model.finalNorm), "h", "i"), role);
+  };
+  return add(product(token, "token"), product(x, "hidden"));
+}
+
+// The mean over the tokens of the step that have such a token.
+void BlockBuilder::laterLoss(Value x, int64_t depth) {
+  Value mean = crossEntropy(logits(x), data(shifted("labels", depth)), data(shifted("loss_shares", depth)));
+  addTerm(mean, layout.laterTokensFactor / double(layout.laterTokens), "mtp_loss");
 }
 
 } // namespace mgc::frontend

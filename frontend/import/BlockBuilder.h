@@ -13,6 +13,9 @@ using Names = llvm::ArrayRef<llvm::StringRef>;
 mlir::Type elementType(mlir::Builder &builder, llvm::StringRef dtype);
 mlir::ArrayAttr namesAttr(mlir::Builder &builder, const std::vector<std::string> &names);
 
+// Data of the token `shift` positions later: "tokens+1".
+std::string shifted(llvm::StringRef data, int64_t shift);
+
 // Which data the embedding of positions, learned or rotary, reads.
 llvm::StringRef positionsRead(const Layout &layout);
 
@@ -50,6 +53,10 @@ public:
   void addPooledResults();             // with those of the block, for the next one
   void pooledLoss();                   // the term that they make
   void loss(mlir::Value x);            // logits, cross-entropy; sets the results loss_sum and tokens
+  // Of a module that predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): what its layer takes, of
+  // the hidden states x before it, and its loss.
+  mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
+  void laterLoss(mlir::Value x, int64_t depth);
 
   void addResult(mlir::Value value, llvm::StringRef kind = "out");
   void finish(); // sets the type of the function and returns from it
@@ -62,6 +69,9 @@ private:
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
   mlir::Value contract(mlir::Value x, mlir::Value weight);
+  mlir::Value logits(mlir::Value x);
+  // The sum over tokens of weight * cross-entropy: a scalar.
+  mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels, mlir::Value weights);
   mlir::Value multiply(mlir::Value lhs, mlir::Value rhs);
   struct Heads {
     mlir::Value q, k, v; // [s, b, g, r, d], [s, b, g, d], [s, b, g, w]

@@ -3,6 +3,7 @@
 #include "frontend/import/RuleTable.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/Options.h"
+#include "frontend/model/Parameters.h"
 #include "mlir/IR/Verifier.h"
 
 using namespace mlir;
@@ -50,6 +51,11 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
   if (layout.zigzag)
     training.push_back(number(kZigzag, layout.cp));
+  if (layout.laterTokens > 0) {
+    training.push_back(number(kLaterTokens, layout.laterTokens));
+    training.push_back(
+        builder.getNamedAttr(kLaterTokensFactor, builder.getF64FloatAttr(layout.laterTokensFactor)));
+  }
   if (layout.resetPositionIds && model.learnedPositions)
     training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);
@@ -66,7 +72,8 @@ static void setAttributes(ModuleOp module, const ModelDescription &model, const 
            builder.getNamedAttr(
                "config", TextAttr::get(builder.getContext(),
                                        Assembly::makeText(builder.getContext(), "config", model.text))),
-           builder.getNamedAttr("ignored_tensors", namesAttr(builder, model.ignoredTensors))}));
+           builder.getNamedAttr("ignored_tensors",
+                                namesAttr(builder, ignoredTensors(model, layout.laterTokens)))}));
   module->setAttr(kPhaseAttr, builder.getStringAttr("import"));
 }
 
@@ -120,14 +127,9 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
   return kinds;
 }
 
-static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, StringRef contextType,
-                       const ModelDescription &model, const Layout &layout) {
-  const BlockDescription &spec = kind.block;
-  BlockBuilder block(module, name, model, layout);
-  Value x = block.addActivation();
-  const bool pools = model.pooledAuxLoss != 0;
-  if (pools)
-    block.takePooled();
+// Data that a layer reads, but for `step_tokens`.
+static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType,
+                         const Layout &layout) {
   block.addData("positions", {"s", "b"}, /*integer=*/true);
   if (!isRing(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
@@ -139,17 +141,35 @@ static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, S
     block.addData("document_starts", {"s", "b"}, /*integer=*/true);
   if (spec.attention.dropout > 0 || spec.residualDropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
-  if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
-    block.addData("step_tokens", {}, /*integer=*/false);
-  block.addParameters(kind.parameters, spec.experts ? &*spec.experts : nullptr);
+}
+
+static void addLayerParameters(BlockBuilder &block, const BlockKind &kind) {
+  block.addParameters(kind.parameters, kind.block.experts ? &*kind.block.experts : nullptr);
+}
+
+static Value applyLayer(BlockBuilder &block, Value x, const BlockDescription &spec, StringRef contextType) {
   Value attended =
       block.attention(block.norm(x, "attn_norm", spec.attentionNorm), spec.attention, contextType);
   x = block.add(x, block.dropout(attended, spec.residualDropout, "attention.residual"));
   Value normed = block.norm(x, "mlp_norm", spec.mlpNorm);
   Value transformed =
       spec.experts ? block.experts(normed, *spec.experts, spec.mlp) : block.mlp(normed, spec.mlp);
-  x = block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
-  block.addResult(x);
+  return block.add(x, block.dropout(transformed, spec.residualDropout, "mlp.residual"));
+}
+
+static void buildLayer(ModuleOp module, StringRef name, const BlockKind &kind, StringRef contextType,
+                       const ModelDescription &model, const Layout &layout) {
+  const BlockDescription &spec = kind.block;
+  BlockBuilder block(module, name, model, layout);
+  Value x = block.addActivation();
+  const bool pools = model.pooledAuxLoss != 0;
+  if (pools)
+    block.takePooled();
+  addLayerData(block, spec, contextType, layout);
+  if (spec.experts && (layout.balanceType != "none" || layout.zLossCoefficient > 0))
+    block.addData("step_tokens", {}, /*integer=*/false);
+  addLayerParameters(block, kind);
+  block.addResult(applyLayer(block, x, spec, contextType));
   if (pools)
     block.addPooledResults();
   block.finish();
@@ -167,11 +187,39 @@ static void buildHead(ModuleOp module, const ModelDescription &model, const Layo
     block.addData("step_tokens", {}, /*integer=*/false);
   block.addParameters(select(
       model, {"final_norm.weight", "final_norm.bias", model.tiedHead ? "embed.tokens" : "head.weight"}));
-  block.loss(block.norm(x, "final_norm", model.finalNorm));
+  Value normed = block.norm(x, "final_norm", model.finalNorm);
+  if (layout.laterTokens > 0)
+    block.addResult(normed);
+  block.loss(normed);
   if (pools)
     block.pooledLoss();
   block.finish();
 }
+
+// The module that predicts the token `depth` ahead of the next one: a layer like the last one, between what joins the hidden
+// state and the embedding of a later token, and a loss.
+static void buildLaterToken(ModuleOp module, StringRef name, int64_t depth, const LayerKind &last,
+                            const ModelDescription &model, const Layout &layout) {
+  const BlockKind &kind = model.kinds[last.model];
+  BlockBuilder block(module, name, model, layout);
+  Value x = block.addActivation();
+  block.addData(shifted("tokens", depth), {"s", "b"}, /*integer=*/true);
+  block.addData(shifted("labels", depth), {"s", "b"}, /*integer=*/true);
+  block.addData(shifted("loss_shares", depth), {"s", "b"}, /*integer=*/false);
+  addLayerData(block, kind.block, last.contextType, layout);
+  block.addData("step_tokens", {}, /*integer=*/false);
+  block.addParameters(select(model, {"embed.tokens", model.tiedHead ? "embed.tokens" : "head.weight"}));
+  block.addParameters(model.later.parameters);
+  addLayerParameters(block, kind);
+  x = block.joinLaterToken(x, depth);
+  x = block.norm(applyLayer(block, x, kind.block, last.contextType), "later.norm", model.finalNorm);
+  if (depth < layout.laterTokens)
+    block.addResult(x);
+  block.laterLoss(x, depth);
+  block.finish();
+}
+
+static std::string nameOfLaterToken(int64_t depth) { return "later" + std::to_string(depth); }
 
 // Blocks of layers are numbered where there are several.
 struct LayerBlocks {
@@ -189,8 +237,9 @@ struct LayerBlocks {
 
 // --- Chain -------------------------------------------------------------------------------------------------
 
-// One instance op per run of layers of one kind; an instance's number is its layer.
-static void buildChain(ModuleOp module, const LayerBlocks &blocks) {
+// One instance op per run of layers of one kind; an instance's number is its layer. Modules that predict later tokens are
+// numbered on.
+static void buildChain(ModuleOp module, const LayerBlocks &blocks, int64_t laterTokens) {
   OpBuilder builder(module.getContext());
   Location loc = builder.getUnknownLoc();
   builder.setInsertionPointToEnd(module.getBody());
@@ -205,6 +254,8 @@ static void buildChain(ModuleOp module, const LayerBlocks &blocks) {
     InstanceOp::create(builder, loc, blocks.nameOf(blocks.ofLayers[first]), first, end - first);
   }
   InstanceOp::create(builder, loc, "head");
+  for (int64_t depth = 1; depth <= laterTokens; ++depth)
+    InstanceOp::create(builder, loc, nameOfLaterToken(depth), layers + depth - 1);
 }
 
 OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &model, const Layout &layout) {
@@ -216,7 +267,9 @@ OwningOpRef<ModuleOp> importModel(MLIRContext &context, const ModelDescription &
   for (const LayerKind &kind : blocks.distinct)
     buildLayer(*module, blocks.nameOf(kind), model.kinds[kind.model], kind.contextType, model, layout);
   buildHead(*module, model, layout);
-  buildChain(*module, blocks);
+  for (int64_t depth = 1; depth <= layout.laterTokens; ++depth)
+    buildLaterToken(*module, nameOfLaterToken(depth), depth, blocks.ofLayers.back(), model, layout);
+  buildChain(*module, blocks, layout.laterTokens);
   setMegatronRules(*module); // knows the dimensions by the blocks
   if (failed(verify(*module)))
     return nullptr;

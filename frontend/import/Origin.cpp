@@ -2,6 +2,7 @@
 #include "frontend/import/Origin.h"
 
 #include "frontend/layout/ExpertRanks.h"
+#include "frontend/layout/LaterTokens.h"
 
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
@@ -51,6 +52,11 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
     for (auto type : types.getAsRange<StringAttr>())
       layout.contextTypes.push_back(type.str());
   layout.contextTypes.resize(model.layers.size()); // of an edited module
+  if (auto factor = training ? training.getAs<FloatAttr>(kLaterTokensFactor) : FloatAttr();
+      factor && !model.later.parameters.empty()) {
+    layout.laterTokens = std::clamp<int64_t>(number(kLaterTokens), 0, kMaxLaterTokens);
+    layout.laterTokensFactor = factor.getValueAsDouble();
+  }
   layout.resetPositionIds = reads(module, "position_ids");
   layout.resetAttentionMask = reads(module, "document_starts") || reads(module, "key_document_starts");
   return layout;

@@ -1,6 +1,7 @@
 #include "frontend/layout/Layout.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertRanks.h"
+#include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/LayoutChecks.h"
 #include "frontend/layout/Options.h"
 #include "runtime/base/Rounding.h"
@@ -34,6 +35,7 @@ public:
     resolveLossTile();
     resolveOverlap();
     resolveBalance();
+    resolveLaterTokens();
     return std::move(layout);
   }
 
@@ -71,17 +73,18 @@ private:
     return option.least;
   }
 
-  double number(OptionField<double> field) {
+  double number(OptionField<double> field) { return number(field, double(*optionOf(field).chosen)); }
+  double number(OptionField<double> field, double chosen) {
     const LayoutOption &option = optionOf(field);
     const std::optional<double> value = given(field);
     if (!value) {
-      record(option.flag, std::to_string(*option.chosen), option.reason);
-      return double(*option.chosen);
+      record(option.flag, fmt::format("{}", chosen), option.reason);
+      return chosen;
     }
     if (*value >= double(option.least) && *value <= double(option.most))
       return *value;
     problems.add("{} {} is not from {} to {}", option.flag, *value, option.least, option.most);
-    return double(*option.chosen);
+    return chosen;
   }
 
   std::string word(OptionField<std::string> field) { // else the first possible
@@ -116,6 +119,7 @@ private:
   void resolveLossTile();
   void resolveOverlap();
   void resolveBalance();
+  void resolveLaterTokens();
   void resolveMachine();
   void resolveGradientType();
 
@@ -422,6 +426,20 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
+}
+
+// Nothing is said of later tokens unless something is asked for.
+void LayoutResolver::resolveLaterTokens() {
+  if (flags.laterTokens || defaults.laterTokens)
+    layout.laterTokens = size(&LayoutOptions::laterTokens);
+  if (layout.laterTokens > 0)
+    layout.laterTokensFactor = number(&LayoutOptions::laterTokensFactor, kStandardLaterFactor);
+  else if (flags.laterTokensFactor) {
+    problems.add("{} {} without {}: no module predicts later tokens",
+                 flagOf(&LayoutOptions::laterTokensFactor), *flags.laterTokensFactor,
+                 flagOf(&LayoutOptions::laterTokens));
+    problems.hint("possible: with {} 1 or more, or without it", flagOf(&LayoutOptions::laterTokens));
+  }
 }
 
 } // namespace

@@ -19,6 +19,8 @@ struct LayoutOptions { // what was given
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
+  std::optional<int64_t> laterTokens = {};
+  std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};
   std::optional<std::vector<std::string>> contextTypes = {}; // for all layers, or one per layer
   std::optional<std::vector<int64_t>> contextHierarchy = {}; // cpi, cpo
@@ -99,6 +101,9 @@ struct Layout {
   double auxLossCoefficient = 0, zLossCoefficient = 0;
   double capacityFactor = 0; // of the room that experts have (docs/experts.md, Capacity); 0: none is dropped
   std::string dropPolicy = "probs";
+  // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
+  int64_t laterTokens = 0;
+  double laterTokensFactor = 0;
   std::string schedule, scheduleText; // the text of one that a file gives
   std::optional<double>
       scheduleMemory;  // cap on live activations in units of 1F1B's; none: the schedule has its own

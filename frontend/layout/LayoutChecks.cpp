@@ -2,6 +2,7 @@
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
 #include "frontend/layout/ExpertRanks.h"
+#include "frontend/layout/LaterTokens.h"
 #include "frontend/layout/Options.h"
 #include "plan/Limits.h"
 #include "runtime/base/Checked.h"
@@ -186,8 +187,8 @@ static int64_t sequencesOf(const Layout &layout) { // of a logical value, or on 
 // bits; 0: there is none. No layer has more than kMaxValues values of the widest kind.
 static int64_t mostPositions(const ModelDescription &model, const Layout &layout) {
   constexpr int64_t kMaxValues = 64, kElementBytes = 4; // the widest elements
-  Checked perPosition = checkedProduct(
-      {widthOf(model, layout), model.layerCount() + 1, kMaxValues, kElementBytes, sequencesOf(layout)});
+  Checked perPosition = checkedProduct({widthOf(model, layout), model.layerCount() + layout.laterTokens + 1,
+                                        kMaxValues, kElementBytes, sequencesOf(layout)});
   return perPosition ? INT64_MAX / *perPosition : 0;
 }
 
@@ -270,6 +271,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkPipeline(model, layout, problems);
   checkSchedule(layout, supported, problems);
   checkBalance(model, layout, problems);
+  checkLaterTokens(model, layout, problems);
 }
 
 // --- The nearest layout that works -------------------------------------------------------------------------
@@ -377,6 +379,7 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
   else
     options.ep.reset(), options.etp.reset(), options.dispatcher.reset(), options.balanceType.reset(),
         options.auxLossCoefficient.reset(), options.zLossCoefficient.reset();
+  setNearestLaterTokens(model, near.sequenceLength, options);
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;
   options.zero = near.zero, options.sp = near.sequenceParallel, options.schedule = near.schedule;

@@ -2,6 +2,7 @@
 #include "frontend/layout/Options.h"
 #include "frontend/layout/Context.h"
 #include "frontend/layout/ExpertBalance.h"
+#include "frontend/layout/LaterTokens.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -247,6 +248,20 @@ std::vector<LayoutOption> makeOptions() {
        .words = dropPolicies,
        .help = "Which choices have the room: those of the largest weights, or of the first positions",
        .reason = "as Megatron-LM: the largest weights"},
+      {.flag = "--mtp-num-layers",
+       .field = &Options::laterTokens,
+       .least = 0,
+       .most = kMaxLaterTokens,
+       .help = "Modules behind the last layer that each predict a token further ahead, in training",
+       .chosen = 0,
+       .reason = "no term unless asked for"},
+      {.flag = "--mtp-loss-scaling-factor",
+       .field = &Options::laterTokensFactor,
+       .least = 0,
+       .most = kMaxCoefficient,
+       .help = "With --mtp-num-layers: factor of the mean loss of these modules",
+       .standard = fmt::format("{}", kStandardLaterFactor),
+       .reason = "as Megatron-LM"},
       {.flag = "--loss-tile",
        .field = &Options::lossTile,
        .least = 0,

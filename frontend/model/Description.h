@@ -103,6 +103,17 @@ struct BlockKind {
   std::vector<ModelParameter> parameters;
 };
 
+inline constexpr int64_t kMaxLaterTokens = 64; // far more than any model has
+
+// Modules that each predict a token further ahead (docs/multi-token-prediction.md): a layer like the last one, and what joins
+// the hidden state and the embedding of a later token before it. They are numbered behind the layers.
+struct LaterTokens {
+  std::vector<ModelParameter>
+      parameters;                   // of one, beside its layer's; none: the family has no names for them
+  int64_t inFile = 0;               // how many a checkpoint has, as config.json says
+  std::vector<std::string> tensors; // of one in a checkpoint; the first "{}" is its number
+};
+
 // The file's keys of facts, for messages.
 struct KeyNames {
   std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
@@ -126,7 +137,8 @@ struct ModelDescription {
   Norm finalNorm;
   bool tiedHead = false; // the head uses the parameter of the token embedding
   double initializerRange = 0.02;
-  std::vector<ModelParameter> parameters;  // outside the layers
+  std::vector<ModelParameter> parameters; // outside the layers
+  LaterTokens later;
   std::vector<std::string> ignoredTensors; // as plan::Plan's
   double pooledAuxLoss =
       0; // coefficient of Hugging Face's load_balancing_loss_func, which pools all layers; 0: none

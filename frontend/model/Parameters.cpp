@@ -2,6 +2,8 @@
 #include "plan/Expand.h"
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 namespace mgc::frontend {
 
@@ -78,6 +80,16 @@ static std::vector<std::string> rolesOf(const ModelDescription &model) {
   return roles;
 }
 
+static std::vector<std::string> rolesOfLater(const ModelDescription &model) {
+  std::vector<std::string> roles;
+  addNorm(roles, "later.token_norm", model.finalNorm);
+  addNorm(roles, "later.hidden_norm", model.finalNorm);
+  addLinear(roles, "later.token", false);
+  addLinear(roles, "later.hidden", false);
+  addNorm(roles, "later.norm", model.finalNorm);
+  return roles;
+}
+
 static plan::ParameterDim dimOf(char letter, const ModelDescription &model, const BlockDescription &block) {
   const AttentionDescription &attention = block.attention;
   auto full = [&](int64_t size) { return plan::ParameterDim{std::string(1, letter), size, size, {}}; };
@@ -111,7 +123,7 @@ static plan::ParameterDim dimOf(char letter, const ModelDescription &model, cons
   case 'j':
     return full(2);
   default:
-    return full(model.hidden); // h, y
+    return full(model.hidden); // h, i, y
   }
 }
 
@@ -191,21 +203,67 @@ static Status bind(const std::vector<std::string> &roles, const TensorNames &nam
 }
 
 // Each name with the prefix, and without.
-static std::vector<std::string> ignoredTensors(const TensorNames &names) {
-  std::vector<std::string> ignored;
-  for (std::string_view name : names.ignored) {
-    ignored.emplace_back(name);
-    if (name.starts_with(names.prefix))
-      ignored.emplace_back(name.substr(names.prefix.size()));
+template <typename Names>
+static std::vector<std::string> spellings(const Names &all, std::string_view prefix) {
+  std::vector<std::string> spelled;
+  for (std::string_view name : all) {
+    spelled.emplace_back(name);
+    if (name.starts_with(prefix))
+      spelled.emplace_back(name.substr(prefix.size()));
   }
-  return ignored;
+  return spelled;
+}
+
+static std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  if (const size_t at = text.find(from); at != std::string::npos)
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+static std::string copyOf(std::string_view role) { return fmt::format("later.{}", role); }
+
+// Of modules that predict later tokens, which are like the last layer. Those of the file may have copies of what the model has
+// outside the layers: names that its parameters have too.
+static Status bindLater(ModelDescription &model, const TensorNames &names) {
+  const std::vector<std::string> roles = rolesOfLater(model);
+  if (!std::ranges::all_of(roles, [&](const std::string &role) { return findRow(names, role); }))
+    return Status::ok();
+  const BlockKind &layer = model.kinds[model.layers.back()];
+  MGC_TRY(bind(roles, names, model, layer.block, model.later.parameters));
+  std::vector<std::string> tensors;
+  for (std::span<const ModelParameter> parameters :
+       {std::span(layer.parameters), std::span(std::as_const(model.later.parameters))})
+    for (const ModelParameter &entry : parameters)
+      tensors.push_back(replaced(entry.parameter.tensor, plan::kStackHole, "{}"));
+  for (ModelParameter &entry : model.parameters)
+    for (const char *role : {"embed.tokens", "head.weight"})
+      if (const TensorRow *copy = findRow(names, copyOf(role));
+          copy && (entry.role == role || (model.tiedHead && entry.role == "embed.tokens"))) {
+        tensors.emplace_back(copy->tensor);
+        for (int64_t i = 0; i < model.later.inFile; ++i)
+          entry.parameter.aliases.push_back(
+              replaced(std::string(copy->tensor), "{}", std::to_string(model.layerCount() + i)));
+      }
+  std::ranges::sort(tensors);
+  tensors.erase(std::ranges::unique(tensors).begin(), tensors.end()); // several parameters are views of one
+  model.later.tensors = spellings(tensors, names.prefix);
+  return Status::ok();
 }
 
 Status bindParameters(ModelDescription &model, const TensorNames &names) {
-  model.ignoredTensors = ignoredTensors(names);
+  model.ignoredTensors = spellings(names.ignored, names.prefix);
   for (BlockKind &kind : model.kinds)
     MGC_TRY(bind(rolesOf(kind.block), names, model, kind.block, kind.parameters));
-  return bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters);
+  MGC_TRY(bind(rolesOf(model), names, model, model.kinds.front().block, model.parameters));
+  return bindLater(model, names);
+}
+
+std::vector<std::string> ignoredTensors(const ModelDescription &model, int64_t laterTokens) {
+  std::vector<std::string> ignored = model.ignoredTensors;
+  for (int64_t i = laterTokens; i < model.later.inFile; ++i)
+    for (const std::string &tensor : model.later.tensors)
+      ignored.push_back(replaced(tensor, "{}", std::to_string(model.layerCount() + i)));
+  return ignored;
 }
 
 } // namespace mgc::frontend

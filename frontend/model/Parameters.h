@@ -18,6 +18,9 @@
 //   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
+// Of modules that predict later tokens (i: h, summed over):
+//   later.{token,hidden}_norm.weight h                   later.{token,hidden}.weight h i  later.norm.weight h
+// and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens, later.head.weight.
 #pragma once
 
 #include "frontend/model/Description.h"
@@ -50,5 +53,9 @@ struct TensorNames {
 // Fills in the parameters of the model and of each of its kinds, exactly the roles they need, and the tensors that it
 // ignores. A role without a row is an error.
 Status bindParameters(ModelDescription &model, const TensorNames &names);
+
+// Tensors of a checkpoint that no parameter of the model holds when so many of its modules that predict later tokens are
+// trained.
+std::vector<std::string> ignoredTensors(const ModelDescription &model, int64_t laterTokens);
 
 } // namespace mgc::frontend

@@ -189,6 +189,7 @@ template <typename V> void fields(V &v, Of<Input>) {
   v.required("type", &Input::type);
   v.required("dims", &Input::dims);
   v.required("ring", &Input::ring);
+  v.optional("shift", &Input::shift);
 }
 
 template <typename V> void fields(V &v, Of<Region>) {

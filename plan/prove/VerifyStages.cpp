@@ -110,8 +110,15 @@ static Checked verifyInputDims(Checks &checks, const Input &input, const Place &
 
 // Its ring has a slot for each microbatch in ascending order, or one for all of them.
 static void verifyInput(Checks &checks, const StagePlan &stage, const Input &input, const Place &place) {
-  checks.violations.expect(input.type == typeOf(input.kind), place,
-                           "loss weights and the tokens of the step are f32, all other inputs i32");
+  checks.violations.expect(
+      input.type == typeOf(input.kind), place,
+      "loss weights, loss shares and the tokens of the step are f32, all other inputs i32");
+  const int64_t mostShift = isShiftable(input.kind) ? checks.plan.sequenceLength - 1 : 0;
+  checks.violations.expect(
+      input.shift >= 0 && input.shift <= mostShift, place.field("shift"),
+      "{} positions; expected 0 to {}: tokens, labels and loss shares are shifted, within a "
+      "sequence",
+      input.shift, mostShift);
   checks.violations.expect(input.kind != Input::Kind::stepTokens || input.dims.empty(), place.field("dims"),
                            "the tokens of the step are one number, expected no dimensions");
   const Checked bytes = verifyInputDims(checks, input, place);

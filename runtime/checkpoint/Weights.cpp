@@ -350,6 +350,12 @@ Status loadWeights(const Plan &plan, const Checkpoint &checkpoint, Arenas arenas
   return Status::ok();
 }
 
+std::vector<std::string> ignoredTensors(const Plan &plan, const Checkpoint &checkpoint) {
+  std::vector<std::string> ignored = checkpoint.names();
+  std::erase_if(ignored, [&](const std::string &name) { return !isIgnored(plan, name); });
+  return ignored;
+}
+
 // Empty: nothing is wrong.
 static std::string describeNotFinite(const TensorView &view, const std::string &name) {
   float staged[kStaged];

@@ -40,6 +40,9 @@ Status loadWeights(const plan::Plan &plan, const Checkpoint &checkpoint, Arenas 
 // Whether loadWeights takes the checkpoint; the error is its.
 Status verifyFits(const plan::Plan &plan, const Checkpoint &checkpoint);
 
+// Tensors of the checkpoint that loadWeights leaves out because the plan ignores them; weights that are saved lack them.
+std::vector<std::string> ignoredTensors(const plan::Plan &plan, const Checkpoint &checkpoint);
+
 // Whether all numbers that loadWeights takes from the checkpoint are finite in f32; up to 20 lines say where the first of
 // a tensor is not. The checkpoint must fit the plan.
 Status verifyFinite(const plan::Plan &plan, const Checkpoint &checkpoint);

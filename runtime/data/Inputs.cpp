@@ -10,6 +10,7 @@
 #include "plan/mesh/Mesh.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace mgc {
 
@@ -24,29 +25,71 @@ Status checkValue(const plan::Plan &plan, const char *what, int64_t index, int32
                 index / plan.sequenceLength, index % plan.sequenceLength, what, value, plan.vocabulary);
 }
 
-// The value at global position `position` of global sample `sample`.
-int64_t valueAt(Kind kind, const GlobalBatch &batch, const plan::Plan &plan, int64_t step, int64_t sample,
-                int64_t position) {
-  const int64_t index = sample * plan.sequenceLength + position;
-  switch (kind) {
-  case Kind::tokens:
-    return batch.tokens[index];
+// Values of an input at places of a step's global batch.
+class InputValues {
+public:
+  InputValues(const plan::Input &input, const plan::Plan &plan, const GlobalBatch &batch, int64_t step)
+      : kind_(input.kind), shift_(input.shift), plan_(plan), batch_(batch), step_(step) {
+    if (kind_ == Kind::stepTokens || kind_ == Kind::lossShares)
+      counted_ = countLabels();
+  }
+  double at(int64_t sample, int64_t position) const;
+
+private:
+  // Of a token: the token that is `shift` positions later, in its sequence and document; nothing: there is none.
+  std::optional<int64_t> shifted(int64_t index) const;
+  int32_t labelAt(int64_t index) const { // kIgnoredLabel: it does not count
+    const std::optional<int64_t> later = shifted(index);
+    return later ? batch_.labels[*later] : kIgnoredLabel;
+  }
+  int64_t countLabels() const {
+    int64_t count = 0;
+    for (int64_t i = 0; i < static_cast<int64_t>(batch_.labels.size()); ++i)
+      count += labelAt(i) != kIgnoredLabel;
+    return count;
+  }
+
+  Kind kind_;
+  int64_t shift_;
+  const plan::Plan &plan_;
+  const GlobalBatch &batch_;
+  int64_t step_;
+  int64_t counted_ = 0; // labels of the step that count
+};
+
+std::optional<int64_t> InputValues::shifted(int64_t index) const {
+  if (index % plan_.sequenceLength + shift_ >= plan_.sequenceLength)
+    return std::nullopt;
+  const int64_t later = index + shift_;
+  const bool isOther = !batch_.starts.empty() && batch_.starts[later] != batch_.starts[index];
+  return isOther ? std::nullopt : std::optional(later);
+}
+
+double InputValues::at(int64_t sample, int64_t position) const {
+  const int64_t index = sample * plan_.sequenceLength + position;
+  switch (kind_) {
+  case Kind::tokens: {
+    const std::optional<int64_t> later = shifted(index);
+    return later ? batch_.tokens[*later] : 0;
+  }
   case Kind::labels:
-    return batch.labels[index] == kIgnoredLabel ? -1 : batch.labels[index];
+    return labelAt(index) == kIgnoredLabel ? -1 : labelAt(index);
   case Kind::lossWeights:
-    return batch.labels[index] == kIgnoredLabel ? 0 : 1;
+    return labelAt(index) == kIgnoredLabel ? 0 : 1;
+  case Kind::lossShares:
+    return labelAt(index) == kIgnoredLabel ? 0 : 1 / static_cast<double>(counted_);
   case Kind::positions:
   case Kind::keyPositions:
-    return position;
+    return static_cast<double>(position);
   case Kind::positionIds:
-    return position - batch.starts[index];
+    return static_cast<double>(position - batch_.starts[index]);
   case Kind::documentStarts:
   case Kind::keyDocumentStarts:
-    return batch.starts[index];
+    return batch_.starts[index];
   case Kind::samples:
-    return step * plan.globalBatchSize + sample;
+    return static_cast<double>(step_ * plan_.globalBatchSize + sample);
   case Kind::stepTokens:
-    return std::ranges::count_if(batch.labels, [](int32_t label) { return label != kIgnoredLabel; });
+    return static_cast<double>(counted_);
   }
   return 0;
 }
@@ -96,18 +139,19 @@ std::vector<InputRecord> resolveInputs(const plan::Plan &plan, int64_t rank) {
 void writeInput(const InputRecord &record, const plan::Plan &plan, const GlobalBatch &batch, int64_t step,
                 std::byte *arena) {
   const plan::Input &input = *record.input;
+  const InputValues values(input, plan, batch, step);
   for (int64_t microbatch = 0; microbatch < record.microbatches; ++microbatch) {
     std::byte *to = arena + record.ring.offsetOf(microbatch);
     for (int64_t p = 0; p < record.positions; ++p) {
       const int64_t position = plan::positionAt(record.firstPosition + p, plan.sequenceLength, plan.zigzag);
       for (int64_t b = 0; b < record.samples; ++b) {
         const int64_t sample = microbatch * record.samplesPerMicrobatch + record.firstSample + b;
-        const int64_t value = valueAt(input.kind, batch, plan, step, sample, position);
+        const double value = values.at(sample, position);
         const int64_t element = p * record.positionStride + b * record.sampleStride;
         if (input.type == plan::DType::f32)
           reinterpret_cast<float *>(to)[element] = static_cast<float>(value);
         else
-          reinterpret_cast<int32_t *>(to)[element] = static_cast<int32_t>(value);
+          reinterpret_cast<int32_t *>(to)[element] = static_cast<int32_t>(static_cast<int64_t>(value));
       }
     }
   }

@@ -88,7 +88,7 @@ inline constexpr size_t kMeasuredSteps = 4096;
 using StepScalars = std::array<float, 9>;
 
 // Values that a step leaves in a rank: plan::kResults.
-using StepValues = std::array<float, 6>;
+using StepValues = std::array<float, 7>;
 // terms: of the plan, numbers in plan::kResults.
 StepResult resultOf(const StepValues &values, std::span<const size_t> terms);
 // All ranks have the same, to the bit: they come out of sums over all ranks, in one order.

@@ -303,6 +303,11 @@ Status Training::loadParameters() {
   }
   MGC_ASSIGN(checkpoint, Checkpoint::open(*options_.weights));
   MGC_TRY(loadWeights(engine_->plan(), checkpoint, engine_->arenas(), {options_.ignoreExtraWeights}, fill));
+  if (const std::vector<std::string> ignored = ignoredTensors(engine_->plan(), checkpoint); !ignored.empty())
+    observer_.noted(
+        fmt::format("--weights {}: the plan has no place for {} of its tensors, such as {}; weights that are "
+                    "saved lack them",
+                    *options_.weights, ignored.size(), ignored.front()));
   if (processes_) {
     RankMemory memory(engine_->arenas(), &world_->communicator());
     MGC_TRY(verifyDigests(engine_->plan(), memory, engine_->arenas(),

@@ -32,8 +32,9 @@ import prediction
 import safetensors
 
 DENSE = ("gpt2", "llama", "llama_long", "llama_packed", "llama_packed_32", "llama_tied_rope3", "qwen2", "qwen3")
-MODELS = DENSE + ("deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux", "mixtral_balance", "qwen2_moe",
-                  "qwen3_moe", "qwen3_moe_sparse2")
+EXPERTS = ("deepseek_v2", "deepseek_v3", "deepseek_v3_mtp", "deepseek_v3_mtp2", "glm4_moe", "gpt_oss", "mixtral", "mixtral_aux",
+           "mixtral_balance", "qwen2_moe", "qwen3_moe", "qwen3_moe_sparse2")
+MODELS = DENSE + ("llama_packed_mtp",) + EXPERTS
 GOLDEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "golden")
 
 
@@ -256,7 +257,8 @@ def parse_arguments():
     possible = MODELS if options.dtype == "f32" else DENSE
     options.model = options.model or list(possible)
     if not set(options.model) <= set(possible):
-        parser.error(f"what rounding to bf16 does to choices of experts is not predicted; expected --model {', '.join(possible)}")
+        parser.error("what rounding to bf16 does to choices of experts and to later tokens is not predicted; expected --model "
+                     f"{', '.join(possible)}")
     options.bin = os.path.abspath(options.bin)
     return options
 
@@ -271,7 +273,7 @@ def predict_all(options, goldens, chosen):
 def layouts_of(golden, text):
     """Those of layouts.select that the batch is large enough for. A loss that pools all tokens of a step has one microbatch and one stage:
     the others become such."""
-    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model not in DENSE)
+    batch, chosen = golden.expect["gbs"], layouts.select(text, golden.model in EXPERTS)
     if golden.expect.get("aux_in_loss"):
         return list(dict.fromkeys(dataclasses.replace(layout, pp=1, vpp=1, schedule="1f1b", mbs=batch // layout.dp)
                                   for layout in chosen))

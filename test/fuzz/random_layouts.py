@@ -106,6 +106,13 @@ def random_balance(r, model):
     return r.choice([sequence, ["--moe-z-loss-coeff=0.1"], [*sequence, "--moe-z-loss-coeff=1"]])
 
 
+def random_later_tokens(r, model):
+    """Flags of modules that predict later tokens."""
+    if model["model_type"] == "gpt2" or r.random() < 0.7:
+        return []
+    return [f"--mtp-num-layers={r.choice([1, 1, 2])}", f"--mtp-loss-scaling-factor={r.choice([0.1, 1])}"]
+
+
 def random_expert_ranks(r, model, sizes):
     """Flags that say which ranks have which experts; sometimes such as cannot be."""
     if "num_experts_per_tok" not in model:
@@ -173,7 +180,7 @@ def random_layout(r, model):
     flags = [f"--{name}={value}" for name, value in layout.items() if name not in ("sp", "context", "documents")]
     flags += layout["context"]
     flags.append("--sp" if layout["sp"] else "--no-sp")
-    flags += layout["documents"] + random_balance(r, model) + random_expert_ranks(r, model, layout)
+    flags += layout["documents"] + random_balance(r, model) + random_later_tokens(r, model) + random_expert_ranks(r, model, layout)
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
     return flags, layout
@@ -297,7 +304,7 @@ def one_pair(binaries, seed, dtype="f32", target="cpu"):
     model = random_model(r, dtype)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
-    terms = [flag for flag in flags if flag.startswith("--moe-")]
+    terms = [flag for flag in flags if flag.startswith(("--moe-", "--mtp-"))]
     more = [*types, f"--target={target}"]
     flags += more
     where = pathlib.Path(tempfile.mkdtemp(prefix="mgc-fuzz-"))

@@ -64,6 +64,7 @@ MODELS = {  # name: config.json, layout
     "qwen3-balance": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --moe-router-load-balancing-type "
                       "seq_aux_loss --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"),
     "gpt-oss": (GPT_OSS, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8"),
+    "qwen3-later": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --mtp-num-layers 1 --loss-tile 4"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
                      "--cp-comm-type all_gather,a2a"),
 }
@@ -212,6 +213,7 @@ def zero_results(plan):
     for stage in plan["stages"]:
         kinds = {given["kind"] for given in stage["inputs"]}
         zeros = ([] if "labels" in kinds else [0, 4]) + ([] if "stepTokens" in kinds else [12, 16, 20])
+        zeros += [] if "lossShares" in kinds else [24]
         results = {stage["resultsOffset"] + offset for offset in zeros}
         found |= {(call["program"], n) for chunk in stage["chunks"] for call in chunk["calls"]
                   for n, bound in enumerate(call["segments"]) if bound["slot"] < 0 and bound["offset"] in results}

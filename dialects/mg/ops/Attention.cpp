@@ -162,8 +162,8 @@ static std::optional<plan::Axes> partOfSequence(Value positions) {
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
   auto kind =
       function ? function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kDataAttr) : StringAttr();
-  const Result<const DataKind *> data = findDataKind(kind ? kind.getValue() : "");
-  if (!data.isOk() || !(*data)->isPosition)
+  const Result<DataRead> data = readDataKind(kind ? kind.getValue() : "");
+  if (!data.isOk() || !data->kind->isPosition)
     return std::nullopt;
   auto sharded = function.getArgAttrOfType<TypeAttr>(argument.getArgNumber(), kTypeAttr); // from local on
   ArrayAttr split = layoutOf(sharded ? sharded.getValue() : positions.getType()).getAxes().front();

@@ -9,10 +9,15 @@ using namespace mgc;
 LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &g) {
   if (!g.wants(getLogits()))
     return success();
-  if (!g.isSeed(getLoss()))
-    return emitOpError("the loss must be what the last block returns: its gradient is seeded with 1");
+  Value weights = getWeights();
+  if (!g.isSeed(getLoss())) {
+    Value cotangent = g.cotangent(getLoss());
+    if (!cotangent)
+      return success();
+    weights = g.make<MulOp>(weights, weights, cotangent);
+  }
   g.contribute(getLogits(), g.make<CrossEntropyGradOp>(getLogits(), getLogits(), getLse(), getLabels(),
-                                                       getWeights(), getValidAttr(), DictionaryAttr()));
+                                                       weights, getValidAttr(), DictionaryAttr()));
   return success();
 }
 

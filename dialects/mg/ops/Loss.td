@@ -1,18 +1,20 @@
 // Cross-entropy, parallel over the vocabulary (docs/sharding.md), and what the loss has beside it (docs/experts.md).
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, DeclareOpInterfaceMethods<Mg_DecomposableOpInterface>]> {
+def Mg_CrossEntropyOp : Mg_ComputeOp<"cross_entropy", [MgGradient, Mg_OfLogits,
+    DeclareOpInterfaceMethods<Mg_DecomposableOpInterface>]> {
   let summary = "sum of weights * -log softmax(logits)[labels] over all tokens; lse is kept for the gradient";
   let description = [{
     Columns >= valid are padding and count as -inf. Stands for max, sum_exp, log_sum_exp, pick and a difference of two
-    sums, into which it is decomposed before types are assigned.
+    sums, into which it is decomposed before types are assigned. The loss is a result of its block, where its gradient is
+    seeded with 1, or a part of a term of the loss (mg.loss_term).
   }];
   let arguments = (ins Mg_Float:$logits, Mg_I32:$labels, Mg_F32:$weights, I64Attr:$valid);
   let results = (outs Mg_F32:$loss, Mg_F32:$lse);
   let rule = "* n, *, * -> , *";
 }
-def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow]> {
-  let summary = "(exp(logits - lse) - onehot(labels)) * weights: the gradient of the loss seeded with 1";
+def Mg_CrossEntropyGradOp : Mg_IndexedOp<"cross_entropy_grad", [MgDearRow, Mg_OfLogits]> {
+  let summary = "(exp(logits - lse) - onehot(labels)) * weights: the gradient of the loss where its cotangent is 1";
   let arguments = (ins Mg_Float:$logits, Mg_F32:$lse, Mg_I32:$labels, Mg_F32:$weights, I64Attr:$valid,
                        OptionalAttr<DictionaryAttr>:$coordinates);
   let results = (outs Mg_Float:$dlogits);

@@ -23,6 +23,10 @@ def Mg_MovesData : NativeOpTrait<"MovesData"> { let cppNamespace = "::mgc"; }
 // could choose otherwise: backward saves the results and does not compute them again.
 def Mg_Discontinuous : NativeOpTrait<"Discontinuous"> { let cppNamespace = "::mgc"; }
 
+// Reads logits, its first operand: a value for each word of the vocabulary and each token, which the loss alone needs. So they
+// are made in backward, with all that no activation needs either (mg-grad), and of some tokens at a time (mg-tile).
+def Mg_OfLogits : NativeOpTrait<"OfLogits"> { let cppNamespace = "::mgc"; }
+
 class Mg_Op<string mnemonic, list<Trait> traits = []> : Op<Mg_Dialect, mnemonic, traits>;
 
 // An op with an axis rule, written in `rule` (Interfaces.td says how).

@@ -61,6 +61,7 @@ static bool returnsLoss(InstanceOp instance, SymbolTableCollection &symbols) {
 LogicalResult ChainOp::verifyRegions() {
   SmallVector<Type> flow;
   InstanceOp last;
+  int64_t losses = 0;
   SymbolTableCollection symbols;
   for (Operation &op : *getBody().begin()) {
     auto instance = dyn_cast<InstanceOp>(op);
@@ -76,11 +77,13 @@ LogicalResult ChainOp::verifyRegions() {
       return instance.emitOpError("a repeated block must return what it takes (chain_c1)");
     flow = outputs;
     last = instance;
+    losses += returnsLoss(instance, symbols) ? int64_t(instance.getCount()) : 0;
   }
-  if (!last || !returnsLoss(last, symbols))
-    return emitOpError() << "ends with " << (last ? last.getBlock() : "no instance")
-                         << ", which does not return "
-                         << "loss_sum and tokens (chain_c2)";
+  if (losses != 1)
+    return emitOpError() << losses << " instances return loss_sum and tokens; expected one (chain_c2)";
+  if (!flow.empty())
+    return emitOpError() << "ends with " << last.getBlock()
+                         << ", whose activations no instance takes (chain_c2)";
   return success();
 }
 

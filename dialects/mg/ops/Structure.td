@@ -10,7 +10,7 @@ def Mg_ChainOp : Mg_Op<"chain", [NoTerminator, SingleBlock]> {
           mg.instance @head
         }
     1. activations and results of neighbours close: same number, same types (chain_c1)
-    2. the last instance returns the loss_sum and tokens (chain_c2)
+    2. one instance returns the loss_sum and tokens, and the last gives no activations (chain_c2)
   }];
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "attr-dict-with-keyword $body";

@@ -55,6 +55,13 @@ static constexpr TensorRow kTensorRows[] = {
     {"shared.up.weight", "model.layers.{}.mlp.shared_expert.up_proj.weight", "f h"},
     {"shared.down.weight", "model.layers.{}.mlp.shared_expert.down_proj.weight", "h f"},
     {"shared.scale.weight", "model.layers.{}.mlp.shared_expert_gate.weight", " h"},
+    {"later.token_norm.weight", "model.layers.{}.enorm.weight", "h"},
+    {"later.hidden_norm.weight", "model.layers.{}.hnorm.weight", "h"},
+    {"later.token.weight", "model.layers.{}.eh_proj.weight", "h i", "token", 0, 2},
+    {"later.hidden.weight", "model.layers.{}.eh_proj.weight", "h i", "hidden", 1, 2},
+    {"later.norm.weight", "model.layers.{}.shared_head.norm.weight", "h"},
+    {"later.embed.tokens", "model.layers.{}.embed_tokens.weight", "v h"},
+    {"later.head.weight", "model.layers.{}.shared_head.head.weight", "v h"},
     {"final_norm.weight", "model.norm.weight", "h"},
     {"head.weight", "lm_head.weight", "v h"}};
 static constexpr TensorRow kRowsOfDeepseek[] = {
@@ -202,6 +209,10 @@ std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockD
   for (int64_t layer = routed.denseLayers; layer < count; ++layer)
     layers[layer].experts = routed.experts, layers[layer].mlp.ffn = routed.ffn;
   return layers;
+}
+
+void readLaterTokens(Config &config, ModelDescription &model) {
+  model.later.inFile = config.countOr("num_nextn_predict_layers", 0, kMaxLaterTokens);
 }
 
 std::vector<bool> readSparseLayers(Config &config, int64_t layers) {

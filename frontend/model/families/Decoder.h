@@ -44,6 +44,9 @@ void readGroups(Config &config, int64_t top, Experts &experts);
 std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockDescription &dense,
                                        int64_t count);
 
+// How many modules that predict later tokens a checkpoint has, from num_nextn_predict_layers (DeepSeek).
+void readLaterTokens(Config &config, ModelDescription &model);
+
 // Which layers have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
 std::vector<bool> readSparseLayers(Config &config, int64_t layers);
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.

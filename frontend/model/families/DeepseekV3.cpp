@@ -9,9 +9,8 @@ static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"},
                                             {"topk_method", "\"noaux_tc\""},
                                             {"moe_layer_freq", "1"},
                                             {"pretraining_tp", "1"}};
-// The class of transformers has no auxiliary loss and no layers that predict later tokens.
-static constexpr std::string_view kIgnored[] = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map",
-                                                "num_nextn_predict_layers"};
+// The class of transformers has no auxiliary loss.
+static constexpr std::string_view kIgnored[] = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
@@ -24,6 +23,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   if (config.flag("norm_topk_prob", true))
     experts.epsilon = 1e-20;
   readGroups(config, 2, experts);
+  readLaterTokens(config, model);
   const bool interleaved = config.flag("rope_interleave", true);
   if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))
     return;

@@ -4,8 +4,6 @@
 namespace mgc::frontend {
 
 static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"}};
-// The class has no layers that predict later tokens.
-static constexpr std::string_view kIgnored[] = {"num_nextn_predict_layers"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
@@ -18,6 +16,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   if (config.flag("norm_topk_prob", true))
     experts.epsilon = 1e-20;
   readGroups(config, 2, experts);
+  readLaterTokens(config, model);
   const bool hasNorms = config.flag("use_qk_norm", false);
   if (!readDecoder(config, model, block, {.headDim = 128, .ropeTheta = 10000, .rotaryPart = 0.5}))
     return;
@@ -30,7 +29,7 @@ extern const Family kGlm4Moe;
 const Family kGlm4Moe = {
     "glm4_moe",
     "Glm4MoeForCausalLM",
-    kIgnored,
+    {},
     kNeutral,
     {kDecoderTensors.prefix, kDecoderTensors.rows, kDecoderTensors.ignored, kSharedExpertsRows},
     read};

@@ -151,6 +151,49 @@ TEST(Import, Operations) {
   EXPECT_EQ(qwen3->count<AddOp>("layer"), 2);
 }
 
+std::string chainOf(Imported &imported) {
+  std::string chain;
+  imported.module->walk([&](InstanceOp op) {
+    chain += (chain.empty() ? "" : ", ") + op.getBlock().str() + " " + std::to_string(op.getFirst());
+  });
+  return chain;
+}
+
+// Modules that predict later tokens have the model's embedding and head, and parameters numbered behind the layers.
+TEST(Import, LaterTokens) {
+  auto imported = import(latent("deepseek_v3", kRouted + R"(, "num_nextn_predict_layers": 1)"),
+                         {.seq = 16, .mbs = 2, .laterTokens = 2});
+  EXPECT_EQ(chainOf(*imported), "embed 0, layer0 0, layer1 1, head 0, later1 4, later2 5");
+  expectEveryArgumentUsed(*imported);
+  std::map<std::string, int64_t> uses = parametersOf(*imported);
+  EXPECT_EQ(uses["model.embed_tokens.weight"], 3);
+  EXPECT_EQ(uses["lm_head.weight"], 3);
+  for (const char *name : {"enorm.weight", "hnorm.weight", "eh_proj.weight[token]", "eh_proj.weight[hidden]",
+                           "shared_head.norm.weight", "self_attn.kv_b_proj.weight", "mlp.gate.weight"})
+    for (const char *layer : {"4", "5"})
+      EXPECT_EQ(uses["model.layers." + std::string(layer) + "." + name], 1) << layer << " " << name;
+  EXPECT_EQ(imported->block("head").getNumResults(), 3u);
+  EXPECT_EQ(imported->block("later1").getNumResults(), 2u);
+  EXPECT_EQ(imported->block("later2").getNumResults(), 1u);
+  std::vector<std::string> data;
+  func::FuncOp last = imported->block("later2");
+  for (unsigned i = 0; i < last.getNumArguments(); ++i)
+    if (auto kind = last.getArgAttrOfType<StringAttr>(i, kDataAttr))
+      data.push_back(kind.str());
+  EXPECT_EQ(data, (std::vector<std::string>{"tokens+2", "labels+2", "loss_shares+2", "positions",
+                                            "key_positions", "step_tokens"}));
+  last.walk([](LossTermOp op) { EXPECT_EQ(op.getScale().convertToDouble(), 0.05); });
+  auto ignored =
+      imported->module.get()->getAttrOfType<DictionaryAttr>("mg.model").getAs<ArrayAttr>("ignored_tensors");
+  EXPECT_EQ(ignored.size(), 2u) << "both modules are trained";
+}
+
+TEST(Import, LaterTokensOfATiedHead) {
+  auto imported = import(decoder("llama", R"(, "tie_word_embeddings": true)"), {.seq = 16, .laterTokens = 1});
+  expectEveryArgumentUsed(*imported);
+  EXPECT_EQ(parametersOf(*imported)["model.embed_tokens.weight"], 3);
+}
+
 TEST(Import, PaddingIsOutsideTheLoss) {
   auto imported = import(kGpt2 + "}");
   imported->block("head").walk([](CrossEntropyOp op) {

@@ -1,5 +1,6 @@
 // Every family: what its fields mean, both spellings, checkpoint names and shapes, and the published
 // examples.
+#include "frontend/model/Parameters.h"
 #include "test/frontend/Configs.h"
 #include "test/frontend/model/ModelText.h"
 
@@ -316,6 +317,34 @@ TEST(DeepseekV3, LatentAttention) {
   EXPECT_FALSE(model(with(tinyDecoder("deepseek_v3"), {{"rope_interleave", false}}))
                    .blockOf(0)
                    .attention.rope->interleaved);
+}
+
+TEST(DeepseekV3, ModulesThatPredictLaterTokens) {
+  using Names = std::vector<std::string>;
+  ModelDescription deepseek = model(with(tinyDecoder("deepseek_v3"), {{"num_nextn_predict_layers", 2}}));
+  const plan::Parameter *state = findParameter(deepseek.later.parameters, "later.hidden.weight");
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->name, "model.layers.{}.eh_proj.weight[hidden]");
+  EXPECT_EQ(dimsOf(*state), "h32 i32 ");
+  EXPECT_EQ(state->fileShape, std::vector<int64_t>({32, 64}));
+  EXPECT_EQ(state->offset, std::vector<int64_t>({0, 32})) << "behind the columns of the token";
+  EXPECT_EQ(findParameter(deepseek.later.parameters, "later.norm.weight")->init, plan::InitKind::ones);
+  EXPECT_EQ(findParameter(deepseek.parameters, "embed.tokens")->aliases,
+            Names({"embed_tokens.weight", "model.layers.4.embed_tokens.weight",
+                   "model.layers.5.embed_tokens.weight"}));
+  EXPECT_EQ(findParameter(deepseek.parameters, "head.weight")->aliases,
+            Names({"model.layers.4.shared_head.head.weight", "model.layers.5.shared_head.head.weight"}));
+  const auto ignores = [&](int64_t trained, const std::string &name) {
+    const Names ignored = ignoredTensors(deepseek, trained);
+    return std::ranges::find(ignored, name) != ignored.end();
+  };
+  for (const std::string name :
+       {"eh_proj.weight", "mlp.experts.{}.up_proj.weight", "shared_head.head.weight"}) {
+    EXPECT_TRUE(ignores(0, "model.layers.4." + name) && ignores(0, "layers.5." + name)) << name;
+    EXPECT_TRUE(!ignores(1, "model.layers.4." + name) && ignores(1, "model.layers.5." + name)) << name;
+    EXPECT_FALSE(ignores(2, "model.layers.5." + name)) << name;
+  }
+  EXPECT_TRUE(model(tinyGpt2()).later.parameters.empty());
 }
 
 TEST(DeepseekV2, QueriesOfTheTokenAndTwoMethods) {

@@ -82,8 +82,8 @@ edit("begin", "zero", "stage", "begin.0", (r'index = 7 : i64, kind = "gradient"'
 MOMENT = r'{mg.buffer = {index = 0 : i64, kind = "first_moment"}}'
 ZERO = r"-> \((tensor<.*?>>) {"
 edit("forgets", "one", "stage", "begin.0", (ZERO, rf"-> (\1 {MOMENT}, \1 {{"), (r"return (%0.*?): (tensor<.*?>>),", r"return %0, \1: \2, \2,"))
-edit("keeps", "one", "stage", "begin.0", (r"tensor<6xf32(, #mg.layout<scalar>> {mg.buffer)", r"tensor<1xf32\1"),
-     (r"(mg.zero : )tensor<6xf32", r"\1tensor<1xf32"), (r"tensor<6xf32(, #mg.layout<scalar>>\n)", r"tensor<1xf32\1"))
+edit("keeps", "one", "stage", "begin.0", (r"tensor<7xf32(, #mg.layout<scalar>> {mg.buffer)", r"tensor<1xf32\1"),
+     (r"(mg.zero : )tensor<7xf32", r"\1tensor<1xf32"), (r"tensor<7xf32(, #mg.layout<scalar>>\n)", r"tensor<1xf32\1"))
 SUM = r"(%norm, %factor[^\n]*\n    return)"
 edit("writes", "one", "stage", "reduce.0",
      (r"-> \(tensor<f32, #mg.layout<>> {", r'-> (tensor<f32, #mg.layout<>> {mg.buffer = {index = 0 : i64, kind = "result"}}, tensor<f32, #mg.layout<>> {'),

@@ -133,13 +133,37 @@ mg.chain {
 func.func @only(%x: tensor<f32, #mg.layout<>> {mg.data = "loss_weights"}) -> (tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block} {
   return %x : tensor<f32, #mg.layout<>>
 }
-// expected-error@+1 {{ends with only, which does not return loss_sum and tokens (chain_c2)}}
+// expected-error@+1 {{0 instances return loss_sum and tokens; expected one (chain_c2)}}
 mg.chain { mg.instance @only }
 
 // -----
 
-// expected-error@+1 {{ends with no instance, which does not return loss_sum and tokens (chain_c2)}}
+// expected-error@+1 {{0 instances return loss_sum and tokens; expected one (chain_c2)}}
 mg.chain {}
+
+// -----
+
+!one = tensor<f32, #mg.layout<>>
+func.func @head(%x: !one {mg.data = "loss_weights"}) -> (!one, !one {mg.result = "loss_sum"}, !one {mg.result = "tokens"}) attributes {mg.block} {
+  return %x, %x, %x : !one, !one, !one
+}
+// expected-error@+1 {{ends with head, whose activations no instance takes (chain_c2)}}
+mg.chain { mg.instance @head }
+
+// -----
+
+!one = tensor<f32, #mg.layout<>>
+func.func @head(%w: !one {mg.data = "loss_weights"}) -> (!one, !one {mg.result = "loss_sum"}, !one {mg.result = "tokens"}) attributes {mg.block} {
+  return %w, %w, %w : !one, !one, !one
+}
+func.func @again(%x: !one) -> (!one {mg.result = "loss_sum"}, !one {mg.result = "tokens"}) attributes {mg.block} {
+  return %x, %x : !one, !one
+}
+// expected-error@+1 {{2 instances return loss_sum and tokens; expected one (chain_c2)}}
+mg.chain {
+  mg.instance @head
+  mg.instance @again
+}
 
 // -----
 

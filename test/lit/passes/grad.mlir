@@ -92,4 +92,50 @@ func.func @loss(%x: tensor<4x128xf32, #mg.layout<s, v>>, %labels: tensor<4xi32, 
   %loss, %lse = mg.cross_entropy %x, %labels, %weights {valid = 100} : (tensor<4x128xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> (tensor<f32, #mg.layout<>>, tensor<4xf32, #mg.layout<s>>)
   return %loss : tensor<f32, #mg.layout<>>
 }
+
+// A block that has a loss and gives an activation: forward has what the activation needs, backward the rest, with the
+// gradient of the loss and what comes from behind.
+// CHECK-LABEL: func.func @head.forward(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<4x8xf32, #mg.layout<s, h>>
+// CHECK-SAME:    -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4x8xf32, #mg.layout<s, h>> {mg.result = "saved"})
+// CHECK-NEXT:    %[[Y:.*]] = mg.silu %[[X]]
+// CHECK-NEXT:    return %[[Y]], %[[X]]
+// CHECK-LABEL: func.func @head.backward(
+// CHECK-SAME:    %[[DY:[a-z0-9]+]]: tensor<4x8xf32, #mg.layout<s, h>> {mg.arg = "dout"
+// CHECK-SAME:    -> (tensor<4x8xf32, #mg.layout<s, h>> {mg.result = "din"}, tensor<128x8xf32, #mg.layout<v, h>> {mg.param = {tensor = "w"}, mg.result = "grad"}, tensor<f32, #mg.layout<>> {mg.result = "loss_sum"})
+// CHECK:         mg.silu
+// CHECK:         %[[LOSS:.*]], %[[LSE:.*]] = mg.cross_entropy
+// CHECK:         %[[DL:.*]] = mg.cross_entropy_grad %{{.*}}, %[[LSE]]
+// CHECK:         %[[OWN:.*]] = mg.einsum %[[DL]]
+// CHECK:         %[[SUM:.*]] = mg.accumulate %[[DY]], %[[OWN]] {signs = array<i64: 1, 1>}
+// CHECK:         mg.silu_grad %{{.*}}, %[[SUM]]
+func.func @head(%x: !sh, %labels: tensor<4xi32, #mg.layout<s>> {mg.data = "labels"},
+                %weights: tensor<4xf32, #mg.layout<s>> {mg.data = "loss_weights"},
+                %w: tensor<128x8xf32, #mg.layout<v, h>> {mg.param = {tensor = "w"}})
+    -> (!sh, tensor<f32, #mg.layout<>> {mg.result = "loss_sum"}) attributes {mg.block} {
+  %y = mg.silu %x : (!sh) -> !sh
+  %l = mg.einsum %y, %w : (!sh, tensor<128x8xf32, #mg.layout<v, h>>) -> tensor<4x128xf32, #mg.layout<s, v>>
+  %loss, %lse = mg.cross_entropy %l, %labels, %weights {valid = 100} : (tensor<4x128xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> (tensor<f32, #mg.layout<>>, tensor<4xf32, #mg.layout<s>>)
+  return %y, %loss : !sh, tensor<f32, #mg.layout<>>
+}
+
+// A cross-entropy that is a term of the loss: its cotangent is on the weights of the tokens.
+// CHECK-LABEL: func.func @term.forward(
+// CHECK-NOT:     mg.cross_entropy
+// CHECK-LABEL: func.func @term.backward(
+// CHECK-SAME:    %[[N:[a-z0-9]+]]: tensor<f32, #mg.layout<>> {mg.data = "step_tokens"}
+// CHECK-SAME:    {mg.result = "mtp_loss"}
+// CHECK:         %[[LOSS:.*]], %[[LSE:.*]] = mg.cross_entropy %{{.*}}, %{{.*}}, %[[SHARES:[a-z0-9]+]] {
+// CHECK:         mg.loss_term %[[LOSS]], %[[N]]
+// CHECK:         %[[D:.*]] = mg.scale %[[N]] {factor = 1.000000e-01 : f64}
+// CHECK:         %[[S:.*]] = mg.mul %[[SHARES]], %[[D]]
+// CHECK:         mg.cross_entropy_grad %{{.*}}, %[[LSE]], %{{.*}}, %[[S]] {valid = 100
+func.func @term(%x: tensor<4x128xf32, #mg.layout<s, v>>, %labels: tensor<4xi32, #mg.layout<s>> {mg.data = "labels+1"},
+                %shares: tensor<4xf32, #mg.layout<s>> {mg.data = "loss_shares+1"},
+                %n: tensor<f32, #mg.layout<>> {mg.data = "step_tokens"})
+    -> (tensor<f32, #mg.layout<>> {mg.result = "mtp_loss"}) attributes {mg.block} {
+  %loss, %lse = mg.cross_entropy %x, %labels, %shares {valid = 100} : (tensor<4x128xf32, #mg.layout<s, v>>, tensor<4xi32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>) -> (tensor<f32, #mg.layout<>>, tensor<4xf32, #mg.layout<s>>)
+  %term = mg.loss_term %loss, %n {scale = 0.1} : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<f32, #mg.layout<>>
+  return %term : tensor<f32, #mg.layout<>>
+}
 }

@@ -74,6 +74,48 @@ TEST(Inputs, theTokensOfTheStepAreOneNumberForAllRanksAndMicrobatches) {
     EXPECT_EQ(inputOf<float>(makePlan(Kind::stepTokens, {}, 0), rank), (std::vector<float>{24}));
 }
 
+TEST(Inputs, sharesAddUpToOneOverTheLabelsOfTheStepThatCount) {
+  const float share = 1.0F / 24; // 8 samples of 3 labels
+  EXPECT_EQ(inputOf<float>(makePlan(Kind::lossShares, {kPositions, kSamples}, 16), 1),
+            (std::vector<float>{share, share, 0, 0, share, share, 0, 0}));
+}
+
+plan::Plan shifted(Kind kind, int64_t shift) {
+  plan::Plan plan = makePlan(kind, {kPositions, kSamples}, 16);
+  plan.stages[0].inputs[0].shift = shift;
+  return plan;
+}
+
+// Rank 1 has positions 2 and 3, of which the last has no later one.
+TEST(Inputs, laterTokensAreThoseOfOtherRanksAndEndWithTheSequence) {
+  EXPECT_EQ(inputOf(shifted(Kind::tokens, 1), 0), (std::vector<int32_t>{1, 11, 2, 12, 41, 51, 42, 52}));
+  EXPECT_EQ(inputOf(shifted(Kind::tokens, 1), 1), (std::vector<int32_t>{3, 13, 0, 0, 43, 53, 0, 0}));
+  EXPECT_EQ(inputOf(shifted(Kind::labels, 1), 0), (std::vector<int32_t>{2, 12, 3, 13, 42, 52, 43, 53}));
+  EXPECT_EQ(inputOf(shifted(Kind::labels, 1), 1), (std::vector<int32_t>{-1, -1, -1, -1, -1, -1, -1, -1}));
+  const float share = 1.0F / 16; // position 3 is ignored, so 2 is too; 0 and 1 are left
+  EXPECT_EQ(inputOf<float>(shifted(Kind::lossShares, 1), 0), std::vector<float>(8, share));
+  EXPECT_EQ(inputOf<float>(shifted(Kind::lossShares, 1), 1), std::vector<float>(8, 0));
+  EXPECT_EQ(inputOf<float>(shifted(Kind::lossShares, 3), 0), std::vector<float>(8, 0)); // none counts
+}
+
+TEST(Inputs, laterTokensLieInTheOrderOfThePlan) {
+  plan::Plan plan = shifted(Kind::tokens, 1);
+  plan.zigzag = 2; // rank 0 has positions 0 and 3
+  EXPECT_EQ(inputOf(plan, 0), (std::vector<int32_t>{1, 11, 0, 0, 41, 51, 0, 0}));
+}
+
+// Of sample n the second document begins at n % 4.
+TEST(Inputs, laterTokensEndWithTheDocument) {
+  plan::Plan plan = shifted(Kind::tokens, 1);
+  plan::Input starts = plan.stages[0].inputs[0];
+  starts.kind = Kind::documentStarts, starts.shift = 0;
+  starts.ring = addRing(plan, 0, 264, 16, 2);
+  plan.stages[0].inputs.push_back(starts);
+  const std::vector<int32_t> found = inputOf(plan, 0);
+  EXPECT_EQ(std::vector(found.begin(), found.begin() + 8),
+            (std::vector<int32_t>{1, 0, 2, 12, 41, 0, 42, 52}));
+}
+
 TEST(Inputs, positionsAreGlobalAndSharedByMicrobatches) {
   EXPECT_EQ(inputOf(makePlan(Kind::positions, {kPositions, kSamples}, 0), 1),
             (std::vector<int32_t>{2, 2, 3, 3}));
