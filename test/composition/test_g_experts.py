@@ -3,7 +3,7 @@
 import numpy
 
 import models
-from harness import assert_equal, compare_layouts, instructions, main
+from harness import assert_equal, assert_same_bits, compare_layouts, instructions, main
 from models import GLM4_MOE, QWEN3_MOE
 
 PARALLEL = ("--dp 4 --ep 4 --moe-token-dispatcher-type allgather", "--dp 4 --ep 4 --moe-token-dispatcher-type alltoall",
@@ -73,6 +73,42 @@ def test_nan_logits(session):
         error, seconds = session.refused(QWEN3_MOE, layout, weights=weights)
         assert "not finite" in error or "NaN" in error, error
         assert seconds < 30, f"{seconds} s: somebody waited"
+
+
+# Who has the room of an expert is a matter of whole sequences, in the order of their positions, so no layout changes it: not one
+# that cuts them, puts them in zigzag, or sends tokens elsewhere. Of mbs sequences the room is one.
+def test_27_capacity(session):
+    for flags in ("--moe-expert-capacity-factor 0.5", "--moe-expert-capacity-factor 0.75 --moe-token-drop-policy position",
+                  "--moe-expert-capacity-factor 0.001"):
+        one = session.train(QWEN3_MOE, f"--tp 1 {flags}")
+        for layout in (*PARALLEL, "--cp 2 --dp 2 --ep 2", "--cp 2 --cp-comm-type p2p --tp 2 --ep 4 --etp 1", "--pp 2 --dp 2 --zero 1"):
+            assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}"), f"{layout} {flags}")
+        one = session.train(QWEN3_MOE, f"--tp 1 --mbs 2 {flags}")
+        for layout in ("--dp 2 --ep 2 --mbs 2", "--cp 2 --tp 2 --mbs 2 --ep 2 --etp 1"):
+            assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}"), f"{layout} --mbs 2 {flags}")
+
+
+# Of 16 tokens for each of two experts 4 have room, those of the first positions: later ones change nothing of the experts' gradients.
+def test_27_first_positions_have_the_room(session):
+    flags = "--moe-expert-capacity-factor 0.5 --moe-token-drop-policy position"
+    config = models.with_layers(QWEN3_MOE, 1)
+    weights = with_favourites(config, (0, 1))
+    batch = models.random_batch(config, (16, 16, 16, 16))
+    for kept, weighs in ((slice(0, 4), True), (slice(4, 16), False)):
+        labels = batch["labels"].copy()
+        counted = numpy.zeros_like(labels, dtype=bool)
+        counted[..., kept] = True
+        labels[~counted] = -100
+        for layout in ("--tp 1", "--cp 2 --dp 2 --ep 2"):
+            run = session.train_new(config, f"{layout} {flags}", steps=1, weights=weights, batch=batch | {"labels": labels})
+            for expert in (0, 1):
+                gradient = run.gradients[f"model.layers.0.mlp.experts.{expert}.up_proj.weight"]
+                assert gradient.any() == weighs, f"{layout} positions {kept}: {abs(gradient).max()}"
+
+
+def test_room_for_all_drops_nothing(session):
+    one, roomy = session.train(QWEN3_MOE, "--tp 1"), session.train(QWEN3_MOE, "--tp 1 --moe-expert-capacity-factor 2")
+    assert_same_bits(one, roomy, "a capacity of all tokens")
 
 
 def biases(tensors):

@@ -69,6 +69,20 @@ TEST(LayoutBalance, Coefficients) {
             "experts\n  expected none of these for family gpt2");
 }
 
+TEST(LayoutBalance, Capacity) {
+  const Layout asked = layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25});
+  EXPECT_EQ(asked.capacityFactor, 1.25);
+  EXPECT_EQ(asked.dropPolicy, "probs");
+  EXPECT_EQ(layout(tinyDecoder("mixtral"), {.capacityFactor = 1.25, .dropPolicy = "position"}).dropPolicy,
+            "position");
+  EXPECT_EQ(firstOf(tinyGpt2(), {.capacityFactor = 1}),
+            "config.json: --moe-expert-capacity-factor 1: the model has no experts\n"
+            "  expected none for family gpt2");
+  EXPECT_EQ(firstOf(tinyDecoder("mixtral"), {.dropPolicy = "position"}),
+            "config.json: --moe-token-drop-policy position without --moe-expert-capacity-factor: no choice is "
+            "dropped\n  possible: --moe-expert-capacity-factor 1.25");
+}
+
 TEST(LayoutBalance, PooledOverTheStepInOneMicrobatchOfOneStage) {
   EXPECT_EQ(layout(pooled(), {.tp = 2, .dp = 2, .mbs = 2, .gbs = 4}).microbatches, 1);
   const std::string message = resolve(pooled(), {.pp = 2, .dp = 2, .mbs = 2, .gbs = 8}).status().message();

@@ -63,3 +63,11 @@ func.func @biases(%x: !rows, %ids: !ids, %w: tensor<6x8x5x2xf32, #mg.layout<e, h
   %db = mg.grouped_einsum_grad %ones, %z to %ids : (!column, !pairs, !ids) -> tensor<6x5x2xf32, #mg.layout<e, m, j, sum [cp, tp, dp]>>
   return
 }
+
+// CHECK-LABEL: func.func @drop(
+// CHECK: mg.drop %arg0 by %arg1 at %arg2 {byPosition, capacity = 2 : i64, count = 6 : i64, together = 1 : i64} : (tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>
+func.func @drop(%ids: tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>, %w: tensor<4x2x3xf32, #mg.layout<s, b [dp], k>>,
+                %at: tensor<4x2xi32, #mg.layout<s, b [dp]>>) {
+  %kept = mg.drop %ids by %w at %at {byPosition, count = 6 : i64, capacity = 2 : i64, together = 1 : i64} : (tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>, tensor<4x2x3xf32, #mg.layout<s, b [dp], k>>, tensor<4x2xi32, #mg.layout<s, b [dp]>>) -> tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>
+  return
+}

@@ -3,6 +3,7 @@
 #include "GemmOnDevice.h"
 
 #include "runtime/device/CallFacts.h"
+#include "runtime/kernels/DropChoices.h"
 #include "runtime/kernels/GroupRows.h"
 
 #include <cmath>
@@ -208,6 +209,7 @@ Numbers randomNumbers(int64_t rows, int32_t groups, uint64_t seed) {
 
 TEST_F(Rows, areInTheOrderOfTheirGroups) {
   EXPECT_EQ(orderOnDevice({2, 0, 2, 0}, 3, 4, {0, 3}).sources, (Numbers{1, 3, 0, 2}));
+  checkOrder({2, 3, 2, 0, 3}, 3, 5, {0, 3}); // 3: of none
   for (const int64_t rows : {1, 31, 32, 33, 257, 1000})
     for (const int32_t groups : {1, 2, 7, 64})
       checkOrder(randomNumbers(rows, groups, uint64_t(rows)), groups, rows, {0, groups});
@@ -232,6 +234,35 @@ TEST_F(Rows, moreThanPlacesEndTheDevice) {
     plugin::DeviceBuffer result;
     return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
   });
+}
+
+// --- dropChoices
+
+TEST_F(Rows, forWhichExpertsHaveRoom) {
+  for (const bool byPosition : {false, true})
+    for (const auto &[tokens, sequences, chosen, experts, capacity, together] :
+         {std::array<int64_t, 6>{5, 1, 1, 2, 2, 1}, {40, 4, 2, 6, 9, 2}, {33, 3, 3, 3, 40, 3}, {64, 2, 4, 16, 1, 1}}) {
+      const plan::DropChoices what{tokens, sequences, chosen, experts, capacity, together, byPosition};
+      const int64_t choices = tokens * sequences * chosen;
+      Numbers numbers, positions = randomNumbers(tokens * sequences, int32_t(tokens), 5);
+      for (int64_t i = 0; i < choices; ++i) // distinct for each token
+        numbers.push_back(int32_t((i / chosen * 7 + i % chosen) % experts));
+      Values weights = randomValues(choices, 4);
+      for (float &weight : weights)
+        weight = std::round(4 * weight) / 4; // ties
+      weights[2] = NAN;
+      Numbers cpu(numbers.size(), -7), room(size_t(*what.workspaceBytes() / 4));
+      ASSERT_EQ(errorOf(dropChoices(what, numbers.data(), weights.data(), positions.data(), cpu.data(), room.data())), "");
+      const auto given = uploaded(numbers), at = uploaded(positions), kept = uploaded(Numbers(numbers.size(), -7));
+      const auto by = uploadedAs(MGC_F32, weights);
+      ASSERT_EQ(errorOf(stream.dropChoices(factsOf(what), {.experts = given.address(),
+                                                           .weights = by.address(),
+                                                           .positions = at.address(),
+                                                           .kept = kept.address()})),
+                "");
+      ASSERT_EQ(errorOf(stream.synchronize(std::chrono::seconds(60))), "");
+      ASSERT_EQ(download<int32_t>(kept.address(), choices), cpu) << what.sizes();
+    }
 }
 
 // --- groupedGemm
