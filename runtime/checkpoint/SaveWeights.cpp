@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/Weights.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace mgc {
 
@@ -234,6 +235,23 @@ Status saveGradients(const Plan &plan, Arenas arenas, float scale, const std::st
     return sendTensors(tensors, gatherer);
   MGC_ASSIGN(writer, writeTensors(tensors, file, source.type, gatherer, kGradientsMetadata));
   return writer.commit();
+}
+
+Result<std::vector<ExpertLoad>> expertLoads(const Plan &plan, Arenas arenas, Communicator *communicator) {
+  RankMemory memory(arenas, communicator);
+  Gatherer gatherer(plan, {BucketBuffer::Kind::gradients}, memory, arenas);
+  std::vector<ExpertLoad> loads;
+  for (const FileTensor &tensor : fileTensors(plan)) {
+    if (!tensor.isMovedByLoad)
+      continue;
+    MGC_ASSIGN(load, gatherer.gather(tensor));
+    if (!memory.isWriter())
+      continue;
+    const auto [least, most] = std::ranges::minmax(load);
+    const double all = std::accumulate(load.begin(), load.end(), 0.0);
+    loads.push_back({tensor.name.substr(0, tensor.name.rfind('.')), least, all / double(load.size()), most});
+  }
+  return loads;
 }
 
 } // namespace mgc

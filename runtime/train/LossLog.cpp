@@ -102,6 +102,8 @@ Status LossLog::write(const TrainingStep &step) {
   line["grad_norm"] = step.result.gradientNorm;
   line["lr"] = step.lr;
   line["tokens"] = static_cast<int64_t>(step.result.tokens);
+  for (const ExpertLoad &load : step.loads)
+    line["tokens_per_expert"][load.router] = {{"min", load.least}, {"mean", load.mean}, {"max", load.most}};
   line["seconds"] = step.seconds;
   if (step.result.hostSeconds > 0)
     line["host_seconds"] = step.result.hostSeconds;

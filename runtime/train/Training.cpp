@@ -94,6 +94,7 @@ private:
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
   std::string whyNotFinite() const;
   Status writeGradients() const;
+  Status readLoads(std::vector<ExpertLoad> &loads) const;
   void account(const TrainingStep &step);
   void log(const TrainingStep &step);
   Status saveBetween();
@@ -396,12 +397,18 @@ bool Training::isSaveDue() const {
 
 Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start) {
   const double lr = learningRate(options_.optimizer, options_.trainIters, step);
+  const bool writes = step == 0 && options_.saveGradients;
+  std::vector<ExpertLoad> loads;
   std::function<Status()> beforeUpdate;
-  if (step == 0 && options_.saveGradients)
-    beforeUpdate = [this] { return writeGradients(); };
+  if (writes || options_.logsLoads)
+    beforeUpdate = [&]() -> Status {
+      if (writes)
+        MGC_TRY(writeGradients());
+      return options_.logsLoads ? readLoads(loads) : Status::ok();
+    };
   isBetweenSteps_ = false;
   MGC_ASSIGN(result, engine_->step(step, batch, stepScalars(options_.optimizer, lr, step), beforeUpdate));
-  const TrainingStep done{step, result, lr, secondsSince(start)};
+  const TrainingStep done{step, result, lr, secondsSince(start), loads};
   account(done);
   isBetweenSteps_ = std::isfinite(result.loss) && std::isfinite(result.gradientNorm);
   log(done);
@@ -436,6 +443,13 @@ Status Training::writeGradients() const {
   const auto scale = static_cast<float>(1.0 / std::max(1.0, engine_->results().tokens));
   return saveGradients(engine_->plan(), engine_->arenas(), scale, *options_.saveGradients,
                        world_ ? &world_->communicator() : nullptr);
+}
+
+Status Training::readLoads(std::vector<ExpertLoad> &loads) const {
+  MGC_ASSIGN(read,
+             expertLoads(engine_->plan(), engine_->arenas(), world_ ? &world_->communicator() : nullptr));
+  loads = std::move(read);
+  return Status::ok();
 }
 
 void Training::account(const TrainingStep &step) {

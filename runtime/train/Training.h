@@ -1,6 +1,7 @@
 // A training run from a plan folder to saved weights: what mgrun does, without its flags and its screen.
 #pragma once
 
+#include "runtime/checkpoint/Weights.h"
 #include "runtime/comm/bootstrap/Launch.h"
 #include "runtime/exec/Engine.h"
 #include "runtime/measure/Profile.h"
@@ -34,6 +35,7 @@ struct TrainingOptions {
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
   bool ignoreConfig = false; // --weights are taken of whatever model they are
   std::optional<std::string> save, saveGradients, log;
+  bool logsLoads = false; // in the log, of each router with a bias, the tokens of its experts
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson
@@ -64,6 +66,7 @@ struct TrainingStep {
   int64_t step = 0; // from 0
   StepResult result;
   double lr = 0, seconds = 0;
+  std::vector<ExpertLoad> loads; // if asked for
 };
 
 struct TrainingSummary {

@@ -84,6 +84,7 @@ RunIdentity identityOf(const TrainingOptions &options, const plan::Plan &plan, u
   add("--save-dtype", options.saveType ? nameOf(*options.saveType) : "that of the plan");
   add("--save-interval", options.saveInterval);
   add("--save-gradients", options.saveGradients ? "a file" : "none");
+  add("--moe-per-layer-logging", options.logsLoads);
   add("--profile", options.isProfiled());
   add("--tune-products", options.tuneProducts);
   add("--bf16-products", !options.bf16Product                          ? "measured"

@@ -46,11 +46,18 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
   const auto moves = [](const plan::StagePlan &stage) {
     return std::ranges::any_of(stage.buckets, &plan::Bucket::isMovedByLoad);
   };
-  if (options.optimizer.routerBiasRate != 0 && std::ranges::none_of(plan.stages, moves))
+  const bool hasBias = std::ranges::any_of(plan.stages, moves);
+  if (options.optimizer.routerBiasRate != 0 && !hasBias)
     return errorf(
         "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
         "leave it out, or compile with --moe-router-load-balancing-type seq_aux_loss to balance experts",
         options.optimizer.routerBiasRate, plan.modelType);
+  if (options.logsLoads && !hasBias)
+    return errorf("--moe-per-layer-logging: the {} model of the plan has no bias of the routers' choice, and "
+                  "of other routers the load is not counted; leave it out",
+                  plan.modelType);
+  if (options.logsLoads && !options.log && options.launch.rank == 0)
+    return errorf("--moe-per-layer-logging: there is no log for it; expected --log FILE too");
   return Status::ok();
 }
 

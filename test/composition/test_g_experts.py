@@ -146,6 +146,17 @@ def test_30_load_is_of_the_choice(session):
                 assert load.tolist() == expected, f"{layout} {name}: {load}"
 
 
+# In the log as in the gradients: of the step that the line is of.
+def test_30_load_in_the_log(session):
+    for layout in ("--tp 1", "--dp 2 --ep 2 --zero 1 --pp 2"):
+        run = session.train(GLM4_MOE, layout, flags="--moe-per-layer-logging")
+        loads = biases(run.gradients)
+        expected = {name.rsplit(".", 1)[0]: {"min": load.min(), "mean": load.mean(), "max": load.max()} for name, load in loads.items()}
+        assert run.log[0]["tokens_per_expert"] == expected and len(expected) == 2, f"{layout}: {run.log[0]}"
+    error, _ = session.refused(QWEN3_MOE, "--tp 1", flags="--moe-per-layer-logging")
+    assert "--moe-per-layer-logging: the qwen3_moe model of the plan has no bias" in error, error
+
+
 # A bias that has moved changes the choice of the next steps, the same one in every layout.
 def test_30_moved_bias_chooses(session):
     flags = "--moe-router-bias-update-rate 1"
