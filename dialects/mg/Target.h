@@ -40,9 +40,7 @@ struct TargetFacts {
 
 constexpr TargetFacts factsOf(plan::Target target) {
   const int64_t balance = target == plan::Target::cpu ? 9 : 200;
-  return {balance,
-          plan::leavesCoresToProducts(target),
-          plan::hasEpilogues(target),
+  return {balance, plan::leavesCoresToProducts(target), plan::hasEpilogues(target),
           plan::hasF32AttentionResults(target)};
 }
 

@@ -30,9 +30,10 @@ Status wrongCountOfRank(int64_t rank, int64_t count, int64_t group, int64_t all,
 }
 
 Status moreRowsThanPlacesOfRank(int64_t rank, int64_t upTo, int64_t group, int64_t all, int64_t places) {
-  return errorf("rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
-                "different experts",
-                rank, upTo, group, all, places);
+  return errorf(
+      "rank {} gets {} rows up to expert {} of {}; expected at most {}, as rows of one token are of "
+      "different experts",
+      rank, upTo, group, all, places);
 }
 
 Status otherCounts(int64_t rank, int64_t other) {

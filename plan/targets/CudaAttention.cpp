@@ -66,7 +66,8 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   __int128 most = 0;
   for (const RunSize &run : runSizes(a)) {
     const __int128 scores = roundUp<__int128>(run.queries, tile) * roundUp<__int128>(run.keys, tile);
-    most = std::max(most, 2 * (deterministic ? scores : 0) + run.keys * (a.d + a.valueSize()) * (deterministic ? 2 : 4));
+    most = std::max(most, 2 * (deterministic ? scores : 0) +
+                              run.keys * (a.d + a.valueSize()) * (deterministic ? 2 : 4));
   }
   return heads(a) * most;
 }

@@ -29,9 +29,9 @@ std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &attention
 
 // Parts of a workspace, in bytes, each a multiple of 256: the plugin's use of it. Enough for every part of the order.
 struct CudaAttentionWorkspace {
-  int64_t rows = 0;    // f32 [b,g,r,s]: lse in cuDNN's order
-  int64_t delta = 0;   // f32 [b,g,r,s]; backward
-  int64_t dqSum = 0;   // f32 [b,g,r,s,d]; backward, where equal bits are not asked for
+  int64_t rows = 0;  // f32 [b,g,r,s]: lse in cuDNN's order
+  int64_t delta = 0; // f32 [b,g,r,s]; backward
+  int64_t dqSum = 0; // f32 [b,g,r,s,d]; backward, where equal bits are not asked for
   // bf16 by positions, where they lie in another order: k [t,b,g,d] and v [t,b,g,w], q [s,b,g,r,d] and o [s,b,g,r,w]; backward also
   // dq and o's gradient.
   int64_t keys = 0, values = 0, queries = 0, outputs = 0, queryGradients = 0, outputGradients = 0;

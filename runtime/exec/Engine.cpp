@@ -248,8 +248,8 @@ Status RankEngine::createRanks() {
   EngineRankOptions rankOptions{.isOnHost = isOnHost(),
                                 .isConcurrent = options_.isConcurrent.value_or(haveOwnCores()),
                                 .poison = options_.poison,
-                                .graphs = !isOnHost() && options_.device.graphs && communicators_.size() == 1 &&
-                                          !waitsForDevice(plan_),
+                                .graphs = !isOnHost() && options_.device.graphs &&
+                                          communicators_.size() == 1 && !waitsForDevice(plan_),
                                 .timeout = options_.timeout,
                                 .seed = options_.seed,
                                 .inject = options_.inject,

@@ -10,6 +10,7 @@ where ptxas does, as it does for a symbol that nobody defines, or a kernel spill
 Without ptxas: exit code 77, skipped.
 """
 
+import json
 import os
 import re
 import shutil
@@ -23,7 +24,7 @@ from pathlib import Path
 SKIPPED = 77
 LEVELS = ["sm_80", "sm_90", "sm_100"]
 MOST_OWN_SPILL = 96  # bytes of a thread, stored and loaded: ptxas 13.0 spills some values of attention though registers are left
-LAYOUTS = ["", "--tp 2 --pp 2 --dp 2 --zero 1"]
+SPLIT, ONE_STAGE = "--tp 2 --pp 2 --dp 2 --zero 1", "--tp 2 --dp 4 --zero 1"
 
 
 def find_ptxas():
@@ -40,6 +41,12 @@ def models(root):
     golden, examples = (sorted(path.parent for path in (root / folder).glob("*/config.json"))
                         for folder in ("test/golden", "examples"))
     return golden, examples
+
+
+def layouts_of(model):
+    """A loss that pools all tokens of a step has one stage."""
+    pools = json.loads((model / "config.json").read_text(encoding="utf-8")).get("output_router_logits")
+    return ["", ONE_STAGE if pools else SPLIT]
 
 
 def compile_plan(mgc, model, layout, level, dtype, folder):
@@ -68,7 +75,7 @@ def cases(root):
     """(model, layout, level, dtype): golden models in all ways, examples in the way they are meant for"""
     golden, examples = models(root)
     for model in golden:
-        for layout in LAYOUTS:
+        for layout in layouts_of(model):
             for level in LEVELS:
                 for dtype in ["f32", "bf16"]:
                     yield model, layout, level, dtype

@@ -29,23 +29,28 @@ GOLDEN_MODELS = DENSE.models + EXPERTS.models
 
 @dataclass(frozen=True)
 class Bench:
-    """Llama-3-8B's layers and vocabulary, as many layers as fit into `gigabytes` of device memory. A step has several microbatches,
+    """A model's layers and vocabulary, as many layers as fit into `gigabytes` of device memory. A step has several microbatches,
     as trainings have: the optimizer's time is shared by some 32,000 tokens, as on each GPU of a large run."""
     sequence: int
     batch: int  # sequences of a microbatch
     microbatches: int
     gigabytes: int  # of 10^9 bytes, that the plan may take
-    config: str = "examples/llama-3-8b/config.json"
+    model: str = "llama-3-8b"
     flags: tuple = field(default=("--dtype", "bf16"))
 
     @property
+    def config(self):
+        return f"examples/{self.model}/config.json"
+
+    @property
     def name(self):
-        return f"llama-3-8b-s{self.sequence}-b{self.batch}x{self.microbatches}-{self.gigabytes}gb"
+        return f"{self.model}-s{self.sequence}-b{self.batch}x{self.microbatches}-{self.gigabytes}gb"
 
 
 # 141 GB (H200) and 80 GB (H100), less what the driver and the libraries take.
-BENCHES = tuple(Bench(sequence, batch, 32768 // (sequence * batch), gigabytes) for gigabytes in (132, 72)
-                for sequence, batch in ((4096, 1), (4096, 2), (8192, 1)))
+BENCHES = tuple(Bench(sequence, batch, 32768 // (sequence * batch), gigabytes, model) for gigabytes in (132, 72)
+                for sequence, batch, model in ((4096, 1, "llama-3-8b"), (4096, 2, "llama-3-8b"), (8192, 1, "llama-3-8b"),
+                                               (4096, 2, "qwen3-30b-a3b")))
 
 # Plans that must be refused, and what the error has to say: one that no single GPU can hold, before anything is allocated; one for
 # a newer GPU than the one that is checked.

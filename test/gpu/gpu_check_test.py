@@ -136,6 +136,14 @@ class GpuCheck(unittest.TestCase):
         case = {"layers": 1, "batch": 1, "microbatches": 8, "sequence": 4096}
         self.assertEqual(speed.matrix_flops(case, config), 8 * 3 * (2 * 4096 * (layer + head) + attention))
 
+    def test_floating_point_operations_of_experts(self):
+        """Of one layer of Qwen3-30B-A3B and its head: a token has 8 of 128 experts."""
+        config = json.loads((HERE.parent.parent / "examples/qwen3-30b-a3b/config.json").read_text())
+        layer, head = 2048 * (2 * 4096 + 2 * 512 + 3 * 8 * 768 + 128), 2048 * 151936
+        attention = 2 * 2 * 4096 * (4096 * 4097 // 2)
+        case = {"layers": 1, "batch": 1, "microbatches": 1, "sequence": 4096}
+        self.assertEqual(speed.matrix_flops(case, config), 3 * (2 * 4096 * (layer + head) + attention))
+
     def test_a_folder_that_is_no_pack_is_refused(self):
         done = subprocess.run([sys.executable, HERE / "check.py", "--pack", "tools"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)

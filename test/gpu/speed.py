@@ -17,14 +17,22 @@ def tokens_of(case):
     return case["batch"] * case["microbatches"] * case["sequence"]
 
 
+def has_experts(config):
+    return "num_experts_per_tok" in config
+
+
 def matrix_flops(case, config):
-    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts."""
-    hidden, inner, layers = config["hidden_size"], config["intermediate_size"], case["layers"]
-    width = hidden // config["num_attention_heads"]
-    heads = config["num_attention_heads"] + 2 * config["num_key_value_heads"]
-    weights = layers * (hidden * heads * width + hidden * hidden + 3 * hidden * inner) + config["vocab_size"] * hidden
+    """Floating-point operations of a step's products and causal attention, forward and backward: what MFU counts. Of experts those
+    that a token has."""
+    hidden, layers, heads = config["hidden_size"], case["layers"], config["num_attention_heads"]
+    width = config.get("head_dim") or hidden // heads
+    inner, router = config["intermediate_size"], 0
+    if has_experts(config):
+        inner, router = config["num_experts_per_tok"] * config["moe_intermediate_size"], config["num_experts"]
+    projections = (2 * heads + 2 * config["num_key_value_heads"]) * width  # queries and output, keys and values
+    weights = layers * hidden * (projections + 3 * inner + router) + config["vocab_size"] * hidden
     tokens = tokens_of(case)
-    attention = layers * tokens * 4 * hidden * (case["sequence"] + 1) / 2  # q k and p v over the keys that are visible
+    attention = layers * tokens * 4 * heads * width * (case["sequence"] + 1) / 2  # q k and p v over the keys that are visible
     return 3 * (2 * weights * tokens + attention)
 
 
@@ -52,7 +60,8 @@ class Case:
         if not peak:
             return text
         share = matrix_flops(self.facts, self.config) / seconds / peak
-        return text + f", MFU {share * 100:.1f} % of {peak / 1e12:.0f} TFLOP/s (goal 60)"
+        goal = "" if has_experts(self.config) else " (goal 60)"
+        return text + f", MFU {share * 100:.1f} % of {peak / 1e12:.0f} TFLOP/s{goal}"
 
 
 def fitting(machine):
@@ -172,4 +181,5 @@ def check_peers(machine):
     if code:
         why = "no torch" if "No module named 'torch'" in text or code == 127 else last_lines(text, 1)
         return [skipped("PyTorch", f"{why} ({machine.options.torch})")]
-    return [peer_row(machine, case) for case in fitting(machine)] or no_case(machine, "PyTorch")
+    dense = [case for case in fitting(machine) if not has_experts(case.config)]  # what peers/llama_gpu.py has
+    return [peer_row(machine, case) for case in dense] or no_case(machine, "PyTorch")

@@ -39,7 +39,7 @@ struct mgc_device {
   int32_t multiprocessors = 0;
   int64_t sharedBytes = 0; // that a block may have
   bool deterministic = true;
-  CUstream stream = nullptr; // for the device's own questions; never captured
+  CUstream stream = nullptr;                 // for the device's own questions; never captured
   mgc::cuda::KernelReport *report = nullptr; // pinned: what a kernel found wrong in its data
 
   std::mutex failureMutex; // of `failure`

@@ -149,10 +149,9 @@ Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,
   const std::string name =
       fmt::format("grouped_{}_{}_{}", formOf(*facts), nameOf(facts->input), nameOf(facts->output));
   MGC_ASSIGN(kernel, ownKernel(device, module, name.c_str()));
-  return launchOwn(
-      *stream, kernel,
-      {.blocks = {uint32_t(blocksOf(device, *facts)), 1, 1}, .threads = {kGroupedThreads, 1, 1}}, name,
-      argumentsOf(device, *facts, *operands));
+  return launchOwn(*stream, kernel,
+                   {.blocks = {uint32_t(blocksOf(device, *facts)), 1, 1}, .threads = {kGroupedThreads, 1, 1}},
+                   name, argumentsOf(device, *facts, *operands));
 }
 
 Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,

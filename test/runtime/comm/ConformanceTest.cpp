@@ -291,10 +291,11 @@ TEST_P(Conformance, wrongCountsOfRowsAreRefused) {
       communicator.abort(statuses[rank]);
     EXPECT_EQ(to, std::vector<float>(to.size(), 2));
   });
-  const std::string wanted = fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
-  EXPECT_TRUE(std::ranges::any_of(
-      statuses, [&](const Status &status) { return status.message().find(wanted) != std::string::npos; }))
-      << statuses[0].message();
+  const std::string wanted =
+      fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
+  EXPECT_TRUE(std::ranges::any_of(statuses, [&](const Status &status) {
+    return status.message().find(wanted) != std::string::npos;
+  })) << statuses[0].message();
   for (const Status &status : statuses)
     EXPECT_FALSE(status.isOk());
 }

@@ -141,8 +141,8 @@ template <typename Set> __device__ bool meet(Shared &x, const Set &set) {
 
 // One element a time of 64 rows of `width` and 32 columns from `column`, 0 past the end: put(row, column in the slice, value).
 template <typename Put>
-__device__ void eachElement(const AttentionArguments &a, const AttentionTensor &tensor, const Side &side, int64_t width,
-                            int64_t column, const Put &put) {
+__device__ void eachElement(const AttentionArguments &a, const AttentionTensor &tensor, const Side &side, int width,
+                            int column, const Put &put) {
 #pragma unroll 1
   for (int i = threadIdx.x / 8; i < kTile; i += kThreads / 8) {
     const int64_t at = side.group[i] * tensor.stride + side.inner[i] * width + column;
@@ -156,11 +156,11 @@ __device__ void eachElement(const AttentionArguments &a, const AttentionTensor &
 
 // products[i][j] = factor * own row 4 row() + i . other row 4 column() + j, of `width` elements each.
 __device__ void multiply(const AttentionArguments &a, Shared &x, const AttentionTensor &own, const AttentionTensor &other,
-                         int64_t width, float factor, float (&products)[4][4]) {
+                         int width, float factor, float (&products)[4][4]) {
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     products[i / 4][i % 4] = 0;
-  for (int64_t slice = 0; slice < width; slice += kSlice) {
+  for (int slice = 0; slice < width; slice += kSlice) {
     __syncthreads();
     eachElement(a, own, x.own, width, slice, [&](int i, int j, float y) { x.transposedOwn[j * kTransposed + i] = y * factor; });
     eachElement(a, other, x.other, width, slice, [&](int i, int j, float y) { x.transposedOther[j * kTransposed + i] = y; });
@@ -189,7 +189,7 @@ template <int kSlices> using Results = float[kSlices][4][2];
 
 // results += weights . rows of the other side's tensor, of `width` elements each.
 template <int kSlices>
-__device__ void mix(const AttentionArguments &a, Shared &x, const AttentionTensor &other, int64_t width,
+__device__ void mix(const AttentionArguments &a, Shared &x, const AttentionTensor &other, int width,
                     Results<kSlices> &results) {
 #pragma unroll
   for (int slice = 0; slice < kSlices; ++slice) {
@@ -218,12 +218,12 @@ template <int kSlices> __device__ void scaleRows(Results<kSlices> &results, cons
 
 // The first `count` of the own rows, of `width` elements each.
 template <int kSlices>
-__device__ void storeRows(const AttentionArguments &a, const Shared &x, const AttentionTensor &tensor, int64_t width,
+__device__ void storeRows(const AttentionArguments &a, const Shared &x, const AttentionTensor &tensor, int width,
                           int64_t count, float factor, const Results<kSlices> &results) {
 #pragma unroll
   for (int i = 0; i < kSlices * 8; ++i) {
     const int own = 4 * row() + i / 2 % 4;
-    const int64_t at = i / 8 * kSlice + 2 * column() + i % 2;
+    const int at = i / 8 * kSlice + 2 * column() + i % 2;
     if (own < count && at < width)
       store(a, tensor, x.own.group[own] * tensor.stride + x.own.inner[own] * width + at,
             results[i / 8][i / 2 % 4][i % 2] * factor);
@@ -314,7 +314,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
     if (!meet(x, [&](int i) { setKey(a, x.other, i, key + i, head); }))
       continue;
     float scores[4][4];
-    multiply(a, x, a.q, a.k, a.d, a.scoreScale, scores);
+    multiply(a, x, a.q, a.k, int(a.d), a.scoreScale, scores);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       if (!isVisible(x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4))
@@ -326,7 +326,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
       scores[i / 4][i % 4] *= keepFactor(a, kept, i);
     keepWeights(x, scores);
     scaleRows<kSlices>(o, x.factor);
-    mix<kSlices>(a, x, a.v, a.w, o);
+    mix<kSlices>(a, x, a.v, int(a.w), o);
   }
   const int64_t count = a.s * a.r - firstRow;
   __syncthreads();
@@ -337,7 +337,7 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
   }
   __syncthreads();
   scaleRows<kSlices>(o, x.factor);
-  storeRows<kSlices>(a, x, a.o, a.w, count, 1, o);
+  storeRows<kSlices>(a, x, a.o, int(a.w), count, 1, o);
 }
 
 // --- Backward: shift and sum are lse in powers of 2, infinity if nothing is seen, and delta.
@@ -380,17 +380,17 @@ template <int kSlices> __device__ void queryGradients(const AttentionArguments &
     if (!meet(x, [&](int i) { setKey(a, x.other, i, key + i, head); }))
       continue;
     float scores[4][4], gradients[4][4];
-    multiply(a, x, a.q, a.k, a.d, a.scoreScale, scores);
-    multiply(a, x, a.outputGradient, a.v, a.w, 1, gradients);
+    multiply(a, x, a.q, a.k, int(a.d), a.scoreScale, scores);
+    multiply(a, x, a.outputGradient, a.v, int(a.w), 1, gradients);
     const uint32_t kept = keptPairs(a, x, true, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       softmaxGradient(x, x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, gradients);
-    mix<kSlices>(a, x, a.k, a.d, dq);
+    mix<kSlices>(a, x, a.k, int(a.d), dq);
   }
-  storeRows<kSlices>(a, x, a.dq, a.d, a.s * a.r - firstRow, a.scale, dq);
+  storeRows<kSlices>(a, x, a.dq, int(a.d), a.s * a.r - firstRow, a.scale, dq);
 }
 
 template <int kSlices> __device__ void keyGradients(const AttentionArguments &a) {
@@ -409,20 +409,20 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
         }))
       continue;
     float scores[4][4], gradients[4][4];
-    multiply(a, x, a.k, a.q, a.d, a.scoreScale, scores);
-    multiply(a, x, a.v, a.outputGradient, a.w, 1, gradients);
+    multiply(a, x, a.k, a.q, int(a.d), a.scoreScale, scores);
+    multiply(a, x, a.v, a.outputGradient, int(a.w), 1, gradients);
     const uint32_t kept = keptPairs(a, x, false, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
       softmaxGradient(x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, scores);
-    mix<kSlices>(a, x, a.outputGradient, a.w, dv);
+    mix<kSlices>(a, x, a.outputGradient, int(a.w), dv);
     keepWeights(x, gradients);
-    mix<kSlices>(a, x, a.q, a.d, dk);
+    mix<kSlices>(a, x, a.q, int(a.d), dk);
   }
-  storeRows<kSlices>(a, x, a.dk, a.d, a.t - firstKey, a.scale, dk);
-  storeRows<kSlices>(a, x, a.dv, a.w, a.t - firstKey, 1, dv);
+  storeRows<kSlices>(a, x, a.dk, int(a.d), a.t - firstKey, a.scale, dk);
+  storeRows<kSlices>(a, x, a.dv, int(a.w), a.t - firstKey, 1, dv);
 }
 
 } // namespace

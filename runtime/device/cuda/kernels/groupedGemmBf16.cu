@@ -21,7 +21,7 @@ static_assert(kTile * kDepth == 2 * kVector * kThreads, "two vectors of each ope
 
 using Slice = uint32_t[kTile * kStride];
 
-struct Shared {
+struct SliceTurns {
   Slice x[2], y[2];
 };
 
@@ -46,10 +46,10 @@ __device__ uint4 loadVector(const GroupedGemmArguments &a, const Bf16 *from, int
 
 // Where a thread's vectors begin. Along q: of two rows, 64 apart. Across: of the same columns and two neighbours along q; lanes that
 // follow each other have different q, so that their words go to different banks.
-struct Part {
+struct VectorPlace {
   int i, q;
 };
-__device__ Part partOf(bool isAcross, int vector) {
+__device__ VectorPlace placeOf(bool isAcross, int vector) {
   if (isAcross)
     return {int(threadIdx.x) / kWords * kVector, int(threadIdx.x) % kWords * 2 + vector};
   return {int(threadIdx.x) / (kDepth / kVector) + vector * (kTile / 2), int(threadIdx.x) % (kDepth / kVector) * kVector};
@@ -60,8 +60,8 @@ __device__ Vectors load(const GroupedGemmArguments &a, const GroupedOperand<Bf16
   Vectors to;
 #pragma unroll
   for (int vector = 0; vector < 2; ++vector) {
-    const Part part = partOf(isAcross, vector);
-    const int64_t i = begin + part.i, p = q + part.q;
+    const VectorPlace at = placeOf(isAcross, vector);
+    const int64_t i = begin + at.i, p = q + at.q;
     const bool exists = i < from.size && p < depth;
     const int64_t count = isAcross ? from.size - i : depth - p;
     to.parts[vector] = exists ? loadVector(a, from.begin + i * from.outer + p * from.inner, count) : uint4{};
@@ -73,17 +73,17 @@ __device__ void store(Slice &to, const Vectors &from, bool isAcross) {
   if (!isAcross) {
 #pragma unroll
     for (int vector = 0; vector < 2; ++vector) {
-      const Part part = partOf(false, vector);
-      *reinterpret_cast<uint4 *>(to + part.i * kStride + part.q / 2) = from.parts[vector];
+      const VectorPlace at = placeOf(false, vector);
+      *reinterpret_cast<uint4 *>(to + at.i * kStride + at.q / 2) = from.parts[vector];
     }
     return;
   }
-  const Part part = partOf(true, 0);
+  const VectorPlace at = placeOf(true, 0);
   const uint32_t first[] = {from.parts[0].x, from.parts[0].y, from.parts[0].z, from.parts[0].w};
   const uint32_t second[] = {from.parts[1].x, from.parts[1].y, from.parts[1].z, from.parts[1].w};
 #pragma unroll
   for (int i = 0; i < kVector; ++i) // halves of two words, those of the lower q below
-    to[(part.i + i) * kStride + part.q / 2] = __byte_perm(first[i / 2], second[i / 2], i % 2 ? 0x7632 : 0x5410);
+    to[(at.i + i) * kStride + at.q / 2] = __byte_perm(first[i / 2], second[i / 2], i % 2 ? 0x7632 : 0x5410);
 }
 
 // c += a b of 16 x 16 and 16 x 8 elements; lane l has rows l / 4 and l / 4 + 8.
@@ -120,7 +120,7 @@ __device__ void multiplySlice(const Slice &x, const Slice &y, int64_t rows, Sums
 }
 
 template <typename Out>
-__device__ void multiply(const GroupedGemmArguments &a, Shared &shared, const GroupedTile<Bf16, Out> &tile) {
+__device__ void multiply(const GroupedGemmArguments &a, SliceTurns &shared, const GroupedTile<Bf16, Out> &tile) {
   const bool xAcross = tile.x.outer == 1, yAcross = tile.y.outer == 1;
   const int64_t row = tile.row + warp() / 4 * kWarpRows, column = tile.column + warp() % 4 * kWarpColumns;
   Sums sums = {};
@@ -145,7 +145,7 @@ __device__ void multiply(const GroupedGemmArguments &a, Shared &shared, const Gr
 }
 
 template <typename Out, GroupedForm kForm> __device__ void run(const GroupedGemmArguments &a) {
-  __shared__ __align__(16) Shared shared;
+  __shared__ __align__(16) SliceTurns shared;
   groupedGemm<Bf16, Out, kForm, kTile>(a, [&](const GroupedTile<Bf16, Out> &tile) { multiply(a, shared, tile); });
 }
 

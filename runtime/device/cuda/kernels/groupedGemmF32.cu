@@ -24,11 +24,11 @@ __device__ void load(Slice &to, const GroupedOperand<float> &from, int64_t begin
   }
 }
 
-struct Shared {
+struct SlicePair {
   Slice x, y;
 };
 
-__device__ void multiply(const GroupedGemmArguments &a, Shared &shared, const GroupedTile<float, float> &tile) {
+__device__ void multiply(const GroupedGemmArguments &a, SlicePair &shared, const GroupedTile<float, float> &tile) {
   const int row = 4 * (threadIdx.x / 16), column = 4 * (threadIdx.x % 16);
   float sums[4][4] = {};
   for (int64_t q = 0; q < tile.depth; q += kDepth) {
@@ -54,7 +54,7 @@ __device__ void multiply(const GroupedGemmArguments &a, Shared &shared, const Gr
 }
 
 template <GroupedForm kForm> __device__ void run(const GroupedGemmArguments &a) {
-  __shared__ __align__(16) Shared shared;
+  __shared__ __align__(16) SlicePair shared;
   groupedGemm<float, float, kForm, kTile>(a, [&](const GroupedTile<float, float> &tile) { multiply(a, shared, tile); });
 }
 

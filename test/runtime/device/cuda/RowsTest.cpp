@@ -31,7 +31,8 @@ protected:
               enqueued.isOk() ? errorOf(stream.synchronize(std::chrono::seconds(60))) : enqueued.message();
           const std::string later = errorOf(device().check());
           std::fprintf(stderr, "found: %s\n", found.c_str());
-          std::_Exit(found.find("GPU 0 (") == 0 && found.find(message) != found.npos && later == found ? 0 : 1);
+          std::_Exit(found.find("GPU 0 (") == 0 && found.find(message) != found.npos && later == found ? 0
+                                                                                                       : 1);
         },
         testing::ExitedWithCode(0), "");
   }
@@ -47,12 +48,12 @@ protected:
     const auto rows = std::ssize(numbers);
     const auto given = uploaded(numbers);
     result = uploaded(Numbers(size_t(groups + rows + room), -7));
-    const Status status =
-        stream.groupRows({.groups = groups, .rows = rows, .places = room, .first = share.first, .all = share.all},
-                         {.numbers = given.address(),
-                          .counts = result.address(),
-                          .places = result.address() + uint64_t(4 * groups),
-                          .sources = result.address() + uint64_t(4 * (groups + rows))});
+    const Status status = stream.groupRows(
+        {.groups = groups, .rows = rows, .places = room, .first = share.first, .all = share.all},
+        {.numbers = given.address(),
+         .counts = result.address(),
+         .places = result.address() + uint64_t(4 * groups),
+         .sources = result.address() + uint64_t(4 * (groups + rows))});
     if (status.isOk()) // `given` must live so long
       (void)stream.synchronize(std::chrono::seconds(60));
     return status;
@@ -85,7 +86,9 @@ protected:
     return factsOf(gemm);
   }
   static int64_t widthOf(const mgc_grouped_gemm_facts &f) { return f.sums ? f.m : f.k; }
-  static int64_t results(const mgc_grouped_gemm_facts &f) { return f.sums ? f.groups * f.m * f.n : f.rows * f.n; }
+  static int64_t results(const mgc_grouped_gemm_facts &f) {
+    return f.sums ? f.groups * f.m * f.n : f.rows * f.n;
+  }
 
   struct Product {
     Values a, b, c, found; // c: before
@@ -105,14 +108,15 @@ protected:
       return values;
     };
     Values left = shifted(p.a), right = shifted(p.b), result = shifted(p.c);
-    const auto a = uploadedAs(f.input, left), b = uploadedAs(f.input, right), c = uploadedAs(f.output, result);
+    const auto a = uploadedAs(f.input, left), b = uploadedAs(f.input, right),
+               c = uploadedAs(f.output, result);
     const auto numbers = uploaded(counts);
     const auto at = [&](const plugin::DeviceBuffer &buffer, mgc_type type) {
       return buffer.address() + uint64_t(shift * (type == MGC_BF16 ? 2 : 4));
     };
-    EXPECT_EQ(errorOf(stream.groupedGemm(
-                  f, {at(a, f.input), at(b, f.input), numbers.address(), at(c, f.output)})),
-              "");
+    EXPECT_EQ(
+        errorOf(stream.groupedGemm(f, {at(a, f.input), at(b, f.input), numbers.address(), at(c, f.output)})),
+        "");
     EXPECT_EQ(errorOf(stream.synchronize(std::chrono::seconds(60))), "");
     p.a.assign(left.begin() + shift, left.end()), p.b.assign(right.begin() + shift, right.end());
     p.c.assign(result.begin() + shift, result.end());
@@ -120,7 +124,8 @@ protected:
     return p;
   }
 
-  static std::vector<double> expected(const mgc_grouped_gemm_facts &f, const Product &p, const Numbers &counts) {
+  static std::vector<double> expected(const mgc_grouped_gemm_facts &f, const Product &p,
+                                      const Numbers &counts) {
     std::vector<double> c(p.c.begin(), p.c.end());
     if (!f.accumulate)
       std::ranges::fill(c, 0);
@@ -145,7 +150,8 @@ protected:
     const double rounding = f.output == MGC_BF16 ? 1.0 / 256 : 0;
     for (size_t i = 0; i < wanted.size(); ++i)
       ASSERT_NEAR(p.found[i], wanted[i], sums + rounding * std::abs(wanted[i]))
-          << fmt::format("groups {} rows {} m {} n {} k {} sums {} transposed {} accumulate {} types {} {} at {}, counts ",
+          << fmt::format("groups {} rows {} m {} n {} k {} sums {} transposed {} accumulate {} types {} {} "
+                         "at {}, counts ",
                          f.groups, f.rows, f.m, f.n, f.k, f.sums, f.transpose_b, f.accumulate, int(f.input),
                          int(f.output), i)
           << describe(counts);
@@ -230,10 +236,11 @@ TEST_F(Rows, ofAGroupThatDoesNotExistEndTheDevice) {
 }
 
 TEST_F(Rows, moreThanPlacesEndTheDevice) {
-  expectFailure("groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups", [&] {
-    plugin::DeviceBuffer result;
-    return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
-  });
+  expectFailure("groups 2 to 3 have 4 rows; expected at most 3, as rows of one token are of different groups",
+                [&] {
+                  plugin::DeviceBuffer result;
+                  return enqueueOrder({3, 2, 3, 2}, 2, 3, {2, 4}, result);
+                });
 }
 
 // --- dropChoices
@@ -308,15 +315,17 @@ TEST_F(Rows, wrongCountsEndTheDevice) {
                 [&] { return multiply({6, -1, 2}); });
   expectFailure("group 2 of 3 has 4 rows, 13 with those before it; expected from 0 to 12 in all",
                 [&] { return multiply({6, 3, 4}); });
-  expectFailure("group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all",
-                [&] { return multiply({INT32_MAX, INT32_MAX, 2}); });
+  expectFailure(
+      "group 0 of 3 has 2147483647 rows, 2147483647 with those before it; expected from 0 to 12 in all",
+      [&] { return multiply({INT32_MAX, INT32_MAX, 2}); });
 }
 
 TEST_F(Rows, typesThatAreNone) {
   mgc_grouped_gemm_facts f = factsFor(Form::rows, 1, 1, 1, 1);
   f.input = MGC_F32, f.output = MGC_BF16;
-  EXPECT_NE(errorOf(stream.groupedGemm(f, {0, 0, 0, 0})).find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(stream.groupedGemm(f, {0, 0, 0, 0})).find("expected f32 -> f32, bf16 -> f32 or bf16 -> bf16"),
+      std::string::npos);
 }
 
 // --- exchangeRows
@@ -340,7 +349,8 @@ TEST_F(Rows, goToTheRankOfTheirGroupAndComeBack) {
 TEST_F(Rows, withWrongCountsEndTheDevice) {
   const plan::ExchangeRows what{.groups = 1, .rows = 4, .places = 5, .width = 1};
   const auto exchange = [&](const Numbers &counts, const Numbers &others) {
-    const auto mine = uploaded(counts), theirs = uploaded(others), rows = uploaded(Values(8)), to = uploaded(Values(8));
+    const auto mine = uploaded(counts), theirs = uploaded(others), rows = uploaded(Values(8)),
+               to = uploaded(Values(8));
     const mgc_address sources[] = {rows.address(), rows.address()};
     const int32_t names[] = {10, 11};
     const Status status = stream.exchangeRows(factsOf(what, 2, 0), {.counts = mine.address(),
@@ -358,9 +368,10 @@ TEST_F(Rows, withWrongCountsEndTheDevice) {
               {2, 1, -1, 2});
   expectAlike("rank 10 has 3 rows for expert 1 of 2, 5 with those before it; expected from 0 to 4 in all",
               {2, 3, 0, 0});
-  expectAlike("rank 11 gets 6 rows up to expert 1 of 2; expected at most 5, as rows of one token are of different "
-              "experts",
-              {0, 3, 0, 3});
+  expectAlike(
+      "rank 11 gets 6 rows up to expert 1 of 2; expected at most 5, as rows of one token are of different "
+      "experts",
+      {0, 3, 0, 3});
   expectFailure("rank 10 has other counts of rows than rank 11; expected the same on all ranks",
                 [&] { return exchange({1, 1, 1, 1}, {1, 1, 1, 2}); });
 }
