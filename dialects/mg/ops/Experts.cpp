@@ -35,16 +35,11 @@ LogicalResult GroupOp::verify() {
 
 LogicalResult DropOp::verify() {
   const ArrayRef<int64_t> choices = tensorOf(getExperts()).getShape();
-  if (choices.size() != 3 || tensorOf(getWeights()).getShape() != choices ||
-      tensorOf(getPositions()).getShape() != choices.drop_back())
-    return emitOpError() << "has choices " << tensorOf(getExperts()) << ", weights " << tensorOf(getWeights())
-                         << " and positions " << tensorOf(getPositions())
-                         << "; expected weights of the same sizes, and positions of their tokens (drop_c1)";
   const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()), together = int64_t(getTogether());
   if (count < 1 || capacity < 1 || together < 1 || choices[1] % together != 0)
     return emitOpError() << "has room for " << capacity << " choices of each of " << count
                          << " experts, for the tokens of " << together << " sequences of " << choices[1]
-                         << "; expected positive numbers, and sequences that divide the batch (drop_c2)";
+                         << "; expected positive numbers, and sequences that divide the batch (drop_c1)";
   return success();
 }
 

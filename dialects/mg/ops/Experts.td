@@ -19,8 +19,7 @@ def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuo
 
         %kept = mg.drop %experts by %weights at %positions {count = 8 : i64, capacity = 40 : i64, together = 2 : i64}
 
-    1. weights has the sizes of experts, the positions those of its tokens (drop_c1)
-    2. count, capacity and together are positive, and together divides the batch (drop_c2)
+    1. count, capacity and together are positive, and together divides the batch (drop_c1)
   }];
   let arguments = (ins Mg_I32:$experts, Mg_F32:$weights, Mg_I32:$positions, I64Attr:$count, I64Attr:$capacity,
                        I64Attr:$together, UnitAttr:$byPosition);

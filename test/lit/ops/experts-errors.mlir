@@ -327,7 +327,7 @@ func.func @common_dimension(%a: tensor<24x8xf32, #mg.layout<c, h>>, %w: tensor<6
 
 !ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
 func.func @drop_weights(%ids: !ids, %w: tensor<4x2x2xf32, #mg.layout<s, b, k>>, %at: tensor<4x2xi32, #mg.layout<s, b>>) {
-  // expected-error@+1 {{expected}}
+  // expected-error@+1 {{dimension 'k' has sizes 3 and 2 (rule_c2)}}
   %kept = mg.drop %ids by %w at %at {count = 6 : i64, capacity = 2 : i64, together = 1 : i64} : (!ids, tensor<4x2x2xf32, #mg.layout<s, b, k>>, tensor<4x2xi32, #mg.layout<s, b>>) -> !ids
   return
 }
@@ -337,7 +337,7 @@ func.func @drop_weights(%ids: !ids, %w: tensor<4x2x2xf32, #mg.layout<s, b, k>>, 
 !ids = tensor<4x2x3xi32, #mg.layout<s, b, k>>
 !w = tensor<4x2x3xf32, #mg.layout<s, b, k>>
 func.func @drop_together(%ids: !ids, %w: !w, %at: tensor<4x2xi32, #mg.layout<s, b>>) {
-  // expected-error@+1 {{has room for 2 choices of each of 6 experts, for the tokens of 3 sequences of 2; expected positive numbers, and sequences that divide the batch (drop_c2)}}
+  // expected-error@+1 {{has room for 2 choices of each of 6 experts, for the tokens of 3 sequences of 2; expected positive numbers, and sequences that divide the batch (drop_c1)}}
   %kept = mg.drop %ids by %w at %at {count = 6 : i64, capacity = 2 : i64, together = 3 : i64} : (!ids, !w, tensor<4x2xi32, #mg.layout<s, b>>) -> !ids
   return
 }
