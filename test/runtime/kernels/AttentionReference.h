@@ -89,8 +89,9 @@ struct AttentionProblem {
   }
 
   void takeJoinedGradients() {
-    eachRow(&AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
-            [&](float *row, int64_t at, int64_t size) { std::copy_n(joinedGradients.data() + at, size, row); });
+    eachRow(
+        &AttentionProblem::dq, &AttentionProblem::dk, &AttentionProblem::dv,
+        [&](float *row, int64_t at, int64_t size) { std::copy_n(joinedGradients.data() + at, size, row); });
   }
 
   void pass(bool backward, int threads) {

@@ -123,8 +123,8 @@ private:
 
   std::string describe() const {
     const plan::Attention &a = problem.a;
-    return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s, a.t,
-                       a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
+    return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s,
+                       a.t, a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
                        type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined");
   }
 
@@ -152,7 +152,8 @@ private:
     writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples), write(kSinks, problem.sinks);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
-    unset(kO, problem.outputGradient.size() * bytes()), unset(kLse, rows * 4), unset(kWorkspace, workspaceBytes);
+    unset(kO, problem.outputGradient.size() * bytes()), unset(kLse, rows * 4),
+        unset(kWorkspace, workspaceBytes);
     unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * bytes());
     unset(kDk, problem.k.size() * bytes()), unset(kDv, problem.v.size() * bytes());
     const auto place = [&](mgc_address mgc_attention_operands::*field, Memory memory, int64_t elements = 0) {
