@@ -24,7 +24,7 @@ struct AttentionArguments {
   uint64_t lse;   // f32 [s,b,g,r]
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
   uint64_t queryPositions, keyPositions, samples;
-  uint64_t starts; // 0: without documents
+  uint64_t starts;       // 0: without documents
   AttentionTensor sinks; // [g,r]; address 0: without
   CudaAttentionDropout dropout;
   float scale;
