@@ -66,6 +66,7 @@ struct GroupedGemmArguments {
 };
 
 inline constexpr int kGroupedThreads = 256;
-inline constexpr int kGroupedTileF32 = 64, kGroupedTileBf16 = 128; // rows and columns of C that a block makes at once
+inline constexpr int kGroupedTileF32 = 64,
+                     kGroupedTileBf16 = 128; // rows and columns of C that a block makes at once
 
 } // namespace mgc::cuda

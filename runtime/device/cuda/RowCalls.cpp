@@ -123,22 +123,22 @@ Status runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
   mgc_device &device = *stream->device;
   const int64_t choices = facts->tokens * facts->sequences * facts->chosen; // of i32: plan::DropChoices
   MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "drop_choices"));
-  return launchOwn(
-      *stream, kernel,
-      {.blocks = {uint32_t(divideUp(choices, int64_t(kDropChoicesThreads))), 1, 1}, .threads = {kDropChoicesThreads, 1, 1}},
-      "drop_choices",
-      DropChoicesArguments{.tokens = facts->tokens,
-                           .sequences = facts->sequences,
-                           .chosen = facts->chosen,
-                           .experts = facts->experts,
-                           .capacity = facts->capacity,
-                           .together = facts->together,
-                           .byPosition = facts->by_position,
-                           .numbers = operands->experts,
-                           .weights = operands->weights,
-                           .positions = operands->positions,
-                           .kept = operands->kept,
-                           .report = reportOf(device)});
+  return launchOwn(*stream, kernel,
+                   {.blocks = {uint32_t(divideUp(choices, int64_t(kDropChoicesThreads))), 1, 1},
+                    .threads = {kDropChoicesThreads, 1, 1}},
+                   "drop_choices",
+                   DropChoicesArguments{.tokens = facts->tokens,
+                                        .sequences = facts->sequences,
+                                        .chosen = facts->chosen,
+                                        .experts = facts->experts,
+                                        .capacity = facts->capacity,
+                                        .together = facts->together,
+                                        .byPosition = facts->by_position,
+                                        .numbers = operands->experts,
+                                        .weights = operands->weights,
+                                        .positions = operands->positions,
+                                        .kept = operands->kept,
+                                        .report = reportOf(device)});
 }
 
 Status runGroupedGemm(mgc_stream *stream, const mgc_grouped_gemm_facts *facts,

@@ -92,13 +92,21 @@ TEST_P(CudnnAttention, partsOfAnOrder) {
 
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
 
-// Of latent attention: DeepSeek-V3's, and small ones.
 TEST_P(CudnnAttention, valuesOfAnotherSize) {
-  for (const auto &[d, w] : {std::pair<int64_t, int64_t>{192, 128}, {96, 64}}) {
-    mgc_attention_facts facts = factsOf(1024, 1, d);
-    facts.w = w;
-    expectPlans(facts);
-  }
+  mgc_attention_facts facts = factsOf(1024, 1, 96);
+  facts.w = 64;
+  expectPlans(facts);
+}
+
+// Of DeepSeek-V3's latent attention. Backward, equal bits are on 9.0 alone; an A100 has no such kernel.
+TEST_P(CudnnAttention, largeHeadsWithValuesOfAnotherSize) {
+  mgc_attention_facts facts = factsOf(1024, 1, 192);
+  facts.w = 128;
+  expectPlan(facts, false, true);
+  if (GetParam() == 90)
+    expectPlan(facts, true, true);
+  if (GetParam() >= 90)
+    expectPlan(facts, true, false);
 }
 
 TEST_P(CudnnAttention, largeHeadsForward) { expectPlan(factsOf(500, 2, 256), false, true); }
