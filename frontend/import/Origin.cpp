@@ -41,6 +41,7 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   };
   layout.sequenceLength = number("sequence_length");
   layout.microBatchSize = number("micro_batch_size");
+  layout.globalBatchSize = number("global_batch_size");
   auto type = training ? training.getAs<TypeAttr>(kValueType) : TypeAttr();
   layout.dtype = type && type.getValue().isBF16() ? "bf16" : "f32";
   if (auto mesh = module->getAttrOfType<MeshAttr>(kMeshAttr))
