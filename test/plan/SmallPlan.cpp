@@ -185,7 +185,7 @@ StagePlan makeStage(int64_t stage) {
   plan.bytes = 3200;
   plan.leastBytes = 3136;
   plan.stepScalarsOffset = 3136;
-  plan.resultsOffset = 3176;
+  plan.resultsOffset = 3172;
   Chunk forward{.task = Task::forward, .slots = {0}};
   forward.calls = {{.program = 0, .instance = stage, .segments = {{0, 0}, {-1, 1920}}}};
   Chunk reduce{.task = Task::reduce};
