@@ -83,8 +83,9 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
       ->needs(save);
   app.add_flag("--force", training.force,
                "Let --save replace a checkpoint of another model, and other outputs files of another kind");
-  app.add_flag("--moe-per-layer-logging", training.logsLoads,
-               "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias");
+  app.add_flag(
+      "--moe-per-layer-logging", training.logsLoads,
+      "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias");
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());

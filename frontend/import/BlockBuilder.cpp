@@ -415,11 +415,13 @@ Value BlockBuilder::expertsDown(Value inner, const Mlp &mlp, const Rows &of) {
 // tokens always have it.
 Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts) {
   const double tokens = double(layout.sequenceLength) * double(layout.microBatchSize);
-  const double room = std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
+  const double room =
+      std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
   if (layout.capacityFactor == 0 || room >= tokens)
     return chosen;
-  return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"), uint64_t(experts.count),
-                        uint64_t(room), uint64_t(layout.microBatchSize), layout.dropPolicy == "position");
+  return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"),
+                        uint64_t(experts.count), uint64_t(room), uint64_t(layout.microBatchSize),
+                        layout.dropPolicy == "position");
 }
 
 // The weights are put on the activations: the last product is linear, and its rows are wider.

@@ -18,7 +18,8 @@ struct LayoutOptions { // what was given
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
   std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
-  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {}, capacityFactor = {};
+  std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {},
+                        capacityFactor = {};
   std::optional<int64_t> laterTokens = {};
   std::optional<double> laterTokensFactor = {};
   std::optional<std::string> machine = {}, balanceType = {}, dropPolicy = {};

@@ -240,7 +240,8 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::capacityFactor,
        .least = 0,
        .most = kMaxCoefficient,
-       .help = "Of models with experts: each has room for so many times the mean load; other choices are dropped. 0: none is",
+       .help = "Of models with experts: each has room for so many times the mean load; other choices are "
+               "dropped. 0: none is",
        .chosen = 0,
        .reason = "no choice is dropped unless asked for"},
       {.flag = "--moe-token-drop-policy",

@@ -50,7 +50,8 @@ private:
       line_[ends_[experts_[choice]]++] = choice;
       kept[choice] = experts_[choice];
     });
-    std::copy_backward(ends_.begin(), ends_.end() - 1, ends_.end()); // each is where its line ends: the next begins
+    std::copy_backward(ends_.begin(), ends_.end() - 1,
+                       ends_.end()); // each is where its line ends: the next begins
     ends_[0] = 0;
   }
 

@@ -35,7 +35,8 @@ LogicalResult GroupOp::verify() {
 
 LogicalResult DropOp::verify() {
   const ArrayRef<int64_t> choices = tensorOf(getExperts()).getShape();
-  const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()), together = int64_t(getTogether());
+  const auto count = int64_t(getCount()), capacity = int64_t(getCapacity()),
+             together = int64_t(getTogether());
   if (count < 1 || capacity < 1 || together < 1 || choices[1] % together != 0)
     return emitOpError() << "has room for " << capacity << " choices of each of " << count
                          << " experts, for the tokens of " << together << " sequences of " << choices[1]

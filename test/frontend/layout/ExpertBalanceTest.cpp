@@ -78,9 +78,10 @@ TEST(LayoutBalance, Capacity) {
   EXPECT_EQ(firstOf(tinyGpt2(), {.capacityFactor = 1}),
             "config.json: --moe-expert-capacity-factor 1: the model has no experts\n"
             "  expected none for family gpt2");
-  EXPECT_EQ(firstOf(tinyDecoder("mixtral"), {.dropPolicy = "position"}),
-            "config.json: --moe-token-drop-policy position without --moe-expert-capacity-factor: no choice is "
-            "dropped\n  possible: --moe-expert-capacity-factor 1.25");
+  EXPECT_EQ(
+      firstOf(tinyDecoder("mixtral"), {.dropPolicy = "position"}),
+      "config.json: --moe-token-drop-policy position without --moe-expert-capacity-factor: no choice is "
+      "dropped\n  possible: --moe-expert-capacity-factor 1.25");
 }
 
 TEST(LayoutBalance, PooledOverTheStepInOneMicrobatchOfOneStage) {

@@ -145,7 +145,7 @@ const Broken kChunks[] = {
        chunk.calls[0].instanceStride = 1;
        chunk.repeats = {{0, 1, 1 << 19}};
      },
-     "stages[0].chunks[0].calls: run 8388608 instructions, expected at most 1048576"},
+     "stages[0].chunks[0].calls: run 8912896 instructions, expected at most 1048576"},
     {"CallTwice",
      [](Plan &plan) {
        std::vector<Call> &calls = plan.stages[1].chunks[0].calls;

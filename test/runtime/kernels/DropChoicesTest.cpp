@@ -53,7 +53,8 @@ Numbers slowly(const DropChoices &what, const Choices &choices) {
   for (size_t i = 0; i < kept.size(); ++i) {
     int64_t before = 0;
     for (size_t j = 0; j < kept.size(); ++j)
-      before += j != i && choices.experts[j] == choices.experts[i] && groupOf(j) == groupOf(i) && isBefore(j, i);
+      before +=
+          j != i && choices.experts[j] == choices.experts[i] && groupOf(j) == groupOf(i) && isBefore(j, i);
     if (before >= what.capacity)
       kept[i] = int32_t(what.experts);
   }
@@ -103,12 +104,14 @@ TEST(DropChoices, groupsOfSequencesHaveRoomOfTheirOwn) {
 }
 
 TEST(DropChoices, equalWeightsAreOrderedByPositionAndThenBySequence) {
-  const DropChoices what{.tokens = 2, .sequences = 2, .chosen = 1, .experts = 1, .capacity = 3, .together = 2};
+  const DropChoices what{
+      .tokens = 2, .sequences = 2, .chosen = 1, .experts = 1, .capacity = 3, .together = 2};
   EXPECT_EQ(*run(what, {{0, 0, 0, 0}, {5, 5, 4, 4}, {1, 1, 1, 1}}), (Numbers{0, 1, 0, 0}));
 }
 
 TEST(DropChoices, NanIsLargerThanAnyNumber) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              infinity = std::numeric_limits<float>::infinity();
   const DropChoices what{.tokens = 4, .sequences = 1, .chosen = 1, .experts = 1, .capacity = 2};
   EXPECT_EQ(*run(what, {{0, 0, 0, 0}, {0, 1, 2, 3}, {infinity, nan, 1, -nan}}), (Numbers{1, 0, 1, 0}));
 }

@@ -70,8 +70,9 @@ TEST(GroupRows, refusesMoreRowsThanPlacesAndWritesNothing) {
 TEST(GroupRows, refusesNumbersThatAreNoGroupAndWritesNothing) {
   for (int32_t wrong : {-1, 4, INT32_MAX, INT32_MIN}) {
     const Order order({0, 2, wrong, 1}, 3);
-    EXPECT_EQ(order.status.message(),
-              fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong));
+    EXPECT_EQ(
+        order.status.message(),
+        fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong));
     EXPECT_EQ(order.counts, Numbers(3, -1));
   }
 }

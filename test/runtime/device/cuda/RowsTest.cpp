@@ -229,10 +229,12 @@ TEST_F(Rows, ofOtherRanksHaveNoPlace) {
 
 TEST_F(Rows, ofAGroupThatDoesNotExistEndTheDevice) {
   for (const int32_t wrong : {-1, 4, INT32_MAX, INT32_MIN})
-    expectFailure(fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong), [&] {
-      plugin::DeviceBuffer result;
-      return enqueueOrder({0, 2, wrong, 1}, 3, 4, {0, 3}, result);
-    });
+    expectFailure(
+        fmt::format("row 2 of 4 is of group {}; expected a group from 0 to 2, or 3, which is none", wrong),
+        [&] {
+          plugin::DeviceBuffer result;
+          return enqueueOrder({0, 2, wrong, 1}, 3, 4, {0, 3}, result);
+        });
 }
 
 TEST_F(Rows, moreThanPlacesEndTheDevice) {
@@ -248,7 +250,10 @@ TEST_F(Rows, moreThanPlacesEndTheDevice) {
 TEST_F(Rows, forWhichExpertsHaveRoom) {
   for (const bool byPosition : {false, true})
     for (const auto &[tokens, sequences, chosen, experts, capacity, together] :
-         {std::array<int64_t, 6>{5, 1, 1, 2, 2, 1}, {40, 4, 2, 6, 9, 2}, {33, 3, 3, 3, 40, 3}, {64, 2, 4, 16, 1, 1}}) {
+         {std::array<int64_t, 6>{5, 1, 1, 2, 2, 1},
+          {40, 4, 2, 6, 9, 2},
+          {33, 3, 3, 3, 40, 3},
+          {64, 2, 4, 16, 1, 1}}) {
       const plan::DropChoices what{tokens, sequences, chosen, experts, capacity, together, byPosition};
       const int64_t choices = tokens * sequences * chosen;
       Numbers numbers, positions = randomNumbers(tokens * sequences, int32_t(tokens), 5);
@@ -259,8 +264,11 @@ TEST_F(Rows, forWhichExpertsHaveRoom) {
         weight = std::round(4 * weight) / 4; // ties
       weights[2] = NAN;
       Numbers cpu(numbers.size(), -7), room(size_t(*what.workspaceBytes() / 4));
-      ASSERT_EQ(errorOf(dropChoices(what, numbers.data(), weights.data(), positions.data(), cpu.data(), room.data())), "");
-      const auto given = uploaded(numbers), at = uploaded(positions), kept = uploaded(Numbers(numbers.size(), -7));
+      ASSERT_EQ(errorOf(dropChoices(what, numbers.data(), weights.data(), positions.data(), cpu.data(),
+                                    room.data())),
+                "");
+      const auto given = uploaded(numbers), at = uploaded(positions),
+                 kept = uploaded(Numbers(numbers.size(), -7));
       const auto by = uploadedAs(MGC_F32, weights);
       ASSERT_EQ(errorOf(stream.dropChoices(factsOf(what), {.experts = given.address(),
                                                            .weights = by.address(),

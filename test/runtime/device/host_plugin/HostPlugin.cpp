@@ -352,7 +352,8 @@ int runGroupRows(mgc_stream *stream, const mgc_group_rows_facts *facts,
 int runDropChoices(mgc_stream *stream, const mgc_drop_choices_facts *facts,
                    const mgc_drop_choices_operands *operands, mgc_error *error) {
   return report(stream->submit([=, what = planOf(*facts), at = *operands]() -> Status {
-    const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept, at.workspace};
+    const std::array<mgc_address, 5> addresses = {at.experts, at.weights, at.positions, at.kept,
+                                                  at.workspace};
     const plan::OperandInfos infos = what.operands({});
     std::vector<int32_t *> data;
     for (size_t i = 0; i < infos.size(); ++i) {
