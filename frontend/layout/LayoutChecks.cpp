@@ -378,7 +378,9 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     setNearestExpertRanks(model, near, *options.cp, options);
   else
     options.ep.reset(), options.etp.reset(), options.dispatcher.reset(), options.balanceType.reset(),
-        options.auxLossCoefficient.reset(), options.zLossCoefficient.reset();
+        options.auxLossCoefficient.reset(), options.zLossCoefficient.reset(), options.capacityFactor.reset();
+  if (options.capacityFactor.value_or(0) == 0)
+    options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);
   options.tp = near.tp, options.pp = near.pp, options.dp = near.dp, options.vpp = near.vpp;
   options.seq = near.sequenceLength, options.mbs = near.microBatchSize, options.gbs = near.globalBatchSize;

@@ -96,8 +96,8 @@ template <typename V> void fields(V &v, Of<Bucket>) {
   v.optional("tiedStages", &Bucket::tiedStages);
   v.required("valueOffset", &Bucket::valueOffset);
   v.required("gradientOffset", &Bucket::gradientOffset);
-  v.optional("firstMomentOffset", &Bucket::firstMomentOffset);
-  v.optional("secondMomentOffset", &Bucket::secondMomentOffset);
+  v.required("firstMomentOffset", &Bucket::firstMomentOffset);
+  v.required("secondMomentOffset", &Bucket::secondMomentOffset);
   v.required("gradientShardOffset", &Bucket::gradientShardOffset);
   v.optional("masterOffset", &Bucket::masterOffset);
   v.optional("meanLoad", &Bucket::meanLoad);

@@ -42,7 +42,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
   if (!bucket.isMovedByLoad() ||
-      !bucket.dataAxes.empty()) { // the norm has no load, which one rank may have completed
+      !bucket.dataAxes.empty()) { // where nothing reduces a load, no call reads it either: the norm has none
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
     check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
   }

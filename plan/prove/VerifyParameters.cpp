@@ -318,9 +318,10 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                            bucket.meanLoad);
   for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
     checks.violations.expect(
-        !bucket.isMovedByLoad() || offset == -1, place,
-        "a moment's offset = {}, but meanLoad = {}; expected -1: what load moves has no moments", offset,
-        bucket.meanLoad);
+        bucket.isMovedByLoad() == (offset == -1), place,
+        "a moment's offset = {}, but meanLoad = {}; expected -1, no moments, of what load moves, and of "
+        "nothing else",
+        offset, bucket.meanLoad);
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
                            "is not sharded, so gradientShardOffset must equal gradientOffset");
   for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {

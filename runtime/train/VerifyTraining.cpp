@@ -50,7 +50,7 @@ Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) 
   if (options.optimizer.routerBiasRate != 0 && !hasBias)
     return errorf(
         "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
-        "leave it out, or compile with --moe-router-load-balancing-type seq_aux_loss to balance experts",
+        "leave it out",
         options.optimizer.routerBiasRate, plan.modelType);
   if (options.logsLoads && !hasBias)
     return errorf("--moe-per-layer-logging: the {} model of the plan has no bias of the routers' choice, and "

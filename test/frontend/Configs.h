@@ -35,8 +35,11 @@ inline json tinyDecoder(const std::string &type) {
   if (type == "mixtral")
     config.update({{"num_local_experts", 8}, {"num_experts_per_tok", 2}});
   if (type == "gpt_oss")
-    config.update(
-        {{"num_local_experts", 8}, {"num_experts_per_tok", 2}, {"head_dim", 8}, {"sliding_window", 4}});
+    config.update({{"num_local_experts", 8},
+                   {"num_experts_per_tok", 2},
+                   {"head_dim", 8},
+                   {"sliding_window", 4},
+                   {"rope_scaling", {{"rope_type", "default"}}}});
   if (type == "qwen2_moe")
     config.update({{"num_experts", 8},
                    {"num_experts_per_tok", 2},

@@ -44,7 +44,8 @@ QWEN3_MOE = QWEN3 | {"model_type": "qwen3_moe", "num_experts": 3, "num_experts_p
 GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
            "num_hidden_layers": 2, "intermediate_size": 12, "vocab_size": 100, "tie_word_embeddings": True,
            "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
-           "initializer_range": 0.2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3}
+           "initializer_range": 0.2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3,
+           "rope_scaling": {"rope_type": "default"}}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
@@ -63,6 +64,8 @@ MODELS = {  # name: config.json, layout
                        "--moe-token-dispatcher-type alltoall"),
     "qwen3-balance": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --moe-router-load-balancing-type "
                       "seq_aux_loss --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"),
+    "qwen3-capacity": (QWEN3_MOE | {"num_experts": 4}, "--tp 2 --cp 2 --ep 2 --etp 1 --sp --zero 1 --gbs 4 --mbs 2 --seq 8 "
+                       "--moe-expert-capacity-factor 0.5"),
     "gpt-oss": (GPT_OSS, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "qwen3-later": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --mtp-num-layers 1 --loss-tile 4"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "

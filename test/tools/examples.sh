@@ -18,6 +18,6 @@ for model in "$root"/examples/*/; do
   count=$((count + 1))
 done
 # Modules that predict later tokens, on the last stage.
-"$bin/mgc" compile "$root/examples/deepseek-v3" --mtp-num-layers 1 --tp 2 --pp 4 --dp 2 --ep 4 -o "$folder/plan" \
+"$bin/mgc" compile "$root/examples/deepseek-v3" --mtp-num-layers 1 --tp 2 --pp 4 --dp 2 --ep 4 --etp 1 -o "$folder/plan" \
   >"$folder/output" 2>&1 || { cat "$folder/output"; exit 1; }
 [ "$count" -ge 23 ] || { echo "$count models, expected 23" >&2; exit 1; }

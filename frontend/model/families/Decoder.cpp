@@ -131,7 +131,7 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
   model.maxPositions = config.size("max_position_embeddings", kMaxPositions);
   model.tiedHead = config.flag("tie_word_embeddings", false);
   model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
-  model.finalNorm = {NormKind::rms, config.number("rms_norm_eps", 1e-6, 0, 1)};
+  model.finalNorm = {NormKind::rms, config.number("rms_norm_eps", defaults.normEpsilon, 0, 1)};
   block.attentionNorm = block.mlpNorm = model.finalNorm;
   if (defaults.isLatent)
     readLatentHeads(config, block.attention);

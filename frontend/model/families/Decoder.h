@@ -19,6 +19,7 @@ struct DecoderDefaults {                 // of fields that are absent or null; 0
   int64_t headDim = 0;                   // 0: hidden_size / num_attention_heads
   bool groupsMayBeAbsent = false;        // then num_attention_heads
   double ropeTheta = 0;                  // 0: required
+  double normEpsilon = 1e-6;             // of rms_norm_eps
   std::optional<double> rotaryPart = {}; // of partial_rotary_factor; none: all of a head rotates
   bool isLatent = false; // heads are DeepSeek's: q_lora_rank, kv_lora_rank, qk_nope_head_dim, ..
 };

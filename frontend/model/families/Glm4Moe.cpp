@@ -18,7 +18,8 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   readGroups(config, 2, experts);
   readLaterTokens(config, model);
   const bool hasNorms = config.flag("use_qk_norm", false);
-  if (!readDecoder(config, model, block, {.headDim = 128, .ropeTheta = 10000, .rotaryPart = 0.5}))
+  if (!readDecoder(config, model, block,
+                   {.headDim = 128, .ropeTheta = 10000, .normEpsilon = 1e-5, .rotaryPart = 0.5}))
     return;
   if (hasNorms)
     block.attention.qkNorm = model.finalNorm; // the same epsilon

@@ -44,7 +44,11 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   Experts experts = readExperts(config, "num_local_experts");
   experts.score = "none", experts.post = "softmax";
   experts.logitBias = experts.isZipped = true;
-  const bool isUsable = readDecoder(config, model, block, {.headDim = 64});
+  const bool isUsable = readDecoder(config, model, block, {.headDim = 64, .normEpsilon = 1e-5});
+  // The class has yarn then, with numbers of its own.
+  if (!config.has("rope_parameters") && !config.has("rope_scaling"))
+    config.refuse("rope_theta", "stands without rope_parameters or rope_scaling",
+                  "expected one of them: {\"rope_type\": \"yarn\", ..} or {\"rope_type\": \"default\"}");
   readExpertMlp(config, block.mlp);
   if (!isUsable)
     return;

@@ -18,7 +18,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   block.experts = readExperts(config, "num_local_experts");
   block.experts->epsilon = 0;
   int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  if (readDecoder(config, model, block, {.ropeTheta = 1e6}))
+  if (readDecoder(config, model, block, {.ropeTheta = 1e6, .normEpsilon = 1e-5}))
     layers.assign(count, block);
   readPooledAuxLoss(config, model, layers);
 }

@@ -283,7 +283,7 @@ Status NcclRank::permute(const Job &job) const {
                             (group.index + group.size - 1) % group.size);
 }
 
-// The one wait of the host in a step: NCCL takes sizes from the host, and only the device has counted. All ranks have the same
+// Each exchange waits here for the device, as nothing else of a step does: NCCL takes sizes from the host, and only the device has counted. All ranks have the same
 // counts, which an all_gather made, so all find the same mistake before one sends.
 Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
                             mgc_address counts) {

@@ -113,7 +113,8 @@ TEST(Import, EveryFamilyVerifiesAndUsesItsParameters) {
           "shared_expert_intermediate_size": 20, "mlp_only_layers": [1])"),
         decoder("glm4_moe", kRouted + R"(, "head_dim": 16, "use_qk_norm": true, "attention_bias": true)"),
         decoder("gpt_oss",
-                R"(, "num_local_experts": 8, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 4)"),
+                R"(, "num_local_experts": 8, "num_experts_per_tok": 2, "head_dim": 8, "sliding_window": 4,
+                "rope_scaling": {"rope_type": "default"})"),
         latent("deepseek_v2", kRouted + R"(, "q_lora_rank": null)"),
         latent("deepseek_v3", kRouted + R"(, "q_lora_rank": 24, "attention_bias": true)")}) {
     auto imported = import(text);

@@ -59,6 +59,14 @@ TEST(Refusal, FeaturesThatMustBeOff) {
           "  train from the weights that are not quantized, which files of bf16 have"},
          {"another factor in the sigmoid", with(tinyDecoder("gpt_oss"), {{"swiglu_alpha", 2.0}}),
           "config.json: swiglu_alpha = 2.0" + off + "1.702"},
+         {"yarn that only the class knows",
+          [] {
+            json config = tinyDecoder("gpt_oss");
+            config.erase("rope_scaling");
+            return config;
+          }(),
+          "config.json: rope_theta = 10000.0 stands without rope_parameters or rope_scaling\n"
+          "  expected one of them: {\"rope_type\": \"yarn\", ..} or {\"rope_type\": \"default\"}"},
          {"another activation", with(tinyDecoder("gpt_oss"), {{"hidden_act", "relu"}}),
           "config.json: hidden_act = \"relu\"" + std::string(" is not supported\n") +
               "  expected silu: of gpt_oss x sigmoid(1.702 x), clamped"},

@@ -106,8 +106,8 @@ extern "C" __global__ void __launch_bounds__(kGroupRowsThreads) group_rows(const
   fillRest(a, own);
 }
 
-// --- drop_choices: a thread counts the choices that come before its own in the line of their expert, among all: 65,536 of them are
-// 4e9 comparisons, a few milliseconds of a device, and as many loads that a warp shares.
+// --- drop_choices: a thread counts the choices that come before its own in the line of their expert, among those that share its
+// room: 65,536 of them are 4e9 comparisons, a few milliseconds of a device, and as many loads that a warp shares.
 
 namespace {
 
@@ -129,8 +129,9 @@ __device__ bool comesBefore(const DropChoicesArguments &a, int64_t one, int64_t 
   return s != t ? s < t : one < other;
 }
 
-__device__ int64_t groupOf(const DropChoicesArguments &a, int64_t choice) {
-  return choice / a.chosen % a.sequences / a.together;
+// Of those that share the room with the choice.
+__device__ int64_t firstSequence(const DropChoicesArguments &a, int64_t choice) {
+  return choice / a.chosen % a.sequences / a.together * a.together;
 }
 
 } // namespace
@@ -143,11 +144,14 @@ extern "C" __global__ void __launch_bounds__(kDropChoicesThreads) drop_choices(c
     return;
   const int expert = numbers[own];
   int64_t before = 0;
-  for (int64_t choice = 0; choice < choices; ++choice) {
-    const int number = numbers[choice];
-    if (number < 0 || number >= a.experts)
-      stop(a.report, KernelReport::choiceOfNoExpert, choice, choices, number, a.experts);
-    before += number == expert && groupOf(a, choice) == groupOf(a, own) && comesBefore(a, choice, own);
+  for (int64_t token = 0; token < a.tokens; ++token) {
+    const int64_t first = (token * a.sequences + firstSequence(a, own)) * a.chosen;
+    for (int64_t choice = first; choice < first + a.together * a.chosen; ++choice) {
+      const int number = numbers[choice];
+      if (number < 0 || number >= a.experts)
+        stop(a.report, KernelReport::choiceOfNoExpert, choice, choices, number, a.experts);
+      before += number == expert && comesBefore(a, choice, own);
+    }
   }
   reinterpret_cast<int *>(a.kept)[own] = before < a.capacity ? expert : int(a.experts);
 }

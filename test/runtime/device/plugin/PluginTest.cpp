@@ -41,7 +41,7 @@ TEST(Plugin, aFileThatWasNotCopiedWhole) {
 
 TEST(Plugin, otherVersion) {
   expectParts(openError("cuda", MGC_TEST_OTHER_PLUGIN),
-              {"is of version 1007, expected 7", "from the same sources"});
+              {"is of version 1008, expected 8", "from the same sources"});
 }
 
 } // namespace
