@@ -57,7 +57,7 @@ def random_experts(r, family, layers):
     return experts
 
 
-def random_model(r, dtype):
+def random_model(r):
     family = r.choice(["deepseek_v2", "deepseek_v3", "glm4_moe", "gpt2", "gpt_oss", "llama", "mistral", "mixtral", "qwen2",
                        "qwen2_moe", "qwen3", "qwen3_moe"])
     groups = r.choice([1, 2, 3, 4])
@@ -307,7 +307,7 @@ def random_types(r):
 
 def one_pair(binaries, seed, dtype="f32", target="cpu"):
     r = random.Random(seed)
-    model = random_model(r, dtype)
+    model = random_model(r)
     flags, layout = random_layout(r, model)
     types = random_types(r) if dtype == "bf16" else []
     terms = [flag for flag in flags if flag.startswith(("--moe-", "--mtp-"))]
