@@ -114,12 +114,13 @@ struct Parameter {
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
 // for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
 // bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
-// Of biases that the load of experts moves (meanLoad) the gradients are the tokens that chose each expert; values and
+// Biases that the load of experts moves (meanLoad) have the tokens that chose each expert in the place of gradients; values and
 // gradients are f32, and there are no moments.
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
   Axes splitAxes; // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
+  Axes reduceAxes; // other pending axes: all-reduced before dataAxes
   Axes dataAxes;  // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
   bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
@@ -332,7 +333,7 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
-// Of a bucket's values, and of its gradients.
+// The types of a bucket's values and of its gradients: f32 of what load moves, else those of the plan.
 DType valueType(const Plan &plan, const Bucket &bucket);
 DType gradientType(const Plan &plan, const Bucket &bucket);
 

@@ -20,6 +20,7 @@ plan::Bucket describeBucket(BucketOp op, size_t number) {
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());
+  bucket.reduceAxes = axesOf(op.getReduce());
   bucket.dataAxes = axesOf(op.getData());
   bucket.sharded = op.getSharded();
   bucket.tiedStages.assign(op.getTied().begin(), op.getTied().end());

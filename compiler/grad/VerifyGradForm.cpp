@@ -1,9 +1,9 @@
 // See VerifyGradForm.h.
 #include "compiler/grad/VerifyGradForm.h"
-#include "dialects/mg/Parameter.h"
 
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
+#include "dialects/mg/Parameter.h"
 #include "compiler/program/TrainingNumbers.h"
 
 #include <set>
@@ -54,14 +54,12 @@ LogicalResult verifyElements(const BlockFunction &block) {
   func::FuncOp function = block.function;
   ModuleOp module = function->getParentOfType<ModuleOp>();
   for (int64_t i : block.resultsOf(Res::grad)) {
-    auto param = function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr);
-    Type expected = precisionOf(module, param ? param : DictionaryAttr::get(module.getContext())).gradients;
+    const double meanLoad = meanLoadOf(function.getResultAttrOfType<DictionaryAttr>(i, kParamAttr));
+    Type expected = precisionOf(module, meanLoad).gradients;
     if (elementOf(block.resultType(i)) != expected)
       return errorIn(function) << "result " << i << ": the gradient has elements of "
-                               << elementOf(block.resultType(i)) << "; expected " << expected
-                               << (param && meanLoadOf(param) > 0
-                                       ? ", as its parameter has a mean load"
-                                       : ", the " + kGradientType.str() + " of " + kTrainingAttr.str());
+                               << elementOf(block.resultType(i)) << "; expected " << expected << ", "
+                               << reasonOfType(meanLoad, kGradientType);
   }
   return verifyParameterTypes(function);
 }

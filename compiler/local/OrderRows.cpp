@@ -114,10 +114,9 @@ private:
     auto compute = dyn_cast<ComputeOpInterface>(op);
     if (!compute || compute.getAxisRule().merged.empty())
       return success();
-    constexpr unsigned ofMask = 0, ofRows = 1, ofProducts = 2; // operand numbers of experts
-    Value experts = op->getOperand(isa<GroupedEinsumOp, GroupedEinsumGradOp>(op) ? ofProducts
-                                   : isa<RowMaskOp>(op)                          ? ofMask
-                                                                                 : ofRows);
+    Value experts = llvm::TypeSwitch<Operation *, Value>(op)
+                        .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, RowMaskOp, GroupedEinsumOp,
+                              GroupedEinsumGradOp>([](auto rows) { return rows.getExperts(); });
     const int64_t all = factsOf(op, placingFactor(op).front()).size * mesh_.sizeOf(axesOf(op));
     if (auto [known, isNew] = totals_.try_emplace(experts, all); !isNew && known->second != all)
       return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of "

@@ -23,13 +23,11 @@ LogicalResult mgc::verifyParameterTypes(func::FuncOp function) {
     auto param = function.getArgAttrOfType<DictionaryAttr>(i, kParamAttr);
     if (!param)
       continue;
-    Type expected = precisionOf(module, param).values;
+    Type expected = precisionOf(module, meanLoadOf(param)).values;
     if (elementOf(type) != expected)
       return errorIn(function) << "argument " << i << ": the parameter has elements of " << elementOf(type)
-                               << "; expected " << expected
-                               << (meanLoadOf(param) > 0
-                                       ? ", as it has a mean load"
-                                       : ", the " + kValueType.str() + " of " + kTrainingAttr.str());
+                               << "; expected " << expected << ", "
+                               << reasonOfType(meanLoadOf(param), kValueType);
   }
   return success();
 }

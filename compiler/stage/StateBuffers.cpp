@@ -1,13 +1,14 @@
 // See StateBuffers.h.
 #include "compiler/stage/StateBuffers.h"
 
+#include "dialects/mg/Parameter.h"
+
 using namespace mlir;
 
 namespace mgc {
 
 Precision precisionOf(BucketOp bucket) {
-  Type f32 = Float32Type::get(bucket.getContext());
-  return bucket.isMovedByLoad() ? Precision{f32, f32} : precisionOf(bucket->getParentOfType<ModuleOp>());
+  return precisionOf(bucket->getParentOfType<ModuleOp>(), bucket.getMeanLoad().convertToDouble());
 }
 
 int64_t StateBuffer::elementsOf(BucketOp bucket, MeshAttr mesh) const {

@@ -1,5 +1,6 @@
 // See StepEnd.h.
 #include "compiler/stage/StepEnd.h"
+#include "dialects/mg/Parameter.h"
 
 #include "compiler/program/Blocks.h"
 #include "compiler/stage/StateBuffers.h"
@@ -55,7 +56,7 @@ BucketParts wholeParts(const plan::Mesh &mesh, const PlannedBucket &bucket) {
 class FunctionBuilder {
 public:
   FunctionBuilder(ModuleOp module, plan::Task task, const Twine &number)
-      : builder(module.getContext()), loc(module.getLoc()), precision(mgc::precisionOf(module)) {
+      : builder(module.getContext()), loc(module.getLoc()) {
     builder.setInsertionPointToEnd(module.getBody());
     function = func::FuncOp::create(builder, loc, (Twine(StringRef(plan::nameOf(task))) + "." + number).str(),
                                     builder.getFunctionType({}, {}));
@@ -67,10 +68,8 @@ public:
     return RankedTensorType::get({parts.count, parts.rows, kLanes}, element,
                                  LayoutAttr::get(builder.getContext(), {"part", "flat", "lane"}));
   }
-  // Of the bucket: load is f32, and so is what it moves.
   Precision precisionOf(const PlannedBucket &planned) {
-    Type f32 = builder.getF32Type();
-    return planned.key.meanLoad > 0 ? Precision{f32, f32} : precision;
+    return mgc::precisionOf(function->getParentOfType<ModuleOp>(), planned.key.meanLoad);
   }
   RankedTensorType gradient(const PlannedBucket &planned, const BucketParts &parts) {
     return bucket(parts, precisionOf(planned).gradients);
@@ -119,7 +118,6 @@ public:
 
   OpBuilder builder;
   Location loc;
-  Precision precision;
   func::FuncOp function;
 
 private:
@@ -270,7 +268,7 @@ Value updatedArgument(FunctionBuilder &f, const plan::Mesh &mesh, const PlannedB
   return bucket.sharded ? SliceOp::create(f.builder, f.loc, shard, value, f.axes(bucket.key.data), 0) : value;
 }
 
-// What an update makes of a shard; without moments where load moves it.
+// The results of a shard's update. Moments are null where load moves it.
 struct Updated {
   Value value, firstMoment, secondMoment;
 };

@@ -4,7 +4,7 @@
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value
 //
-// Of biases that load moves: balance_bias takes the place of adamw, and there are neither moments nor masters.
+// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters.
 //
 // Over another axis ranks would update or get each other's part.
 #include "compiler/stage/StateBuffers.h"
@@ -105,7 +105,7 @@ private:
     return success();
   }
 
-  // What is updated is the rank's part of the values or masters, and the other operands are those.
+  // The update takes the rank's part `old` of the values or masters, and each of `others` as it is bound.
   LogicalResult verifyBound(Value old, ArrayRef<std::pair<Value, Bound>> others) {
     if (auto slice = madeBy<SliceOp>(old); slice && bucket_.getSharded() && !hasMasters_) {
       if (failed(verifyAxes(slice)))

@@ -50,13 +50,17 @@ bool mgc::decays(DictionaryAttr view) {
 }
 
 double mgc::meanLoadOf(DictionaryAttr param) {
-  auto load = param.getAs<FloatAttr>("mean_load");
+  auto load = param ? param.getAs<FloatAttr>("mean_load") : FloatAttr();
   return load ? load.getValueAsDouble() : 0;
 }
 
-Precision mgc::precisionOf(ModuleOp module, DictionaryAttr param) {
+Precision mgc::precisionOf(ModuleOp module, double meanLoad) {
   Type f32 = Float32Type::get(module.getContext());
-  return meanLoadOf(param) > 0 ? Precision{f32, f32} : precisionOf(module);
+  return meanLoad > 0 ? Precision{f32, f32} : precisionOf(module);
+}
+
+std::string mgc::reasonOfType(double meanLoad, StringRef attribute) {
+  return meanLoad > 0 ? "as load moves the parameter" : ("the " + attribute + " of " + kTrainingAttr).str();
 }
 
 static bool namesTensor(Attribute view) {

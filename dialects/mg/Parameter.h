@@ -36,10 +36,14 @@ using plan::nameForInstance;
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 
-// Of a bias of routers that the load of experts moves: the tokens that an expert has in a step on average, `mean_load`; 0 of what
-// the optimizer updates. What load moves is f32, and so is the load, which stands in the place of its gradient.
+// `mean_load` of a bias of routers, which the load of experts moves: the tokens that an expert has in a step on average. 0 of what
+// the optimizer updates, and where param is null.
 double meanLoadOf(mlir::DictionaryAttr param);
-Precision precisionOf(mlir::ModuleOp module, mlir::DictionaryAttr param);
+// The element types of values and gradients. A bias that load moves is f32, and so is the load, which stands in the place of its
+// gradient; the module says it of all others.
+Precision precisionOf(mlir::ModuleOp module, double meanLoad);
+// Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
+std::string reasonOfType(double meanLoad, llvm::StringRef attribute);
 
 // That it names its tensors; that joined views are different ones, all decay or none does, and fill the dimension of
 // the type along which they are joined.

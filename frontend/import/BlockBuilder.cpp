@@ -110,7 +110,7 @@ DictionaryAttr BlockBuilder::describeParameter(const ModelParameter &entry) {
                                     named("std", builder.getF64FloatAttr(parameter.initStd))});
 }
 
-// Of each step: of all tokens, also those whose label is ignored.
+// Tokens whose label is ignored load experts too.
 double BlockBuilder::meanLoad(const Experts &experts) const {
   return double(layout.sequenceLength) * double(layout.globalBatchSize) * double(experts.chosen) /
          double(experts.count);

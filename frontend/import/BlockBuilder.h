@@ -53,8 +53,8 @@ public:
   void addPooledResults();             // with those of the block, for the next one
   void pooledLoss();                   // the term that they make
   void loss(mlir::Value x);            // logits, cross-entropy; sets the results loss_sum and tokens
-  // Of a module that predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): what its layer takes, of
-  // the hidden states x before it, and its loss.
+  // A module predicts the token `depth` ahead of the next one (docs/multi-token-prediction.md): joinLaterToken gives what its layer
+  // takes, of the hidden states x before it, laterLoss the loss of what the layer gives.
   mlir::Value joinLaterToken(mlir::Value x, int64_t depth);
   void laterLoss(mlir::Value x, int64_t depth);
 

@@ -222,8 +222,8 @@ static std::string replaced(std::string text, std::string_view from, std::string
 
 static std::string copyOf(std::string_view role) { return fmt::format("later.{}", role); }
 
-// Of modules that predict later tokens, which are like the last layer. Those of the file may have copies of what the model has
-// outside the layers: names that its parameters have too.
+// Binds the modules that predict later tokens, which are like the last layer. Modules of a file may have copies of what the model
+// has outside the layers: names that its parameters have too.
 static Status bindLater(ModelDescription &model, const TensorNames &names) {
   const std::vector<std::string> roles = rolesOfLater(model);
   if (!std::ranges::all_of(roles, [&](const std::string &role) { return findRow(names, role); }))

@@ -5,7 +5,7 @@
 // never positions.
 // Of latent attention (Description.h): q l: ranks of the latents of queries, of keys and values; z: l and what rotates of keys; x:
 // what does not rotate of a key head, and a value head, whose size is w: attn.o.weight g r w h.
-// Of experts: j: gate and up; y: hidden, of what each expert has of its own, so that it lies with the expert.
+// Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it lies with the expert.
 //   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
 //   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d
@@ -18,7 +18,7 @@
 //   experts.gate_up.weight e h m j                       experts.gate_up.bias e m j   experts.down.bias e y
 //   shared.{gate,up}.weight f h                          shared.down.weight h f         shared.scale.weight h
 //   mlp.{gate,up}.weight h f  mlp.{gate,up}.bias f       mlp.down.weight f h            mlp.down.bias h
-// Of modules that predict later tokens (i: h, summed over):
+// Modules that predict later tokens have (i: h, summed over)
 //   later.{token,hidden}_norm.weight h                   later.{token,hidden}.weight h i  later.norm.weight h
 // and the copies that a checkpoint may have there of parameters outside the layers: later.embed.tokens, later.head.weight.
 #pragma once

@@ -91,6 +91,7 @@ template <typename V> void fields(V &v, Of<Bucket>) {
   v.required("name", &Bucket::name);
   v.required("elements", &Bucket::elements);
   v.optional("splitAxes", &Bucket::splitAxes);
+  v.optional("reduceAxes", &Bucket::reduceAxes);
   v.optional("dataAxes", &Bucket::dataAxes);
   v.optional("sharded", &Bucket::sharded);
   v.optional("tiedStages", &Bucket::tiedStages);

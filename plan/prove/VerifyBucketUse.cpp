@@ -41,8 +41,10 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
-  if (!bucket.isMovedByLoad() ||
-      !bucket.dataAxes.empty()) { // where nothing reduces a load, no call reads it either: the norm has none
+  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update.
+  const bool isPending =
+      !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
+  if (!bucket.isMovedByLoad() || isPending) {
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
     check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
   }

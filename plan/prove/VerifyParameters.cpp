@@ -398,7 +398,7 @@ void verifyBucketsOf(Checks &checks, int64_t stage, const Place &stagePlace, Occ
                                fmt::join(bucket.tiedStages, ", "), stage);
     bool sized =
         checks.violations.expect(bucket.elements >= 0, place, "elements = {} is negative", bucket.elements);
-    if (verifyAxesApart(checks, place, {&bucket.splitAxes, &bucket.dataAxes}) && sized)
+    if (verifyAxesApart(checks, place, {&bucket.splitAxes, &bucket.reduceAxes, &bucket.dataAxes}) && sized)
       verifyBuffers(checks, plan, bucket, place, persistent);
   }
   verifyDisjoint(checks, buckets, std::move(persistent));

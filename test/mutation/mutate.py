@@ -46,6 +46,12 @@ GPT_OSS = {"model_type": "gpt_oss", "hidden_size": 16, "num_attention_heads": 4,
            "rms_norm_eps": 1e-6, "max_position_embeddings": 64, "rope_theta": 100.0, "hidden_act": "silu",
            "initializer_range": 0.2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 3,
            "rope_scaling": {"rope_type": "default"}}
+GLM4_MOE = {"model_type": "glm4_moe", "hidden_size": 16, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+            "num_hidden_layers": 2, "first_k_dense_replace": 0, "intermediate_size": 32, "moe_intermediate_size": 12,
+            "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "norm_topk_prob": True, "n_group": 1,
+            "topk_group": 1, "routed_scaling_factor": 2.5, "vocab_size": 100, "tie_word_embeddings": False, "rms_norm_eps": 1e-6,
+            "max_position_embeddings": 64, "attention_bias": True, "use_qk_norm": False, "hidden_act": "silu",
+            "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 100.0, "rope_type": "default"}, "initializer_range": 0.2}
 # Each rank's slice of each bucket holds some element that is no padding: else it does not matter what lies there. Nor does it
 # where learned positions are never used.
 MODELS = {  # name: config.json, layout
@@ -66,6 +72,7 @@ MODELS = {  # name: config.json, layout
                       "seq_aux_loss --moe-aux-loss-coeff 0.5 --moe-z-loss-coeff 0.25"),
     "qwen3-capacity": (QWEN3_MOE | {"num_experts": 4}, "--tp 2 --cp 2 --ep 2 --etp 1 --sp --zero 1 --gbs 4 --mbs 2 --seq 8 "
                        "--moe-expert-capacity-factor 0.5"),
+    "glm4-load": (GLM4_MOE, "--tp 2 --sp --gbs 2 --seq 8"),  # the load of experts is pending over tp alone
     "gpt-oss": (GPT_OSS, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "qwen3-later": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --mtp-num-layers 1 --loss-tile 4"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "

@@ -6,11 +6,8 @@
 // split of c.
 include "dialects/mg/ops/OpBase.td"
 
-// `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
-// experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
-// not seen: the axes whose ranks have other tokens, to which rows travel.
 def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuous]> {
-  let summary = "Choices for which their experts have room; the others are nobody's";
+  let summary = "Choices that their experts have room for; the others become no expert's";
   let description = [{
     The tokens of `together` sequences of a batch share the room of each expert of `count`, `capacity` choices. Those with the
     largest weights have it, or with byPosition those of the first positions: plan::DropChoices has the order to the last tie. A
@@ -31,6 +28,9 @@ def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuo
   let hasVerifier = 1;
 }
 
+// `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
+// experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
+// not seen: the axes whose ranks have other tokens, to which rows travel.
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
     : Mg_IndexedOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
@@ -53,8 +53,8 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
   let description = [{
     Of the experts that are the rank's: counts[e] is how many rows expert e has, places[s, b, j] the place of choice j of a
     token, sources[c] the choice, s b k flattened, whose row has the place. Rows of an expert are in the order of the tokens.
-    A choice of another rank's expert, or of none (mg.drop), has the place c, and a place behind the last row the source s b k: there is nothing at
-    either. Local types only: the order is the rank's own.
+    A choice of another rank's expert, or of none (mg.drop), has the place c, and a place behind the last row the source s b k:
+    there is nothing at either. Local types only: the order is the rank's own.
 
         %counts, %places, %sources = mg.group %experts over ["ep"]
 
