@@ -119,9 +119,9 @@ struct Parameter {
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
-  Axes splitAxes; // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
+  Axes splitAxes;  // that split the parameters; all other axes hold replicas (the norm counts coordinate 0)
   Axes reduceAxes; // other pending axes: all-reduced before dataAxes
-  Axes dataAxes;  // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
+  Axes dataAxes;   // pending data axes: reduced (ZeRO-0) or reduce-scattered (ZeRO-1)
   bool sharded = false;            // ZeRO-1: moments, masters and the updated slice are 1 / |dataAxes|
   std::vector<int64_t> tiedStages; // gradients are summed over these stages before dataAxes; empty: not tied
   // Bytes in the rank.

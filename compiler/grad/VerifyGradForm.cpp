@@ -3,8 +3,8 @@
 
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
-#include "dialects/mg/Parameter.h"
 #include "compiler/program/TrainingNumbers.h"
+#include "dialects/mg/Parameter.h"
 
 #include <set>
 

@@ -42,8 +42,7 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
   // The norm reads all gradients, but no load: where none is pending, no call needs it before the update.
-  const bool isPending =
-      !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
+  const bool isPending = !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
   if (!bucket.isMovedByLoad() || isPending) {
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
     check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
