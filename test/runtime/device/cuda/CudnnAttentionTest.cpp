@@ -86,8 +86,10 @@ TEST_P(CudnnAttention, partsOfAnOrder) {
   mgc_attention_facts facts = factsOf(1024, 2, 64);
   facts.t = 4096, facts.zigzag = 4;
   for (const int64_t window : {0, 200})
-    for (facts.part = 0, facts.window = window; facts.part < 4; ++facts.part)
+    for (const int64_t part : {0, 3}) {
+      facts.part = part, facts.window = window;
       expectPlans(facts);
+    }
 }
 
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }
