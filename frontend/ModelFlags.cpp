@@ -15,7 +15,84 @@ const AttentionDescription &attentionOf(const ModelDescription &model) { return 
 
 template <typename T> std::string text(const T &value) { return fmt::format("{}", value); }
 
-std::vector<ModelFlag> makeFlags() {
+// Of a layer with experts, or without; null: there is none.
+const BlockDescription *layerOf(const ModelDescription &model, bool hasExperts) {
+  const auto kind = std::ranges::find(model.kinds, hasExperts,
+                                      [](const BlockKind &one) { return one.block.experts.has_value(); });
+  return kind == model.kinds.end() ? nullptr : &kind->block;
+}
+
+constexpr std::string_view kNone = "none";
+
+// Experts have the width of Megatron-LM's --ffn-hidden-size where no other is given, as in families with one key for both; a
+// width that no layer has is read by nobody: any is right.
+std::string ffnOf(const ModelDescription &model, bool ofExperts) {
+  const BlockDescription *layer = layerOf(model, ofExperts);
+  if (!layer && model.names.ffn == model.names.expertFfn)
+    layer = layerOf(model, !ofExperts);
+  return layer ? text(layer->mlp.ffn) : "";
+}
+
+// Facts of experts, of the first layer that has them.
+std::vector<ModelFlag> expertFlags() {
+  using Model = ModelDescription;
+  const auto of = [](auto fact) {
+    return [fact](const Model &m) -> std::string {
+      const BlockDescription *layer = layerOf(m, true);
+      return layer ? text(fact(*layer->experts)) : std::string(kNone);
+    };
+  };
+  const auto isTrue = [](auto fact) {
+    return [fact](const Model &m) {
+      const BlockDescription *layer = layerOf(m, true);
+      return text(layer && fact(*layer->experts));
+    };
+  };
+  return {
+      {"--num-experts", &KeyNames::experts, of([](const Experts &e) { return e.count; })},
+      {"--moe-ffn-hidden-size", &KeyNames::expertFfn, [](const Model &m) { return ffnOf(m, true); }},
+      {"--moe-router-topk", "num_experts_per_tok", of([](const Experts &e) { return e.chosen; })},
+      {"--moe-router-score-function", "model_type", // of logits: the softmax of those chosen
+       of([](const Experts &e) { return e.score == "none" ? e.post : e.score; })},
+      {"--moe-router-pre-softmax", "norm_topk_prob", // else the weights of those chosen add up to 1
+       isTrue([](const Experts &e) { return e.score != "none" && !(e.score == "softmax" && e.epsilon); }),
+       true},
+      {"--moe-router-num-groups", "n_group", of([](const Experts &e) { return e.groups; })},
+      {"--moe-router-group-topk", "topk_group", of([](const Experts &e) { return e.keptGroups; })},
+      {"--moe-router-topk-scaling-factor", "routed_scaling_factor",
+       of([](const Experts &e) { return e.scale; })},
+      {"--moe-router-enable-expert-bias", "model_type", isTrue([](const Experts &e) { return e.bias; }),
+       true},
+      {"--moe-shared-expert-intermediate-size", &KeyNames::sharedFfn,
+       of([](const Experts &e) { return e.shared ? e.shared->ffn : 0; })},
+      {"--moe-shared-expert-gate", "model_type",
+       isTrue([](const Experts &e) { return e.shared && e.shared->gated; }), true},
+  };
+}
+
+std::vector<ModelFlag> latentFlags() {
+  using Model = ModelDescription;
+  const auto of = [](auto fact) {
+    return [fact](const Model &m) -> std::string {
+      const AttentionDescription &attention = attentionOf(m);
+      return attention.latent ? text(fact(attention)) : std::string(kNone);
+    };
+  };
+  using Attention = AttentionDescription;
+  return {
+      {"--multi-latent-attention", "model_type",
+       [](const Model &m) { return text(attentionOf(m).latent.has_value()); }, true},
+      {"--q-lora-rank", "q_lora_rank", of([](const Attention &a) { return a.latent->queryRank; })},
+      {"--kv-lora-rank", "kv_lora_rank", of([](const Attention &a) { return a.latent->keyRank; })},
+      {"--qk-head-dim", "qk_nope_head_dim",
+       of([](const Attention &a) { return a.headDim - a.latent->rotaryDim; })},
+      {"--qk-pos-emb-head-dim", "qk_rope_head_dim",
+       of([](const Attention &a) { return a.latent->rotaryDim; })},
+      {"--v-head-dim", "v_head_dim", of([](const Attention &a) { return a.latent->valueDim; })},
+  };
+}
+
+std::vector<ModelFlag> decoderFlags() {
   using Model = ModelDescription;
   const auto rope = [](const Model &m) { return attentionOf(m).rope; };
   const auto hiddenDropout = [](const Model &m) { // one number in Megatron-LM
@@ -30,7 +107,7 @@ std::vector<ModelFlag> makeFlags() {
       {"--group-query-attention", &KeyNames::groups, // --num-query-groups says how many; as many as heads too
        [](const Model &) { return text(true); }, true},
       {"--kv-channels", "head_dim", [](const Model &m) { return text(attentionOf(m).headDim); }},
-      {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return text(blockOf(m).mlp.ffn); }},
+      {"--ffn-hidden-size", &KeyNames::ffn, [](const Model &m) { return ffnOf(m, false); }},
       {"--max-position-embeddings", &KeyNames::positions,
        [](const Model &m) { return text(m.maxPositions); }},
       {"--vocab-size", "vocab_size", [](const Model &m) { return text(m.vocabulary); }},
@@ -68,6 +145,13 @@ std::vector<ModelFlag> makeFlags() {
   };
 }
 
+std::vector<ModelFlag> makeFlags() {
+  std::vector<ModelFlag> flags = decoderFlags();
+  for (const auto &more : {expertFlags(), latentFlags()})
+    flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
 // "1e-5" and "0.00001" are one number.
 bool areEqual(std::string_view a, std::string_view b) {
   double x = 0, y = 0;
@@ -100,7 +184,7 @@ Status verifyModelFlags(const ModelDescription &model, const std::vector<GivenMo
   for (const GivenModelFlag &one : given) {
     const ModelFlag &fact = *findModelFlag(one.flag);
     const std::string found = fact.valueOf(model);
-    if (areEqual(one.value, found))
+    if (found.empty() || areEqual(one.value, found))
       continue;
     const std::string key = fact.key(model.names);
     const bool isInFile =

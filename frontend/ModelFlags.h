@@ -13,7 +13,7 @@ struct ModelFlag {
   std::string flag;                                          // "--num-layers"
   std::variant<const char *, std::string KeyNames::*> where; // its key in config.json
   std::function<std::string(const ModelDescription &)>
-      valueOf;           // as Megatron-LM spells it; of a switch "true"
+      valueOf;           // as Megatron-LM spells it; of a switch "true"; empty: any value is right
   bool isSwitch = false; // a flag without a value
   std::string key(const KeyNames &names = {}) const;
 };

@@ -15,6 +15,8 @@ namespace mgc::frontend {
 static Attribute attributeOf(Builder &builder, const Layout &layout, const ResolvedField &resolved) {
   if (const auto *number = std::get_if<int64_t Layout::*>(&resolved))
     return builder.getI64IntegerAttr(layout.**number);
+  if (const auto *real = std::get_if<double Layout::*>(&resolved))
+    return builder.getF64FloatAttr(layout.**real);
   if (const auto *isOn = std::get_if<bool Layout::*>(&resolved))
     return builder.getBoolAttr(layout.**isOn);
   return builder.getStringAttr(layout.*std::get<std::string Layout::*>(resolved));
@@ -31,10 +33,13 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
       {number("microbatches", layout.microbatches), number("vocabulary", model.vocabulary),
        builder.getNamedAttr("split_backward", builder.getBoolAttr(layout.splitBackward)),
        element(kValueType, layout.dtype), element(kGradientType, layout.gradientType)});
-  for (const LayoutOption &option : layoutOptions())
-    if (!option.training.empty())
-      training.push_back(
-          builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
+  for (const LayoutOption &option : layoutOptions()) {
+    if (option.training.empty())
+      continue;
+    const Attribute value = attributeOf(builder, layout, option.resolved);
+    if (!option.isOfBlocks || value != attributeOf(builder, Layout(), option.resolved))
+      training.push_back(builder.getNamedAttr(option.training, value));
+  }
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));
   if (layout.chunksInV)
@@ -51,11 +56,6 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
         kContextTypes, builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(layout.contextTypes))));
   if (layout.zigzag)
     training.push_back(number(kZigzag, layout.cp));
-  if (layout.laterTokens > 0) {
-    training.push_back(number(kLaterTokens, layout.laterTokens));
-    training.push_back(
-        builder.getNamedAttr(kLaterTokensFactor, builder.getF64FloatAttr(layout.laterTokensFactor)));
-  }
   if (layout.resetPositionIds && model.learnedPositions)
     training.push_back(number(kLongestDocument, model.maxPositions));
   return builder.getDictionaryAttr(training);

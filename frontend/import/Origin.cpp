@@ -2,7 +2,7 @@
 #include "frontend/import/Origin.h"
 
 #include "frontend/layout/ExpertRanks.h"
-#include "frontend/layout/LaterTokens.h"
+#include "frontend/layout/Options.h"
 
 #include "frontend/Load.h"
 #include "frontend/import/Import.h"
@@ -31,6 +31,22 @@ bool reads(ModuleOp module, StringRef data) {
   return false;
 }
 
+// What blocks were made with; of an edited module whatever it says.
+void readBlockFields(DictionaryAttr training, Layout &layout) {
+  for (const LayoutOption &option : layoutOptions()) {
+    const Attribute value = option.isOfBlocks ? training.get(option.training) : Attribute();
+    if (const auto *real = std::get_if<double Layout::*>(&option.resolved);
+        real && isa_and_present<FloatAttr>(value))
+      layout.**real = cast<FloatAttr>(value).getValueAsDouble();
+    if (const auto *number = std::get_if<int64_t Layout::*>(&option.resolved);
+        number && isa_and_present<IntegerAttr>(value))
+      layout.**number = std::clamp(cast<IntegerAttr>(value).getInt(), option.least, option.most);
+    if (const auto *word = std::get_if<std::string Layout::*>(&option.resolved);
+        word && isa_and_present<StringAttr>(value))
+      layout.**word = cast<StringAttr>(value).str();
+  }
+}
+
 // The fields of a layout that importModel reads besides the attributes, which the module has.
 Layout layoutOf(ModuleOp module, const ModelDescription &model) {
   Layout layout;
@@ -53,11 +69,10 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
     for (auto type : types.getAsRange<StringAttr>())
       layout.contextTypes.push_back(type.str());
   layout.contextTypes.resize(model.layers.size()); // of an edited module
-  if (auto factor = training ? training.getAs<FloatAttr>(kLaterTokensFactor) : FloatAttr();
-      factor && !model.later.parameters.empty()) {
-    layout.laterTokens = std::clamp<int64_t>(number(kLaterTokens), 0, kMaxLaterTokens);
-    layout.laterTokensFactor = factor.getValueAsDouble();
-  }
+  if (training)
+    readBlockFields(training, layout);
+  if (model.later.parameters.empty()) // of an edited module
+    layout.laterTokens = 0;
   layout.resetPositionIds = reads(module, "position_ids");
   layout.resetAttentionMask = reads(module, "document_starts") || reads(module, "key_document_starts");
   return layout;

@@ -17,7 +17,8 @@ using AnyOptionField = std::variant<OptionField<int64_t>, OptionField<bool>, Opt
                                     OptionField<std::vector<std::string>>, OptionField<std::vector<int64_t>>,
                                     OptionField<double>>;
 // ResolvedField: the member of a resolved layout that goes into the program.
-using ResolvedField = std::variant<std::monostate, int64_t Layout::*, bool Layout::*, std::string Layout::*>;
+using ResolvedField =
+    std::variant<std::monostate, int64_t Layout::*, bool Layout::*, double Layout::*, std::string Layout::*>;
 
 struct LayoutOption {
   std::string flag; // "--tp"
@@ -35,7 +36,8 @@ struct LayoutOption {
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // of a switch: --no-.. is a flag too
   std::string training = {};          // field of mg.training (docs/ir.md); empty: none
-  ResolvedField resolved = {};        // what it holds
+  bool isOfBlocks = false; // the field: it made blocks and no pass reads it; absent where it is Layout's own
+  ResolvedField resolved = {}; // what it holds
 
   std::string key() const;      // "cp_comm_type", of model.json
   std::string negation() const; // "--no-sp"

@@ -117,6 +117,7 @@ struct LaterTokens {
 // The file's keys of facts, for messages.
 struct KeyNames {
   std::string heads = "num_attention_heads", groups = "num_key_value_heads", ffn = "intermediate_size",
+              experts = "num_experts", expertFfn = "moe_intermediate_size",
               sharedFfn = "shared_expert_intermediate_size", layers = "num_hidden_layers",
               positions = "max_position_embeddings", hidden = "hidden_size", normEpsilon = "rms_norm_eps",
               activation = "hidden_act", attentionDropout = "attention_dropout",

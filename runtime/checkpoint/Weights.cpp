@@ -48,6 +48,19 @@ const TensorView *findTensor(const Checkpoint &checkpoint, const FileTensor &ten
   return found;
 }
 
+// The first number that is not finite in f32; empty: there is none.
+std::string describeNotFinite(const TensorView &view) {
+  float staged[kStaged];
+  for (int64_t done = 0; done < view.elements(); done += kStaged) {
+    const int64_t count = std::min(kStaged, view.elements() - done);
+    convertToF32(view, done, count, staged);
+    if (const float *bad = std::find_if_not(staged, staged + count, [](float x) { return std::isfinite(x); });
+        bad != staged + count)
+      return fmt::format("element {} is {}", done + (bad - staged), *bad);
+  }
+  return "";
+}
+
 // Whether the checkpoint has the tensor in MXFP4: numbers of 4 bits in blocks, and a scale for each block.
 bool isQuantized(const Checkpoint &checkpoint, const FileTensor &tensor) {
   return checkpoint.find(tensor.name + "_blocks") && checkpoint.find(tensor.name + "_scales");
@@ -66,6 +79,9 @@ std::string problemWith(const Checkpoint &checkpoint, const TensorView *found, c
     return fmt::format("found shape {}, expected {}", shapeToString(found->shape), shape);
   if (!isFloat(found->type))
     return fmt::format("found {} {}, expected F32, BF16, F16 or F64", toString(found->type), shape);
+  // A bias that only orders experts would never show in the loss.
+  if (const std::string bad = expected.isMovedByLoad ? describeNotFinite(*found) : ""; !bad.empty())
+    return fmt::format("{}, expected finite numbers: experts are chosen by this bias", bad);
   return "";
 }
 
@@ -356,25 +372,13 @@ std::vector<std::string> ignoredTensors(const Plan &plan, const Checkpoint &chec
   return ignored;
 }
 
-// Empty: nothing is wrong.
-static std::string describeNotFinite(const TensorView &view, const std::string &name) {
-  float staged[kStaged];
-  for (int64_t done = 0; done < view.elements(); done += kStaged) {
-    const int64_t count = std::min(kStaged, view.elements() - done);
-    convertToF32(view, done, count, staged);
-    if (const float *bad = std::find_if_not(staged, staged + count, [](float x) { return std::isfinite(x); });
-        bad != staged + count)
-      return fmt::format("\n  {}: element {} is {}", name, done + (bad - staged), *bad);
-  }
-  return "";
-}
-
 Status verifyFinite(const Plan &plan, const Checkpoint &checkpoint) {
   const std::vector<FileTensor> tensors = fileTensors(plan);
   std::vector<std::string> problems(tensors.size());
   forEachInParallel(int64_t(tensors.size()), [&](int64_t i) {
     if (const TensorView *view = findTensor(checkpoint, tensors[i]))
-      problems[i] = describeNotFinite(*view, tensors[i].name);
+      if (const std::string bad = describeNotFinite(*view); !bad.empty())
+        problems[i] = fmt::format("\n  {}: {}", tensors[i].name, bad);
   });
   return reportProblems(checkpoint.path() + " has weights that are not finite", problems);
 }

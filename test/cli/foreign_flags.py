@@ -110,7 +110,10 @@ class ForeignFlags(unittest.TestCase):
         self.assertIn("expected the folder that mgc compile -o wrote; a model is compiled first", done.stderr)
 
     def test_values_of_facts(self):
-        for line, message in ((["--swiglu=false"], "--swiglu=false: takes no value"), (["--num-layers"], "--num-layers: its value is missing"),
+        for line, message in ((["--swiglu=false"], "--swiglu=false: takes no value"),
+                              (["--moe-pad-expert-input-to-capacity=banana"], "--moe-pad-expert-input-to-capacity=banana: takes no value"),
+                              (["--moe-z-loss-coeff", "-inf"], "--moe-z-loss-coeff: found '-inf', expected a finite number"),
+                              (["--num-layers"], "--num-layers: its value is missing"),
                               (["--num-layers", "--bf16"], "--num-layers: its value is missing")):
             done = compile_llama(*line)
             self.assertEqual(done.returncode, 2)

@@ -17,10 +17,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// "-1" and "-" are values.
+// "-1", "-", "-inf" and "-nan" are values.
 bool isFlag(const std::string &word) {
   return word.size() > 1 && word[0] == '-' && word[1] != '.' &&
-         !std::isdigit(static_cast<unsigned char>(word[1]));
+         !std::isdigit(static_cast<unsigned char>(word[1])) && word != "-inf" && word != "-nan";
 }
 
 bool has(const CLI::App &app, const std::string &name) {
@@ -154,6 +154,8 @@ private:
         problems_.add("{}: {}", name, known->text);
         return kAll;
       }
+      if (isJoined && known->values == 0)
+        problems_.add("{}={}: takes no value; leave the flag out where it is not so", name, value);
       sorted_.notes.push_back(fmt::format("{}: {}", name, known->text));
       return known->values;
     }

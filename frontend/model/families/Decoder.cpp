@@ -226,18 +226,18 @@ std::vector<bool> readSparseLayers(Config &config, int64_t layers) {
   return sparse;
 }
 
-void readPooledAuxLoss(Config &config, ModelDescription &model, const std::vector<BlockDescription> &layers,
-                       double defaultCoefficient) {
+void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCoefficient) {
   constexpr double kMost = 1e6;
   const double coefficient = config.number("router_aux_loss_coef", defaultCoefficient, 0, kMost);
-  const bool hasExperts =
-      std::ranges::any_of(layers, [](const BlockDescription &layer) { return layer.experts.has_value(); });
-  if (config.flag("output_router_logits", false) && hasExperts)
+  if (config.flag("output_router_logits", false))
     model.pooledAuxLoss = coefficient;
 }
 
 std::vector<std::string> readLayerTypes(Config &config, int64_t layers) {
+  const size_t before = config.report().count();
   std::vector<std::string> types = config.words("layer_types");
+  if (config.report().count() != before)
+    return {};
   auto known = [](const std::string &type) {
     return type == "full_attention" || type == "sliding_attention";
   };

@@ -51,8 +51,7 @@ void readLaterTokens(Config &config, ModelDescription &model);
 // Which layers have experts, from decoder_sparse_step and mlp_only_layers (Qwen).
 std::vector<bool> readSparseLayers(Config &config, int64_t layers);
 // The coefficient of Hugging Face's auxiliary loss, which is part of the loss only where output_router_logits says so.
-void readPooledAuxLoss(Config &config, ModelDescription &model, const std::vector<BlockDescription> &layers,
-                       double defaultCoefficient = 0.001);
+void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCoefficient = 0.001);
 
 // layer_types, checked: full_attention or sliding_attention; empty when absent or wrong.
 std::vector<std::string> readLayerTypes(Config &config, int64_t layers);

@@ -19,6 +19,7 @@ static void readMethod(Config &config, Experts &experts) {
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.experts = "n_routed_experts",
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);

@@ -13,6 +13,7 @@ static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"},
 static constexpr std::string_view kIgnored[] = {"aux_loss_alpha", "seq_aux", "ep_size", "auto_map"};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.experts = "n_routed_experts",
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);

@@ -6,6 +6,7 @@ namespace mgc::frontend {
 static constexpr NeutralField kNeutral[] = {{"output_router_logits", "false"}};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.experts = "n_routed_experts",
   model.names.sharedFfn = "n_shared_experts * moe_intermediate_size";
   BlockDescription block;
   block.attention.qkvBias = config.flag("attention_bias", false);

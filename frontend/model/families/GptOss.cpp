@@ -35,6 +35,7 @@ static std::vector<bool> readWindowed(Config &config, int64_t count) {
 }
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.experts = "num_local_experts", model.names.expertFfn = model.names.ffn;
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", true);
   block.attention.sinks = true;
@@ -50,13 +51,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
     config.refuse("rope_theta", "stands without rope_parameters or rope_scaling",
                   "expected one of them: {\"rope_type\": \"yarn\", ..} or {\"rope_type\": \"default\"}");
   readExpertMlp(config, block.mlp);
+  readPooledAuxLoss(config, model, /*defaultCoefficient=*/0.9);
   if (!isUsable)
     return;
   block.experts = experts;
   layers.assign(count, block);
   for (int64_t layer = 0; layer < count; ++layer)
     layers[layer].attention.window = windowed[layer] ? window : 0;
-  readPooledAuxLoss(config, model, layers, /*defaultCoefficient=*/0.9);
 }
 
 extern const Family kGptOss;

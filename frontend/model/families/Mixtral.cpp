@@ -13,14 +13,15 @@ static constexpr TensorRow kRows[] = {
     {"experts.down.weight", "model.layers.{}.block_sparse_moe.experts.{#}.w2.weight", "e h m"}};
 
 static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names.experts = "num_local_experts", model.names.expertFfn = model.names.ffn;
   BlockDescription block;
   block.attention.window = config.sizeOr("sliding_window", 0, kMaxPositions);
   block.experts = readExperts(config, "num_local_experts");
   block.experts->epsilon = 0;
+  readPooledAuxLoss(config, model);
   int64_t count = config.size("num_hidden_layers", kMaxLayers);
   if (readDecoder(config, model, block, {.ropeTheta = 1e6, .normEpsilon = 1e-5}))
     layers.assign(count, block);
-  readPooledAuxLoss(config, model, layers);
 }
 
 extern const Family kMixtral;

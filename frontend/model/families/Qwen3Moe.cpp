@@ -14,11 +14,13 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t window = config.sizeOr("sliding_window", 0, kMaxPositions);
   block.attention.window = config.flag("use_sliding_window", false) ? window : 0;
   const std::vector<bool> sparse = readSparseLayers(config, count);
-  Experts experts =
-      readExperts(config, config.has("num_local_experts") ? "num_local_experts" : "num_experts");
+  if (config.has("num_local_experts"))
+    model.names.experts = "num_local_experts";
+  Experts experts = readExperts(config, model.names.experts);
   if (config.flag("norm_topk_prob", false))
     experts.epsilon = 0;
   const int64_t ffn = config.size("moe_intermediate_size", kMaxFfn);
+  readPooledAuxLoss(config, model);
   if (!readDecoder(config, model, block, {}))
     return;
   block.attention.qkNorm = model.finalNorm; // the same epsilon
@@ -26,7 +28,6 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   for (int64_t layer = 0; layer < count; ++layer)
     if (sparse[layer])
       layers[layer].experts = experts, layers[layer].mlp.ffn = ffn;
-  readPooledAuxLoss(config, model, layers);
 }
 
 extern const Family kQwen3Moe;

@@ -70,6 +70,11 @@ TEST(Refusal, FeaturesThatMustBeOff) {
          {"another activation", with(tinyDecoder("gpt_oss"), {{"hidden_act", "relu"}}),
           "config.json: hidden_act = \"relu\"" + std::string(" is not supported\n") +
               "  expected silu: of gpt_oss x sigmoid(1.702 x), clamped"},
+         {"windows without names", with(tinyDecoder("gpt_oss"), {{"layer_types", {1, 2}}}),
+          "config.json: layer_types = [1,2] is not a list of texts"},
+         {"another wrong key alone",
+          with(tinyDecoder("gpt_oss"), {{"head_dim", 7}, {"router_aux_loss_coef", 0.5}}),
+          "config.json: head_dim = 7 is odd; rotary positions turn pairs"},
          {"no window", without(tinyDecoder("gpt_oss"), "sliding_window"),
           "config.json: sliding_window is missing, but required\n  expected a whole number from 1 to "
           "1073741824"}});
