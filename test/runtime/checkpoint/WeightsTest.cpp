@@ -44,16 +44,19 @@ std::vector<TensorSpec> specsOf(const std::string &name, std::vector<int64_t> sh
   return specs;
 }
 
-// Writes a checkpoint of fileValue, with `prefix` before each name; a tensor in `copyOf` has another one's values.
+// Writes a checkpoint of fileValue, with `prefix` before each name; a tensor in `copyOf` has another one's values, element 2 of
+// `broken` is no number.
 void writeCheckpoint(const std::string &path, const std::map<std::string, std::vector<int64_t>> &shapes,
-                     const std::string &prefix = "", const std::map<std::string, std::string> &copyOf = {}) {
+                     const std::string &prefix = "", const std::map<std::string, std::string> &copyOf = {},
+                     const std::string &broken = "") {
   std::vector<TensorSpec> specs;
   std::vector<float> values;
   for (const auto &[name, shape] : shapes) {
     for (const TensorSpec &spec : specsOf(prefix + name, shape))
       specs.push_back(spec);
     for (int64_t i = 0; i < product(shape); ++i)
-      values.push_back(fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
+      values.push_back(
+          name == broken && i == 2 ? NAN : fileValue(copyOf.contains(name) ? copyOf.at(name) : name, i));
   }
   Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, specs);
   ASSERT_TRUE(isOk(writer));
@@ -239,6 +242,21 @@ TEST(LoadWeights, namesTensorsThatAreQuantized) {
   writeCheckpoint(dir.path("model.safetensors"), shapes);
   EXPECT_TRUE(fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
                     {"wte.weight: missing, expected shape"}));
+}
+
+// A router's bias orders experts, so that no loss shows it; others are left to the first step's loss.
+TEST(LoadWeights, aBiasThatLoadMovesIsFinite) {
+  TempDir dir;
+  Plan plan = makePlan({});
+  const Parameter &bias = plan.parameters.back();
+  writeCheckpoint(dir.path("model.safetensors"), tensorShapes(plan), "", {}, bias.tensor);
+  const Memory memory(plan);
+  EXPECT_TRUE(isOk(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas())));
+  const Parameter::Place &place = bias.places[0];
+  plan.stages[place.stage].buckets[place.bucket].meanLoad = 4;
+  EXPECT_TRUE(
+      fails(loadWeights(plan, *Checkpoint::open(dir.path()), memory.arenas()),
+            {bias.tensor + ": element 2 is nan, expected finite numbers: experts are chosen by this bias"}));
 }
 
 TEST(LoadWeights, skipsRanksOfOtherProcesses) {
