@@ -479,6 +479,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
   add(asked.contextHierarchy && !uses(layout, "a2a+p2p"), &LayoutOptions::contextHierarchy,
       "no layer has --cp-comm-type a2a+p2p");
+  add(asked.dispatcher && layout.hasExperts && layout.ep == 1, &LayoutOptions::dispatcher,
+      "ep is 1, so every rank has all experts and no row travels");
   add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
       "pp is 1, so there is no bubble to fill and every schedule runs one microbatch after the other");
   const std::string hasItsOwn = fmt::format("--schedule {} has its own order", layout.schedule);

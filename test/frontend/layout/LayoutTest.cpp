@@ -404,9 +404,10 @@ TEST(LayoutViolation, ContextNear) {
 
 // Scripts that try many layouts ask for these everywhere: said, not refused.
 TEST(Layout, whatDoesNothingIsSaid) {
-  const auto warnings = [](const LayoutOptions &flags, const LayoutOptions &defaults = {}) {
+  const auto warnings = [](const LayoutOptions &flags, const LayoutOptions &defaults = {},
+                           const std::string &family = "llama") {
     std::string all;
-    for (const std::string &warning : layout(tinyDecoder("llama"), flags, defaults).warnings)
+    for (const std::string &warning : layout(tinyDecoder(family), flags, defaults).warnings)
       all += warning.substr(0, warning.find(':')) + "\n";
     return all;
   };
@@ -416,6 +417,9 @@ TEST(Layout, whatDoesNothingIsSaid) {
   EXPECT_EQ(warnings({.overlapGradReduce = true}), "--overlap-grad-reduce does nothing here\n");
   EXPECT_EQ(warnings({.lossTile = 1 << 20}), "--loss-tile does nothing here\n");
   EXPECT_EQ(warnings({}, {.schedule = "gpipe"}), "--schedule does nothing here\n");
+  EXPECT_EQ(warnings({.dispatcher = "alltoall"}, {}, "mixtral"),
+            "--moe-token-dispatcher-type does nothing here\n");
+  EXPECT_EQ(warnings({.dp = 2, .ep = 2, .dispatcher = "alltoall"}, {}, "mixtral"), "");
   EXPECT_EQ(warnings({.tp = 2, .dp = 2, .zero = 1, .sp = true, .overlapGradReduce = true}), "");
   EXPECT_EQ(warnings({.pp = 2, .schedule = "gpipe"}), "");
 }
