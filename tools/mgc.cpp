@@ -41,8 +41,7 @@ frontend::Supported supportedByCompiler() {
     supported.machines.push_back({name, name});
   for (const std::string &name : targets()) {
     const TargetFacts facts = factsOf(targetNamed(name));
-    supported.targets.push_back(
-        {name, facts.balance, facts.leavesCoresToProducts, facts.f32AttentionResults});
+    supported.targets.push_back({name, facts.balance, facts.leavesCoresToProducts});
   }
   return supported;
 }

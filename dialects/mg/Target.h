@@ -35,13 +35,11 @@ struct TargetFacts {
   int64_t balance;
   bool leavesCoresToProducts; // plan::leavesCoresToProducts
   bool productEpilogues;      // biases and GELU in the call of a product: mg.linear
-  bool f32AttentionResults;   // plan::hasF32AttentionResults
 };
 
 constexpr TargetFacts factsOf(plan::Target target) {
   const int64_t balance = target == plan::Target::cpu ? 9 : 200;
-  return {balance, plan::leavesCoresToProducts(target), plan::hasEpilogues(target),
-          plan::hasF32AttentionResults(target)};
+  return {balance, plan::leavesCoresToProducts(target), plan::hasEpilogues(target)};
 }
 
 } // namespace mgc

@@ -83,22 +83,13 @@ bool takesInner(const BlockKind &kind, const Layout &layout, int64_t ranks) {
   return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
 }
 
-// Whether attention to a part of the keys has results that can be merged with others: of f32.
-bool mergesAttention(const Layout &layout) {
-  return layout.dtype == "f32" || layout.target.f32AttentionResults;
-}
-
-bool hasMergeableTypes(const Layout &layout) {
-  return mergesAttention(layout) || std::ranges::none_of(layout.contextTypes, isRing);
-}
-
 // Whether checkContext finds nothing, without the lists of its messages.
 bool fitsContext(const ModelDescription &model, const Layout &layout) {
   const auto divides = [&](const BlockKind &kind) { return takesInner(kind, layout, layout.cpInner); };
   return std::ranges::all_of(rulesOf(model, layout),
                              [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
          (!uses(layout, "a2a+p2p") || std::ranges::all_of(model.kinds, divides)) &&
-         hasMergeableTypes(layout) && plan::refine(layout.views()).isOk();
+         plan::refine(layout.views()).isOk();
 }
 
 void checkHierarchy(const ModelDescription &model, const Layout &layout, Problems &problems) {
@@ -121,7 +112,7 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
   std::vector<std::string> types = layout.contextTypes;
   for (std::string &type : types) {
     const auto row = std::ranges::find(contextTypes(), type, &ContextType::name);
-    if (row == contextTypes().end() || (row->isRing && !mergesAttention(layout)))
+    if (row == contextTypes().end())
       type = contextTypes().front().name;
   }
   const bool areEqual = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
@@ -152,21 +143,6 @@ void setNearestContext(const ModelDescription &model, const Layout &layout, Layo
     near.contextHierarchy.reset();
 }
 
-static void checkRings(const Layout &layout, Problems &problems) {
-  if (hasMergeableTypes(layout))
-    return;
-  std::vector<std::string> possible;
-  for (const ContextType &type : contextTypes())
-    if (!type.isRing)
-      possible.push_back(type.name);
-  const std::string &flag = optionOf(&LayoutOptions::contextTypes).flag;
-  problems.add(
-      "{} p2p with --dtype {} and --target {}: results of attention to the keys of one rank would be "
-      "rounded to {} before they are merged",
-      flag, layout.dtype, layout.target.name, layout.dtype);
-  problems.hint("possible {}: {}; or --dtype f32", flag, listOf(possible));
-}
-
 void checkContext(const ModelDescription &model, const Layout &layout, Problems &problems) {
   if (layout.cp == 1)
     return;
@@ -177,7 +153,6 @@ void checkContext(const ModelDescription &model, const Layout &layout, Problems 
     problems.hint("possible cp: {}", listOf(sizesThatFit(rule.fits)));
   }
   checkHierarchy(model, layout, problems);
-  checkRings(layout, problems);
   if (const auto mesh = plan::refine(layout.views()); problems.empty() && !mesh.isOk())
     problems.add("{}", mesh.status().message());
 }

@@ -10,7 +10,7 @@ struct ContextType {
   std::string name;
   bool exchangesHeads = false; // ranks of cp (cpi under a2a+p2p) take the whole sequence of some heads
   bool gathersKeys = false;    // ranks of cp (cpo under a2a+p2p) keep their queries and see all keys
-  bool isRing = false; // keys travel from rank to rank: for targets that merge attention to parts of them
+  bool isRing = false;         // keys travel from rank to rank
 };
 
 // The first is the default.

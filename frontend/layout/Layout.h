@@ -57,7 +57,6 @@ struct TargetInfo {
   std::string name;
   int64_t balance;            // operations of a product per byte of memory traffic, where both take as long
   bool leavesCoresToProducts; // collectives that run beside them
-  bool f32AttentionResults = true; // attention of narrower values can have results in f32
 };
 
 struct Supported { // by the caller

@@ -59,9 +59,6 @@ struct Attention {
   void verify(AttributeChecks &checks) const;
 };
 
-// Whether attention of plans for the target may have resultsInF32.
-constexpr bool hasF32AttentionResults(Target target) { return target == Target::cpu; }
-
 // The mean over the ranks that have parts of the queries.
 double flopsOf(const Attention &attention);
 // The work for the queries of part number `part` of `parts`, relative to that mean. In: zigzag > 0.

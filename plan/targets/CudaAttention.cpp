@@ -77,6 +77,8 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
 Status cudnnTakes(const plan::Attention &a) {
   if (a.type != plan::DType::bf16)
     return errorf("values are f32; cuDNN's kernels take bf16");
+  if (a.resultsInF32)
+    return errorf("results are f32, to be merged; cuDNN's are bf16");
   if (a.documents)
     return errorf("sequences are packed documents");
   if (a.sinks)

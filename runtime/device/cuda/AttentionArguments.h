@@ -5,7 +5,8 @@
 
 namespace mgc::cuda {
 
-// Elements of type bf16 or f32 in rows of d (v, o and their gradients: of w); `stride` elements from one group (position, b, g) to the next.
+// Rows of d elements (v, o and their gradients: of w), `stride` elements from one group (position, b, g) to the next. What is read
+// is of one type, bf16 or f32, and what is written too.
 struct AttentionTensor {
   uint64_t address;
   int64_t stride;
@@ -29,7 +30,7 @@ struct AttentionArguments {
   CudaAttentionDropout dropout;
   float scale;
   float scoreScale; // scale / ln(2): scores are in powers of 2
-  int32_t isBf16;
+  int32_t isBf16, writesBf16;
 };
 
 // --- Between the order in which positions lie and the ascending one that cuDNN takes (plan/SequenceOrder.h).

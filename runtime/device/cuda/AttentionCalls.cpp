@@ -15,9 +15,6 @@ void note(mgc_device &device, const std::string &choice) {
 
 Status makeAttention(mgc_device *device, const mgc_attention_facts *facts, mgc_attention **attention) {
   MGC_TRY(device->enter());
-  if (facts->results_in_f32)
-    return errorf(
-        "attention with results of f32 for operands of bf16; expected results of the operands' type");
   auto byLibrary = makeCudnnAttention(*device, *facts);
   if (byLibrary.isOk()) {
     note(*device, "by cuDNN");

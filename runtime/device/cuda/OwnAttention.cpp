@@ -47,7 +47,7 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
   a.o.stride = a.outputGradient.stride = facts.r * a.w;
   a.dropout = dropoutOf(facts);
   a.scale = static_cast<float>(facts.scale), a.scoreScale = static_cast<float>(facts.scale / kLn2);
-  a.isBf16 = facts.type == MGC_BF16;
+  a.isBf16 = facts.type == MGC_BF16, a.writesBf16 = a.isBf16 && !facts.results_in_f32;
   return a;
 }
 

@@ -175,13 +175,6 @@ const Broken kPrograms[] = {
      "programs[0].instructions[3]: sinks backward; expected forward alone, whose o and lse count them"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
-    {"AttentionResultsOnGpus",
-     [](Plan &plan) {
-       plan.target = Target::cuda;
-       body<Attention>(plan, kAttention).type = DType::bf16;
-       body<Attention>(plan, kAttention).resultsInF32 = true;
-     },
-     "programs[0].instructions[2]: resultsInF32 in a plan for cuda, whose attention has results of its type"},
     {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
      "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
     {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },

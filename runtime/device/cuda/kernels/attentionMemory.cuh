@@ -20,7 +20,7 @@ __device__ inline uint16_t roundToBf16(float value) {
 }
 
 __device__ inline void store(const AttentionArguments &a, const AttentionTensor &tensor, int64_t index, float value) {
-  if (a.isBf16)
+  if (a.writesBf16)
     reinterpret_cast<uint16_t *>(tensor.address)[index] = roundToBf16(value);
   else
     reinterpret_cast<float *>(tensor.address)[index] = value;

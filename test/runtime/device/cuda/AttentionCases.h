@@ -64,6 +64,16 @@ TEST(DeviceAttention, nothingBetweenIsWritten) {
   EXPECT_EQ(size_t(written), check.dq.size() + check.dk.size() + check.dv.size());
 }
 
+// As in a step of the ring: results in f32 of operands of bf16, apart and joined.
+TEST(DeviceAttention, resultsInF32) {
+  for (const int64_t joinedBy : {-1, 5}) {
+    AttentionProblem problem({.s = 70, .t = 70, .b = 2, .g = 2, .r = 2, .d = 16, .resultsInF32 = true});
+    if (joinedBy >= 0)
+      problem.join(joinedBy);
+    AttentionCheck(std::move(problem), MGC_BF16, run).check();
+  }
+}
+
 TEST(DeviceAttention, permutedPositions) {
   AttentionProblem problem({.s = 129, .t = 140, .b = 2, .g = 2, .r = 1, .d = 16, .window = 60});
   for (int64_t i = 0; i < 280; ++i)

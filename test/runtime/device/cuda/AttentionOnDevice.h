@@ -62,7 +62,7 @@ public:
     expectNear(o, expected.o, true, "o of " + where);
     expectNear(lse, expected.lse, false, "lse of " + where);
     // The same backward on the CPU, from what the device's forward gave.
-    problem.o = o, problem.lse = lse;
+    problem.o = read(kO, o.size(), bytes()), problem.lse = lse;
     problem.dq.assign(problem.q.size(), 0), problem.dk.assign(problem.k.size(), 0),
         problem.dv.assign(problem.v.size(), 0);
     AttentionProblem cpu = problem;
@@ -78,17 +78,19 @@ public:
   void forward() {
     device.facts.backward = 0;
     run_(device);
-    o = read(kO, problem.outputGradient.size()),
+    o = read(kO, problem.outputGradient.size(), resultBytes()),
     lse = readFloats(kLse, problem.a.s * problem.a.b * problem.a.g * problem.a.r);
   }
   void backward() {
     device.facts.backward = 1;
+    write(kO, o); // of the operands' type, as the merged one
     run_(device);
     if (problem.joined.empty()) {
-      dq = read(kDq, problem.q.size()), dk = read(kDk, problem.k.size()), dv = read(kDv, problem.v.size());
+      dq = read(kDq, problem.q.size(), resultBytes());
+      dk = read(kDk, problem.k.size(), resultBytes()), dv = read(kDv, problem.v.size(), resultBytes());
       return;
     }
-    problem.joinedGradients = read(kDq, problem.joined.size());
+    problem.joinedGradients = read(kDq, problem.joined.size(), resultBytes());
     problem.dq.resize(problem.q.size()), problem.dk.resize(problem.k.size()),
         problem.dv.resize(problem.v.size());
     problem.takeJoinedGradients();
@@ -125,13 +127,15 @@ private:
     const plan::Attention &a = problem.a;
     return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s,
                        a.t, a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
-                       type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined");
+                       type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined") +
+           (problem.a.resultsInF32 ? " results in f32" : "");
   }
 
   void makeFacts() {
     const plan::Attention &a = problem.a;
     mgc_attention_facts &f = device.facts;
     f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.sinks = a.sinks, f.type = type_;
+    f.results_in_f32 = a.resultsInF32;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
@@ -152,20 +156,20 @@ private:
     writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples), write(kSinks, problem.sinks);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
-    unset(kO, problem.outputGradient.size() * bytes()), unset(kLse, rows * 4),
+    unset(kO, problem.outputGradient.size() * resultBytes()), unset(kLse, rows * 4),
         unset(kWorkspace, workspaceBytes);
-    unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * bytes());
-    unset(kDk, problem.k.size() * bytes()), unset(kDv, problem.v.size() * bytes());
-    const auto place = [&](mgc_address mgc_attention_operands::*field, Memory memory, int64_t elements = 0) {
-      device.operands.push_back({field, memory, elements * bytes()});
+    unset(kDq, (isJoined ? problem.joined.size() : problem.q.size()) * resultBytes());
+    unset(kDk, problem.k.size() * resultBytes()), unset(kDv, problem.v.size() * resultBytes());
+    const auto place = [&](mgc_address mgc_attention_operands::*field, Memory memory, int64_t begin = 0) {
+      device.operands.push_back({field, memory, begin});
     };
     using Operands = mgc_attention_operands;
     place(&Operands::q, kQ), place(&Operands::dq, kDq);
     const int64_t key = a.r * a.d, value = (a.r + 1) * a.d; // where they begin in what is joined
-    place(&Operands::k, isJoined ? kQ : kK, isJoined ? key : 0),
-        place(&Operands::v, isJoined ? kQ : kV, isJoined ? value : 0);
-    place(&Operands::dk, isJoined ? kDq : kDk, isJoined ? key : 0),
-        place(&Operands::dv, isJoined ? kDq : kDv, isJoined ? value : 0);
+    place(&Operands::k, isJoined ? kQ : kK, isJoined ? key * bytes() : 0),
+        place(&Operands::v, isJoined ? kQ : kV, isJoined ? value * bytes() : 0);
+    place(&Operands::dk, isJoined ? kDq : kDk, isJoined ? key * resultBytes() : 0),
+        place(&Operands::dv, isJoined ? kDq : kDv, isJoined ? value * resultBytes() : 0);
     place(&Operands::o, kO), place(&Operands::lse, kLse), place(&Operands::output_gradient, kOutputGradient);
     place(&Operands::query_positions, kQueryPositions), place(&Operands::key_positions, kKeyPositions);
     if (a.documents)
@@ -176,7 +180,9 @@ private:
   }
 
   int64_t workspaceBytes = 1 << 24;
+  // Of an element of operands, and of o and the gradients.
   int64_t bytes() const { return type_ == MGC_BF16 ? 2 : 4; }
+  int64_t resultBytes() const { return problem.a.resultsInF32 ? 4 : bytes(); }
   template <typename T> void writeRaw(Memory memory, const std::vector<T> &values) {
     device.memory[memory].resize(values.size() * sizeof(T));
     std::memcpy(device.memory[memory].data(), values.data(), values.size() * sizeof(T));
@@ -194,8 +200,8 @@ private:
     std::memcpy(values.data(), device.memory[memory].data(), count * sizeof(float));
     return values;
   }
-  std::vector<float> read(Memory memory, int64_t count) const {
-    if (type_ == MGC_F32)
+  std::vector<float> read(Memory memory, int64_t count, int64_t width) const {
+    if (width == 4)
       return readFloats(memory, count);
     std::vector<float> values(count);
     for (int64_t i = 0; i < count; ++i) {
@@ -215,7 +221,7 @@ private:
     double scale = 1;
     for (const double value : expected)
       scale = std::isfinite(value) ? std::max(scale, std::abs(value)) : scale;
-    const double rounding = hasType && type_ == MGC_BF16 ? 1.0 / 256 : 0;
+    const double rounding = hasType && resultBytes() == 2 ? 1.0 / 256 : 0;
     for (size_t i = 0; i < found.size(); ++i)
       if (std::isinf(expected[i]))
         ASSERT_EQ(found[i], expected[i]) << what << " at " << i;
