@@ -55,9 +55,35 @@ std::string precisionText(const plan::Plan &plan) {
   return fmt::format(" with f32 masters; gradients {}", plan::nameOf(plan.gradientType));
 }
 
+std::vector<std::string_view> termsOf(const plan::Plan &plan) {
+  std::vector<std::string_view> names;
+  for (const size_t term : plan::lossTermsOf(plan))
+    names.push_back(plan::kResults[term]);
+  return names;
+}
+
+// Of a layer's experts, where choices are dropped; all layers have the same.
+const plan::DropChoices *dropsOf(const plan::Plan &plan) {
+  for (const plan::Program &program : plan.programs)
+    for (const plan::Instruction &instruction : program.instructions)
+      if (const auto *drops = std::get_if<plan::DropChoices>(&instruction.body))
+        return drops;
+  return nullptr;
+}
+
+void printModel(const plan::Plan &plan) {
+  if (const std::vector<std::string_view> terms = termsOf(plan); !terms.empty())
+    say(stdout, "loss       cross_entropy + {}\n", fmt::join(terms, " + "));
+  if (const plan::DropChoices *drops = dropsOf(plan))
+    say(stdout, "experts    each has room for {} of the {} choices of {} tokens, those of the {}\n",
+        drops->capacity, drops->tokens * drops->together * drops->chosen, drops->tokens * drops->together,
+        drops->byPosition ? "first positions" : "largest weights");
+}
+
 void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost &step) {
   say(stdout, "model      {}, {} parameters, {}{}\n", plan.modelType, countText(double(facts.parameters)),
       plan::nameOf(plan.dtype), precisionText(plan));
+  printModel(plan);
   say(stdout, "target     {}\n", plan::describeTarget(plan));
   say(stdout, "mesh       {}\n", axesText(plan.mesh));
   say(stdout, "batch      {} sequences of {} tokens a step: {} microbatches of {} per data rank\n",
@@ -222,6 +248,7 @@ nlohmann::json jsonOf(const StageFacts &stage, const StageTime &time) {
 nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Machine &machine,
                       const StepCost &step) {
   nlohmann::json mesh = nlohmann::json::array(), stages = nlohmann::json::array();
+  const plan::DropChoices *drops = dropsOf(plan);
   for (const plan::Axis &axis : plan.mesh.axes)
     mesh.push_back({{"name", axis.name}, {"size", axis.size}});
   for (size_t stage = 0; stage < facts.stages.size(); ++stage)
@@ -240,6 +267,8 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Mach
           {"dtype", plan::nameOf(plan.dtype)},
           {"gradient_dtype", plan::nameOf(plan.gradientType)},
           {"parameters", facts.parameters},
+          {"loss_terms", termsOf(plan)},
+          {"expert_capacity", drops ? nlohmann::json(drops->capacity) : nlohmann::json()},
           {"flops", facts.flops},
           {"prediction", predictionJson(machine, step)},
           {"stages", stages}};
