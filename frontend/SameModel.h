@@ -10,8 +10,8 @@ namespace mgc::frontend {
 struct ModelFact {
   std::string name, value;
 };
-// The facts of a layer, and of the embedding, head and sizes around the layers. Not among them: how weights are initialised; dropout and the
-// padding token, which a continuation may change; the number of positions of models without a table of them.
+// The facts of a layer, and of the embedding, head and sizes around the layers. Not among them: how weights are initialised;
+// dropout and the padding token, which a continuation may change; the number of positions of models without a table of them.
 std::vector<ModelFact> factsOf(const BlockDescription &layer);
 std::vector<ModelFact> factsOf(const ModelDescription &model);
 

@@ -18,8 +18,8 @@ static int64_t tokenRanks(const Layout &layout) { // of tp and cp, which share t
 }
 bool tokensDivide(const Layout &layout) { return layout.sequenceLength % tokenRanks(layout) == 0; }
 
-// The view of tp, cp and dp beyond the nearest `taken` ranks, an axis of each. Without sequence parallelism all ranks of tp have the
-// same tokens, and share them out only for rows that travel.
+// The view of tp, cp and dp beyond the nearest `taken` ranks, an axis of each. Without sequence parallelism all ranks of tp
+// have the same tokens, and share them out only for rows that travel.
 static plan::MeshView beyond(int64_t taken, const std::string &name, const Layout &layout) {
   plan::MeshView view{name, {}};
   const auto cut = [&](const std::string &axis, int64_t size, bool isSplit) {

@@ -1,11 +1,11 @@
 // Which tensor of a checkpoint holds which parameter: a family's table of rows -> the model's parameters.
 //
 // Roles, and their logical dimensions (v p h: vocabulary, positions, hidden; g r d: key/value groups, query
-// heads of one, size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is the file's; the importer reads names,
-// never positions.
-// Of latent attention (Description.h): q l: ranks of the latents of queries, of keys and values; z: l and what rotates of keys; x:
-// what does not rotate of a key head, and a value head, whose size is w: attn.o.weight g r w h.
-// Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it lies with the expert.
+// heads of one, size of a head; f: ffn, with experts of the shared one; e m: experts, ffn of one). The order of dimensions is
+// the file's; the importer reads names, never positions. Of latent attention (Description.h): q l: ranks of the latents of
+// queries, of keys and values; z: l and what rotates of keys; x: what does not rotate of a key head, and a value head, whose
+// size is w: attn.o.weight g r w h. Experts have j, gate and up, and y: hidden of what each expert has of its own, so that it
+// lies with the expert.
 //   embed.tokens v h          embed.positions p h        final_norm.{weight,bias} h     head.weight v h
 //   attn_norm.*, mlp_norm.* h                            attn.{q_norm,k_norm}.weight d
 //   attn.q.weight h g r d     attn.{k,v}.weight h g d    attn.q.bias g r d              attn.{k,v}.bias g d

@@ -18,8 +18,8 @@ class AttributeChecks;
 //   sources[p]   which row has place p; `rows` where none has
 //     groups 3, numbers 2 0 2 0                            counts 2 0 2   places 2 0 3 1   sources 1 3 0 2
 //     groups 2 of 4, the second rank's, numbers 2 0 3 2    counts 2 1     places 0 4 2 1   sources 0 3 2 4
-// Operands numbers[rows], counts[groups], places[rows], sources[places], all i32. Any other number that is no group of a rank, or more
-// rows than places, ends the step with an error that names the row or the groups, before anything is written.
+// Operands numbers[rows], counts[groups], places[rows], sources[places], all i32. Any other number that is no group of a rank,
+// or more rows than places, ends the step with an error that names the row or the groups, before anything is written.
 struct GroupRows {
   static constexpr std::string_view kName = "groupRows";
   static constexpr WorkKind kWork = WorkKind::move;

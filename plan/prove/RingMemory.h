@@ -1,5 +1,5 @@
-// The memory of a stage as its steps see it: rings in groups that have no byte in common, and for each piece of a group who wrote it
-// last, what it holds, and who read it since. In: accesses in the order of the list.
+// The memory of a stage as its steps see it: rings in groups that have no byte in common, and for each piece of a group who
+// wrote it last, what it holds, and who read it since. In: accesses in the order of the list.
 #pragma once
 
 #include "plan/Plan.h"

@@ -1,5 +1,6 @@
 // The proof on one stage's list of steps, with its repeats: whatever a step reads is there, complete and of its microbatch, and
-// nothing is overwritten while a step may still read or write it. In: a plan that passed verifyPlan. docs/proof.md has the argument.
+// nothing is overwritten while a step may still read or write it. In: a plan that passed verifyPlan. docs/proof.md has the
+// argument.
 #pragma once
 
 #include "plan/prove/ChunkFlow.h"

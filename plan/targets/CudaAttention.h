@@ -1,8 +1,9 @@
 // Attention on NVIDIA GPUs: what the compiler must know of it, and the plugin too.
 //
-// cuDNN's causal kernels take queries and keys whose positions follow each other. In an order of the sequence (plan/SequenceOrder.h)
-// the queries of a part are one or two such runs; each sees keys from some position up to its own last one, which is the mask that
-// cuDNN calls causal from the bottom right. The plugin copies what lies in another order, runs each, and puts the results back.
+// cuDNN's causal kernels take queries and keys whose positions follow each other. In an order of the sequence
+// (plan/SequenceOrder.h) the queries of a part are one or two such runs; each sees keys from some position up to its own last
+// one, which is the mask that cuDNN calls causal from the bottom right. The plugin copies what lies in another order, runs
+// each, and puts the results back.
 #pragma once
 
 #include "plan/Plan.h"

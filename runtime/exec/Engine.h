@@ -3,8 +3,8 @@
 //   in:  a verified plan, its bundle folder; per step the global batch and the optimizer's scalars
 //   out: per step the loss, the tokens counted and the gradient norm; the parameters stay in the ranks' memory
 //
-// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step allocates nothing (the libraries of products and
-// attention aside, which keep scratch memory of their own for each thread).
+// Loading makes one allocation of exactly StagePlan::bytes per rank, and room for its inputs of two steps. A step allocates
+// nothing (the libraries of products and attention aside, which keep scratch memory of their own for each thread).
 #pragma once
 
 #include "runtime/comm/Communicator.h"
@@ -107,8 +107,9 @@ enum class Part { weights, gradients };
 
 class Engine {
 public:
-  // The plan must have passed provePlan: what runs concurrently is in order by its waits alone. Opens the device of its target. Before a device's memory is allocated, what the
-  // ranks need is held against what is free (for the host: VerifyMemory.h).
+  // The plan must have passed provePlan: what runs concurrently is in order by its waits alone. Opens the device of its
+  // target. Before a device's memory is allocated, what the ranks need is held against what is free (for the host:
+  // VerifyMemory.h).
   static Result<std::unique_ptr<Engine>> create(plan::Plan plan, const std::string &bundle,
                                                 EngineOptions options = {});
   virtual ~Engine() = default;

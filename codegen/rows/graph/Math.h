@@ -1,7 +1,8 @@
 // Emitters of f32 elementary functions, for use in the bodies of RowGraph::map. Each takes f32 or vector<n x
 // f32> and gives the same type. They need no library at run time, and handle NaN, infinities, zeros and
 // subnormals. In a gpu.module, exp and what is made of it are computed by the units that GPUs have for 2^x and 1 / x,
-// elsewhere by polynomials and divisions. Error bounds hold over the whole range unless said otherwise; tests check them against double.
+// elsewhere by polynomials and divisions. Error bounds hold over the whole range unless said otherwise; tests check them
+// against double.
 #pragma once
 
 #include "mlir/IR/Builders.h"
@@ -18,7 +19,8 @@ mlir::Value emitExp(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x); // 2 ulp, 3 on a GPU; subnormal results too
 mlir::Value emitLog(mlir::OpBuilder &builder, mlir::Location loc,
                     mlir::Value x); // 2 ulp; log(0) = -inf, x<0: NaN
-// 1 / (1 + exp(-x)), relative 4e-7 in both tails; on a GPU 6e-7, and 0 instead of subnormals. 0.5 * (1 + tanh(u)) cancels for u < 0: write sigmoid(2 u).
+// 1 / (1 + exp(-x)), relative 4e-7 in both tails; on a GPU 6e-7, and 0 instead of subnormals. 0.5 * (1 + tanh(u)) cancels for
+// u < 0: write sigmoid(2 u).
 mlir::Value emitSigmoid(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
 // log(1 + exp(x)), relative 1e-6 in both tails; on a GPU 0 instead of subnormals.
 mlir::Value emitSoftplus(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);

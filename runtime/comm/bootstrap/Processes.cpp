@@ -45,8 +45,8 @@ std::string coresOfThis() {
   return text;
 }
 
-// Where it is another machine's, the others would wait there until their deadlines. One that this machine does not have itself may be
-// forwarded to it.
+// Where it is another machine's, the others would wait there until their deadlines. One that this machine does not have itself
+// may be forwarded to it.
 Status verifyMaster(const Endpoint &master) {
   const Status here = verifyIsHere(master.host);
   if (here.isOk())

@@ -1,5 +1,5 @@
-// Attention by cuDNN: a graph for each run of queries whose positions follow each other (plan/targets/CudaAttention.h), on copies by
-// ascending positions where the plan's order is another.
+// Attention by cuDNN: a graph for each run of queries whose positions follow each other (plan/targets/CudaAttention.h), on
+// copies by ascending positions where the plan's order is another.
 #include "plan/targets/CudaAttention.h"
 #include "runtime/base/Rounding.h"
 #include "runtime/device/CallFacts.h"

@@ -1,5 +1,6 @@
-// Tensors are [batch, head, position, d], those of v and o have w for d. Here (b, g) is the batch, r the head of queries, and keys have one head that all r share,
-// so that every operand that is part of a larger buffer has strides: a group's begin is (position * b g + (b, g)) * stride.
+// Tensors are [batch, head, position, d], those of v and o have w for d. Here (b, g) is the batch, r the head of queries, and
+// keys have one head that all r share, so that every operand that is part of a larger buffer has strides: a group's begin is
+// (position * b g + (b, g)) * stride.
 //
 //   forward:   s = q k^T scale, hidden ones -inf;  m = max s;  e = exp(s - m);  l = sum e
 //              statistics = m + log l;  o = (e / l) v

@@ -1,8 +1,8 @@
 // Matrix products by cuBLASLt, which is column-major: it sees row-major C[m,n] = op(A) op(B) as C'[n,m] = op(B)' op(A)', with B and
 // A in the places of its first and second operand.
 //
-// The algorithm: the library's list for a product, a device and a workspace is the same every time, so a place in it names one. Sums
-// are f32 and rounded once: a split along k may only be added up in f32, in the workspace, in order.
+// The algorithm: the library's list for a product, a device and a workspace is the same every time, so a place in it names
+// one. Sums are f32 and rounded once: a split along k may only be added up in f32, in the workspace, in order.
 //
 // Epilogues go by rows of C', which are columns of C: a bias has n elements, and the auxiliary matrix, GELU's operand, lies as C.
 #include "runtime/device/cuda/GemmCalls.h"

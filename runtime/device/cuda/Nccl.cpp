@@ -1,8 +1,8 @@
 // Communicators of NCCL: one process a rank. They do not block, so that what the host waits for has a deadline and abort ends it:
 // every call may answer that it is in progress, and settle() asks until it is done.
 //
-// abort may come from any thread and frees the communicators: mutexes keep it out of calls, and those after it are refused. It alone
-// blocks, until the kernels of a communicator have ended and no graph has them any more.
+// abort may come from any thread and frees the communicators: mutexes keep it out of calls, and those after it are refused. It
+// alone blocks, until the kernels of a communicator have ended and no graph has them any more.
 #include "runtime/device/cuda/Nccl.h"
 
 #include "runtime/device/cuda/Internal.h"

@@ -31,7 +31,8 @@ TEST(PlanFacts, ParametersOfARank) {
   EXPECT_EQ(smallFacts().stages[1].parameters, 20);
 }
 
-// Gemm 2 * 4 * 8 * 2, row kernel 32, attention 4 and 10 times half of 4 * 4 * 2, grouped products 2 * 4 * 4 * 2; twice, on 4 ranks of 2 stages.
+// Gemm 2 * 4 * 8 * 2, row kernel 32, attention 4 and 10 times half of 4 * 4 * 2, grouped products 2 * 4 * 4 * 2; twice, on 4
+// ranks of 2 stages.
 TEST(PlanFacts, Work) {
   constexpr double program = 128 + 32 + 64 + 160 + 64 + 64;
   EXPECT_EQ(smallFacts().stages[1].flops, 2 * program);

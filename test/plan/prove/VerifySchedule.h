@@ -8,10 +8,10 @@
 
 namespace mgc::schedule {
 
-// In: a plan that passed verifyPlan. Each chunk runs once for each microbatch; sends and recvs match in order per ordered pair of stages with equal
-// value, microbatch and bytes; collectives between stages match in order per group; no deadlock; the memory
-// of a send or recv in flight is touched by no run that is not ordered with it; each buffer of a bucket is
-// what some call binds.
+// In: a plan that passed verifyPlan. Each chunk runs once for each microbatch; sends and recvs match in order per ordered pair
+// of stages with equal value, microbatch and bytes; collectives between stages match in order per group; no deadlock; the
+// memory of a send or recv in flight is touched by no run that is not ordered with it; each buffer of a bucket is what some
+// call binds.
 Status verifySchedule(const plan::Plan &plan);
 
 // One part of it. `steps`: of each stage.

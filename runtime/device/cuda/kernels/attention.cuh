@@ -1,6 +1,6 @@
 // Attention without tensor cores: all that a plan can ask, in f32 arithmetic, bf16 in memory only. See
-// runtime/kernels/Attention.cpp for the formulas; names are the same. A file that includes this one has the kernels for d and w up to a
-// multiple of kSlice, so that a device compiles only what it needs: MGC_ATTENTION_KERNELS(columns).
+// runtime/kernels/Attention.cpp for the formulas; names are the same. A file that includes this one has the kernels for d and
+// w up to a multiple of kSlice, so that a device compiles only what it needs: MGC_ATTENTION_KERNELS(columns).
 //
 // A block has 64 rows of one (b, g): queries (pairs (s, r)) in attention_forward and attention_dq, keys in
 // attention_dkdv. It meets the other side in tiles of 64, in order, and keeps its results in registers:

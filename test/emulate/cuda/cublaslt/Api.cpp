@@ -1,5 +1,5 @@
-// The stand-in of libcublasLt: products in f32 and bf16 with f32 sums. It knows two algorithms: one that needs nothing, and, where the
-// workspace holds it, one that adds up two halves of k.
+// The stand-in of libcublasLt: products in f32 and bf16 with f32 sums. It knows two algorithms: one that needs nothing, and,
+// where the workspace holds it, one that adds up two halves of k.
 #include "test/emulate/cuda/cublaslt/Product.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The emulated devices: their memory, and whether they have failed. A device address is a host address plus a constant, so that host
-// code that follows one is stopped by the processor.
+// The emulated devices: their memory, and whether they have failed. A device address is a host address plus a constant, so
+// that host code that follows one is stopped by the processor.
 #pragma once
 
 #include "test/emulate/cuda/driver/Hooks.h"

@@ -8,7 +8,8 @@ namespace {
 
 thread_local int forbidding = 0; // captures that this thread began in a mode that forbids waiting
 
-// Threads for nodes that are ready: as many as there are such nodes at a time, so that one that waits for another rank holds up none.
+// Threads for nodes that are ready: as many as there are such nodes at a time, so that one that waits for another rank holds
+// up none.
 class Pool {
 public:
   void run(std::function<void()> task) {

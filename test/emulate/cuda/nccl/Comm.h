@@ -1,5 +1,5 @@
-// One rank's end of a communicator. Its operations run one after another in the order in which they were enqueued, on whatever streams, as
-// NCCL's do. When the others fail, an operation waits until the communicator is aborted, as a kernel of NCCL does.
+// One rank's end of a communicator. Its operations run one after another in the order in which they were enqueued, on whatever
+// streams, as NCCL's do. When the others fail, an operation waits until the communicator is aborted, as a kernel of NCCL does.
 #pragma once
 
 #include "test/emulate/cuda/driver/Hooks.h"

@@ -1,5 +1,6 @@
-// Joins the ranks of one communicator, in the process that made its identity. Collectives are done when the last rank has come: sums in
-// f32 (or in whole numbers) in the order of the ranks, rounded once. A transfer is done when both ends have come.
+// Joins the ranks of one communicator, in the process that made its identity. Collectives are done when the last rank has
+// come: sums in f32 (or in whole numbers) in the order of the ranks, rounded once. A transfer is done when both ends have
+// come.
 #pragma once
 
 #include "test/emulate/cuda/nccl/Wire.h"

@@ -1,5 +1,5 @@
-// cvt between all types. The table's names are "cvt.D.S", on registers as wide as the types; "widen.T.n" and "narrow.T.n" move a value
-// between a register of n bits and one as wide as T. Op::aux says how floats become whole numbers.
+// cvt between all types. The table's names are "cvt.D.S", on registers as wide as the types; "widen.T.n" and "narrow.T.n" move
+// a value between a register of n bits and one as wide as T. Op::aux says how floats become whole numbers.
 #include "test/emulate/cuda/ptx/Conversions.h"
 
 #include "test/emulate/cuda/ptx/Forms.h"

@@ -1,5 +1,5 @@
-// The table of instructions: for each name, with the modifiers that choose what is computed, the code that runs it and the widths of
-// its registers. Each file of instructions adds its own rows.
+// The table of instructions: for each name, with the modifiers that choose what is computed, the code that runs it and the
+// widths of its registers. Each file of instructions adds its own rows.
 #pragma once
 
 #include "test/emulate/cuda/ptx/Program.h"

@@ -93,7 +93,8 @@ void Interpreter::start(WarpState &state) {
     }
 }
 
-// From barrier to barrier the warps run forwards or backwards, in turn and by the block: a barrier that is missing shows in one of them.
+// From barrier to barrier the warps run forwards or backwards, in turn and by the block: a barrier that is missing shows in
+// one of them.
 Status Interpreter::runBlock(uint64_t number) {
   block_.index[0] = number % launch_.grid.x;
   block_.index[1] = number / launch_.grid.x % launch_.grid.y;

@@ -1,5 +1,5 @@
-// A PTX interpreter: runs grids on host memory, for tests on machines without a GPU. In: the text that LLVM's NVPTX back end or nvcc -ptx
-// emits. Out: what the kernels write, or an error that names the kernel, the line, the thread and the address.
+// A PTX interpreter: runs grids on host memory, for tests on machines without a GPU. In: the text that LLVM's NVPTX back end
+// or nvcc -ptx emits. Out: what the kernels write, or an error that names the kernel, the line, the thread and the address.
 //
 //   AddressSpace space;                         // shift 0: device addresses are host addresses
 //   MGC_ASSIGN(module, Module::load(text, space));
@@ -7,7 +7,8 @@
 //   MGC_ASSIGN(count, module->launch("kernel", {.grid = {8}, .block = {256}, .parameters = parameters}));
 //
 // The threads of a warp run in lock step; the group of lanes with the lowest line runs first and waits for the others where lines
-// meet, at warp-wide instructions (for the lanes in their mask) and at barriers. Blocks run one after another, or on several workers.
+// meet, at warp-wide instructions (for the lanes in their mask) and at barriers. Blocks run one after another, or on several
+// workers.
 #pragma once
 
 #include "runtime/base/Status.h"

@@ -59,7 +59,8 @@ TEST_F(GemmEpilogue, biasIsAddedToEachRowBeforeTheSumIsRounded) {
   }
 }
 
-// GELU's slope is at most 1.13, and it may be that of the rounded sum (docs/plan-format.md); its own evaluation in f32 may be off by a few units of the larger of 1 and its operand.
+// GELU's slope is at most 1.13, and it may be that of the rounded sum (docs/plan-format.md); its own evaluation in f32 may be
+// off by a few units of the larger of 1 and its operand.
 TEST_F(GemmEpilogue, geluKeepsWhatItIsOf) {
   for (const mgc_gemm_facts &facts : allFacts(MGC_BIAS_GELU)) {
     Operands operands = operandsOf(facts, randomValues);
