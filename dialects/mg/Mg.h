@@ -93,9 +93,6 @@ inline constexpr llvm::StringLiteral kTagAttr = "mg.tag";
 // the positions of a sequence lie (plan::Plan::zigzag).
 inline constexpr llvm::StringLiteral kContextTypes = "context_types", kZigzag = "zigzag",
                                      kLongestDocument = "longest_document";
-// mg.training: how many modules predict later tokens, and the factor of their mean loss (docs/multi-token-prediction.md).
-inline constexpr llvm::StringLiteral kLaterTokens = "mtp_num_layers",
-                                     kLaterTokensFactor = "mtp_loss_scaling_factor";
 inline constexpr llvm::StringLiteral kTypeAttr = "mg.type"; // from local on: the sharded type, a TypeAttr
 // Dictionary on arguments and results of begin, reduce and update: compiler/stage/StepEnd.h
 inline constexpr llvm::StringLiteral kBufferAttr = "mg.buffer";
