@@ -53,12 +53,15 @@ std::vector<size_t> lossTermsOf(const Plan &plan) {
   return terms;
 }
 
-DType valueType(const Plan &plan, const Bucket &bucket) {
-  return bucket.isMovedByLoad() ? DType::f32 : plan.dtype;
+bool isCounter(const Plan &plan, const Parameter &parameter) {
+  const Parameter::Place &place = parameter.places.front();
+  return plan.stages[place.stage].buckets[place.bucket].counts;
 }
 
+DType valueType(const Plan &plan, const Bucket &bucket) { return bucket.hasLoad() ? DType::f32 : plan.dtype; }
+
 DType gradientType(const Plan &plan, const Bucket &bucket) {
-  return bucket.isMovedByLoad() ? DType::f32 : plan.gradientType;
+  return bucket.hasLoad() ? DType::f32 : plan.gradientType;
 }
 
 int64_t leastElementBytes(const Plan &plan) {

@@ -114,8 +114,9 @@ struct Parameter {
 // Parameters of one stage whose gradients are treated alike, laid out one after another: one flat buffer each
 // for values (of Plan::dtype), gradients (of Plan::gradientType), the two moments (f32) and, where values are
 // bf16, the master weights (f32). ZeRO-1 gives each rank of `dataAxes` one of equal contiguous slices.
-// Biases that the load of experts moves (meanLoad) have the tokens that chose each expert in the place of gradients; values and
-// gradients are f32, and there are no moments.
+// Parameters with a meanLoad have the load of experts, the tokens that chose each, in the place of gradients; values and gradients
+// are f32, and there are no moments. Biases of routers are moved by the load. Counters (counts) are there for their load alone: their
+// values are zero, and they are in no file.
 struct Bucket {
   std::string name;
   int64_t elements = 0; // per rank, padded so that it divides over dataAxes and alignment
@@ -130,7 +131,9 @@ struct Bucket {
   int64_t gradientShardOffset = 0; // ZeRO-1: where the reduced slice lies; else = gradientOffset
   int64_t masterOffset = -1; // the weights in f32, of which the values are the rounding; -1: values are f32
   double meanLoad = 0; // tokens that an expert has in a step on average; 0: parameters that AdamW updates
-  bool isMovedByLoad() const { return meanLoad > 0; }
+  bool counts = false;
+  bool hasLoad() const { return meanLoad > 0; }
+  bool isMovedByLoad() const { return hasLoad() && !counts; }
   bool operator==(const Bucket &) const = default;
 };
 
@@ -333,7 +336,10 @@ struct Plan {
   bool operator==(const Plan &) const = default;
 };
 
-// The types of a bucket's values and of its gradients: f32 of what load moves, else those of the plan.
+// Whether it only counts load: Bucket::counts. It has a place.
+bool isCounter(const Plan &plan, const Parameter &parameter);
+
+// The types of a bucket's values and of its gradients: f32 where it has load, else those of the plan.
 DType valueType(const Plan &plan, const Bucket &bucket);
 DType gradientType(const Plan &plan, const Bucket &bucket);
 

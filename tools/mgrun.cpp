@@ -85,7 +85,8 @@ void addDataFlags(CLI::App &app, Arguments &arguments) {
                "Let --save replace a checkpoint of another model, and other outputs files of another kind");
   app.add_flag(
       "--moe-per-layer-logging", training.logsLoads,
-      "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias");
+      "In the log: the least, mean and largest number of tokens of an expert, of each router with a bias; of "
+      "others in plans that mgc compile --moe-per-layer-logging has made");
   app.add_option("--save-gradients", training.saveGradients,
                  "File (.safetensors) for the gradients of the first step")
       ->check(notEmpty());

@@ -17,6 +17,7 @@ namespace {
 plan::Bucket describeBucket(BucketOp op, size_t number) {
   plan::Bucket bucket;
   bucket.meanLoad = op.getMeanLoad().convertToDouble();
+  bucket.counts = op.getCounts();
   bucket.name = fmt::format("bucket{}", number);
   bucket.elements = op.getElements();
   bucket.splitAxes = axesOf(op.getSplit());

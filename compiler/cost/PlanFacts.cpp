@@ -114,7 +114,7 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
   int64_t sum = 0;
   for (const Parameter &parameter : plan.parameters)
     for (const Parameter::Place &place : parameter.places) {
-      int64_t elements = place.stage == stage ? place.count : 0;
+      int64_t elements = place.stage == stage && !isCounter(plan, parameter) ? place.count : 0;
       for (const ParameterDim &dim : parameter.dims)
         elements *= dim.size / groupSize(plan.mesh, dim.axes);
       sum += elements;
@@ -125,7 +125,7 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
 int64_t parametersOf(const Plan &plan) {
   int64_t sum = 0;
   for (const Parameter &parameter : plan.parameters)
-    sum += elementsOf(parameter);
+    sum += isCounter(plan, parameter) ? 0 : elementsOf(parameter);
   return sum;
 }
 

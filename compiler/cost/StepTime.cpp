@@ -183,7 +183,8 @@ double modelFlops(const Plan &plan) {
   double parameters = 0;
   bool hasVocabulary = false;
   for (const plan::Parameter &parameter : plan.parameters) {
-    const bool counts = !isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true);
+    const bool counts = !isCounter(plan, parameter) &&
+                        (!isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true));
     parameters += counts ? double(elementsOf(parameter)) : 0;
   }
   const double tokens = double(plan.globalBatchSize) * double(plan.sequenceLength);

@@ -18,7 +18,8 @@ struct BucketKey {
   plan::Axes reduce, data;   // pending on the gradient: others, and data axes
   std::vector<int64_t> tied; // stages that hold the same parameters; empty: one
   bool decay = false;
-  double meanLoad = 0; // of biases that load moves; 0: of what the optimizer updates
+  double meanLoad = 0; // where load stands in the place of gradients; 0: of what the optimizer updates
+  bool counts = false; // nothing updates them
   int64_t part = -1; // of the stage, whose gradients are completed together; -1: with all others, at the end
   auto operator<=>(const BucketKey &) const = default;
 };

@@ -132,6 +132,7 @@ private:
     result.key.data = inMeshOrder([&](StringAttr axis) { return isPending(axis) && isData(axis); });
     result.key.decay = decays(first);
     result.key.meanLoad = meanLoadOf(param);
+    result.key.counts = isCounter(param);
     llvm::raw_string_ostream(result.view) << type << " " << param;
     return result;
   }
@@ -270,7 +271,8 @@ private:
     for (const PlannedBucket &bucket : buckets.buckets)
       BucketOp::create(builder_, loc, bucket.elements, axesAttr(bucket.key.split),
                        axesAttr(bucket.key.reduce), axesAttr(bucket.key.data), bucket.key.tied,
-                       bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad));
+                       bucket.key.decay, bucket.sharded, llvm::APFloat(bucket.key.meanLoad),
+                       bucket.key.counts);
     for (const PlannedPlace &place : buckets.places)
       PlaceOp::create(builder_, loc, names_[place.block], parameters_[place.block][place.parameter].argument,
                       place.first, place.count, place.bucket, place.offset, place.stride);

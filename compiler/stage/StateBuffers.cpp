@@ -22,7 +22,7 @@ Type StateBuffer::elementOf(BucketOp bucket) const {
 
 static bool always(BucketOp) { return true; }
 static bool hasMasters(BucketOp bucket) { return precisionOf(bucket).hasMasters(); }
-static bool hasMoments(BucketOp bucket) { return !bucket.isMovedByLoad(); }
+static bool hasMoments(BucketOp bucket) { return !bucket.hasLoad(); }
 
 ArrayRef<StateBuffer> stateBuffers() {
   using plan::Bucket;

@@ -314,7 +314,8 @@ func::FuncOp buildUpdate(ModuleOp module, int64_t stage, const StageBuckets &buc
   Value factor = f.argument(f.scalar(), "factor");
   Value scalars = f.argument(f.vector(plan::kStepScalars.size()), "step_scalar");
   for (auto [i, bucket] : llvm::enumerate(buckets.buckets))
-    updateBucket(f, mesh, bucket, i, factor, scalars);
+    if (!bucket.key.counts)
+      updateBucket(f, mesh, bucket, i, factor, scalars);
   return f.finish();
 }
 

@@ -1,6 +1,6 @@
 // Each bucket says of its parameters what their types say: the axes that split them (mg.type of the parameter), those over
-// which their gradients are pending (mg.type of the gradient), whether they decay or load moves them, and which stages have the same ones. The
-// step's end is proved by what the bucket says.
+// which their gradients are pending (mg.type of the gradient), whether they decay, load moves them or they count it, and which stages
+// have the same ones. The step's end is proved by what the bucket says.
 #include "compiler/stage/StepFunction.h"
 #include "compiler/stage/VerifyStepEnd.h"
 #include "dialects/mg/Parameter.h"
@@ -94,6 +94,9 @@ private:
     if (const double load = meanLoadOf(param); bucket.getMeanLoad().convertToDouble() != load)
       return error(use) << "which has mean_load = " << load << "; expected a bucket with this meanLoad, not "
                         << bucket.getMeanLoad().convertToDouble();
+    if (const bool counts = isCounter(param); bucket.getCounts() != counts)
+      return error(use) << (counts ? "a counter" : "which is no counter") << "; expected a bucket "
+                        << (counts ? "that counts" : "that does not count");
     const bool sharded = trainingInt(module_, "zero", 0) > 0 && !bucket.getData().empty();
     if (bucket.getSharded() != sharded)
       return error(use) << "and is " << (sharded ? "not sharded" : "sharded")

@@ -4,7 +4,7 @@
 //   [slice over data of] value, or master      adamw, by the factor    -> first_moment, second_moment, [master]
 //   gradient_shard, or gradient                                        -> [cast] [all_gather over data] value
 //
-// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters.
+// Biases that load moves have balance_bias in the place of adamw, and neither moments nor masters. Counters have no update.
 //
 // Over another axis ranks would update or get each other's part.
 #include "compiler/stage/StateBuffers.h"
@@ -21,13 +21,19 @@ public:
   BucketUpdate(const StepFunction &update, BucketOp bucket, int64_t index)
       : update_(update), bucket_(bucket), index_(index), hasMasters_(precisionOf(bucket).hasMasters()) {}
 
-  size_t results() { return bucket_.isMovedByLoad() ? 1 : hasMasters_ ? 4 : 3; }
+  size_t results() {
+    if (bucket_.getCounts())
+      return 0;
+    return bucket_.hasLoad() ? 1 : hasMasters_ ? 4 : 3;
+  }
 
   LogicalResult verify() {
+    if (bucket_.getCounts())
+      return success();
     auto value = update_.resultAt({"value", index_});
     if (failed(value) || failed(takeGather(*value)))
       return failure();
-    if (bucket_.isMovedByLoad())
+    if (bucket_.hasLoad())
       return verifyBalance(*value);
     auto cast = madeBy<CastOp>(*value);
     Value updated = hasMasters_ && cast ? cast.getValue() : *value;

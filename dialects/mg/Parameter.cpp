@@ -54,13 +54,16 @@ double mgc::meanLoadOf(DictionaryAttr param) {
   return load ? load.getValueAsDouble() : 0;
 }
 
+bool mgc::isCounter(DictionaryAttr param) { return param && param.contains("counts"); }
+
 Precision mgc::precisionOf(ModuleOp module, double meanLoad) {
   Type f32 = Float32Type::get(module.getContext());
   return meanLoad > 0 ? Precision{f32, f32} : precisionOf(module);
 }
 
 std::string mgc::reasonOfType(double meanLoad, StringRef attribute) {
-  return meanLoad > 0 ? "as load moves the parameter" : ("the " + attribute + " of " + kTrainingAttr).str();
+  return meanLoad > 0 ? "as load stands in the place of its gradient"
+                      : ("the " + attribute + " of " + kTrainingAttr).str();
 }
 
 static bool namesTensor(Attribute view) {
@@ -95,9 +98,9 @@ static Status verifyParts(ArrayAttr parts, StringAttr along, LayoutAttr layout, 
     if (decays(part) != decays(cast<DictionaryAttr>(parts[0])))
       return errorf("{}: part {} decays or the first one does, not both; one matrix is updated as one",
                     kParamAttr.str(), nameOfView(part));
-    if (meanLoadOf(part) != 0)
-      return errorf("{}: part {} has a mean load; what load moves is in no other matrix", kParamAttr.str(),
-                    nameOfView(part));
+    if (meanLoadOf(part) != 0 || isCounter(part))
+      return errorf("{}: part {} has a mean load or counts; what load stands for is in no other matrix",
+                    kParamAttr.str(), nameOfView(part));
     positions += std::min(positionsOf(part), shape[place] + 1); // no overflow
   }
   return positions == shape[place] ? Status::ok()
@@ -110,6 +113,9 @@ Status mgc::verifyParameter(Attribute param, Type type) {
   auto parts = dictionary ? dictionary.getAs<ArrayAttr>("parts") : ArrayAttr();
   if (const double load = dictionary ? meanLoadOf(dictionary) : 0; !(load >= 0) || !std::isfinite(load))
     return errorf("{}: mean_load = {}; expected a number of tokens", kParamAttr.str(), load);
+  if (isCounter(dictionary) && meanLoadOf(dictionary) == 0)
+    return errorf("{}: counts, but has no mean_load; expected the tokens that an expert has on average",
+                  kParamAttr.str());
   if (!parts)
     return namesTensor(param) ? Status::ok() : errorf("{} names no tensor", kParamAttr.str());
   if (parts.empty() || !llvm::all_of(parts, namesTensor))

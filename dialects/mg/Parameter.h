@@ -36,11 +36,14 @@ using plan::nameForInstance;
 int64_t positionsOf(mlir::DictionaryAttr view);
 bool decays(mlir::DictionaryAttr view);
 
-// `mean_load` of a bias of routers, which the load of experts moves: the tokens that an expert has in a step on average. 0 of what
-// the optimizer updates, and where param is null.
+// `mean_load` of a parameter in the place of whose gradient the load of experts stands: the tokens that an expert has in a step on
+// average. 0 of what the optimizer updates, and where param is null.
 double meanLoadOf(mlir::DictionaryAttr param);
-// The element types of values and gradients. A bias that load moves is f32, and so is the load, which stands in the place of its
-// gradient; the module says it of all others.
+// Whether it is a counter, with `counts`: nothing moves it, and it is in no file. Others with a mean load are biases of routers,
+// which the load moves.
+bool isCounter(mlir::DictionaryAttr param);
+// The element types of values and gradients. Where load stands in the place of the gradient both are f32; the module says it of
+// all others.
 Precision precisionOf(mlir::ModuleOp module, double meanLoad);
 // Why one of them is what it is, for errors: what `attribute` of the module says, kValueType or kGradientType, or the load.
 std::string reasonOfType(double meanLoad, llvm::StringRef attribute);

@@ -128,9 +128,32 @@ void BlockBuilder::addParameters(const std::vector<ModelParameter> &parameters, 
     const bool isMoved = entry.movedByLoad && experts;
     if (isMoved)
       description.append("mean_load", builder.getF64FloatAttr(meanLoad(*experts)));
-    addArgument(entry.role, type(shape, names, isMoved ? builder.getF32Type() : Type()),
-                builder.getNamedAttr(kParamAttr, description.getDictionary(builder.getContext())));
+    addParameter(entry.role, type(shape, names, isMoved ? builder.getF32Type() : Type()), description);
   }
+}
+
+void BlockBuilder::addParameter(StringRef role, RankedTensorType type, NamedAttrList description) {
+  addArgument(role, type, builder.getNamedAttr(kParamAttr, description.getDictionary(builder.getContext())));
+}
+
+// It is called as the router is: "model.layers.{}.mlp.gate.weight" has "model.layers.{}.mlp.gate.load".
+void BlockBuilder::addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts) {
+  if (!layout.countsLoad || llvm::any_of(parameters, [](auto &entry) { return entry.movedByLoad; }))
+    return;
+  const auto isRouter = [](const ModelParameter &entry) { return entry.role == "router.weight"; };
+  const StringRef router = llvm::find_if(parameters, isRouter)->parameter.tensor;
+  ModelParameter counter;
+  counter.parameter.tensor = (router.rsplit('.').first + ".load").str();
+  counter.parameter.fileShape = {experts.count};
+  counter.parameter.grouping = {1};
+  counter.parameter.offset = {0};
+  counter.parameter.dims = {{"e", experts.count, experts.count, {}}};
+  counter.parameter.init = plan::InitKind::zeros;
+  counter.parameter.initStd = 0;
+  NamedAttrList description(describeParameter(counter));
+  description.append("mean_load", builder.getF64FloatAttr(meanLoad(experts)));
+  description.append("counts", builder.getUnitAttr());
+  addParameter("router.load", type({experts.count}, {"e"}, builder.getF32Type()), description);
 }
 
 void BlockBuilder::addResult(Value value, StringRef kind) {
@@ -434,13 +457,13 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   auto optional = [&](std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   };
-  auto route = RouteOp::create(builder, type({s, b, k}, {"s", "b", "k"}, builder.getF32Type()),
-                               type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()), logits,
-                               parameter("router.bias"), builder.getStringAttr(experts.score),
-                               builder.getStringAttr(experts.post), builder.getI64IntegerAttr(experts.groups),
-                               builder.getI64IntegerAttr(experts.keptGroups),
-                               builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon),
-                               FloatAttr(), builder.getF64FloatAttr(experts.scale));
+  auto route = RouteOp::create(
+      builder, type({s, b, k}, {"s", "b", "k"}, builder.getF32Type()),
+      type({s, b, k}, {"s", "b", "k"}, builder.getI32Type()), logits, parameter("router.bias"),
+      parameter("router.load"), builder.getStringAttr(experts.score), builder.getStringAttr(experts.post),
+      builder.getI64IntegerAttr(experts.groups), builder.getI64IntegerAttr(experts.keptGroups),
+      builder.getI64IntegerAttr(experts.groupTop), optional(experts.epsilon), FloatAttr(),
+      builder.getF64FloatAttr(experts.scale));
   Value chosen = route.getExperts();
   balance(logits, chosen, experts);
   chosen = dropped(chosen, route.getWeights(), experts);

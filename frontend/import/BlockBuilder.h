@@ -34,6 +34,8 @@ public:
   void addData(llvm::StringRef kind, Names names, bool integer);
   // experts: of the block, whose load moves parameters; null: none does.
   void addParameters(const std::vector<ModelParameter> &parameters, const Experts *experts = nullptr);
+  // A parameter that counts the load of these experts, where the layout asks for it and none of `parameters` has it.
+  void addCounter(const std::vector<ModelParameter> &parameters, const Experts &experts);
 
   mlir::Value data(llvm::StringRef kind) const { return arguments.lookup(kind); }
   mlir::Value parameter(llvm::StringRef role) const { return arguments.lookup(role); }
@@ -120,6 +122,7 @@ private:
   mlir::RankedTensorType withoutLast(mlir::Value value);         // f32: what is kept of the rows
   mlir::Value addArgument(llvm::StringRef name, mlir::Type type, mlir::NamedAttribute attribute);
   mlir::DictionaryAttr describeParameter(const ModelParameter &parameter);
+  void addParameter(llvm::StringRef role, mlir::RankedTensorType type, mlir::NamedAttrList description);
 
   const ModelDescription &model;
   const Layout &layout;

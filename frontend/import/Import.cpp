@@ -144,7 +144,10 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
 }
 
 static void addLayerParameters(BlockBuilder &block, const BlockKind &kind) {
-  block.addParameters(kind.parameters, kind.block.experts ? &*kind.block.experts : nullptr);
+  const Experts *experts = kind.block.experts ? &*kind.block.experts : nullptr;
+  block.addParameters(kind.parameters, experts);
+  if (experts)
+    block.addCounter(kind.parameters, *experts);
 }
 
 static Value applyLayer(BlockBuilder &block, Value x, const BlockDescription &spec, StringRef contextType) {

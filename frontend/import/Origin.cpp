@@ -33,18 +33,28 @@ bool reads(ModuleOp module, StringRef data) {
 
 // What blocks were made with; of an edited module whatever it says.
 void readBlockFields(DictionaryAttr training, Layout &layout) {
-  for (const LayoutOption &option : layoutOptions()) {
-    const Attribute value = option.isOfBlocks ? training.get(option.training) : Attribute();
-    if (const auto *real = std::get_if<double Layout::*>(&option.resolved);
-        real && isa_and_present<FloatAttr>(value))
-      layout.**real = cast<FloatAttr>(value).getValueAsDouble();
-    if (const auto *number = std::get_if<int64_t Layout::*>(&option.resolved);
-        number && isa_and_present<IntegerAttr>(value))
-      layout.**number = std::clamp(cast<IntegerAttr>(value).getInt(), option.least, option.most);
-    if (const auto *word = std::get_if<std::string Layout::*>(&option.resolved);
-        word && isa_and_present<StringAttr>(value))
-      layout.**word = cast<StringAttr>(value).str();
-  }
+  const auto read = [&](const LayoutOption &option, auto Layout::*field, Attribute value) {
+    using Field = std::remove_reference_t<decltype(layout.*field)>;
+    if constexpr (std::is_same_v<Field, double>) {
+      if (auto real = dyn_cast<FloatAttr>(value))
+        layout.*field = real.getValueAsDouble();
+    } else if constexpr (std::is_same_v<Field, std::string>) {
+      if (auto word = dyn_cast<StringAttr>(value))
+        layout.*field = word.str();
+    } else if constexpr (std::is_same_v<Field, bool>) {
+      layout.*field = isa<BoolAttr>(value) && cast<BoolAttr>(value).getValue();
+    } else if (auto number = dyn_cast<IntegerAttr>(value)) {
+      layout.*field = std::clamp(number.getInt(), option.least, option.most);
+    }
+  };
+  for (const LayoutOption &option : layoutOptions())
+    if (const Attribute value = option.isOfBlocks ? training.get(option.training) : Attribute())
+      std::visit(
+          [&](const auto &field) {
+            if constexpr (!std::is_same_v<std::decay_t<decltype(field)>, std::monostate>)
+              read(option, field, value);
+          },
+          option.resolved);
 }
 
 // The fields of a layout that importModel reads besides the attributes, which the module has.

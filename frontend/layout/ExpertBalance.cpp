@@ -101,6 +101,10 @@ static void checkCapacity(const ModelDescription &model, const Layout &layout, P
                  given(&LayoutOptions::capacityFactor, layout.capacityFactor));
     problems.hint("expected none for family {}", model.family);
   }
+  if (layout.countsLoad && std::ranges::none_of(model.kinds, hasExperts)) {
+    problems.add("{}: the model has no experts", flagOf(&LayoutOptions::countsLoad));
+    problems.hint("expected none for family {}", model.family);
+  }
   if (layout.capacityFactor == 0 && layout.dropPolicy == "position") {
     problems.add("{} position without {}: no choice is dropped", flagOf(&LayoutOptions::dropPolicy),
                  flagOf(&LayoutOptions::capacityFactor));

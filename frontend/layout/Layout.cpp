@@ -426,6 +426,7 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
+  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false);
 }
 
 // Nothing is said of later tokens unless something is asked for.

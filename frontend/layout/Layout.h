@@ -16,7 +16,8 @@ struct LayoutOptions { // what was given
   std::optional<std::string> dispatcher = {};
   std::optional<int64_t> tp = {}, pp = {}, dp = {}, world = {}, vpp = {}, seq = {}, mbs = {}, gbs = {},
                          zero = {}, lossTile = {}, bucketSize = {}, cp = {}, layersPerChunk = {};
-  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {};
+  std::optional<bool> sp = {}, overlapGradReduce = {}, resetPositionIds = {}, resetAttentionMask = {},
+                      countsLoad = {};
   std::optional<std::string> schedule = {}, dtype = {}, gradientType = {}, target = {}, contextOrder = {};
   std::optional<double> scheduleMemory = {}, auxLossCoefficient = {}, zLossCoefficient = {},
                         capacityFactor = {};
@@ -101,6 +102,7 @@ struct Layout {
   double auxLossCoefficient = 0, zLossCoefficient = 0;
   double capacityFactor = 0; // of the room that experts have (docs/experts.md, Capacity); 0: none is dropped
   std::string dropPolicy = "probs";
+  bool countsLoad = false; // of each router, also where no bias needs it (docs/experts.md, Routers)
   // Modules that each predict a token further ahead, and the factor of their mean loss (docs/multi-token-prediction.md).
   int64_t laterTokens = 0;
   double laterTokensFactor = 0;

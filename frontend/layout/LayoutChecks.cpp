@@ -378,7 +378,8 @@ LayoutOptions nearestLayout(const ModelDescription &model, const Supported &supp
     setNearestExpertRanks(model, near, *options.cp, options);
   else
     options.ep.reset(), options.etp.reset(), options.dispatcher.reset(), options.balanceType.reset(),
-        options.auxLossCoefficient.reset(), options.zLossCoefficient.reset(), options.capacityFactor.reset();
+        options.auxLossCoefficient.reset(), options.zLossCoefficient.reset(), options.capacityFactor.reset(),
+        options.countsLoad.reset();
   if (options.capacityFactor.value_or(0) == 0)
     options.dropPolicy.reset();
   setNearestLaterTokens(model, near.sequenceLength, options);

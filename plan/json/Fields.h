@@ -102,6 +102,7 @@ template <typename V> void fields(V &v, Of<Bucket>) {
   v.required("gradientShardOffset", &Bucket::gradientShardOffset);
   v.optional("masterOffset", &Bucket::masterOffset);
   v.optional("meanLoad", &Bucket::meanLoad);
+  v.optional("counts", &Bucket::counts);
 }
 
 template <typename V> void fields(V &v, Of<Operand>) {

@@ -41,15 +41,17 @@ void checkBucket(const Plan &plan, int64_t stage, const Bucket &bucket, std::map
   check(Task::begin, "gradient", bucket.gradientOffset, all, gradients);
   bound[Task::reduce].insert(bound[Task::gradients].begin(),
                              bound[Task::gradients].end()); // either completes it
-  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update.
+  // The norm reads all gradients, but no load: where none is pending, no call needs it before the update, which leaves counters alone.
   const bool isPending = !bucket.reduceAxes.empty() || !bucket.dataAxes.empty() || !bucket.tiedStages.empty();
-  if (!bucket.isMovedByLoad() || isPending) {
+  if (!bucket.hasLoad() || isPending) {
     check(Task::reduce, "gradient", bucket.gradientOffset, all, gradients);
     check(Task::reduce, "gradientShard", bucket.gradientShardOffset, shard, gradients);
   }
+  if (bucket.counts)
+    return;
   check(Task::update, "gradientShard", bucket.gradientShardOffset, shard, gradients);
   check(Task::update, "value", bucket.valueOffset, all, values);
-  if (!bucket.isMovedByLoad()) {
+  if (!bucket.hasLoad()) {
     check(Task::update, "firstMoment", bucket.firstMomentOffset, shard, DType::f32);
     check(Task::update, "secondMoment", bucket.secondMomentOffset, shard, DType::f32);
   }

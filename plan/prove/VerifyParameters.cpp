@@ -224,6 +224,7 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
   const int64_t extent = parameter_.rows.extent;
   const Checked span = checkedMultiply(rows.count, extent == 0 ? rows.elements : extent);
   std::set<int64_t> stages;
+  const Bucket *known = nullptr;
   Place places = place_.field("places");
   for (size_t i = 0; i < parameter_.places.size(); ++i) {
     const auto &[stage, bucket, offset, first, count, stride] = parameter_.places[i];
@@ -238,6 +239,11 @@ void ParameterChecks::verifyPlaces(const LocalRows &rows, Occupancy &occupancy) 
                             bucket, buckets.size(), stage))
       continue;
     verifyBucket(buckets[bucket], place);
+    known = known ? known : &buckets[bucket];
+    violations_.expect(
+        buckets[bucket].meanLoad == known->meanLoad && buckets[bucket].counts == known->counts, place,
+        "the bucket of '{}' has meanLoad = {} and counts = {}, an earlier one {} and {}; expected the same",
+        parameter_.name, buckets[bucket].meanLoad, buckets[bucket].counts, known->meanLoad, known->counts);
     const int64_t begin = parameter_.places.front().elementOffset;
     violations_.expect(offset == begin, place,
                        "'{}' begins at element {}, in stage {} at {}; a tied bucket is laid out alike in all "
@@ -261,6 +267,9 @@ void ParameterChecks::verifyBucket(const Bucket &bucket, const Place &place) {
     violations_.expect(effectiveAxes(mesh, split) == effectiveAxes(mesh, bucket.splitAxes), place,
                        "'{}' is split over [{}], its bucket '{}' over [{}]", parameter_.name,
                        fmt::join(split, ", "), bucket.name, fmt::join(bucket.splitAxes, ", "));
+  violations_.expect(!bucket.counts || parameter_.init == InitKind::zeros, place,
+                     "'{}' counts; expected zeros as its first values, which no step changes",
+                     parameter_.name);
   std::set<int64_t> tied(bucket.tiedStages.begin(), bucket.tiedStages.end()), stages;
   for (const Parameter::Place &other : parameter_.places)
     stages.insert(other.stage);
@@ -295,7 +304,7 @@ std::vector<BucketPart> buffersOf(const Plan &plan, const Bucket &bucket, int64_
   std::vector<BucketPart> buffers = {{"value", bucket.valueOffset, bucket.elements, valueType(plan, bucket)},
                                      {"gradient", bucket.gradientOffset, bucket.elements, gradients},
                                      {"gradientShard", bucket.gradientShardOffset, shard, gradients}};
-  if (!bucket.isMovedByLoad()) {
+  if (!bucket.hasLoad()) {
     buffers.push_back({"firstMoment", bucket.firstMomentOffset, shard, DType::f32});
     buffers.push_back({"secondMoment", bucket.secondMomentOffset, shard, DType::f32});
   }
@@ -318,10 +327,12 @@ void verifyBuffers(Checks &checks, const StagePlan &stage, const Bucket &bucket,
                            bucket.meanLoad);
   for (const int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
     checks.violations.expect(
-        bucket.isMovedByLoad() == (offset == -1), place,
-        "a moment's offset = {}, but meanLoad = {}; expected -1, no moments, of what load moves, and of "
-        "nothing else",
+        bucket.hasLoad() == (offset == -1), place,
+        "a moment's offset = {}, but meanLoad = {}; expected -1, no moments, where there is a mean load, and "
+        "nowhere else",
         offset, bucket.meanLoad);
+  checks.violations.expect(!bucket.counts || bucket.hasLoad(), place,
+                           "counts, but meanLoad = 0; expected how many tokens an expert has on average");
   checks.violations.expect(bucket.sharded || bucket.gradientShardOffset == bucket.gradientOffset, place,
                            "is not sharded, so gradientShardOffset must equal gradientOffset");
   for (const BucketPart &buffer : buffersOf(checks.plan, bucket, shard)) {
@@ -443,6 +454,10 @@ void verifyTensor(Checks &checks, const std::vector<const Parameter *> &paramete
                              "tensor '{}' has the aliases [{}] in '{}', but [{}] in '{}'", first.tensor,
                              fmt::join(parameter.aliases, ", "), parameter.name,
                              fmt::join(first.aliases, ", "), first.name);
+    checks.violations.expect(isCounter(checks.plan, parameter) == isCounter(checks.plan, first), place,
+                             "one of '{}' and '{}' counts, and is in no file; expected both or none, as both "
+                             "are of tensor '{}'",
+                             first.name, parameter.name, first.tensor);
     covered = checkedAdd(covered, productOf(extentsOf(parameter)));
     for (size_t j = 0; j < i; ++j)
       checks.violations.expect(!overlap(parameter, *parameters[j]), place,

@@ -190,22 +190,36 @@ std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard) {
   return part;
 }
 
-std::vector<FileTensor> fileTensors(const Plan &plan) {
+static const plan::Bucket &bucketOf(const Plan &plan, const Parameter &parameter) {
+  return bucketOf(plan, parameter, {0, 0});
+}
+
+// Tensors of parameters in such buckets.
+template <typename Wants> static std::vector<FileTensor> tensorsIn(const Plan &plan, const Wants &wants) {
   std::vector<FileTensor> tensors;
   std::map<std::string, size_t> known; // the first of a stack
   for (const Parameter &parameter : plan.parameters) {
+    const plan::Bucket &bucket = bucketOf(plan, parameter);
+    if (!wants(bucket))
+      continue;
     auto [entry, isNew] = known.try_emplace(parameter.tensor, tensors.size());
     if (isNew)
       std::ranges::move(tensorsOf(parameter), std::back_inserter(tensors));
-    const plan::Parameter::Place &place = parameter.places.front();
-    const bool isMoved = plan.stages[place.stage].buckets[place.bucket].isMovedByLoad();
     for (int64_t index = 0; index < std::max<int64_t>(parameter.stacked, 1); ++index) {
       tensors[entry->second + index].parameters.push_back(&parameter);
-      tensors[entry->second + index].isMovedByLoad = isMoved;
+      tensors[entry->second + index].isMovedByLoad = bucket.isMovedByLoad();
     }
   }
   std::ranges::sort(tensors, {}, &FileTensor::name); // not by stages: a file is the same for every layout
   return tensors;
+}
+
+std::vector<FileTensor> fileTensors(const Plan &plan) {
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return !bucket.counts; });
+}
+
+std::vector<FileTensor> tensorsWithLoad(const Plan &plan) {
+  return tensorsIn(plan, [](const plan::Bucket &bucket) { return bucket.hasLoad(); });
 }
 
 Status verifyArenas(const Plan &plan, std::span<std::byte *const> arenas) {

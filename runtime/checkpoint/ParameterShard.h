@@ -64,7 +64,9 @@ struct FileTensor {
 // rank has another part.
 std::optional<Shard> partIn(const FileTensor &tensor, const Shard &shard);
 
+// By name: those of a checkpoint, and those in the place of whose gradients the load of experts stands, counters too.
 std::vector<FileTensor> fileTensors(const plan::Plan &plan);
+std::vector<FileTensor> tensorsWithLoad(const plan::Plan &plan);
 
 // Whether there is one allocation per rank. That the addresses computed here lie inside them, and that parameters
 // cover their tensors exactly once, verifyPlan has proved.

@@ -241,9 +241,7 @@ Result<std::vector<ExpertLoad>> expertLoads(const Plan &plan, Arenas arenas, Com
   RankMemory memory(arenas, communicator);
   Gatherer gatherer(plan, {BucketBuffer::Kind::gradients}, memory, arenas);
   std::vector<ExpertLoad> loads;
-  for (const FileTensor &tensor : fileTensors(plan)) {
-    if (!tensor.isMovedByLoad)
-      continue;
+  for (const FileTensor &tensor : tensorsWithLoad(plan)) {
     MGC_ASSIGN(load, gatherer.gather(tensor));
     if (!memory.isWriter())
       continue;

@@ -31,7 +31,7 @@ void clearBuckets(const Plan &plan, int64_t rank, std::byte *arena) {
     const size_t slice = size_t(bucket.elements / parts) * sizeof(float);
     std::memset(arena + bucket.valueOffset, 0,
                 size_t(bucket.elements * sizeInBytes(valueType(plan, bucket))));
-    if (!bucket.isMovedByLoad()) {
+    if (!bucket.hasLoad()) {
       std::memset(arena + bucket.firstMomentOffset, 0, slice);
       std::memset(arena + bucket.secondMomentOffset, 0, slice);
     }
@@ -186,10 +186,12 @@ struct FillBlock {
   std::vector<Holder> copiers;
 };
 
-// The holders of replicated blocks take turns, so that none has all the work.
+// Of all parameters but counters, which stay zero. The holders of replicated blocks take turns, so that none has all the work.
 std::vector<FillBlock> blocksToFill(const Plan &plan, Arenas arenas) {
   std::vector<FillBlock> blocks;
-  for (const Parameter &parameter : plan.parameters)
+  for (const Parameter &parameter : plan.parameters) {
+    if (isCounter(plan, parameter))
+      continue;
     for (std::vector<Holder> &holders : blocksOf(plan, parameter)) {
       std::erase_if(holders, [&](const Holder &holder) { return !arenas[holder.rank]; });
       if (holders.empty())
@@ -199,6 +201,7 @@ std::vector<FillBlock> blocksToFill(const Plan &plan, Arenas arenas) {
       holders.erase(turn);
       blocks.push_back({&parameter, filler, std::move(holders)});
     }
+  }
   return blocks;
 }
 

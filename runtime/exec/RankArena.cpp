@@ -57,7 +57,7 @@ std::vector<ByteRange> momentsOf(const plan::Plan &plan, const plan::StagePlan &
   std::vector<ByteRange> ranges;
   for (const plan::Bucket &bucket : stage.buckets)
     for (int64_t offset : {bucket.firstMomentOffset, bucket.secondMomentOffset})
-      if (!bucket.isMovedByLoad())
+      if (!bucket.hasLoad())
         ranges.push_back({offset, shardElements(plan, bucket) * plan::sizeInBytes(plan::DType::f32)});
   return ranges;
 }

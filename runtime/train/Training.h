@@ -35,7 +35,7 @@ struct TrainingOptions {
   std::function<Status(const std::string &planConfig, const std::string &checkpoint)> verifyModel;
   bool ignoreConfig = false; // --weights are taken of whatever model they are
   std::optional<std::string> save, saveGradients, log;
-  bool logsLoads = false; // in the log, of each router with a bias, the tokens of its experts
+  bool logsLoads = false; // in the log, of each router whose load is counted, the tokens of its experts
   std::optional<std::string> trace, profileJson; // files, written when the training ends, after an error too
   int64_t traceSteps = 3;                        // after the first; of a run of one step, that one
   bool profile = false;                          // also with profileJson

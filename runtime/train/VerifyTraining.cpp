@@ -43,18 +43,19 @@ Status verifyDeviceFlags(const TrainingOptions &options, const plan::Plan &plan)
 }
 
 Status verifyModelFlags(const TrainingOptions &options, const plan::Plan &plan) {
-  const auto moves = [](const plan::StagePlan &stage) {
-    return std::ranges::any_of(stage.buckets, &plan::Bucket::isMovedByLoad);
+  const auto has = [&](bool (plan::Bucket::*kind)() const) {
+    return std::ranges::any_of(plan.stages, [kind](const plan::StagePlan &stage) {
+      return std::ranges::any_of(stage.buckets, kind);
+    });
   };
-  const bool hasBias = std::ranges::any_of(plan.stages, moves);
-  if (options.optimizer.routerBiasRate != 0 && !hasBias)
+  if (options.optimizer.routerBiasRate != 0 && !has(&plan::Bucket::isMovedByLoad))
     return errorf(
         "--moe-router-bias-update-rate {}: the {} model of the plan has no bias of the routers' choice; "
         "leave it out",
         options.optimizer.routerBiasRate, plan.modelType);
-  if (options.logsLoads && !hasBias)
-    return errorf("--moe-per-layer-logging: the {} model of the plan has no bias of the routers' choice, and "
-                  "of other routers the load is not counted; leave it out",
+  if (options.logsLoads && !has(&plan::Bucket::hasLoad))
+    return errorf("--moe-per-layer-logging: the plan of the {} model does not count the load of experts; "
+                  "expected one of a model with experts that mgc compile --moe-per-layer-logging has made",
                   plan.modelType);
   if (options.logsLoads && !options.log && options.launch.rank == 0)
     return errorf("--moe-per-layer-logging: there is no log for it; expected --log FILE too");

@@ -17,7 +17,7 @@ SOURCE = pathlib.Path(sys.argv.pop(2)).resolve()
 BIN = pathlib.Path(sys.argv.pop(1)).resolve()
 LAYOUTS = {"gpt2": "--tp 2 --pp 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --zero 1",
            "qwen3": "--tp 2 --pp 2 --seq 16 --mbs 2 --gbs 16 --vpp 2 --bf16 --overlap-grad-reduce --ddp-bucket-size 1000",
-           "qwen3_moe": "--ep 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --moe-expert-capacity-factor 0.5 --moe-token-drop-policy position"
+           "qwen3_moe": "--moe-per-layer-logging --ep 2 --dp 2 --seq 16 --mbs 2 --gbs 16 --moe-expert-capacity-factor 0.5 --moe-token-drop-policy position"
                         " --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 0.01 --moe-z-loss-coeff 0.001",
            "llama": "--seq 16 --mbs 2 --no-fusion"}
 REPLICAS = r"global_batch_size = 16; expected micro_batch_size 2 \* dp 4|of size 2 becomes 1; expected it divided by 4"

@@ -155,7 +155,31 @@ def test_30_load_in_the_log(session):
         expected = {name.rsplit(".", 1)[0]: {"min": load.min(), "mean": load.mean(), "max": load.max()} for name, load in loads.items()}
         assert run.log[0]["tokens_per_expert"] == expected and len(expected) == 2, f"{layout}: {run.log[0]}"
     error, _ = session.refused(QWEN3_MOE, "--tp 1", flags="--moe-per-layer-logging")
-    assert "--moe-per-layer-logging: the qwen3_moe model of the plan has no bias" in error, error
+    assert "--moe-per-layer-logging: the plan of the qwen3_moe model does not count the load of experts; expected one" in error, error
+
+
+# A router without a bias counts if it is asked to, and nothing else changes; no rate moves what counts. Loads are of choices before
+# any is dropped.
+def test_load_of_other_routers(session):
+    flag, choices = "--moe-per-layer-logging", models.SEQUENCE * len(models.VALID) * 2
+    weights = with_favourites(QWEN3_MOE, (2, 0))
+    for layout in ("--tp 1", "--tp 2 --no-sp", "--tp 2 --pp 2 --schedule zb-h1", "--dp 2 --ep 2 --zero 1 --pp 2", "--cp 2 --dp 2 --ep 4",
+                   "--tp 2 --moe-expert-capacity-factor 0.5", "--dp 2 --zero 1 --overlap-grad-reduce --ddp-bucket-size 1",
+                   "--dtype bf16 --tp 2", "--dtype bf16 --dp 2 --zero 1 --grad-dtype bf16"):
+        plain = session.train(QWEN3_MOE, layout, weights=weights)
+        counted = session.train(QWEN3_MOE, f"{layout} {flag}", weights=weights, flags=flag)
+        loads = [record.pop("tokens_per_expert") for record in counted.log]
+        assert_same_bits(plain, counted, layout)
+        assert loads[0] == {f"model.layers.{layer}.mlp.gate": {"min": 0, "mean": choices / 4, "max": choices / 2}
+                            for layer in range(2)}, f"{layout}: {loads[0]}"
+    error, _ = session.refused(QWEN3_MOE, f"--tp 1 {flag}", flags="--moe-router-bias-update-rate 0.1")
+    assert "--moe-router-bias-update-rate 0.1: the qwen3_moe model of the plan has no bias" in error, error
+
+
+# Routers that have a bias count anyway.
+def test_asking_for_what_is_counted(session):
+    plans = [session.plan(GLM4_MOE, f"--tp 2 {flag}") for flag in ("", "--moe-per-layer-logging")]
+    assert plans[0] == plans[1]
 
 
 # A bias that has moved changes the choice of the next steps, the same one in every layout.

@@ -86,6 +86,20 @@ def compare_untrained(expect, start, routes, gradients, weights):
     return failures + compare_bits("weight not trained", {name: start[name] for name in names}, kept)
 
 
+def compare_loads(start, routes, found):
+    """Of each router the least, mean and largest load of step 0, to the last token those of the reference's choices, where it
+    has them."""
+    layer_of = lambda router: int(router.split(".")[2])
+    failures = []
+    if not found or (routes and sorted(routes) != sorted(map(layer_of, found))):
+        failures.append((f"loads of {sorted(found)}, expected layers {sorted(routes)}", 1, 0))
+    for router in found if routes and not failures else ():
+        load = numpy.bincount(routes[layer_of(router)].ravel(), minlength=len(start[f"{router}.weight"]))
+        if found[router] != {"min": load.min(), "mean": load.mean(), "max": load.max()}:
+            failures.append((f"load of {router}: {found[router]}, expected {load.tolist()}", 1, 0))
+    return failures
+
+
 def conditioning(expect, name, gradient):
     """How far each element of a final weight may be off because Adam divides by the size of its gradient.
 

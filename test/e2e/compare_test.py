@@ -64,6 +64,23 @@ class CompareTest(unittest.TestCase):
         self.weights[name] = self.weights[name] + numpy.float32(1e-3)
         self.assertEqual(len(failures()), 1)
 
+    def test_loads(self):
+        """The least, mean and largest to the last token, of all layers with experts."""
+        self.load("qwen3_moe_sparse2")
+        routes, start = self.golden.routes, self.golden.start
+        loads = {}
+        for layer, chosen in routes.items():
+            load = numpy.bincount(chosen.ravel(), minlength=8).tolist()
+            loads[f"model.layers.{layer}.mlp.gate"] = {"min": min(load), "mean": sum(load) / 8, "max": max(load)}
+        self.assertEqual(compare.compare_loads(start, routes, loads), [])
+        for key in ("min", "mean", "max"):
+            loads["model.layers.3.mlp.gate"][key] += 1
+            self.assertEqual(len(compare.compare_loads(start, routes, loads)), 1)
+            loads["model.layers.3.mlp.gate"][key] -= 1
+        del loads["model.layers.1.mlp.gate"]
+        self.assertEqual(len(compare.compare_loads(start, routes, loads)), 1)
+        self.assertEqual(len(compare.compare_loads(start, {}, {})), 1)
+
     def test_step_missing(self):
         self.log.pop()
         self.refused("number of steps")

@@ -10,7 +10,8 @@ weights with the reference values of Hugging Face and PyTorch in test/golden; of
     golden.py --bin build/cuda/bin --target cuda:sm_90 --plans plans ...   plans/MODEL/LAYOUT, compiled elsewhere: mgrun alone
 
 Every run starts on memory full of NaN. With --repeat, each is made twice and must give the same bits, weights must come
-out as they went in, and those drawn from a seed must be the same in every layout.
+out as they went in, and those drawn from a seed must be the same in every layout. With --loads, models with experts run with
+--moe-per-layer-logging too: the same bits, and the loads of the reference.
 """
 import argparse
 import concurrent.futures
@@ -133,6 +134,21 @@ def check_repeat(options, golden, plan, folder):
     return [] if same else [("the second run gave other bits", 1, 0)]
 
 
+def check_loads(options, golden, layout, folder):
+    """A plan that counts loads gives the same bits, and those of the reference's choices."""
+    counted = os.path.join(folder, "counted")
+    os.makedirs(counted)
+    flag = "--moe-per-layer-logging"
+    plan, error = compile_plan(options, golden, layout, counted, flag)
+    error = error or run_training(options, golden, plan, counted, [*one_thread(options), "--poison", flag])
+    if error:
+        return [("with loads: " + error, 1, 0)]
+    first = read_lines(os.path.join(counted, "log.jsonl"))[0]
+    failures = compare.compare_loads(golden.start, golden.routes, first.get("tokens_per_expert", {}))
+    same = fingerprint(folder) == fingerprint(counted)
+    return failures + ([] if same else [("the run with loads gave other bits", 1, 0)])
+
+
 def untrained(options, plan, folder, name, *start):
     """The weights that a run without steps saves."""
     out = os.path.join(folder, name)
@@ -183,7 +199,7 @@ def gradients_of(options, layout):
     return (layout.dp * layout.cp, layouts.GLOBAL_BATCH // (layout.mbs * layout.dp)) if options.grad_dtype == "bf16" else None
 
 
-def compile_plan(options, golden, layout, folder):
+def compile_plan(options, golden, layout, folder, *flags):
     """The plan's folder, and an error or nothing."""
     if options.plans:
         return os.path.join(options.plans, golden.model, str(layout)), None
@@ -192,7 +208,7 @@ def compile_plan(options, golden, layout, folder):
     if golden.expect["kind"] == "packed":
         shape += ["--reset-position-ids", "--reset-attention-mask"]
     shape += golden.expect.get("flags", [])
-    command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape,
+    command = [os.path.join(options.bin, "mgc"), "compile", golden.path(options.config), *layout.flags(), *shape, *flags,
                "--dtype", options.dtype, "--grad-dtype", options.grad_dtype,
                "--target", options.target, *(["--no-fusion"] if options.no_fusion else []), "-o", plan]
     return plan, execute([str(word) for word in command], folder, "mgc", options.timeout)
@@ -207,6 +223,8 @@ def check_layout(options, golden, layout, folder):
     if options.repeat:
         failures += check_repeat(options, golden, plan, folder)
         failures += check_weights_in_and_out(options, golden, plan, folder)
+    if options.loads and golden.model in EXPERTS:
+        failures += check_loads(options, golden, layout, folder)
     return failures
 
 
@@ -252,6 +270,7 @@ def parse_arguments():
     parser.add_argument("--jobs", type=int, default=2, help="runs at one time")
     parser.add_argument("--keep", help="folder for what the runs write; default: a temporary one each")
     parser.add_argument("--repeat", action="store_true", help="run twice, and compare what must be equal to the bit")
+    parser.add_argument("--loads", action="store_true", help="run with loads in the log too; not with --plans")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for each command")
     options = parser.parse_args()
     possible = MODELS if options.dtype == "f32" else DENSE

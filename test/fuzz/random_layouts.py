@@ -189,6 +189,8 @@ def random_layout(r, model):
     flags += layout["documents"] + random_balance(r, model) + random_capacity(r, model) + random_later_tokens(r, model) + random_expert_ranks(r, model, layout)
     if r.random() < 0.5:
         flags += ["--overlap-grad-reduce", f"--ddp-bucket-size={r.choice([1, 300, 3000])}"]
+    if "num_experts_per_tok" in model and r.random() < 0.3:
+        flags.append("--moe-per-layer-logging")
     return flags, layout
 
 

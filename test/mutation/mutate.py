@@ -73,6 +73,7 @@ MODELS = {  # name: config.json, layout
     "qwen3-capacity": (QWEN3_MOE | {"num_experts": 4}, "--tp 2 --cp 2 --ep 2 --etp 1 --sp --zero 1 --gbs 4 --mbs 2 --seq 8 "
                        "--moe-expert-capacity-factor 0.5"),
     "glm4-load": (GLM4_MOE, "--tp 2 --sp --gbs 2 --seq 8"),  # the load of experts is pending over tp alone
+    "qwen3-load": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --moe-per-layer-logging"),
     "gpt-oss": (GPT_OSS, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "qwen3-later": (QWEN3, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8 --mtp-num-layers 1 --loss-tile 4"),
     "qwen3-packed": (QWEN3, "--tp 2 --cp 2 --sp --zero 1 --gbs 4 --seq 8 --reset-position-ids --reset-attention-mask "
@@ -389,6 +390,9 @@ def bucket_mutants(plan, stage, bucket):
             yield f"no {name}", lambda b, name=name: b.pop(name)
     for name in ("valueOffset", "gradientOffset", "firstMomentOffset", "secondMomentOffset"):
         yield f"other {name}", lambda b, name=name: b.update({name: b[name] + 64})
+    if "meanLoad" in bucket:
+        yield "no meanLoad", lambda b: b.pop("meanLoad")
+        yield "counts, or does not", lambda b: b.update(counts=not b.get("counts", False))
     masters = bucket.get("masterOffset", -1)
     yield "masters elsewhere", lambda b: b.update(masterOffset=masters + 64 if masters >= 0 else 0)
 
@@ -605,7 +609,10 @@ def mutate(document, path, change):
 class Judge:
     def __init__(self, options, folder):
         self.bin, self.plan, self.data = options.bin.resolve(), options.plan.resolve(), folder / "data.safetensors"
-        write_batches(self.data, read(self.plan)["plan"])
+        plan = read(self.plan)["plan"]
+        write_batches(self.data, plan)
+        has_load = any("meanLoad" in bucket for stage in plan["stages"] for bucket in stage["buckets"])
+        self.flags = ["--moe-per-layer-logging"] if has_load else []
         self.baseline = self.outcome(self.plan)
         if isinstance(self.baseline, str):
             raise SystemExit(f"the plan itself fails: {self.baseline}")
@@ -619,7 +626,7 @@ class Judge:
             for command in ([self.bin / "mgc", "explain", plan, "--json"],
                             [self.bin / "mgrun", plan, "--data", self.data, "--train-iters", str(STEPS), "--seed", "3", "--lr", "1e-2",
                              "--lr-decay-style", "constant", "--clip-grad", "0.1", "--log", where / "log", "--save",
-                             where / "weights", "--save-gradients", where / "gradients", "--timeout", WAIT]):
+                             where / "weights", "--save-gradients", where / "gradients", "--timeout", WAIT, *self.flags]):
                 try:
                     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
                 except subprocess.TimeoutExpired:
@@ -629,7 +636,7 @@ class Judge:
                 if done.returncode:
                     return f"refused: {done.stderr.strip()[:300]}"
             steps = [json.loads(line) for line in open(where / "log")]
-            return ([(r["loss"], r["grad_norm"], r["tokens"]) for r in steps],
+            return ([(r["loss"], r["grad_norm"], r["tokens"], r.get("tokens_per_expert")) for r in steps],
                     {n: t.tobytes() for n, t in safetensors.load(where / "gradients").items()},
                     {n: t.tobytes() for n, t in safetensors.load(where / "weights" / "model.safetensors").items()})
 

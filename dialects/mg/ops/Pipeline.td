@@ -37,13 +37,13 @@ def Mg_StageOp : Mg_Op<"stage", [NoTerminator, SingleBlock]> {
 def Mg_BucketOp : Mg_Op<"bucket", [HasParent<"StageOp">]> {
   let summary = "Parameters whose gradients are treated alike: plan::Bucket";
   let description = [{
-    `elements` per rank, padded. With `meanLoad` they are biases that the load of experts moves, not the optimizer: f32,
-    without moments, and their gradients are not in the norm.
+    `elements` per rank, padded. With `meanLoad` the load of experts stands in the place of their gradients: f32, without
+    moments, and not in the norm. The load moves them, not the optimizer; where they are `counts`, nothing does.
   }];
   let arguments = (ins I64Attr:$elements, ArrayAttr:$split, ArrayAttr:$reduce, ArrayAttr:$data,
                        DenseI64ArrayAttr:$tied, UnitAttr:$decay, UnitAttr:$sharded,
-                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad);
-  let extraClassDeclaration = "bool isMovedByLoad() { return getMeanLoad().convertToDouble() > 0; }";
+                       DefaultValuedAttr<F64Attr, "0.0">:$meanLoad, UnitAttr:$counts);
+  let extraClassDeclaration = "bool hasLoad() { return getMeanLoad().convertToDouble() > 0; }";
   let assemblyFormat = "$elements attr-dict";
 }
 

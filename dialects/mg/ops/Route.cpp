@@ -50,17 +50,19 @@ LogicalResult RouteOp::verify() {
   const int64_t left = experts / groups * kept;
   if (chosen < 1 || chosen > left)
     return emitOpError() << chosen << " experts are chosen of " << left << " (route_c5)";
+  if (getBias() && getLoad())
+    return emitOpError("has a bias and a load; expected one of them, for the load of the experts (route_c6)");
   return success();
 }
 LogicalResult RouteGradOp::verify() { return verifyWeights(*this); }
 
-// How many tokens chose each expert, in the place of the bias' gradient.
-static Value loadOf(GradientBuilder &g, RouteOp op) {
+// How many tokens chose each expert, in the place of the gradient of the bias or of the counter.
+static Value loadOf(GradientBuilder &g, RouteOp op, Value counter) {
   OpBuilder &builder = g.builder();
   auto each = RankedTensorType::get(tensorOf(op.getLogits()).getShape(), builder.getF32Type(),
                                     layoutOf(op.getLogits()));
   Value hot = MultiHotOp::create(builder, op.getLoc(), each, op.getExperts());
-  return g.make<SumOp>(op.getBias(), hot);
+  return g.make<SumOp>(counter, hot);
 }
 
 LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
@@ -68,8 +70,11 @@ LogicalResult RouteOp::buildGradient(GradientBuilder &g) {
     g.contribute(getLogits(),
                  g.make<RouteGradOp>(getLogits(), getLogits(), getExperts(), dw, getScoreAttr(),
                                      getPostAttr(), getEpsilonAttr(), getLeastAttr(), getScaleAttr()));
-  if (getBias() && g.wants(getBias()))
-    g.contribute(getBias(), loadOf(g, *this));
+  for (Value counter : {getBias(), getLoad()})
+    if (counter && g.wants(counter))
+      g.contribute(counter, loadOf(g, *this, counter));
+  if (getLoad())
+    getLoadMutable().clear(); // no kernel reads it
   return success();
 }
 

@@ -1,7 +1,7 @@
 // The router of a mixture of experts: which experts a token goes to, and with which weights.
 include "dialects/mg/ops/OpBase.td"
 
-def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous]> {
+def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous, AttrSizedOperandSegments]> {
   let summary = "The k experts of each token, best first, and their weights";
   let description = [{
     k is the last dimension of the results. Everything is computed in f32, whatever the type of logits:
@@ -24,7 +24,8 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
     expert's whole output, for a memory of k numbers a token.
 
     The choice is constant but for its jumps, and no derivative could move the bias. What stands in the place of its gradient
-    is the load, how many tokens chose each expert, by which mg.balance_bias moves it.
+    is the load, how many tokens chose each expert, by which mg.balance_bias moves it. A router without a bias may have
+    `load` instead: a counter, which takes no part in anything, and whose gradient is the load. mg-grad drops the operand.
 
     The dimension of the experts is whole: the choice needs all of them, and they are few. Results have a dimension k in
     its place, whole too, which no row of a rule table splits:
@@ -41,14 +42,16 @@ def Mg_RouteOp : Mg_ComputeOp<"route", [MgGradient, MgRowSpace, Mg_Discontinuous
     4. there are 1 to 32 groups of equal size, keptGroups is at most groups, groupTop at most the size of a group
        (route_c4)
     5. the kept groups have k experts or more (route_c5)
+    6. bias and load are not both given: the load has one place (route_c6)
   }];
-  let arguments = (ins Mg_Float:$logits, Optional<Mg_F32>:$bias, StrAttr:$score,
+  let arguments = (ins Mg_Float:$logits, Optional<Mg_F32>:$bias, Optional<Mg_F32>:$load, StrAttr:$score,
                        DefaultValuedAttr<StrAttr, "\"gather\"">:$post, DefaultValuedAttr<I64Attr, "1">:$groups,
                        DefaultValuedAttr<I64Attr, "1">:$keptGroups, DefaultValuedAttr<I64Attr, "1">:$groupTop,
                        OptionalAttr<F64Attr>:$epsilon, OptionalAttr<F64Attr>:$least,
                        DefaultValuedAttr<F64Attr, "1.0">:$scale);
   let results = (outs Mg_F32:$weights, Mg_I32:$experts);
-  let rule = "* e!, e! -> * k!, * k!";
+  let rule = "* e!, e!, e! -> * k!, * k!";
+  let assemblyFormat = "$logits (`,` $bias^)? (`load` $load^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
 

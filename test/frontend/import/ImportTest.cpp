@@ -189,6 +189,31 @@ TEST(Import, LaterTokens) {
   EXPECT_EQ(ignored.size(), 2u) << "both modules are trained";
 }
 
+std::string printed(Imported &imported) {
+  std::string text;
+  llvm::raw_string_ostream(text) << **imported.module;
+  return text;
+}
+
+// Of each layer with experts, those of modules that predict later tokens too; none where a bias has the load.
+TEST(Import, CountersOfLoad) {
+  const std::string mixtral = decoder("mixtral", R"(, "num_local_experts": 8, "num_experts_per_tok": 2)");
+  auto imported =
+      import(mixtral, {.seq = 16, .mbs = 2, .countsLoad = true, .laterTokens = 1, .dtype = "bf16"});
+  expectEveryArgumentUsed(*imported);
+  std::map<std::string, int64_t> uses = parametersOf(*imported);
+  for (const char *layer : {"0", "1", "2", "3", "4"})
+    EXPECT_EQ(uses["model.layers." + std::string(layer) + ".block_sparse_moe.gate.load"], 1) << layer;
+  imported->module->walk([](RouteOp op) {
+    EXPECT_FALSE(op.getBias());
+    ASSERT_TRUE(op.getLoad());
+    EXPECT_TRUE(elementOf(op.getLoad()).isF32());
+  });
+  EXPECT_EQ(printed(*import(mixtral)).find("gate.load"), std::string::npos);
+  const std::string biased = latent("deepseek_v3", kRouted + R"(, "q_lora_rank": 24)");
+  EXPECT_EQ(printed(*import(biased, {.seq = 16, .countsLoad = true})), printed(*import(biased, {.seq = 16})));
+}
+
 TEST(Import, LaterTokensOfATiedHead) {
   auto imported = import(decoder("llama", R"(, "tie_word_embeddings": true)"), {.seq = 16, .laterTokens = 1});
   expectEveryArgumentUsed(*imported);

@@ -84,6 +84,16 @@ TEST(LayoutBalance, Capacity) {
       "dropped\n  possible: --moe-expert-capacity-factor 1.25");
 }
 
+TEST(LayoutBalance, CountsLoad) {
+  EXPECT_FALSE(layout(tinyDecoder("mixtral"), {}).countsLoad);
+  EXPECT_TRUE(layout(tinyDecoder("mixtral"), {.countsLoad = true}).countsLoad);
+  EXPECT_EQ(
+      firstOf(tinyGpt2(), {.countsLoad = true}),
+      "config.json: --moe-per-layer-logging: the model has no experts\n  expected none for family gpt2");
+  EXPECT_EQ(suggestion(tinyGpt2(), {.tp = 3, .countsLoad = true}).find("--moe-per-layer-logging"),
+            std::string::npos);
+}
+
 TEST(LayoutBalance, PooledOverTheStepInOneMicrobatchOfOneStage) {
   EXPECT_EQ(layout(pooled(), {.tp = 2, .dp = 2, .mbs = 2, .gbs = 4}).microbatches, 1);
   const std::string message = resolve(pooled(), {.pp = 2, .dp = 2, .mbs = 2, .gbs = 8}).status().message();

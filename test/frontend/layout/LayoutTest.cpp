@@ -59,7 +59,8 @@ TEST(LayoutDefaults, WrongFieldsOfTheFile) {
             "num_layers_per_virtual_pipeline_stage, sp, seq, mbs, gbs, zero, schedule, schedule_memory, "
             "machine, dtype, grad_dtype, "
             "reset_position_ids, reset_attention_mask, moe_router_load_balancing_type, moe_aux_loss_coeff, "
-            "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, mtp_num_layers, "
+            "moe_z_loss_coeff, moe_expert_capacity_factor, moe_token_drop_policy, moe_per_layer_logging, "
+            "mtp_num_layers, "
             "mtp_loss_scaling_factor, loss_tile, overlap_grad_reduce, "
             "ddp_bucket_size, target");
 }

@@ -94,3 +94,9 @@ edit("mean", "load", "stage", "update.0", (r"(mg.balance_bias .*?)mean = 4.8", r
 edit("no-load", "load", "stage", "update.0", (r"(mg.balance_bias (%\w+)), %\w+", r"\1, \2"))
 edit("still", "load", "stage", "stage 0", (r"meanLoad = 4.8", "meanLoad = 4.9"))
 edit("no-mean", "load", "stage", "stage 0", (r"meanLoad = 4.800000e\+01 : f64, ", ""))
+
+# Counters: in a bucket of biases, whose values would get the load's update; parameters of a bucket of counters, which would stay;
+# what stands in the place of no gradient.
+edit("no-counter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {)counts, ", r"\1"))
+edit("no-parameter", "counts", "stage", "stage 0", (r"(mg.bucket \d+ {)(?!counts)", r"\1counts, "))
+edit("counts-nothing", "counts", "import", "layer", (r"counts, (file_shape[^}]*?), mean_load = [^,]*", r"counts, \1"))

@@ -21,6 +21,13 @@ func.func @groups(%x: !logits, %b: !bias) -> (!weights, !experts) {
   return %w, %i : !weights, !experts
 }
 
+// CHECK-LABEL: func.func @counted(
+// CHECK: mg.route %arg0 load %arg1 {score = "softmax"} : (tensor<4x2x16xf32, #mg.layout<s, b, e>>, tensor<16xf32, #mg.layout<e>>) -> (
+func.func @counted(%x: !logits, %l: !bias) -> (!weights, !experts) {
+  %w, %i = mg.route %x load %l {score = "softmax"} : (!logits, !bias) -> (!weights, !experts)
+  return %w, %i : !weights, !experts
+}
+
 // Tokens that are split are routed where they are: no dimension of theirs is touched.
 // CHECK-LABEL: func.func @split_tokens(
 // CHECK: mg.route %arg0 {post = "sigmoid", score = "none"}

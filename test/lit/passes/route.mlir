@@ -51,4 +51,25 @@ func.func @router(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %b: !b {mg.param =
   return %g, %i : !weights, !experts
 }
 
+// A counter has the load for a gradient too. Forward routes as without it: the operand is gone, the argument is read by nothing.
+// GRAD-LABEL: func.func @counted.forward(
+// GRAD-SAME:    %[[COUNTER:[a-z0-9]+]]: tensor<6xf32, #mg.layout<e>> {mg.param = {counts, mean_load = 6.400000e+01 : f64, tensor = "w.load"}}
+// GRAD-NOT:     %[[COUNTER]]
+// GRAD:         mg.route %{{[0-9]+}} {score = "softmax"} : (tensor<16x4x6xf32, #mg.layout<s, b, e>>) -> (
+// GRAD-NOT:     %[[COUNTER]]
+// GRAD-LABEL: func.func @counted.backward(
+// GRAD-NOT:     "w.load"
+// GRAD-SAME:    %[[I:[a-z0-9]+]]: tensor<16x4x6xi32, #mg.layout<s, b, k>> {mg.arg = "saved"
+// GRAD:         %[[HOT:.*]] = mg.multi_hot %[[I]] : {{.*}} -> tensor<16x4x6xf32
+// GRAD-NEXT:    %[[LOAD:.*]] = mg.sum %[[HOT]] : {{.*}} -> tensor<6xf32
+// GRAD:         return {{.*}}%[[LOAD]]
+
+// SHARD-LABEL: func.func @counted.backward(
+// SHARD:         mg.sum %{{.*}} -> tensor<6xf32, #mg.layout<e, sum [dp, tp]>>
+func.func @counted(%x: !x, %w: !w {mg.param = {tensor = "w"}}, %l: !b {mg.param = {tensor = "w.load", mean_load = 64.0 : f64, counts}}) -> (!weights, !experts) attributes {mg.block} {
+  %u = mg.einsum %x, %w : (!x, !w) -> !logits
+  %g, %i = mg.route %u load %l {score = "softmax"} : (!logits, !b) -> (!weights, !experts)
+  return %g, %i : !weights, !experts
+}
+
 }

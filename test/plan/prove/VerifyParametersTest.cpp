@@ -194,6 +194,13 @@ const Broken kParameters[] = {
     {"Untied", [](Plan &plan) { plan.stages[1].buckets[0].tiedStages = {}; },
      "parameters[0].places[1]: 'wte.weight' is in stages [0, 1], but its bucket 'tied' is tied over stages "
      "[]"},
+    {"LoadInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].meanLoad = 4; },
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 4 and counts = false, an earlier "
+     "one "
+     "0 and false; expected the same"},
+    {"CountsInOneStage", [](Plan &plan) { plan.stages[1].buckets[0].counts = true; },
+     "parameters[0].places[1]: the bucket of 'wte.weight' has meanLoad = 0 and counts = true, an earlier one "
+     "0 and false; expected the same"},
 };
 
 const Broken kBuckets[] = {
@@ -216,6 +223,11 @@ const Broken kBuckets[] = {
      "stages[0].buckets[0]: elements = 16 does not"},
     {"MastersOfF32", [](Plan &plan) { plan.stages[0].buckets[1].masterOffset = 0; },
      "stages[0].buckets[1]: masterOffset = 0, but values are f32; expected -1: no masters"},
+    {"CountsNothing", [](Plan &plan) { plan.stages[0].buckets[1].counts = true; },
+     "stages[0].buckets[1]: counts, but meanLoad = 0; expected how many tokens an expert has on average"},
+    {"MomentsOfLoad", [](Plan &plan) { plan.stages[0].buckets[1].meanLoad = 4; },
+     "stages[0].buckets[1]: a moment's offset = 704, but meanLoad = 4; expected -1, no moments, where there "
+     "is"},
     {"ShardedWithoutZero", [](Plan &plan) { plan.zero = 0; },
      "stages[0].buckets[0]: is sharded, but the plan has zero = 0"},
     {"GradientShard", [](Plan &plan) { plan.stages[0].buckets[1].gradientShardOffset = 512; },
@@ -295,6 +307,41 @@ const Broken kBf16[] = {
     {"BindingAligned", [](Plan &plan) { plan.stages[0].chunks[0].calls[0].segments[1].offset = 3; },
      "stages[0].chunks[0].calls[0].segments[1]: offset 3 or stride 0 is not a multiple of 2"},
 };
+
+// The small plan with a counter of stage 0, behind its allocation: 4 elements.
+Plan makeCountingPlan() {
+  Plan plan = makeSmallPlan();
+  StagePlan &stage = plan.stages[0];
+  Bucket &bucket = stage.buckets.emplace_back(Bucket{.name = "counter", .elements = 16, .dataAxes = {"dp"}});
+  bucket.meanLoad = 4;
+  bucket.counts = true;
+  bucket.valueOffset = stage.bytes;
+  bucket.gradientOffset = bucket.gradientShardOffset = stage.bytes + 64;
+  bucket.firstMomentOffset = bucket.secondMomentOffset = -1;
+  stage.regions.push_back({"parameters", stage.bytes, 64});
+  stage.regions.push_back({"gradients", stage.bytes + 64, 64});
+  stage.bytes += 128;
+  Parameter &counter = plan.parameters.emplace_back(plan.parameters[3]);
+  counter.name = counter.tensor = "gate.load";
+  counter.init = InitKind::zeros;
+  counter.places = {{0, 2, 0}};
+  return plan;
+}
+
+TEST(VerifyParameters, ACounterHasATensorOfItsOwn) {
+  Plan plan = makeCountingPlan();
+  EXPECT_TRUE(verifyPlan(plan).isOk()) << verifyPlan(plan).message();
+  EXPECT_TRUE(isCounter(plan, plan.parameters[4]));
+  EXPECT_FALSE(isCounter(plan, plan.parameters[3]));
+  refuses(plan, {"Begins", [](Plan &plan) { plan.parameters[4].init = InitKind::ones; },
+                 "parameters[4].places[0]: 'gate.load' counts; expected zeros as its first values"});
+  plan.parameters[3].fileShape = plan.parameters[4].fileShape = {8};
+  plan.parameters[4].tensor = plan.parameters[3].tensor;
+  plan.parameters[4].offset = {4};
+  refuses(plan, {"HalfATensor", [](Plan &) {},
+                 "parameters: one of 'ln_f.weight' and 'gate.load' counts, and is in no file; expected both "
+                 "or none, as both are of tensor 'ln_f.weight'"});
+}
 
 TEST(VerifyParameters, TensorsOfAStackMayBeCutIntoParameters) {
   Plan plan = makeSmallPlan();

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint/ParameterShard.h"
 #include "test/runtime/checkpoint/TestPlan.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -91,4 +92,26 @@ TEST(Shard, partsHaveTheWholeOnce) {
     }
   Parameter scalar;
   EXPECT_EQ(partsOf(shardOf(meshOf(1), scalar, 0), 1).size(), 1u);
+}
+
+// Counters have loads, but are in no file; biases that load moves have both.
+TEST(FileTensors, ofLoads) {
+  plan::Plan plan = test::makePlan({});
+  const auto namesOf = [](const std::vector<FileTensor> &tensors) {
+    std::vector<std::string> names;
+    for (const FileTensor &tensor : tensors)
+      names.push_back(tensor.name);
+    return names;
+  };
+  const std::vector<std::string> all = namesOf(fileTensors(plan)), norms = {"h.0.ln.weight", "h.1.ln.weight"};
+  EXPECT_TRUE(tensorsWithLoad(plan).empty());
+  plan::Bucket &bucket = plan.stages[0].buckets[1];
+  bucket.meanLoad = 2;
+  EXPECT_EQ(namesOf(fileTensors(plan)), all);
+  EXPECT_EQ(namesOf(tensorsWithLoad(plan)), norms);
+  bucket.counts = true;
+  std::vector<std::string> others = all;
+  std::erase_if(others, [&](const std::string &name) { return std::ranges::count(norms, name) > 0; });
+  EXPECT_EQ(namesOf(fileTensors(plan)), others);
+  EXPECT_EQ(namesOf(tensorsWithLoad(plan)), norms);
 }
