@@ -1,7 +1,7 @@
 // Requirements on every Communicator, for every backend and world size: each collective against its definition,
-// equal bits on all ranks, transfers in order, and an end to every wait.
+// equal bits on all ranks, transfers in order, and an end to every wait. Exchanges of rows: ExchangeConformanceTest.cpp.
+#include "test/runtime/comm/Conformance.h"
 #include "runtime/base/Bf16.h"
-#include "test/runtime/comm/Backends.h"
 
 #include <algorithm>
 #include <atomic>
@@ -15,8 +15,6 @@ namespace mgc::test {
 namespace {
 
 using Kind = plan::Collective::Kind;
-using Buffers = std::vector<std::vector<float>>; // by rank
-using std::chrono::milliseconds;
 
 plan::Collective makeCollective(Kind kind, int64_t chunk, int64_t outer = 1, int64_t middle = 1,
                                 plan::ReduceKind reduce = plan::ReduceKind::sum) {
@@ -27,12 +25,6 @@ plan::Collective makeCollective(Kind kind, int64_t chunk, int64_t outer = 1, int
   what.chunk = chunk;
   what.middle = middle;
   return what;
-}
-
-std::vector<int64_t> everyRank(int64_t size) {
-  std::vector<int64_t> ranks(size);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
 }
 
 // Values whose float sums depend on the order of the terms; or whole numbers, whose sums do not.
@@ -134,21 +126,6 @@ std::string nameOf(const plan::Collective &what, int64_t ranks) {
                      what.splitsInner ? " inner split" : "", ranks);
 }
 
-class Conformance : public testing::TestWithParam<std::tuple<Backend, int64_t>> {
-protected:
-  void SetUp() override {
-    if (const std::string why = backend().lacks(ranks()); !why.empty())
-      GTEST_SKIP() << why;
-  }
-  const Backend &backend() const { return std::get<0>(GetParam()); }
-  int64_t ranks() const { return std::get<1>(GetParam()); }
-  bool hostsMeet() const { return backend().hostsMeet; }
-  std::string addsOtherwise() const { return backend().addsOtherwise(ranks()); }
-  std::unique_ptr<World> makeWorld(milliseconds timeout = milliseconds(60'000)) const {
-    return backend().make(ranks(), timeout);
-  }
-};
-
 TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
   const std::vector<plan::Collective> all = cases();
   std::vector<Buffers> sources, results(all.size(), Buffers(ranks()));
@@ -169,135 +146,6 @@ TEST_P(Conformance, everyCollectiveEqualsItsDefinition) {
     for (int64_t rank = 0; rank < ranks(); ++rank)
       EXPECT_EQ(results[i][rank], reference(all[i], sources[i], rank))
           << nameOf(all[i], ranks()) << " rank " << rank;
-}
-
-// Rows of each rank by expert, which say whose they are and for whom.
-struct OwnRows {
-  std::vector<int32_t> counts; // [ranks, ranks * experts]
-  Buffers own, hosted;         // by rank
-
-  // Rank i has (i + 2 g) % 4 rows of expert g, of which there are `experts` on each rank; none with `toOne`, but for the last
-  // expert, which gets them all.
-  OwnRows(int64_t ranks, int64_t experts, int64_t width, bool toOne = false) : own(ranks), hosted(ranks) {
-    const int64_t all = ranks * experts;
-    for (int64_t i = 0; i < ranks; ++i)
-      for (int64_t g = 0; g < all; ++g)
-        counts.push_back(static_cast<int32_t>(toOne ? (g == all - 1) * 6 : (i + 2 * g) % 4));
-    const auto add = [&](Buffers &to, int64_t where, int64_t owner, int64_t expert) {
-      for (int64_t row = 0; row < counts[owner * all + expert]; ++row)
-        for (int64_t column = 0; column < width; ++column)
-          to[where].push_back(static_cast<float>(((owner * all + expert) * 10 + row) * 10 + column));
-    };
-    for (int64_t i = 0; i < ranks; ++i)
-      for (int64_t g = 0; g < all; ++g)
-        add(own, i, i, g);
-    for (int64_t g = 0; g < all; ++g)
-      for (int64_t i = 0; i < ranks; ++i)
-        add(hosted, g / experts, i, g);
-  }
-};
-
-TEST_P(Conformance, rowsGoToTheirExpertsAndComeBack) {
-  constexpr int64_t kExperts = 3, kWidth = 2, kSpare = 5;
-  for (const bool toOne : {false, true}) {
-    const OwnRows rows(ranks(), kExperts, kWidth, toOne);
-    plan::ExchangeRows what;
-    what.groups = kExperts, what.width = kWidth;
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      what.rows = std::max<int64_t>(what.rows, std::ssize(rows.own[rank]) / kWidth);
-      what.places = std::max<int64_t>(what.places, std::ssize(rows.hosted[rank]) / kWidth + kSpare);
-    }
-    const auto padded = [&](std::vector<float> values, int64_t count, float with) {
-      values.resize(static_cast<size_t>(count * kWidth), with);
-      return values;
-    };
-    std::vector<Status> statuses(ranks());
-    Buffers there(ranks()), back(ranks());
-    makeWorld()->run([&](Communicator &communicator) {
-      const int64_t rank = communicator.rank();
-      Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
-      ASSERT_TRUE(group.isOk());
-      const std::vector<float> mine = padded(rows.own[rank], what.rows, NAN);
-      there[rank] = padded({}, what.places, NAN), back[rank] = padded({}, what.rows, NAN);
-      plan::ExchangeRows home = what;
-      home.back = true;
-      const auto exchange = [&](const plan::ExchangeRows &one, const auto &from, auto &to) {
-        return communicator.exchangeRows(plugin::Stream(), *group, one, addressOf(rows.counts.data()),
-                                         addressOf(from.data()), addressOf(to.data()));
-      };
-      statuses[rank] = exchange(what, mine, there[rank]);
-      if (statuses[rank].isOk())
-        statuses[rank] = exchange(home, there[rank], back[rank]);
-    });
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
-      EXPECT_EQ(there[rank], padded(rows.hosted[rank], what.places, 0)) << rank;
-      EXPECT_EQ(back[rank], padded(rows.own[rank], what.rows, 0)) << rank;
-    }
-  }
-}
-
-// Rows of 1, 2, 5 and 8 elements of bf16 have other alignments.
-TEST_P(Conformance, rowsOfAnyWidth) {
-  for (const int64_t width : {1, 2, 5, 8}) {
-    const OwnRows rows(ranks(), 2, width, false);
-    plan::ExchangeRows what;
-    what.type = plan::DType::bf16, what.groups = 2, what.rows = what.places = 1, what.width = width;
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      what.rows = std::max<int64_t>(what.rows, std::ssize(rows.own[rank]) / width);
-      what.places = std::max<int64_t>(what.places, std::ssize(rows.hosted[rank]) / width);
-    }
-    std::vector<Status> statuses(ranks());
-    std::vector<std::vector<Bf16>> there(ranks());
-    makeWorld()->run([&](Communicator &communicator) {
-      const int64_t rank = communicator.rank();
-      Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
-      ASSERT_TRUE(group.isOk());
-      std::vector<Bf16> mine(static_cast<size_t>(what.rows * width), toBf16(NAN));
-      for (size_t i = 0; i < rows.own[rank].size(); ++i)
-        mine[i] = toBf16(rows.own[rank][i]);
-      there[rank].assign(static_cast<size_t>(what.places * width), toBf16(NAN));
-      statuses[rank] =
-          communicator.exchangeRows(plugin::Stream(), *group, what, addressOf(rows.counts.data()),
-                                    addressOf(mine.data()), addressOf(there[rank].data()));
-    });
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
-      std::vector<float> wanted = rows.hosted[rank];
-      wanted.resize(static_cast<size_t>(what.places * width), 0);
-      for (size_t i = 0; i < wanted.size(); ++i)
-        ASSERT_EQ(toFloat(there[rank][i]), toFloat(toBf16(wanted[i]))) << rank << " " << i;
-    }
-  }
-}
-
-// All ranks have the same counts, so all find the mistake, and none sends.
-TEST_P(Conformance, wrongCountsOfRowsAreRefused) {
-  if (backend().countsEndDevice)
-    GTEST_SKIP() << "cuda_device_test has it, in a process of its own";
-  plan::ExchangeRows what;
-  what.groups = what.width = 1, what.rows = 4, what.places = 4 * ranks();
-  std::vector<int32_t> counts(static_cast<size_t>(ranks() * ranks()), 0);
-  counts.back() = -1;
-  std::vector<Status> statuses(ranks());
-  makeWorld()->run([&](Communicator &communicator) {
-    const int64_t rank = communicator.rank();
-    Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
-    ASSERT_TRUE(group.isOk());
-    std::vector<float> from(4, 1), to(static_cast<size_t>(what.places), 2);
-    statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what, addressOf(counts.data()),
-                                               addressOf(from.data()), addressOf(to.data()));
-    if (!statuses[rank].isOk()) // one that finds a device failed before it meets the others is not waited for
-      communicator.abort(statuses[rank]);
-    EXPECT_EQ(to, std::vector<float>(to.size(), 2));
-  });
-  const std::string wanted =
-      fmt::format("rank {} has -1 rows for expert {} of {}", ranks() - 1, ranks() - 1, ranks());
-  EXPECT_TRUE(std::ranges::any_of(statuses, [&](const Status &status) {
-    return status.message().find(wanted) != std::string::npos;
-  })) << statuses[0].message();
-  for (const Status &status : statuses)
-    EXPECT_FALSE(status.isOk());
 }
 
 std::vector<Bf16> rounded(const std::vector<float> &values) {
@@ -684,10 +532,6 @@ TEST_P(Conformance, groupsAreChecked) {
     EXPECT_FALSE(communicator.openGroup({-1, 0}).isOk());
     EXPECT_FALSE(communicator.openGroup({}).isOk());
   });
-}
-
-std::string parameterName(const testing::TestParamInfo<Conformance::ParamType> &info) {
-  return fmt::format("{}{}", std::get<0>(info.param).name, std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
