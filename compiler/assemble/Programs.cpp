@@ -181,6 +181,8 @@ private:
   // --- Row kernels
   Status emitKernel(KernelOp op) {
     RowEmitter emitter(*op.getSpace());
+    if (op.getNumber())
+      emitter.countRows(op.getNumber());
     mlir::Block &body = op.getBody().front();
     llvm::DenseMap<Value, Value> leaving; // value inside -> result
     for (auto [inside, result] : llvm::zip(body.getTerminator()->getOperands(), op.getResults())) {

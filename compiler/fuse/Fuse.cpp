@@ -10,6 +10,7 @@
 // products to run beside (OverlapOrder.h).
 #include "compiler/fuse/Groups.h"
 #include "compiler/fuse/OverlapOrder.h"
+#include "compiler/fuse/RowCounts.h"
 #include "compiler/fuse/ValueParts.h"
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
@@ -105,7 +106,7 @@ void copyViews(Block &body) {
 
 // --- Kernels
 
-void buildKernel(const RowGroup &group) {
+void buildKernel(const RowGroup &group, Value number) {
   llvm::SetVector<Value> yielded;
   llvm::DenseSet<Operation *> inside(group.begin(), group.end());
   for (Operation *op : group)
@@ -114,7 +115,7 @@ void buildKernel(const RowGroup &group) {
         yielded.insert(result);
   OpBuilder builder(group.back());
   auto kernel =
-      KernelOp::create(builder, group.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes());
+      KernelOp::create(builder, group.back()->getLoc(), ValueRange(yielded.getArrayRef()).getTypes(), number);
   Block &body = kernel.getBody().emplaceBlock();
   for (Operation *op : group)
     op->moveBefore(&body, body.end());
@@ -194,12 +195,44 @@ std::vector<RowGroup> eachAlone(Block &body) {
   return groups;
 }
 
-void buildKernels(Block &block) {
+// How many rows there are, for each op on rows of experts: a sum of their counts, made once.
+FailureOr<RowNumbers> numberRows(Block &block) {
+  FailureOr<RowCounts> counts = RowCounts::of(block);
+  if (failed(counts))
+    return failure();
+  RowNumbers numbers;
+  llvm::DenseMap<Value, Value> known;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    Value own = isa<RowOpInterface>(op) ? counts->countsOf(&op) : Value();
+    if (!own)
+      continue;
+    Value &number = known[own];
+    if (!number) {
+      OpBuilder builder(op.getContext());
+      builder.setInsertionPointAfterValue(own);
+      const auto type =
+          RankedTensorType::get({}, elementOf(own), LayoutAttr::get(op.getContext(), ArrayRef<StringAttr>()));
+      number = RowCountOp::create(builder, own.getLoc(), type, own);
+    }
+    numbers[&op] = number;
+  }
+  return numbers;
+}
+
+// Kernels that count rows come last: until then what they make has the name that the others use.
+LogicalResult buildKernels(Block &block) {
+  FailureOr<RowNumbers> numbers = numberRows(block);
+  if (failed(numbers))
+    return failure();
   bool alone = block.getParentOp()->getParentOfType<ModuleOp>()->hasAttr(kNoFusionAttr);
-  for (const RowGroup &group : alone ? eachAlone(block) : findRowGroups(block))
-    buildKernel(group);
+  std::vector<RowGroup> groups = alone ? eachAlone(block) : findRowGroups(block, *numbers);
+  std::ranges::stable_partition(groups,
+                                [](const RowGroup &group) { return !isa<RowCountOp>(group.front()); });
+  for (const RowGroup &group : groups)
+    buildKernel(group, numbers->lookup(group.front()));
   UseOrder(block).apply();
   orderForOverlap(block);
+  return success();
 }
 
 struct FusePass : mgc::impl::FuseBase<FusePass> {
@@ -220,9 +253,11 @@ struct FusePass : mgc::impl::FuseBase<FusePass> {
       for (TileOp tile : body.getOps<TileOp>()) {
         ownYields(tile);
         copyViews(tile.getBody().front());
-        buildKernels(tile.getBody().front());
+        if (failed(buildKernels(tile.getBody().front())))
+          return signalPassFailure();
       }
-      buildKernels(body);
+      if (failed(buildKernels(body)))
+        return signalPassFailure();
     }
     module->setAttr(kPhaseAttr, StringAttr::get(&getContext(), "fuse"));
   }

@@ -16,7 +16,9 @@ namespace {
 
 class Grouper {
 public:
-  explicit Grouper(Block &block) : block_(block) {
+  Grouper(Block &block, const RowNumbers &numbers) : block_(block), numbers_(numbers) {
+    for (auto [op, number] : numbers)
+      counted_[number].push_back(op);
     Operation *other = nullptr;
     for (Operation &op : block.without_terminator()) {
       bool isRow = isa<RowOpInterface>(op);
@@ -66,7 +68,7 @@ private:
   }
 
   void addPair(size_t a, size_t b) {
-    if (a != b)
+    if (a != b && numbers_.lookup(nodes_[a].ops.front()) == numbers_.lookup(nodes_[b].ops.front()))
       savings_.try_emplace({std::min(a, b), std::max(a, b)}, saving(a, b));
   }
 
@@ -136,13 +138,19 @@ private:
       if (successor != nodeOf_.end() && successor->second != node)
         visit(successor->second);
     };
-    for (Operation *op : nodes_[node].ops)
+    for (Operation *op : nodes_[node].ops) {
       llvm::for_each(op->getUsers(), visitOp);
+      for (Value result : op->getResults())
+        if (auto counted = counted_.find(result); counted != counted_.end())
+          llvm::for_each(counted->second, visitOp);
+    }
     if (nodes_[node].next)
       visitOp(nodes_[node].next);
   }
 
   Block &block_;
+  const RowNumbers &numbers_;
+  llvm::DenseMap<Value, RowGroup> counted_; // by number
   std::vector<Node> nodes_;
   llvm::DenseMap<Operation *, size_t> nodeOf_;
   std::map<Pair, double> savings_; // bytes; of pairs that share a value
@@ -150,4 +158,6 @@ private:
 
 } // namespace
 
-std::vector<RowGroup> mgc::findRowGroups(Block &block) { return Grouper(block).run(); }
+std::vector<RowGroup> mgc::findRowGroups(Block &block, const RowNumbers &numbers) {
+  return Grouper(block, numbers).run();
+}

@@ -1,6 +1,7 @@
 // See VerifyFuseForm.h.
 #include "compiler/fuse/VerifyFuseForm.h"
 
+#include "compiler/fuse/RowCounts.h"
 #include "compiler/fuse/ValueParts.h"
 #include "compiler/program/Blocks.h"
 
@@ -27,7 +28,33 @@ LogicalResult verifyViews(Operation *op) {
   return success();
 }
 
+// The counts whose sum is the number of a kernel's rows; null, where it has none or it is another.
+Value countsOf(KernelOp kernel) {
+  auto number = kernel.getNumber() ? dyn_cast<OpResult>(kernel.getNumber()) : OpResult();
+  auto maker = number ? dyn_cast<KernelOp>(number.getOwner()) : KernelOp();
+  auto count =
+      maker ? maker.getBody().front().getTerminator()->getOperand(number.getResultNumber()) : Value();
+  auto sum = count ? count.getDefiningOp<RowCountOp>() : RowCountOp();
+  return sum ? sum.getCounts() : Value();
+}
+
+// A kernel does the rows of experts that there are, of one order, and all others.
+LogicalResult verifyCounts(Block &block) {
+  FailureOr<RowCounts> counts = RowCounts::of(block);
+  if (failed(counts))
+    return failure();
+  for (auto kernel : block.getOps<KernelOp>())
+    for (auto op : kernel.getBody().front().getOps<RowOpInterface>())
+      if (counts->countsOf(op) != countsOf(kernel))
+        return op->emitOpError(
+            "is on other rows than those that its kernel counts; expected mg.row_count of the "
+            "counts of its rows, or no number where they are no expert's");
+  return success();
+}
+
 LogicalResult verifyOps(Block &block) {
+  if (failed(verifyCounts(block)))
+    return failure();
   for (Operation &op : block.without_terminator()) {
     auto tile = dyn_cast<TileOp>(op);
     if (tile && (failed(verifyOps(tile.getBody().front())) || failed(verifyYields(tile))))

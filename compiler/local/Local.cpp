@@ -31,9 +31,12 @@ public:
       return failure();
     recordTypes();
     for (Operation &op : body) { // before any value loses its axes
+      const std::optional<int64_t> capacity = capacityOfRank(&op);
       recordCoordinates(&op);
       recordRing(&op);
       recordExchange(&op);
+      if (capacity)
+        op.setAttr(kCapacityAttr, builder_.getI64IntegerAttr(*capacity));
     }
     SmallVector<std::pair<ReshardOp, LayoutAttr>>
         reshards; // and what they begin with, maybe another's result

@@ -62,16 +62,17 @@ private:
   template <typename Op> void orderByExpert(Op op) {
     if (op.getOrder())
       return;
-    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op)).getSources());
+    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op), op.getCapacityAttr()).getSources());
     if (ArrayAttr axes = op.getExchangeAttr()) {
       makeOwn(op);
       Value rows = op.getResult();
       const Type wanted = rows.getType();
-      rows.setType(withRows(rows, op.getExperts()));
+      rows.setType(withRows(rows, op));
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(op);
-      auto exchange = ExchangeOp::create(builder, op.getLoc(), wanted, rows,
-                                         allCounts(op.getExperts(), op.getCount(), axes), axes, false);
+      auto exchange = ExchangeOp::create(
+          builder, op.getLoc(), wanted, rows,
+          allCounts(op.getExperts(), op.getCount(), axes, op.getCapacityAttr()), axes, false);
       rows.replaceAllUsesExcept(exchange.getResult(), exchange);
     }
   }
@@ -79,14 +80,14 @@ private:
   template <typename Op> void orderByToken(Op op) {
     if (op.getOrder())
       return;
-    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op)).getPlaces());
+    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op), op.getCapacityAttr()).getPlaces());
     if (ArrayAttr axes = op.getExchangeAttr()) {
       makeOwn(op);
       OpBuilder builder(op);
       Value rows = op.getValue();
-      op.getValueMutable().assign(ExchangeOp::create(builder, op.getLoc(), withRows(rows, op.getExperts()),
-                                                     rows, allCounts(op.getExperts(), op.getCount(), axes),
-                                                     axes, true));
+      op.getValueMutable().assign(ExchangeOp::create(
+          builder, op.getLoc(), withRows(rows, op), rows,
+          allCounts(op.getExperts(), op.getCount(), axes, op.getCapacityAttr()), axes, true));
     }
   }
 
@@ -95,18 +96,24 @@ private:
       return;
     const int64_t own = tensorOf(matrices).getDimSize(0);
     if (ArrayAttr axes = op.getExchangeAttr())
-      op.getOrderMutable().assign(ownCounts(op.getExperts(), own * mesh_.sizeOf(axes), axes));
+      op.getOrderMutable().assign(
+          ownCounts(op.getExperts(), own * mesh_.sizeOf(axes), axes, op.getCapacityAttr()));
     else
-      op.getOrderMutable().assign(orderOf(op.getExperts(), {own, axesOf(op)}).getCounts());
+      op.getOrderMutable().assign(
+          orderOf(op.getExperts(), {own, axesOf(op)}, op.getCapacityAttr()).getCounts());
   }
 
   // The rows of a rank's own tokens, of all experts.
   static void makeOwn(Operation *op) { op->removeAttr("coordinates"), op->removeAttr(kExchangeAttr); }
-  static RankedTensorType withRows(Value rows, Value experts) {
+  template <typename Op> static RankedTensorType withRows(Value rows, Op op) {
     const RankedTensorType type = tensorOf(rows);
     SmallVector<int64_t> shape(type.getShape());
-    shape.front() = tensorOf(experts).getNumElements();
+    shape.front() = roomOf(op.getExperts(), op.getCount(), op.getCapacity());
     return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  }
+
+  static int64_t roomOf(Value experts, int64_t count, std::optional<int64_t> capacity) {
+    return roomForRows(tensorOf(experts).getShape(), count, 1, capacity);
   }
 
   // Ops on rows of the same experts agree on how many there are.
@@ -138,12 +145,15 @@ private:
     return {static_cast<int64_t>(op.getCount()) / mesh_.sizeOf(axes), axes};
   }
 
+  static std::optional<int64_t> valueOf(IntegerAttr number) {
+    return number ? std::optional(number.getInt()) : std::nullopt;
+  }
   static RankedTensorType listOf(StringRef name, int64_t size, Value experts) {
     const LayoutAttr layout = LayoutAttr::get(experts.getContext(), ArrayRef<StringRef>(name));
     return RankedTensorType::get({size}, elementOf(experts), layout);
   }
 
-  GroupOp orderOf(Value experts, const Share &share) {
+  GroupOp orderOf(Value experts, const Share &share, IntegerAttr capacity) {
     GroupOp &known = orders_[{experts, {share.count, share.axes}}];
     if (known)
       return known;
@@ -151,15 +161,15 @@ private:
     builder.setInsertionPointAfterValue(experts);
     const auto type = cast<RankedTensorType>(experts.getType());
     return known = GroupOp::create(builder, experts.getLoc(), listOf("e", share.count, experts), type,
-                                   listOf("c", roomForRows(type.getShape(), share.count, 1), experts),
-                                   experts, share.axes);
+                                   listOf("c", roomOf(experts, share.count, valueOf(capacity)), experts),
+                                   experts, share.axes, capacity);
   }
 
   // How many rows the ranks along the axes have for each expert, one rank after another.
-  Value allCounts(Value experts, int64_t count, ArrayAttr axes) {
+  Value allCounts(Value experts, int64_t count, ArrayAttr axes, IntegerAttr capacity) {
     Value &known = counts_[{experts, axes}].all;
     if (!known) {
-      GroupOp order = orderOf(experts, {count, none()});
+      GroupOp order = orderOf(experts, {count, none()}, capacity);
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(order);
       known = AllGatherOp::create(builder, experts.getLoc(), listOf("e", count * mesh_.sizeOf(axes), experts),
@@ -168,10 +178,10 @@ private:
     return known;
   }
   // How many rows the rank's experts have, from all ranks along the axes.
-  Value ownCounts(Value experts, int64_t count, ArrayAttr axes) {
+  Value ownCounts(Value experts, int64_t count, ArrayAttr axes, IntegerAttr capacity) {
     Value &known = counts_[{experts, axes}].own;
     if (!known) {
-      GroupOp order = orderOf(experts, {count, none()});
+      GroupOp order = orderOf(experts, {count, none()}, capacity);
       OpBuilder builder(function_.getContext());
       builder.setInsertionPointAfter(order);
       known =

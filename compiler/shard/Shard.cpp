@@ -44,6 +44,23 @@ LogicalResult verifyPlacing(Operation *op, int64_t size, llvm::DenseMap<StringAt
   return success();
 }
 
+int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
+                    const Placement &placement) {
+  const Placement::Assignment assignment = placement.assign(rule, op);
+  const ArrayAttr none = ArrayAttr::get(op->getContext(), {});
+  const auto capacity = op->getAttrOfType<IntegerAttr>(kCapacityAttr);
+  return roomOfAllRanks(
+      rule, merged, [&](StringAttr factor) { return factsOf(op, factor).size; },
+      [&](StringAttr factor) {
+        const ArrayAttr axes = assignment.lookup(factor);
+        return axes ? axes : none;
+      },
+      [&](ArrayRef<Attribute> axes) {
+        return placement.mesh().sizeOf(ArrayAttr::get(op->getContext(), axes));
+      },
+      capacity ? std::optional(capacity.getInt()) : std::nullopt);
+}
+
 // Those of the functions of a block, whose ops agree.
 LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms &rooms) {
   llvm::DenseMap<StringAttr, int64_t> placingSizes;
@@ -58,8 +75,7 @@ LogicalResult findRooms(func::FuncOp function, const Placement &placement, Rooms
         return failure();
       int64_t room = size(merged.whole);
       if (merged.placing)
-        room = roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing),
-                           placement.mesh().sizeOf(placement.assign(rule, &op).lookup(merged.placing)));
+        room = roomOnRanks(&op, rule, merged, placement);
       if (auto [known, isNew] = rooms.try_emplace(merged.whole, room); !isNew && known->second != room)
         return op.emitOpError() << "has room for " << room << " rows '" << merged.whole.getValue()
                                 << "', an op of the block before it for " << known->second

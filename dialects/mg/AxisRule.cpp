@@ -1,5 +1,6 @@
 // Binding rule texts to types, and the one verifier of all compute ops.
 #include "dialects/mg/Mg.h"
+#include "runtime/base/Rounding.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -297,10 +298,10 @@ static LogicalResult verifyCoordinates(Operation *op, const Facts &facts) {
   return success();
 }
 
-static int64_t extentOf(Operation *op, ArrayAttr axes) {
+static int64_t extentOf(Operation *op, ArrayRef<Attribute> axes) {
   auto module = op->getParentOfType<ModuleOp>();
   auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
-  return mesh ? mesh.sizeOf(axes) : 1;
+  return mesh ? mesh.sizeOf(ArrayAttr::get(op->getContext(), axes)) : 1;
 }
 
 static ArrayAttr coordinatesOf(Operation *op, StringAttr name) {
@@ -315,32 +316,73 @@ static FactorFacts countedFacts(Operation *op, StringAttr name, bool isLocal) {
   auto count = op->getAttrOfType<IntegerAttr>("count");
   const int64_t all = count ? count.getInt() : 1;
   ArrayAttr axes = coordinatesOf(op, name);
-  return isLocal ? FactorFacts{all / extentOf(op, axes), ArrayAttr::get(op->getContext(), {})}
+  return isLocal ? FactorFacts{all / extentOf(op, axes.getValue()), ArrayAttr::get(op->getContext(), {})}
                  : FactorFacts{all, axes};
 }
 
-int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks) {
+int64_t mgc::roomForRows(ArrayRef<int64_t> parts, int64_t placing, int64_t ranks,
+                         std::optional<int64_t> capacity) {
   int64_t size = std::min(parts.back() * ranks, placing);
   for (int64_t part : parts.drop_back())
     size *= part;
-  return size;
+  return capacity ? std::min(size, placing * *capacity) : size;
+}
+
+// The factor of whole sequences: mg.drop lets so many of them share the room of an expert. Tokens of a part of a sequence may
+// have all of it.
+static StringAttr sequencesOf(const AxisRule::Merged &merged) {
+  return merged.parts[merged.parts.size() - 2];
+}
+
+static SmallVector<Attribute> inBoth(ArrayAttr a, ArrayAttr b) {
+  SmallVector<Attribute> both;
+  llvm::copy_if(a, std::back_inserter(both), [&](Attribute axis) { return llvm::is_contained(b, axis); });
+  return both;
+}
+
+// Ranks along axes of what places rows have other tokens, but only those along axes that split sequences have others of these.
+int64_t mgc::roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
+                            function_ref<int64_t(StringAttr)> size, AxisRule::AxesOf axes,
+                            function_ref<int64_t(ArrayRef<Attribute>)> extent,
+                            std::optional<int64_t> capacity) {
+  const ArrayAttr placing = axes(merged.placing), sequences = axes(sequencesOf(merged));
+  const int64_t all =
+      roomForRows(llvm::map_to_vector(merged.parts, size), size(merged.placing), extent(placing.getValue()));
+  if (!capacity)
+    return all;
+  const int64_t ranks = extent(rule.axesOf(merged, axes)),
+                meeting =
+                    divideUp(*capacity, extent(sequences.getValue())) * extent(inBoth(placing, sequences)),
+                own = size(merged.placing) / extent(placing.getValue());
+  return std::min(all / ranks, own * meeting) * ranks;
+}
+
+static std::optional<int64_t> capacityOf(Operation *op) {
+  auto capacity = op->getAttrOfType<IntegerAttr>(kCapacityAttr);
+  return capacity ? std::optional(capacity.getInt()) : std::nullopt;
 }
 
 // Rows of a rank, or of all: it has room for those of all ranks that it exchanges them with.
-static int64_t sizeOfMerged(Operation *op, const AxisRule::Merged &merged, const Facts &facts) {
+static int64_t sizeOfMerged(Operation *op, const AxisRule &rule, const AxisRule::Merged &merged,
+                            const Facts &facts) {
   SmallVector<int64_t> parts;
   for (StringAttr part : merged.parts)
     parts.push_back(facts.lookup(part).size);
-  if (merged.placing) {
-    const FactorFacts placing = facts.lookup(merged.placing);
-    auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr);
-    return roomForRows(parts, placing.size, extentOf(op, placing.axes)) *
-           (exchange ? extentOf(op, exchange) : 1);
+  const auto size = [&](StringAttr name) { return facts.lookup(name).size; };
+  const std::optional<int64_t> capacity = capacityOf(op);
+  if (auto exchange = op->getAttrOfType<ArrayAttr>(kExchangeAttr); exchange && merged.placing) {
+    const SmallVector<Attribute> others = inBoth(exchange, coordinatesOf(op, sequencesOf(merged)));
+    const int64_t room = roomForRows(parts, size(merged.placing), 1) * extentOf(op, exchange.getValue());
+    return capacity ? std::min(room, size(merged.placing) * *capacity * extentOf(op, others)) : room;
   }
-  int64_t size = 1;
+  if (merged.placing)
+    return roomOfAllRanks(
+        rule, merged, size, [&](StringAttr name) { return axesIn(facts, name); },
+        [&](ArrayRef<Attribute> axes) { return extentOf(op, axes); }, capacity);
+  int64_t product = 1;
   for (int64_t part : parts)
-    size *= part;
-  return size;
+    product *= part;
+  return product;
 }
 
 // Adds what is known of factors that only place rows.
@@ -352,7 +394,7 @@ static LogicalResult verifyMerged(Operation *op, const AxisRule &rule, Facts &fa
              << "has rows that are split, and exchanges them; local programs alone say so (rule_c6)";
     if (merged.placing && !facts.contains(merged.placing))
       facts.insert({merged.placing, countedFacts(op, merged.placing, whole.axes.empty())});
-    const int64_t size = sizeOfMerged(op, merged, facts);
+    const int64_t size = sizeOfMerged(op, rule, merged, facts);
     const SmallVector<Attribute> axes =
         rule.axesOf(merged, [&](StringAttr name) { return axesIn(facts, name); });
     if (whole.size != size || llvm::ArrayRef(axes) != whole.axes.getValue())
@@ -405,6 +447,25 @@ FactorFacts mgc::factsOf(Operation *op, StringAttr factor) {
 
 SmallVector<StringAttr> mgc::placingFactor(Operation *op) {
   return {cast<ComputeOpInterface>(op).getAxisRule().merged.front().placing};
+}
+
+SmallVector<StringAttr> mgc::rowFactors(Operation *op) {
+  const AxisRule::Merged merged = cast<ComputeOpInterface>(op).getAxisRule().merged.front();
+  if (op->hasAttr(kCapacityAttr))
+    return {merged.placing, sequencesOf(merged)};
+  return {merged.placing};
+}
+
+std::optional<int64_t> mgc::capacityOfRank(Operation *op) {
+  const std::optional<int64_t> capacity = capacityOf(op);
+  if (!capacity || !isa<ComputeOpInterface>(op))
+    return std::nullopt;
+  const AxisRule rule = cast<ComputeOpInterface>(op).getAxisRule();
+  if (rule.merged.empty())
+    return std::nullopt;
+  Facts facts;
+  (void)collectFacts(op, rule, facts);
+  return divideUp(*capacity, extentOf(op, axesIn(facts, sequencesOf(rule.merged.front())).getValue()));
 }
 
 ArrayAttr mgc::exchangedAxes(Operation *op) {

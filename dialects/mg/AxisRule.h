@@ -76,6 +76,8 @@ FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);
 
 // The factor that places the rows of the op, whose block it must know. Precondition: its rule has one.
 llvm::SmallVector<mlir::StringAttr> placingFactor(mlir::Operation *op);
+// The same, and of rows of a capacity what their tokens' sequences are: how many meet on a rank depends on how they are split.
+llvm::SmallVector<mlir::StringAttr> rowFactors(mlir::Operation *op);
 // The axes over which the op exchanges rows, by its types; of local ones, by its attribute.
 mlir::ArrayAttr exchangedAxes(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a local op on rows
@@ -83,7 +85,18 @@ inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a l
 // The size of a merged factor whose rows another places, by the sizes of its parts and of that, which `ranks` share: for k of
 // the e factors a token has rows on a rank, at most e / ranks of them, as choices are of different ones.
 //     s b k = 16 2 2, e = 8    1 rank: 64    4 ranks: 16 2 8 = 256, of which each has room for 64
-int64_t roomForRows(llvm::ArrayRef<int64_t> parts, int64_t placing, int64_t ranks);
+// With a capacity no more than that on a rank for each of its e: so many rows one has at most, of all tokens that meet there.
+int64_t roomForRows(llvm::ArrayRef<int64_t> parts, int64_t placing, int64_t ranks,
+                    std::optional<int64_t> capacity = {});
+// That of all ranks, by the sizes and axes of the rule's factors; extent: how many ranks there are along axes.
+int64_t roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
+                       llvm::function_ref<int64_t(mlir::StringAttr)> size, AxisRule::AxesOf axes,
+                       llvm::function_ref<int64_t(llvm::ArrayRef<mlir::Attribute>)> extent,
+                       std::optional<int64_t> capacity);
+// How many rows each of what places them has at most (mg.drop), of the tokens of the op's types; of local ops, of the rank's.
+inline constexpr llvm::StringLiteral kCapacityAttr = "capacity";
+// That of a rank, of an op that is not yet local; nothing where it has none.
+std::optional<int64_t> capacityOfRank(mlir::Operation *op);
 
 double elementwiseFlops(mlir::Operation *op);
 

@@ -19,6 +19,8 @@ RowEmitter::RowEmitter(const RowSpace &space) : space_(space) {
     dims_[column.name] = graph_.addDim(DimKind::column, column.size);
 }
 
+void RowEmitter::countRows(Value number) { graph_.countRows(operand(number, Access::in, {})); }
+
 LogicalResult RowEmitter::emit(RowOpInterface op) {
   op_ = op;
   return op.emitRow(*this);

@@ -33,6 +33,8 @@ public:
   void store(mlir::Value result, rowgen::Access access, rowgen::Pitch pitch = {}) {
     stored_[result] = {access, pitch};
   }
+  // Only the first rows are made, as many as the number, a value of i32, says.
+  void countRows(mlir::Value number);
   // Adds the op's body. Precondition: the op's space is within the emitter's.
   mlir::LogicalResult emit(RowOpInterface op);
   const std::vector<Operand> &operands() const { return operands_; }
@@ -43,6 +45,8 @@ public:
   // The value at the current point: its node when this kernel makes it, else a load.
   Node value(mlir::Value value);
   Node value(mlir::Value value, Place place); // made by this kernel: of definePlaces, at a constant
+  // Only rows that there are are read of it, at places of data.
+  void readCounted(mlir::Value table) { graph_.markCounted(input(table)); }
   // Is it made by this kernel, before the op?
   bool makes(mlir::Value value) const { return nodes_.contains(value); }
   void define(mlir::Value result, Node node);

@@ -374,14 +374,20 @@ Value BlockBuilder::sharedExpert(Value x, const SharedExpert &shared, Activation
   return linear(inner, "shared.down");
 }
 
-BlockBuilder::Rows BlockBuilder::rowsOf(Value experts, Value weights, int64_t count, bool hasBias) {
-  Rows rows{experts, builder.getI64IntegerAttr(count), {}, {}};
-  const int64_t size = tensorOf(experts).getNumElements();
-  rows.weights = SpreadOp::create(builder, type({size}, {"c"}, builder.getF32Type()), weights, experts,
-                                  Value(), rows.count, DictionaryAttr(), ArrayAttr());
+BlockBuilder::Rows BlockBuilder::rowsOf(Value experts, Value weights, const Experts &of, bool hasBias) {
+  Rows rows{.experts = experts, .count = builder.getI64IntegerAttr(of.count)};
+  const RankedTensorType choices = tensorOf(experts);
+  rows.size = choices.getNumElements();
+  if (const int64_t room = roomOfExpert(of)) {
+    const int64_t capacity = room * (choices.getDimSize(1) / layout.microBatchSize);
+    rows.capacity = builder.getI64IntegerAttr(capacity);
+    rows.size = roomForRows(choices.getShape(), of.count, 1, capacity);
+  }
+  rows.weights = SpreadOp::create(builder, type({rows.size}, {"c"}, builder.getF32Type()), weights, experts,
+                                  Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   if (hasBias)
-    rows.ones = RowMaskOp::create(builder, type({size}, {"c"}), experts, Value(), rows.count,
-                                  DictionaryAttr(), ArrayAttr());
+    rows.ones = RowMaskOp::create(builder, type({rows.size}, {"c"}), experts, Value(), rows.count,
+                                  DictionaryAttr(), ArrayAttr(), rows.capacity);
   return rows;
 }
 
@@ -394,7 +400,7 @@ Value BlockBuilder::grouped(Value rows, StringRef name, const Rows &of) {
     if (layoutOf(rows).indexOf(dim) < 0)
       names.push_back(dim.getValue()), shape.push_back(size);
   return GroupedEinsumOp::create(builder, type(shape, names), rows, weight, of.experts, Value(),
-                                 DictionaryAttr(), ArrayAttr());
+                                 DictionaryAttr(), ArrayAttr(), of.capacity);
 }
 
 BlockBuilder::GateUp BlockBuilder::gateAndUp(Value tokens, const Mlp &mlp, bool isZipped, const Rows &of) {
@@ -436,11 +442,16 @@ Value BlockBuilder::expertsDown(Value inner, const Mlp &mlp, const Rows &of) {
 
 // Tokens of a microbatch of one data rank share the room: s and mbs are no matter of the layout. As many choices as there are
 // tokens always have it.
-Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts) {
+int64_t BlockBuilder::roomOfExpert(const Experts &experts) const {
   const double tokens = double(layout.sequenceLength) * double(layout.microBatchSize);
   const double room =
       std::ceil(tokens * double(experts.chosen) / double(experts.count) * layout.capacityFactor);
-  if (layout.capacityFactor == 0 || room >= tokens)
+  return layout.capacityFactor == 0 || room >= tokens ? 0 : int64_t(room);
+}
+
+Value BlockBuilder::dropped(Value chosen, Value weights, const Experts &experts) {
+  const int64_t room = roomOfExpert(experts);
+  if (room == 0)
     return chosen;
   return DropOp::create(builder, chosen.getType(), chosen, weights, data("positions"),
                         uint64_t(experts.count), uint64_t(room), uint64_t(layout.microBatchSize),
@@ -467,12 +478,12 @@ Value BlockBuilder::experts(Value x, const Experts &experts, const Mlp &mlp) {
   Value chosen = route.getExperts();
   balance(logits, chosen, experts);
   chosen = dropped(chosen, route.getWeights(), experts);
-  const Rows rows = rowsOf(chosen, route.getWeights(), experts.count, mlp.bias);
-  Value tokens = DispatchOp::create(builder, type({s * b * k, sizes[2]}, {"c", "h"}), x, chosen, Value(),
-                                    rows.count, DictionaryAttr(), ArrayAttr());
+  const Rows rows = rowsOf(chosen, route.getWeights(), experts, mlp.bias);
+  Value tokens = DispatchOp::create(builder, type({rows.size, sizes[2]}, {"c", "h"}), x, chosen, Value(),
+                                    rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   Value act = gatedActivation(gateAndUp(tokens, mlp, experts.isZipped, rows), mlp);
   Value y = CombineOp::create(builder, x.getType(), expertsDown(multiply(act, rows.weights), mlp, rows),
-                              chosen, Value(), rows.count, DictionaryAttr(), ArrayAttr());
+                              chosen, Value(), rows.count, DictionaryAttr(), ArrayAttr(), rows.capacity);
   return experts.shared ? add(y, sharedExpert(x, *experts.shared, mlp.activation)) : y;
 }
 

@@ -96,15 +96,19 @@ private:
   mlir::Value sumTo(mlir::Value value, Names names); // f32
   mlir::RankedTensorType pooledType();
   // The choices for which the experts have room.
+  // Choices of a microbatch of a data rank; 0: all have room.
+  int64_t roomOfExpert(const Experts &experts) const;
   mlir::Value dropped(mlir::Value chosen, mlir::Value weights, const Experts &experts);
   double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
   // Rows of experts, and the operands that ops on them share.
   struct Rows {
-    mlir::Value experts;       // that each token goes to: [s, b, k]
-    mlir::IntegerAttr count;   // of all experts
-    mlir::Value ones, weights; // [c]: 1 at each row; the weight of its choice
+    mlir::Value experts;        // that each token goes to: [s, b, k]
+    mlir::IntegerAttr count;    // of all experts
+    mlir::IntegerAttr capacity; // of an expert, for rows of all tokens; null: there is none
+    int64_t size = 0;           // c: a row for each choice, or as many as experts have room for
+    mlir::Value ones, weights;  // [c]: 1 at each row; the weight of its choice
   };
-  Rows rowsOf(mlir::Value experts, mlir::Value weights, int64_t count, bool hasBias);
+  Rows rowsOf(mlir::Value experts, mlir::Value weights, const Experts &of, bool hasBias);
   // rows [c, x] or [c], the parameter [e, x, y] or [e, y, x] or [e, y]: [c, y].
   mlir::Value grouped(mlir::Value rows, llvm::StringRef name, const Rows &of);
   // Gate and up of gated experts, before the activation.

@@ -9,8 +9,9 @@ namespace mgc::plan {
 OperandInfos ExchangeRows::operands(const Mesh &mesh) const {
   const int64_t ranks = groupSize(mesh, axes);
   return {elementsOf(DType::i32, "counts", checkedProduct({ranks, ranks, groups}), OperandUse::read),
-          elementsOf(type, "source", checkedMultiply(back ? places : rows, width), OperandUse::read),
-          elementsOf(type, "destination", checkedMultiply(back ? rows : places, width), OperandUse::written)};
+          countedRows(elementsOf(type, "source", checkedMultiply(back ? places : rows, width))),
+          countedRows(elementsOf(type, "destination", checkedMultiply(back ? rows : places, width),
+                                 OperandUse::written))};
 }
 
 std::string ExchangeRows::sizes() const {

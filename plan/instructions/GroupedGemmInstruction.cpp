@@ -11,9 +11,12 @@ OperandInfos GroupedGemm::operands(const Mesh &) const {
   const Checked a = checkedMultiply(rows, isSums ? m : k),
                 b = isSums ? checkedMultiply(rows, n) : checkedProduct({groups, k, n}),
                 c = isSums ? checkedProduct({groups, m, n}) : checkedMultiply(rows, n);
-  return {elementsOf(inputType, "A", a, OperandUse::read), elementsOf(inputType, "B", b, OperandUse::read),
-          elementsOf(DType::i32, "counts", groups, OperandUse::read),
-          elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
+  OperandInfos infos = {
+      countedRows(elementsOf(inputType, "A", a)), elementsOf(inputType, "B", b),
+      elementsOf(DType::i32, "counts", groups),
+      elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
+  infos[1].isCounted = isSums, infos[3].isCounted = !isSums;
+  return infos;
 }
 
 // The work if all groups had equally many rows.

@@ -12,7 +12,7 @@ namespace mgc::plan {
 class AttributeChecks;
 
 // Rows of group 0, of group 1, .. follow each other from row 0 on; counts[g] is how many group g has, from none to all `rows`.
-//   rows    C[i, n] = A[i, k] B[g][k, n] for each row i of group g; rows behind the last group are not read, and zeros in C
+//   rows    C[i, n] = A[i, k] B[g][k, n] for each row i of group g; behind the last group rows are not read, and C may be anything
 //   sums    C[g][m, n] = (accumulate ? C[g] : 0) + sum over rows i of group g of A[i, m] B[i, n]; a group without rows adds nothing
 // Operands A, B, counts[groups] (i32), C. Sums are made in f32 and rounded once, to C's type.
 // A count below 0, or counts whose sum is above `rows`, end the step with an error that names the group.

@@ -25,6 +25,11 @@ OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row,
   return info;
 }
 
+OperandInfo countedRows(OperandInfo info) {
+  info.isCounted = true;
+  return info;
+}
+
 OperandInfo workspaceOf(int64_t bytes) {
   return {.name = "workspace",
           .bytes = bytes,

@@ -18,6 +18,9 @@ struct OperandInfo {
   Checked rowBytes = 0, rowStride = 0;
   int64_t elementBytes = 0; // what its address is a multiple of; 0: not known
   bool isScratch = false;   // its bytes stay in the caches: no traffic of the memory
+  // Of groups of rows: the rows that a count in memory says there are, which come first, are read or written; behind the last
+  // of them may be anything.
+  bool isCounted = false;
 
   Checked span() const; // bytes from its begin to its end
   bool isRead() const { return use != Use::written; }
@@ -32,6 +35,9 @@ OperandInfo elementsOf(DType type, std::string_view name, Checked elements,
 // Rows of `row` elements, `stride` elements apart or, if that is 0, one after another.
 OperandInfo rowsOf(DType type, std::string_view name, Checked rows, Checked row, int64_t stride,
                    OperandUse use);
+
+// The same with rows that are counted.
+OperandInfo countedRows(OperandInfo info);
 
 // Scratch memory that a library needs.
 OperandInfo workspaceOf(int64_t bytes);

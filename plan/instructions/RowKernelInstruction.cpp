@@ -14,7 +14,8 @@ OperandInfos RowKernel::operands(const Mesh &) const {
                      .bytes = operand.bytes,
                      .use = operand.use,
                      .rowBytes = operand.rowBytes,
-                     .rowStride = operand.rowStride});
+                     .rowStride = operand.rowStride,
+                     .isCounted = operand.counted});
   return infos;
 }
 
@@ -30,7 +31,7 @@ std::vector<const Scalar *> RowKernel::runScalars() const {
 }
 
 static void verifyUse(AttributeChecks &checks, const RowKernel::Operand &operand) {
-  const auto [use, bytes, rowBytes, rowStride] = operand;
+  const auto [use, bytes, rowBytes, rowStride, counted] = operand;
   const bool isDense = rowStride == 0 && rowBytes == 0;
   const bool areRows =
       rowStride >= rowBytes && rowBytes > 0 && bytes > 0 && bytes % std::max<int64_t>(rowBytes, 1) == 0;

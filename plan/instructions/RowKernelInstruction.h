@@ -12,8 +12,9 @@ class AttributeChecks;
 
 // Generated: void symbol(void *const *operands, const int64_t *scalars, int64_t begin, int64_t end), and what the plan
 // must give it: const int64_t symbol_needs[] = {range, least number of scalars, n = number of operands, then the numbers of
-// RowKernel::Operand for each: use, bytes, rowBytes, rowStride}.
+// RowKernel::Operand for each: use, bytes, rowBytes, rowStride}; the use plus kCountedUse where its rows are counted.
 inline constexpr std::string_view kNeedsSuffix = "_needs";
+inline constexpr int64_t kCountedUse = 4;
 // On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
 // as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
 inline constexpr std::string_view kLaunchSuffix = "_launch";
@@ -25,6 +26,7 @@ struct RowKernel {
   struct Operand {
     OperandUse use = OperandUse::read;
     int64_t bytes = 0, rowBytes = 0, rowStride = 0;
+    bool counted = false; // rows of which only those that there are are touched (OperandInfo::isCounted)
     bool operator==(const Operand &) const = default;
   };
   std::string symbol; // in kernels/
@@ -50,6 +52,7 @@ template <typename V> void fields(V &v, Of<RowKernel::Operand>) {
   v.required("bytes", &RowKernel::Operand::bytes);
   v.optional("rowBytes", &RowKernel::Operand::rowBytes);
   v.optional("rowStride", &RowKernel::Operand::rowStride);
+  v.optional("counted", &RowKernel::Operand::counted);
 }
 
 template <typename V> void fields(V &v, Of<RowKernel>) {

@@ -47,14 +47,6 @@ public:
   }
 
 private:
-  // Where the program's segments lie: segments bound to the same bytes are one.
-  static std::vector<int64_t> placesOf(const Call &call) {
-    std::vector<int64_t> places(call.segments.size());
-    for (size_t i = 0; i < places.size(); ++i)
-      places[i] = std::ranges::find(call.segments, call.segments[i]) - call.segments.begin();
-    return places;
-  }
-
   void run(const Call &call, int64_t number) {
     const Program &program = plan_.programs[call.program];
     const ProgramFlow &flow = flows_.of(call.program, placesOf(call));
@@ -192,6 +184,13 @@ private:
 };
 
 } // namespace
+
+std::vector<int64_t> placesOf(const Call &call) {
+  std::vector<int64_t> places(call.segments.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = std::ranges::find(call.segments, call.segments[i]) - call.segments.begin();
+  return places;
+}
 
 const ProgramFlow &Flows::of(int64_t program, const std::vector<int64_t> &place) {
   const auto found = programs_.find({program, place});

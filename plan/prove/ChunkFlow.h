@@ -19,6 +19,9 @@ struct ChunkFlow {
   ByteSet continued, left;
 };
 
+// Where the segments of the call's program lie: segments bound to the same bytes are one.
+std::vector<int64_t> placesOf(const Call &call);
+
 // The flows of a plan's programs and chunks, each made once.
 class Flows {
 public:

@@ -12,10 +12,12 @@ namespace {
 
 constexpr int64_t kUntouched = -2; // as the caller left it
 
-// The content of bytes: a value, or only some columns of its rows, which begin `stride` bytes apart.
+// The content of bytes: a value, or only some columns of its rows, which begin `stride` bytes apart; or of all its rows only
+// those that there are.
 struct Held {
   int64_t value = kUntouched, stride = 0; // 0: all
   ByteSet columns;
+  bool isCounted = false;
 
   bool has(ByteInterval range) const {
     if (stride == 0)
@@ -33,6 +35,7 @@ struct OperandAccess {
   int64_t segment = 0, value = -1;
   ByteInterval span;
   int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
+  bool isCounted = false;
   // Columns of its rows, counted from multiples of the stride.
   ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
 };
@@ -70,6 +73,8 @@ private:
       if (held.value == kUntouched)
         return;
       flow_.segments[segment].writes.add(range);
+      if (held.isCounted)
+        flow_.segments[segment].countedWrites.add(range);
       isPartial |= static_cast<int64_t>(segment) != program_.frame && !held.has(range);
     });
     if (isPartial)
@@ -88,24 +93,24 @@ private:
 
   OperandAccess accessOf(const OperandInfo &info, const Operand &operand, int64_t iteration) const {
     const int64_t begin = operand.offset + iteration * operand.stride;
-    return {place_[operand.segment],
-            operand.value,
-            {begin, begin + *info.span()},
-            *info.rowBytes,
-            *info.rowStride};
+    return {place_[operand.segment], operand.value,   {begin, begin + *info.span()},
+            *info.rowBytes,          *info.rowStride, info.isCounted};
   }
 
   void read(const OperandAccess &access, std::string_view name) {
-    bool isOther = false, isUntouched = false, isPartial = false;
+    bool isOther = false, isUntouched = false, isPartial = false, isBehind = false;
     contents_[access.segment].peek(access.span, [&](ByteInterval range, const Held &held) {
       const ByteInterval inside = {std::max(range.begin, access.span.begin),
                                    std::min(range.end, access.span.end)};
       if (held.value == kUntouched) {
         isUntouched = true;
         flow_.segments[access.segment].reads.add(inside);
+        if (!access.isCounted)
+          flow_.segments[access.segment].wholeReads.add(inside);
         isOther |= !isCallers(access, inside);
       } else {
         isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
+        isBehind |= held.isCounted && !access.isCounted;
         isPartial |= held.stride == access.rowStride && held.stride > 0
                          ? !held.columns.contains(access.columns())
                          : !held.has(inside);
@@ -115,6 +120,8 @@ private:
       report(access, name, "reads bytes of another value");
     else if (isPartial)
       report(access, name, "reads rows of which no instruction wrote all");
+    else if (isBehind)
+      report(access, name, "reads rows behind the last one, of which only those that there are were written");
     else if (isUntouched && access.segment == program_.frame)
       report(access, name, "reads bytes of the frame that no instruction wrote");
   }
@@ -133,14 +140,15 @@ private:
 
   void write(const OperandAccess &access) {
     if (access.rowStride == 0)
-      return contents_[access.segment].set(access.span, {access.value, 0, {}});
+      return contents_[access.segment].set(access.span, {access.value, 0, {}, access.isCounted});
     const auto [begin, end] = access.columns();
     const ByteSet &callers = flow_.segments[access.segment].reads; // whole, and read before
     contents_[access.segment].forEach(access.span, [&](ByteInterval range, Held &held) {
       const bool isWhole =
           held.value == kUntouched ? callers.contains(range) : held.value == access.value && held.stride == 0;
       if (held.value != access.value || held.stride != access.rowStride)
-        held = {access.value, isWhole ? 0 : access.rowStride, {}};
+        held = {access.value, isWhole ? 0 : access.rowStride, {}, access.isCounted};
+      held.isCounted |= access.isCounted;
       if (held.stride == 0)
         return;
       held.columns.add({begin, std::min(end, access.rowStride)});

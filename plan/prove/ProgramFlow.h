@@ -3,6 +3,7 @@
 //   a value is read from bytes of another one                              (Operand::value)
 //   a part of a value is read that no instruction wrote                    (values whose rows are written apart)
 //   the frame is read where no instruction of the call wrote
+//   rows are read whole of which only those that there are were written  (OperandInfo::isCounted)
 #pragma once
 
 #include "plan/Plan.h"
@@ -12,8 +13,9 @@
 namespace mgc::plan {
 
 struct SegmentFlow {
-  ByteSet reads;  // before the program writes them
-  ByteSet writes; // all that it has written in the end
+  ByteSet reads;                     // before the program writes them
+  ByteSet writes;                    // all that it has written in the end
+  ByteSet wholeReads, countedWrites; // of these, those of operands whose rows are not counted, and are
 };
 
 struct ProgramFlow {

@@ -5,6 +5,7 @@
 #include "plan/prove/Progress.h"
 #include "plan/prove/StageFlow.h"
 #include "plan/prove/VerifyBucketUse.h"
+#include "plan/prove/VerifyCountedRows.h"
 #include "plan/prove/VerifyPlan.h"
 
 namespace mgc::plan {
@@ -19,6 +20,7 @@ Status provePlan(const Plan &plan) {
   Flows flows(plan, problems);
   for (int64_t stage = 0; stage < static_cast<int64_t>(plan.stages.size()); ++stage)
     proveStage(plan, stage, flows, problems);
+  verifyCountedRows(plan, flows, problems);
   verifyBucketUse(plan, problems);
   return problems.status();
 }

@@ -11,9 +11,11 @@ std::optional<KernelNeeds> needsIn(std::span<const int64_t> numbers) {
     return std::nullopt;
   KernelNeeds needs{numbers[0], numbers[1], {}};
   for (std::span<const int64_t> rest = numbers.subspan(3); !rest.empty(); rest = rest.subspan(4)) {
-    if (rest[0] < 0 || rest[0] >= static_cast<int64_t>(plan::enumNames<plan::OperandUse>.size()))
+    const bool isCounted = rest[0] >= plan::kCountedUse;
+    const int64_t use = rest[0] - (isCounted ? plan::kCountedUse : 0);
+    if (use < 0 || use >= static_cast<int64_t>(plan::enumNames<plan::OperandUse>.size()))
       return std::nullopt;
-    needs.operands.push_back({static_cast<plan::OperandUse>(rest[0]), rest[1], rest[2], rest[3]});
+    needs.operands.push_back({static_cast<plan::OperandUse>(use), rest[1], rest[2], rest[3], isCounted});
   }
   return needs;
 }

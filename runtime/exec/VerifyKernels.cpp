@@ -33,8 +33,9 @@ private:
   }
 
   static std::string describe(const plan::RowKernel::Operand &operand) {
-    const auto &[use, bytes, rowBytes, rowStride] = operand;
-    return fmt::format("{} bytes in rows of {}, {} apart, {}", bytes, rowBytes, rowStride, plan::nameOf(use));
+    const auto &[use, bytes, rowBytes, rowStride, counted] = operand;
+    return fmt::format("{} bytes in rows of {}, {} apart, {}{}", bytes, rowBytes, rowStride,
+                       plan::nameOf(use), counted ? ", of counted rows" : "");
   }
 
   const plan::Instruction &instruction_;

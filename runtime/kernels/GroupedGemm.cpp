@@ -52,9 +52,6 @@ Status groupedGemm(const plan::GroupedGemm &gemm, const void *a, const void *b, 
     else if (isSums && !gemm.accumulate)
       std::memset(result, 0, gemm.m * gemm.n * plan::sizeInBytes(gemm.outputType));
   }
-  if (!isSums)
-    std::memset(results + row * gemm.n * plan::sizeInBytes(gemm.outputType), 0,
-                (gemm.rows - row) * gemm.n * plan::sizeInBytes(gemm.outputType));
   return Status::ok();
 }
 

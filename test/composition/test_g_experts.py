@@ -88,6 +88,31 @@ def test_27_capacity(session):
             assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}"), f"{layout} --mbs 2 {flags}")
 
 
+# An expert has 4 rows of each microbatch of a data rank; every token chooses 2 and 3, whose ranks are full to the last row.
+def test_27_room_of_a_capacity(session):
+    flags, capacity = "--moe-expert-capacity-factor 0.5", 4
+    weights = with_favourites(QWEN3_MOE, (2, 3))
+    one = session.train(QWEN3_MOE, f"--tp 1 {flags}", weights=weights)
+    for layout, travel, experts, meeting in (
+            ("--dp 2 --ep 2", False, 2, 2), ("--dp 2 --ep 2", True, 2, 2), ("--dp 4 --ep 4", True, 1, 4),
+            ("--tp 2 --dp 2 --ep 4 --etp 1", True, 1, 2), ("--tp 2 --ep 2 --etp 1", False, 2, 1),
+            ("--cp 2 --dp 2 --ep 2", True, 2, 1), ("--dp 2", False, 4, 1)):
+        layout += f" --moe-token-dispatcher-type {'alltoall' if travel else 'allgather'}"
+        plan, dropless = (session.plan(QWEN3_MOE, f"{layout} {more}") for more in (flags, ""))
+        name = "exchangeRows" if travel else "groupRows"
+        places = {i["places"] for i in instructions(plan) if i["op"] == name}
+        assert places == {experts * capacity * meeting}, f"{layout}: {places}"
+        assert plan["stages"][0]["bytes"] < dropless["stages"][0]["bytes"], layout
+        assert_equal(one, session.train(QWEN3_MOE, f"{layout} {flags}", weights=weights), layout)
+
+
+# What a rank sends is at most what its own tokens may have, of all experts.
+def test_27_rows_that_are_sent(session):
+    flags = "--dp 4 --ep 4 --moe-token-dispatcher-type alltoall --moe-expert-capacity-factor 0.25"
+    sent = {(i["rows"], i["places"]) for i in instructions(session.plan(QWEN3_MOE, flags)) if i["op"] == "exchangeRows"}
+    assert sent == {(4 * 2, 4 * 2)}, sent
+
+
 # Of 16 tokens for each of two experts 8 have room, those of the first positions: later ones change nothing of the experts' gradients.
 # With cp 2 in zigzag they are not the first ones of the ranks, one after another.
 def test_27_first_positions_have_the_room(session):

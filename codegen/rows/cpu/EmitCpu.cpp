@@ -30,6 +30,8 @@ Status CpuEmitter::emit(const std::string &symbol) {
   begin_ = function.getArgument(2);
   end_ = function.getArgument(3);
   emitKernelValues();
+  if (graph_.count())
+    shareCountedRange();
   if (layout_.form() == LoopLayout::Form::rows)
     emitRows();
   else if (layout_.form() == LoopLayout::Form::blocks)
@@ -38,6 +40,23 @@ Status CpuEmitter::emit(const std::string &symbol) {
     emitColumns();
   func::ReturnOp::create(b_, loc_);
   return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
+}
+
+// The part [begin, end) of the range becomes the same part of what there is of it, so that all threads have their share of
+// that. The product fits 64 bits.
+void CpuEmitter::shareCountedRange() {
+  const int64_t range = layout_.range();
+  int64_t shift = 0;
+  while ((range >> shift) > INT64_MAX / range)
+    ++shift;
+  Value there = countedRange(layout_.unitsOfPosition(), layout_.unitSize());
+  const auto share = [&](Value bound) {
+    bound = arith::ShRUIOp::create(b_, loc_, bound, i64(shift));
+    bound = arith::MulIOp::create(b_, loc_, bound, there);
+    return arith::DivUIOp::create(b_, loc_, bound, i64(range >> shift));
+  };
+  begin_ = share(begin_);
+  end_ = share(end_);
 }
 
 Value CpuEmitter::scalarArgument(int number) {

@@ -26,6 +26,7 @@ private:
                          const Lanes &lanes) override;
   void storeVectorTo(mlir::Value base, RowOperand operand, const std::vector<At> &at, mlir::Value value,
                      const Lanes &lanes) override;
+  void shareCountedRange();
   mlir::Value laneMask(const Lanes &lanes);
   mlir::Value pointers(mlir::Value base, int64_t stride, int64_t width, Element element);
   // for (size_t i = 0; i < size; i += step), in chunks whose partial results are combined: keeps long sums

@@ -28,6 +28,29 @@ Status GpuEmitter::emit(const std::string &symbol) {
     return errorf("kernel {}: {} blocks, a launch has at most {}", symbol, shape_.blocks, kMostBlocks);
   gpu::GPUFuncOp function = makeFunction(symbol);
   emitKernelValues();
+  if (graph_.count())
+    whereRowsAre([&] { emitVersions(); });
+  else
+    emitVersions();
+  b_.setInsertionPointToEnd(&function.getBody().back());
+  gpu::ReturnOp::create(b_, loc_);
+  addFacts(symbol);
+  return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
+}
+
+// A block that has none of the rows that there are does nothing; its threads agree on that.
+void GpuEmitter::whereRowsAre(const std::function<void()> &body) {
+  const bool areRows = layout_.form() == LoopLayout::Form::rows;
+  const bool isFlat = !areRows && layout_.firstColumn() == 0;
+  const int64_t all = areRows  ? layout_.rows()
+                      : isFlat ? layout_.innerSize()
+                               : layout_.rows() * shape_.vectors;
+  there_ = fit(countedRange(all / graph_[Dim{0}].size, isFlat ? shape_.width : 1));
+  Value first = times(block_, areRows ? shape_.rowsAtOnce() : shape_.threads * shape_.unroll);
+  onlyIf(arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, first, there_), body);
+}
+
+void GpuEmitter::emitVersions() {
   if (Value aligned = isAligned()) {
     auto versions = scf::IfOp::create(b_, loc_, aligned, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b_);
@@ -39,10 +62,6 @@ Status GpuEmitter::emit(const std::string &symbol) {
   } else {
     emitForm();
   }
-  b_.setInsertionPointToEnd(&function.getBody().back());
-  gpu::ReturnOp::create(b_, loc_);
-  addFacts(symbol);
-  return error_.empty() ? Status::ok() : errorf("kernel {}: {}", symbol, error_);
 }
 
 gpu::GPUFuncOp GpuEmitter::makeFunction(const std::string &symbol) {

@@ -34,6 +34,8 @@ private:
   // --- EmitGpu.cpp: the kernel's frame, accesses to memory
   mlir::gpu::GPUFuncOp makeFunction(const std::string &symbol);
   void addFacts(const std::string &symbol);
+  void whereRowsAre(const std::function<void()> &body);
+  void emitVersions();
   void emitForm();
   mlir::Value isAligned();
   bool mayBeVector(RowOperand operand, const std::vector<At> &at) const;
@@ -57,6 +59,9 @@ private:
   mlir::Value remainder(mlir::Value value, int64_t divisor);
   mlir::Value isBelow(mlir::Value value, int64_t size);
   mlir::Value bounded(mlir::Value value, int64_t size);
+  // The same of all rows, or vectors, of the kernel: `size`, or those that there are.
+  mlir::Value isThere(mlir::Value value, int64_t size);
+  mlir::Value boundedThere(mlir::Value value, int64_t size);
   mlir::Value both(mlir::Value a, mlir::Value b); // and; null: always
   void whereTrue(mlir::Value condition, const std::function<void()> &body);
   void enter(Piece &piece); // its row and columns become the current ones
@@ -106,6 +111,7 @@ private:
   GpuShape shape_;
   std::vector<mlir::Value> scalars_;
   mlir::Value thread_, block_; // positions
+  mlir::Value there_;          // how many rows, or vectors, there are; null: all
   bool aligned_ = true;        // the version that is being emitted
   int64_t sharedFloats_ = 0;
   std::string sharedName_;

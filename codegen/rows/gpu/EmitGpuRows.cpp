@@ -30,9 +30,9 @@ void GpuEmitter::emitBlocks() {
   for (int64_t number = 0; number < shape_.unroll; ++number) {
     Value index = number == 0 ? first : plus(first, position(number * step));
     Value isInside;
-    if (total % (step * shape_.unroll)) {
-      isInside = isBelow(index, total);
-      index = bounded(index, total);
+    if (there_ || total % (step * shape_.unroll)) {
+      isInside = isThere(index, total);
+      index = boundedThere(index, total);
     }
     bool isFlat = layout_.rows() == 1;
     pieces.push_back({isFlat ? position(0) : quotient(index, shape_.vectors),
@@ -78,9 +78,9 @@ void GpuEmitter::emitRows() {
     row = plus(times(block_, shape_.rowsAtOnce()), quotient(thread_, shape_.lanes));
     lane_ = remainder(thread_, shape_.lanes);
   }
-  if (layout_.rows() % shape_.rowsAtOnce()) {
-    rowIsInside_ = isBelow(row, layout_.rows());
-    row = bounded(row, layout_.rows());
+  if ((there_ && shape_.rowsAtOnce() > 1) || layout_.rows() % shape_.rowsAtOnce()) {
+    rowIsInside_ = isThere(row, layout_.rows());
+    row = boundedThere(row, layout_.rows());
   }
   setRow(wide(row));
   loadUniforms();

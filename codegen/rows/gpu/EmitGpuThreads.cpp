@@ -47,6 +47,16 @@ Value GpuEmitter::bounded(Value value, int64_t size) {
   return arith::MinUIOp::create(b_, loc_, value, position(size - 1));
 }
 
+Value GpuEmitter::isThere(Value value, int64_t size) {
+  return there_ ? arith::CmpIOp::create(b_, loc_, arith::CmpIPredicate::ult, value, there_).getResult()
+                : isBelow(value, size);
+}
+
+Value GpuEmitter::boundedThere(Value value, int64_t size) {
+  return there_ ? arith::MinUIOp::create(b_, loc_, value, plus(there_, position(-1))).getResult()
+                : bounded(value, size);
+}
+
 Value GpuEmitter::both(Value a, Value b) {
   return !a ? b : !b ? a : arith::AndIOp::create(b_, loc_, a, b).getResult();
 }

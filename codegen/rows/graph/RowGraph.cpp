@@ -64,6 +64,10 @@ RowOperand RowGraph::addOperand(Element element, Access access, std::vector<Dim>
   return {int(operands_.size()) - 1};
 }
 
+void RowGraph::countRows(RowOperand count) { count_ = count; }
+
+void RowGraph::markCounted(RowOperand operand) { operands_[operand.id].isCounted = true; }
+
 Node RowGraph::addNode(NodeInfo info) {
   auto [place, isNew] = known_.try_emplace(textOf(info), int(nodes_.size()));
   if (isNew)
@@ -187,7 +191,10 @@ std::string RowGraph::key() const {
       text += fmt::format(" {}:{}", operand.pitch.dims, operand.pitch.elements);
     for (Dim dim : operand.dims)
       text += fmt::format(" d{}", dim.id);
+    text += operand.isCounted ? " counted" : "";
   }
+  if (count_)
+    text += fmt::format("\nrows o{}", count_->id);
   for (const NodeInfo &node : nodes_)
     text += "\n" + textOf(node);
   for (const Effect &effect : effects_)

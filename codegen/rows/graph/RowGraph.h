@@ -27,6 +27,7 @@
 #include "runtime/base/Status.h"
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -90,6 +91,11 @@ public:
   Dim addDim(DimKind kind, int64_t size);
   // Row-major over `dims` in the order given, contiguous but for the pitch; broadcast over the dims it lacks.
   RowOperand addOperand(Element element, Access access, std::vector<Dim> dims, Pitch pitch = {});
+  // The kernel does only the first positions of the first dim: as many as `count` says, an i32 operand without dims, that is
+  // read when it runs. Operands that have the first dim first are counted.
+  void countRows(RowOperand count);
+  // Of the operand's first dim only positions that there are are read, though the kernel does not iterate it.
+  void markCounted(RowOperand operand);
 
   // Equal nodes are made once.
   Node load(RowOperand operand, std::vector<At> at = {});
@@ -132,6 +138,7 @@ public:
     Access access;
     std::vector<Dim> dims;
     Pitch pitch{};
+    bool isCounted = false;
   };
   enum class NodeKind { load, constant, scalar, index, map, reduce };
   struct NodeInfo {
@@ -159,6 +166,7 @@ public:
   const std::vector<OperandInfo> &operands() const { return operands_; }
   const std::vector<NodeInfo> &nodes() const { return nodes_; }
   const std::vector<Effect> &effects() const { return effects_; }
+  std::optional<RowOperand> count() const { return count_; }
   const DimInfo &operator[](Dim dim) const { return dims_[dim.id]; }
   const OperandInfo &operator[](RowOperand operand) const { return operands_[operand.id]; }
   const NodeInfo &operator[](Node node) const { return nodes_[node.id]; }
@@ -174,6 +182,7 @@ private:
   std::vector<OperandInfo> operands_;
   std::vector<NodeInfo> nodes_;
   std::vector<Effect> effects_;
+  std::optional<RowOperand> count_;
   std::map<std::string, int> known_; // canonical text of a node -> its id
 };
 

@@ -18,6 +18,8 @@ public:
     if (errors_.empty())
       for (size_t number = 0; number < graph_.effects().size(); ++number)
         checkEffect(number);
+    if (graph_.count() && errors_.empty())
+      checkCount();
     if (graph_.effects().empty())
       fail("the graph stores nothing: expected at least one store, storeSumOverRows or addAt");
     return errors_.empty() ? Status::ok() : Status::error(errors_);
@@ -71,6 +73,34 @@ private:
       if (__builtin_mul_overflow(bytes, graph_[dim].size, &bytes))
         return fail("operand {}: larger than 2^63 bytes", operand.id);
     }
+  }
+
+  // Rows that are not done add to nothing: sums over rows, and columns that are the first dim, have all of it.
+  void checkCount() {
+    const RowOperand count = *graph_.count();
+    const RowGraph::OperandInfo &info = graph_[count];
+    if (info.element != Element::i32 || info.access != Access::in || !info.dims.empty())
+      fail("operand {} counts rows; expected an i32 number to read", count.id);
+    if (graph_.dims().empty() || graph_.isColumnKernel() ||
+        (graph_.dims()[0].kind != DimKind::row && !isElementwise()))
+      fail("the rows are counted; expected a first dim over which nothing is summed");
+    for (size_t id = 0; id < graph_.operands().size(); ++id)
+      for (size_t place = 1; place < graph_.operands()[id].dims.size(); ++place)
+        if (graph_.operands()[id].dims[place].id == 0)
+          fail("operand {}: has the dim of counted rows at place {}, expected it first", id, place);
+  }
+  bool isElementwise() const {
+    for (const RowGraph::NodeInfo &node : graph_.nodes()) {
+      bool isPlaced = node.kind == RowGraph::NodeKind::reduce;
+      for (const At &at : node.at)
+        isPlaced |= at.index.index() == 1;
+      if (isPlaced)
+        return false;
+    }
+    for (const RowGraph::Effect &effect : graph_.effects())
+      if (graph_[effect.operand].dims.empty() || graph_[effect.operand].dims[0].id != 0)
+        return false;
+    return true;
   }
 
   bool has(RowOperand operand, Dim dim) const {

@@ -23,6 +23,16 @@ void KernelEmitter::emitKernelValues() {
       kernelValues_[id] = uniform({id});
 }
 
+Value KernelEmitter::countedRange(int64_t unitsOfPosition, int64_t unitSize) {
+  Value count = loadElement(operands_[graph_.count()->id], Element::i32);
+  count = arith::ExtSIOp::create(b_, loc_, b_.getI64Type(), count);
+  count = arith::MaxSIOp::create(b_, loc_, count, i64(0));
+  count = arith::MinSIOp::create(b_, loc_, count, i64(graph_[Dim{0}].size));
+  Value units = mulI64(count, unitsOfPosition);
+  return unitSize == 1 ? units
+                       : arith::DivUIOp::create(b_, loc_, addI64(units, i64(unitSize - 1)), i64(unitSize));
+}
+
 void KernelEmitter::setRow(Value row) {
   uniforms_ = kernelValues_;
   loadPlaces_.clear();
@@ -248,7 +258,7 @@ void KernelEmitter::storeUniform(size_t effect) {
   const RowGraph::Effect &info = graph_.effects()[effect];
   Value value = uniform(info.node);
   Value address = pointer(info.operand, info.at, rowPlace(info.operand, info.at).offset, {});
-  const auto &[element, access, dims, pitch] = graph_[info.operand];
+  const auto &[element, access, dims, pitch, isCounted] = graph_[info.operand];
   if (access == Access::accumulate)
     value = combine(RowReduction::sum, loadElement(address, element), value);
   LLVM::StoreOp::create(b_, loc_, toMemory(element, value), address, alignmentOf(element));

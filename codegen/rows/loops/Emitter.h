@@ -56,7 +56,9 @@ protected:
   mlir::Value combineLanes(RowReduction reduction, mlir::Value vector);
 
   // --- EmitNodes.cpp: values of nodes, loads and stores
-  void emitKernelValues();        // constants and scalar arguments: once, before any row
+  void emitKernelValues(); // constants and scalar arguments: once, before any row
+  // i64: what of the kernel's range there is, where the rows are counted. A count out of range is as the nearest in it.
+  mlir::Value countedRange(int64_t unitsOfPosition, int64_t unitSize);
   void setRow(mlir::Value row);   // decodes a linear row number into the row loops' coordinates
   void loadUniforms();            // of the row, but for those whose place a reduction gives
   mlir::Value uniform(Node node); // per-row value at the current insertion point

@@ -106,7 +106,7 @@ bool LoopLayout::isElementwise() const {
 
 int64_t LoopLayout::stride(RowOperand operand, Dim dim) const {
   int64_t product = 1;
-  const auto &[element, access, dims, pitch] = graph_[operand];
+  const auto &[element, access, dims, pitch, isCounted] = graph_[operand];
   for (size_t place = dims.size(); place-- > 0;) {
     if (pitch.elements > 0 && int64_t(place) + 1 == pitch.dims)
       product = pitch.elements;
@@ -248,7 +248,7 @@ double LoopLayout::accessBytes(RowOperand operand, const std::vector<At> &at) co
 }
 
 plan::RowKernel::Operand LoopLayout::useOf(RowOperand operand) const {
-  const auto &[element, access, dims, pitch] = graph_[operand];
+  const auto &[element, access, dims, pitch, isMarked] = graph_[operand];
   const int64_t width = bytesOf(element);
   int64_t bytes = width, row = width;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -258,9 +258,10 @@ plan::RowKernel::Operand LoopLayout::useOf(RowOperand operand) const {
   const auto use = access == Access::in    ? plan::OperandUse::read
                    : access == Access::out ? plan::OperandUse::written
                                            : plan::OperandUse::updated;
+  const bool isCounted = isMarked || (graph_.count() && !dims.empty() && dims[0].id == 0);
   if (pitch.elements == 0 || pitch.elements * width == row)
-    return {use, bytes};
-  return {use, bytes, row, pitch.elements * width};
+    return {use, bytes, 0, 0, isCounted};
+  return {use, bytes, row, pitch.elements * width, isCounted};
 }
 
 int64_t LoopLayout::countScalars() const {
@@ -293,20 +294,32 @@ KernelInfo LoopLayout::info() const {
     info.bytes += accessBytes(effect.operand, effect.at) * (accumulates ? 2 : 1);
     info.flops += effect.kind == RowGraph::EffectKind::store ? 0 : all;
   }
-  info.range = form_ == Form::rows ? rows() : blocksPerRow();
-  if (form_ == Form::blocks)
-    info.range *= rows();
-  if (form_ == Form::columns)
-    for (size_t loop = firstColumn_; loop + 1 < loops_.size(); ++loop)
-      info.range *= loops_[loop].size;
+  info.range = range();
   return info;
 }
+
+int64_t LoopLayout::range() const {
+  int64_t range = form_ == Form::rows ? rows() : blocksPerRow();
+  if (form_ == Form::blocks)
+    range *= rows();
+  if (form_ == Form::columns)
+    for (size_t loop = firstColumn_; loop + 1 < loops_.size(); ++loop)
+      range *= loops_[loop].size;
+  return range;
+}
+
+// Where the first dim is part of the loop that is cut into blocks, that loop is the only one.
+int64_t LoopLayout::unitsOfPosition() const {
+  const int64_t all = form_ == Form::rows ? rows() : firstColumn_ > 0 ? range() : innerSize();
+  return all / graph_.dims()[0].size;
+}
+int64_t LoopLayout::unitSize() const { return form_ == Form::blocks && firstColumn_ == 0 ? blockSize_ : 1; }
 
 // Whether no code depends on the size of the first dim: it is the outermost loop, and no operand's strides have it.
 bool LoopLayout::isBoundByRange() const {
   const Dim first{0};
   const bool isOuter = !loops_.empty() && loops_[0].dims[0].id == first.id && (isFlat_ || firstColumn_ > 0);
-  return isOuter && form_ != Form::columns &&
+  return isOuter && form_ != Form::columns && !graph_.count() &&
          std::ranges::all_of(graph_.operands(), [&](const RowGraph::OperandInfo &operand) {
            return std::none_of(operand.dims.begin() + (operand.dims.empty() ? 0 : 1), operand.dims.end(),
                                [&](Dim dim) { return dim.id == first.id; });

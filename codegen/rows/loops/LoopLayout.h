@@ -41,6 +41,11 @@ public:
   int64_t blocksPerRow() const;
   // columns: number of rows whose sum over a block is in registers.
   int64_t rowChunk() const { return rowChunk_; }
+  // What the kernel's range counts of one position of the first dim, if there are fewer of them than it has
+  // (RowGraph::countRows): the range of n positions is n times this, divided by unitSize() and rounded up.
+  int64_t unitsOfPosition() const;
+  int64_t unitSize() const;
+  int64_t range() const;
   KernelInfo info() const;
   // Equal for graphs that have the same code on a CPU, which the arguments begin and end of the range alone bound: graphs that
   // differ in the size of their outermost dim only.

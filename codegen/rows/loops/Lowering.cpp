@@ -18,8 +18,8 @@ bool lowerLoops(mlir::Operation *module) {
 
 std::vector<int64_t> needsOf(const KernelInfo &info) {
   std::vector<int64_t> needs = {info.range, info.scalars, int64_t(info.operands.size())};
-  for (const auto &[use, bytes, rowBytes, rowStride] : info.operands)
-    needs.insert(needs.end(), {int64_t(use), bytes, rowBytes, rowStride});
+  for (const auto &[use, bytes, rowBytes, rowStride, counted] : info.operands)
+    needs.insert(needs.end(), {int64_t(use) + (counted ? plan::kCountedUse : 0), bytes, rowBytes, rowStride});
   return needs;
 }
 

@@ -26,11 +26,18 @@ LogicalResult GroupOp::verify() {
     return emitOpError() << "gives " << elementsOf(getPlaces()) << " places to " << choices
                          << " choices; expected one for each (group_c1)";
   const int64_t each = tensorOf(getExperts()).getShape().back(),
-                room = roomForRows({choices / each, each}, elementsOf(getCounts()), 1);
+                room = roomForRows({choices / each, each}, elementsOf(getCounts()), 1, getCapacity());
   return rows == room ? success()
                       : emitOpError() << "has room for " << rows << " rows of " << choices << " choices, "
                                       << each << " for a token, among " << elementsOf(getCounts())
                                       << " experts; expected " << room << " (group_c2)";
+}
+
+LogicalResult RowCountOp::verify() {
+  if (tensorOf(getCounts()).getRank() == 1 && tensorOf(getNumber()).getRank() == 0)
+    return success();
+  return emitOpError() << "counts rows by " << getCounts().getType() << " as " << getNumber().getType()
+                       << "; expected a list, and a number without dimensions (row_count_c1)";
 }
 
 LogicalResult DropOp::verify() {
@@ -56,7 +63,7 @@ LogicalResult CombineOp::verify() { return verifyOrder(*this, "combine_c1"); }
 LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
 LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
 LogicalResult RowMaskOp::verify() { return verifyOrder(*this, "row_mask_c1"); }
-SmallVector<StringAttr> RowMaskOp::getIndexedFactors() { return placingFactor(*this); }
+SmallVector<StringAttr> RowMaskOp::getIndexedFactors() { return rowFactors(*this); }
 
 LogicalResult ExchangeOp::verify() {
   if (failed(verifyMeshAxes(*this, getAxes())))
@@ -128,8 +135,9 @@ LogicalResult GroupedEinsumGradOp::verify() {
 
 template <typename Adjoint, typename Op> static LogicalResult contributeAdjoint(Op op, GradientBuilder &g) {
   if (Value dy = g.cotangent(op.getResult()); dy && g.wants(op.getValue()))
-    g.contribute(op.getValue(), g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(),
-                                                op.getCountAttr(), DictionaryAttr(), ArrayAttr()));
+    g.contribute(op.getValue(),
+                 g.make<Adjoint>(op.getValue(), dy, op.getExperts(), Value(), op.getCountAttr(),
+                                 DictionaryAttr(), ArrayAttr(), op.getCapacityAttr()));
   return success();
 }
 LogicalResult DispatchOp::buildGradient(GradientBuilder &g) { return contributeAdjoint<CombineOp>(*this, g); }
@@ -143,10 +151,10 @@ LogicalResult GroupedEinsumOp::buildGradient(GradientBuilder &g) {
   Value dy = g.cotangent(getResult());
   if (dy && g.wants(getLhs()))
     g.contribute(getLhs(), g.make<GroupedEinsumOp>(getLhs(), dy, getRhs(), getExperts(), Value(),
-                                                   DictionaryAttr(), ArrayAttr()));
+                                                   DictionaryAttr(), ArrayAttr(), getCapacityAttr()));
   if (dy && g.wants(getRhs()))
     g.contribute(getRhs(), g.make<GroupedEinsumGradOp>(getRhs(), getLhs(), dy, getExperts(), Value(),
-                                                       DictionaryAttr(), ArrayAttr()));
+                                                       DictionaryAttr(), ArrayAttr(), getCapacityAttr()));
   return success();
 }
 
@@ -264,6 +272,7 @@ RowSpace CombineOp::getRowSpace() { return spaceOf(getResult(), 1); }
 LogicalResult CombineOp::emitRow(RowEmitter &e) {
   if (!getOrder())
     return lacksOrder(*this);
+  e.readCounted(getValue());
   const StringAttr choices = layoutOf(getOrder()).getNames().back();
   const auto row = [&](int64_t choice) {
     return e.value(getValue(), placeIn(getValue(), e.value(getOrder(), {choices, choice})));
@@ -294,10 +303,17 @@ LogicalResult RowMaskOp::emitRow(RowEmitter &e) {
   return success();
 }
 
+RowSpace RowCountOp::getRowSpace() { return {RowSpace::Kind::alone, {}, rowDims(getCounts())}; }
+LogicalResult RowCountOp::emitRow(RowEmitter &e) {
+  e.define(getResult(), e.sumOverColumns(e.value(getCounts())));
+  return success();
+}
+
 RowSpace CollectOp::getRowSpace() { return spaceOf(getResult(), 0); }
 LogicalResult CollectOp::emitRow(RowEmitter &e) {
   if (!getOrder())
     return lacksOrder(*this);
+  e.readCounted(getValue());
   e.define(getResult(), e.value(getValue(), placeIn(getValue(), e.value(getOrder()))));
   return success();
 }

@@ -30,7 +30,8 @@ def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuo
 
 // `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
 // experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
-// not seen: the axes whose ranks have other tokens, to which rows travel.
+// not seen: the axes whose ranks have other tokens, to which rows travel. `capacity`, after mg.drop: how many rows an expert has
+// at most, of all tokens that the op's types have (AxisRule.h).
 class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
     : Mg_IndexedOp<mnemonic, [MgGradient,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
@@ -38,7 +39,7 @@ class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
   let rule = rowRule;
   let hasVerifier = 1;
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # rowRule # "\"; }" # [{
-    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::placingFactor(*this); }
+    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::rowFactors(*this); }
     ::mlir::Value $cppClass::getLookupTable() { return getValue(); }
     bool $cppClass::looksUpInRow() { return false; }
     int64_t $cppClass::getDenseDims() { return ::mgc::tensorOf(getExperts()).getRank(); } // all
@@ -59,14 +60,29 @@ def Mg_GroupOp : Mg_ComputeOp<"group", [MgInstruction]> {
         %counts, %places, %sources = mg.group %experts over ["ep"]
 
     1. all is dense, and places are as many as experts (group_c1)
-    2. there are as many sources as the tokens may have rows on the rank: for each token no more than its choices, or counts
-       (group_c2)
+    2. there are as many sources as the tokens may have rows on the rank: for each token no more than its choices, or counts;
+       with a capacity no more than that for each expert (group_c2)
     3. the axes are axes of the module's mg.mesh, each once (mesh_c4)
   }];
-  let arguments = (ins Mg_I32:$experts, ArrayAttr:$axes);
+  let arguments = (ins Mg_I32:$experts, ArrayAttr:$axes, OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_I32:$counts, Mg_I32:$places, Mg_I32:$sources);
   let rule = ".. -> .., .., ..";
   let assemblyFormat = "$experts `over` $axes attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def Mg_RowCountOp : Mg_ComputeOp<"row_count", [MgRowSpace]> {
+  let summary = "How many rows there are: the sum of the counts of all experts that a rank has";
+  let description = [{
+    What row kernels over such rows read, to do no more (mg.kernel). mg-fuse makes it; the order of the sum is no matter.
+
+        %number = mg.row_count %counts
+
+    1. counts are a list, the result is a number (row_count_c1)
+  }];
+  let arguments = (ins Mg_I32:$counts);
+  let results = (outs Mg_I32:$number);
+  let rule = ".. -> ..";
   let hasVerifier = 1;
 }
 
@@ -75,7 +91,7 @@ def Mg_ExchangeOp : Mg_Op<"exchange", [Pure, MgInstruction]> {
   let description = [{
     value has a rank's rows in the order of all experts, the result those of its own experts from all ranks: by expert, and of
     one by rank. With `back`, the other way round. counts: of each rank along the axes how many rows each expert has there, of
-    all experts. What is behind the last row is zero. Local types only.
+    all experts. What is behind the last row is neither read nor written. Local types only.
 
         %rows = mg.exchange %own by %counts over ["ep"]
 
@@ -97,7 +113,8 @@ def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
     1. where the tokens are split there is no order: it is a rank's own (dispatch_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
 def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h"> {
@@ -108,7 +125,8 @@ def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h">
     1. where the tokens are split there is no order: it is a rank's own (combine_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
 def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
@@ -119,7 +137,8 @@ def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
     1. where the tokens are split there is no order: it is a rank's own (spread_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
 def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> {
@@ -130,7 +149,8 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> 
     1. where the tokens are split there is no order: it is a rank's own (collect_c1)
   }];
   let arguments = (ins Mg_Float:$value, Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
 
@@ -147,7 +167,8 @@ def Mg_RowMaskOp : Mg_IndexedOp<"row_mask", [MgGradient, MgRowSpace]> {
     1. where the tokens are split there is no order: it is a rank's own (row_mask_c1)
   }];
   let arguments = (ins Mg_I32:$experts, Optional<Mg_I32>:$order, I64Attr:$count,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
   let rule = "s b k!, c -> c=s.b.k:e";
   let assemblyFormat = "$experts (`order` $order^)? attr-dict `:` functional-type(operands, results)";
@@ -161,7 +182,7 @@ class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # groupedRule # "\"; }" # [{
-    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::placingFactor(*this); }
+    ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::rowFactors(*this); }
   }];
   let assemblyFormat = [{
     $lhs `,` $rhs `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
@@ -180,7 +201,8 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b 
     4. order has a number for each expert of the rank (grouped_einsum_c4)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
 def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., c .., s b k!, e -> .."> {
@@ -195,6 +217,7 @@ def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., 
     4. order has a number for each expert of the rank (grouped_einsum_grad_c4)
   }];
   let arguments = (ins Mg_Float:$lhs, Mg_Float:$rhs, Mg_I32:$experts, Optional<Mg_I32>:$order,
-                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange);
+                       OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$exchange,
+                       OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }

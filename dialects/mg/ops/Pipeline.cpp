@@ -209,6 +209,19 @@ std::optional<RowSpace> KernelOp::getSpace() {
   return space;
 }
 
+// Whether all ops iterate one dimension first, and none sums over it.
+static bool startsAlike(KernelOp kernel) {
+  std::optional<RowSpace::NamedDim> first;
+  for (auto op : kernel.getBody().front().getOps<RowOpInterface>()) {
+    const RowSpace space = op.getRowSpace();
+    const RowSpace::Dims dims = rowDims(op->getResult(0));
+    if (space.kind == RowSpace::Kind::columns || dims.empty() || (first && *first != dims.front()))
+      return false;
+    first = dims.front();
+  }
+  return first.has_value();
+}
+
 LogicalResult KernelOp::verifyRegions() {
   Block &body = getBody().front();
   if (!getSpace())
@@ -226,6 +239,9 @@ LogicalResult KernelOp::verifyRegions() {
   }
   if (body.getTerminator()->getOperandTypes() != getResultTypes())
     return emitOpError("results do not fit what is yielded (kernel_c1)");
+  if (getNumber() && (tensorOf(getNumber()).getRank() != 0 || !startsAlike(*this)))
+    return emitOpError("does a number of rows; expected a number without dimensions, and ops whose first "
+                       "dimension is one and not summed over (kernel_c4)");
   return success();
 }
 

@@ -120,10 +120,13 @@ def Mg_KernelOp : Mg_Op<"kernel", [Pure, SingleBlock]> {
     2. a value read at places that depend on data, and a sum over rows, is not read in the kernel that makes it
        (kernel_c2)
     3. a value is yielded once (kernel_c3)
+    4. `of` a number: only so many positions of the first dimension are done, the first ones; the others of a result may be
+       anything. The number is i32, and all ops iterate that dimension first (kernel_c4)
   }];
+  let arguments = (ins Optional<Mg_I32>:$number);
   let regions = (region SizedRegion<1>:$body);
   let results = (outs Variadic<Mg_Tensor>:$results);
-  let assemblyFormat = "$body attr-dict `:` type($results)";
+  let assemblyFormat = "(`of` $number^ `:` type($number))? $body attr-dict `:` type($results)";
   let hasRegionVerifier = 1; // reads the ops inside, once they are verified
   let extraClassDeclaration = [{
     /// The space of all its ops; nothing when they do not merge.

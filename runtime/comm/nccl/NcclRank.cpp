@@ -329,10 +329,7 @@ Status NcclRank::exchangeRows(const Stream &stream, GroupId groupId, const plan:
   MGC_TRY(device_.beginGroup());
   const Status enqueued = moveAll();
   MGC_TRY(rootOf(device_.endGroup()));
-  MGC_TRY(Status(enqueued));
-  const int64_t filled = what.back ? rows_.rowsOf(group.index) : rows_.rowsAt(group.index);
-  const int64_t rest = ((what.back ? what.rows : what.places) - filled) * row;
-  return rest > 0 ? stream.fill(at(destination, filled), 0, rest) : Status::ok();
+  return Status(enqueued);
 }
 
 Result<Ticket> NcclRank::finished(const Stream &stream, const Event &mine) {

@@ -267,8 +267,6 @@ Status SocketRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
                        : Exchange{member, SocketRegion::of(from + mine.own * row, mine.count * row),
                                   SocketRegion::of(to + theirs.there * row, theirs.count * row)};
     }));
-  const int64_t filled = what.back ? rows_.rowsOf(group.index) : rows_.rowsAt(group.index);
-  std::memset(to + filled * row, 0, ((what.back ? what.rows : what.places) - filled) * row);
   return Status::ok();
 }
 

@@ -303,8 +303,6 @@ Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
   };
   copyFrom(my.index);
   forEachPeer(group, my.index, copyFrom);
-  const int64_t filled = what.back ? rows_.rowsOf(my.index) : rows_.rowsAt(my.index);
-  std::memset(to + filled * row, 0, ((what.back ? what.rows : what.places) - filled) * row);
   return seat_.meet(my, seat_.listeners());
 }
 

@@ -43,8 +43,7 @@ inline constexpr int kDropChoicesThreads = 256;
 
 constexpr int kMostExchangingRanks = 256;
 
-// As mgc_exchange_rows_facts and their operands. A block for each piece (rank, group) times `splits`, and one for what is behind the
-// last row.
+// As mgc_exchange_rows_facts and their operands. A block for each piece (rank, group) times `splits`.
 struct ExchangeRowsArguments {
   int64_t groups, rows, places, rowBytes, ranks, index;
   int32_t isBack;

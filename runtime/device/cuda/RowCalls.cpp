@@ -172,7 +172,7 @@ Status runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
   std::copy_n(operands->sources, facts->ranks, a.sources);
   std::copy_n(operands->names, facts->ranks, a.names);
   a.unit = unitOf(a), a.splits = int32_t(splitsOf(device, *facts));
-  const int64_t blocks = (facts->ranks * facts->groups + 1) * a.splits;
+  const int64_t blocks = facts->ranks * facts->groups * a.splits;
   if (blocks > kMostBlocks)
     return errorf("{}: exchange_rows needs {} blocks; possible are {}", device.name, blocks, kMostBlocks);
   MGC_ASSIGN(kernel, ownKernel(device, rowsModule, "exchange_rows"));

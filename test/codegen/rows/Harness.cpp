@@ -60,8 +60,9 @@ void Library::expectNeeds(size_t kernel, const int64_t *needs, const std::vector
   const auto &[symbol, info] = kernels_[kernel];
   ASSERT_NE(needs, nullptr) << symbol;
   std::vector<int64_t> expected = {info.range, info.scalars, int64_t(buffers.size())};
-  for (const auto &[use, bytes, rowBytes, rowStride] : info.operands)
-    expected.insert(expected.end(), {int64_t(use), bytes, rowBytes, rowStride});
+  for (const auto &[use, bytes, rowBytes, rowStride, counted] : info.operands)
+    expected.insert(expected.end(),
+                    {int64_t(use) + (counted ? plan::kCountedUse : 0), bytes, rowBytes, rowStride});
   EXPECT_EQ(std::vector(needs, needs + 3 + 4 * needs[2]), expected) << symbol;
   EXPECT_LE(info.scalars, int64_t(scalars)) << symbol;
   for (size_t i = 0; i < std::min(buffers.size(), info.operands.size()); ++i)

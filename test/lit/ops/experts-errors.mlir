@@ -354,3 +354,34 @@ func.func @drop_of_a_part(%ids: !ids, %w: !w, %at: tensor<4x2xi32, #mg.layout<s 
   return
 }
 }
+
+// -----
+
+func.func @count_of_counts(%n: tensor<4xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{expected a list, and a number without dimensions (row_count_c1)}}
+  %a = mg.row_count %n : (tensor<4xi32, #mg.layout<e>>) -> tensor<4xi32, #mg.layout<e>>
+  return
+}
+
+// -----
+
+module attributes {mg.mesh = #mg.mesh<ep = 2>} {
+func.func @group_capacity(%ids: tensor<4x3xi32, #mg.layout<s, k>>) {
+  // expected-error@+1 {{has room for 8 rows of 12 choices, 3 for a token, among 2 experts; expected 6 (group_c2)}}
+  %a, %b, %c = mg.group %ids over ["ep"] {capacity = 3 : i64} : (tensor<4x3xi32, #mg.layout<s, k>>) -> (tensor<2xi32, #mg.layout<e>>, tensor<4x3xi32, #mg.layout<s, k>>, tensor<8xi32, #mg.layout<c>>)
+  return
+}
+}
+
+// -----
+
+// Of 4 experts each has 3 rows of all 2 sequences: 2 at most of one of these, on each rank that has one.
+!ids = tensor<4x2x3xi32, #mg.layout<s, b [dp], k>>
+!x = tensor<4x2x8xf32, #mg.layout<s, b [dp], h>>
+module attributes {mg.mesh = #mg.mesh<dp = 2>} {
+func.func @capacity(%x: !x, %ids: !ids) {
+  // expected-error@+1 {{dimension 'c' has size 24 over ["dp"]; expected 16 over ["dp"], as its parts have together (rule_c7)}}
+  %y = mg.dispatch %x to %ids {count = 4 : i64, capacity = 3 : i64} : (!x, !ids) -> tensor<24x8xf32, #mg.layout<c [dp], h>>
+  return
+}
+}

@@ -215,6 +215,28 @@ func.func @twice(%x: !x) {
 
 // -----
 
+func.func @kernel_of_a_list(%x: tensor<4x8xf32, #mg.layout<c, h>>, %n: tensor<2xi32, #mg.layout<e>>) {
+  // expected-error@+1 {{(kernel_c4)}}
+  %0 = mg.kernel of %n : tensor<2xi32, #mg.layout<e>> {
+    %1 = mg.silu %x : (tensor<4x8xf32, #mg.layout<c, h>>) -> tensor<4x8xf32, #mg.layout<c, h>>
+    mg.yield %1 : tensor<4x8xf32, #mg.layout<c, h>>
+  } : tensor<4x8xf32, #mg.layout<c, h>>
+  return
+}
+
+// -----
+
+func.func @kernel_of_sums(%x: tensor<4x8xf32, #mg.layout<c, h>>, %n: tensor<i32, #mg.layout<>>) {
+  // expected-error@+1 {{expected a number without dimensions, and ops whose first dimension is one and not summed over (kernel_c4)}}
+  %0 = mg.kernel of %n : tensor<i32, #mg.layout<>> {
+    %1 = mg.sum %x : (tensor<4x8xf32, #mg.layout<c, h>>) -> tensor<8xf32, #mg.layout<h>>
+    mg.yield %1 : tensor<8xf32, #mg.layout<h>>
+  } : tensor<8xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
 !x = tensor<4x8xf32, #mg.layout<s, h>>
 !h = tensor<8xf32, #mg.layout<h>>
 func.func @sum(%x: !x) {

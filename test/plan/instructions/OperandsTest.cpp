@@ -43,6 +43,25 @@ TEST(Operands, SizesByHand) {
   EXPECT_EQ(describe(kExchangeRows), "counts:32 source:32 destination:48!");
 }
 
+// Whose rows behind the last one nobody reads or writes.
+TEST(Operands, whoseRowsAreCounted) {
+  const auto counted = [](const InstructionBody &body) {
+    std::string text;
+    for (const OperandInfo &info : operandsOf(makeSmallPlan().mesh, body))
+      text += info.isCounted ? fmt::format("{} ", info.name) : "";
+    return text;
+  };
+  const RowKernel kernel{
+      .uses = {{OperandUse::read, 4}, {.use = OperandUse::written, .bytes = 64, .counted = true}}};
+  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::rows, .groups = 2, .rows = 4, .n = 8, .k = 2}),
+            "A C ");
+  EXPECT_EQ(counted(GroupedGemm{.form = GroupedGemm::Form::sums, .groups = 2, .rows = 4, .m = 2, .n = 8}),
+            "A B ");
+  EXPECT_EQ(counted(ExchangeRows{.groups = 2, .rows = 4, .places = 8, .width = 2}), "source destination ");
+  EXPECT_EQ(counted(GroupRows{.groups = 2, .rows = 4, .places = 4}), "");
+  EXPECT_EQ(counted(kernel), "of the kernel ");
+}
+
 // A, B and what the epilogue reads, then what is written; its numbers are those of the list.
 TEST(Operands, OfEpilogues) {
   const auto describe = [](const Gemm &gemm) {

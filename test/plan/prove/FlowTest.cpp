@@ -1,6 +1,7 @@
 // Data flow by bytes: sets and maps of bytes, programs, chunks, and the message for each thing that is wrong.
 #include "plan/prove/ChunkFlow.h"
 #include "plan/prove/Completed.h"
+#include "plan/prove/VerifyCountedRows.h"
 
 #include <gtest/gtest.h>
 
@@ -224,6 +225,71 @@ TEST(ProgramFlow, whatACallerGetsHasAllColumns) {
   EXPECT_EQ(problemOf(programOf({writes(half, 0)})),
             "program 'p': writes columns of rows of segment 'out' and leaves others out");
   EXPECT_EQ(problemOf(programOf({writes(added, 0)})), "") << "the others are the caller's";
+}
+
+// Of 64 bytes of rows only those that there are were written: whoever reads them counts them too.
+const RowKernel::Operand kCountedRead{OperandUse::read, kLine, 0, 0, true},
+    kCountedWritten{OperandUse::written, kLine, 0, 0, true};
+
+TEST(ProgramFlow, countedRowsAreReadCounted) {
+  const auto program = [](const RowKernel::Operand &writes, const RowKernel::Operand &reads) {
+    return programOf(
+        {{{kRead, writes}, {{0, 0}, {2, 0, 0, 1}}}, {{reads, kWritten}, {{2, 0, 0, 1}, {1, 0}}}});
+  };
+  EXPECT_EQ(problemOf(program(kCountedWritten, kCountedRead)), "");
+  EXPECT_EQ(problemOf(program(kWritten, kCountedRead)), "") << "all are there";
+  EXPECT_EQ(
+      problemOf(program(kCountedWritten, kRead)),
+      "program 'p': p/1: operand of the kernel, bytes [0, 64) of segment 'frame', reads rows behind the "
+      "last one, of which only those that there are were written");
+  Program again = program(kCountedWritten, kRead); // written whole in between
+  Program whole = program(kWritten, kRead);
+  again.instructions.insert(again.instructions.begin() + 1, whole.instructions.front());
+  EXPECT_EQ(problemOf(again), "");
+}
+
+TEST(ProgramFlow, saysWhatIsCountedForItsCaller) {
+  Problems problems;
+  const ProgramFlow flow = flowOf(Plan(),
+                                  programOf({{{kCountedRead, kCountedWritten}, {{0, 0}, {1, 0}}},
+                                             {{kRead, kWritten}, {{0, kLine}, {1, kLine}}}}),
+                                  {0, 1, 2}, problems);
+  EXPECT_EQ(flow.segments[0].wholeReads.ranges(), (Ranges{{kLine, 2 * kLine}}));
+  EXPECT_EQ(flow.segments[1].countedWrites.ranges(), (Ranges{{0, kLine}}));
+}
+
+// Two programs, one writes a ring's slot that the other reads.
+std::string problemOfRing(bool writesCounted, bool readsCounted) {
+  Plan plan;
+  for (const Step &step : {Step{{kRead, writesCounted ? kCountedWritten : kWritten}, {{0, 0}, {1, kLine}}},
+                           Step{{readsCounted ? kCountedRead : kRead, kWritten}, {{1, kLine}, {0, 0}}}}) {
+    Program &program = plan.programs.emplace_back(programOf({step}));
+    program.segments.pop_back(), program.segmentBytes.pop_back(), program.frame = -1;
+  }
+  StagePlan &stage = plan.stages.emplace_back();
+  stage.bytes = 2048;
+  stage.rings.push_back({.name = "saved", .bytes = 4 * kLine});
+  for (int64_t i = 0; i < 2; ++i) {
+    Chunk &chunk = stage.chunks.emplace_back();
+    chunk.task = i == 0 ? Task::forward : Task::backward;
+    chunk.slots = {0};
+    Call &call = chunk.calls.emplace_back();
+    call.program = i;
+    call.segments = {{.slot = -1, .offset = 1024}, {.slot = 0, .offset = 0}};
+  }
+  Problems problems;
+  Flows flows(plan, problems);
+  verifyCountedRows(plan, flows, problems);
+  return problems.status().isOk() ? "" : problems.status().message();
+}
+
+TEST(CountedRows, ofASlotAreReadCounted) {
+  EXPECT_EQ(problemOfRing(true, true), "");
+  EXPECT_EQ(problemOfRing(false, false), "");
+  EXPECT_EQ(
+      problemOfRing(true, false),
+      "stage 0: bytes [64, 128) of 'saved' are read with the rows behind the last one, of which only those "
+      "that there are were written");
 }
 
 TEST(ProgramFlow, segmentsInTheSamePlaceAreOne) {

@@ -9,6 +9,8 @@
 namespace mgc::test {
 namespace {
 
+constexpr float kLeft = -7; // what lies where no row comes
+
 class ExchangeConformance : public Conformance {};
 
 // Rows of each rank by expert, which say whose they are and for whom.
@@ -58,7 +60,7 @@ TEST_P(ExchangeConformance, rowsGoToTheirExpertsAndComeBack) {
       Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
       ASSERT_TRUE(group.isOk());
       const std::vector<float> mine = padded(rows.own[rank], what.rows, NAN);
-      there[rank] = padded({}, what.places, NAN), back[rank] = padded({}, what.rows, NAN);
+      there[rank] = padded({}, what.places, kLeft), back[rank] = padded({}, what.rows, kLeft);
       plan::ExchangeRows home = what;
       home.back = true;
       const auto exchange = [&](const plan::ExchangeRows &one, const auto &from, auto &to) {
@@ -71,8 +73,8 @@ TEST_P(ExchangeConformance, rowsGoToTheirExpertsAndComeBack) {
     });
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
-      EXPECT_EQ(there[rank], padded(rows.hosted[rank], what.places, 0)) << rank;
-      EXPECT_EQ(back[rank], padded(rows.own[rank], what.rows, 0)) << rank;
+      EXPECT_EQ(there[rank], padded(rows.hosted[rank], what.places, kLeft)) << rank;
+      EXPECT_EQ(back[rank], padded(rows.own[rank], what.rows, kLeft)) << rank;
     }
   }
 }
@@ -96,7 +98,7 @@ TEST_P(ExchangeConformance, rowsOfAnyWidth) {
       std::vector<Bf16> mine(static_cast<size_t>(what.rows * width), toBf16(NAN));
       for (size_t i = 0; i < rows.own[rank].size(); ++i)
         mine[i] = toBf16(rows.own[rank][i]);
-      there[rank].assign(static_cast<size_t>(what.places * width), toBf16(NAN));
+      there[rank].assign(static_cast<size_t>(what.places * width), toBf16(kLeft));
       statuses[rank] =
           communicator.exchangeRows(plugin::Stream(), *group, what, addressOf(rows.counts.data()),
                                     addressOf(mine.data()), addressOf(there[rank].data()));
@@ -104,7 +106,7 @@ TEST_P(ExchangeConformance, rowsOfAnyWidth) {
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();
       std::vector<float> wanted = rows.hosted[rank];
-      wanted.resize(static_cast<size_t>(what.places * width), 0);
+      wanted.resize(static_cast<size_t>(what.places * width), kLeft);
       for (size_t i = 0; i < wanted.size(); ++i)
         ASSERT_EQ(toFloat(there[rank][i]), toFloat(toBf16(wanted[i]))) << rank << " " << i;
     }

@@ -46,9 +46,9 @@ public:
   __device__ explicit GroupedWalk(const GroupedGemmArguments &arguments)
       : a(arguments), columns((a.n + kTile - 1) / kTile), nextTile(blockIdx.x) {}
 
-  // Whether counts cannot be: then it is said, and nothing may be written. `total`: all rows.
-  __device__ bool isWrong(int64_t &total) const {
-    total = 0;
+  // Whether counts cannot be: then it is said, and nothing may be written.
+  __device__ bool isWrong() const {
+    int64_t total = 0;
     bool isNegative = false;
     for (int64_t first = 0; first < a.groups; first += 32) {
       const int64_t count = countAt(first + lane());
@@ -159,32 +159,15 @@ __device__ void storePair(const GroupedGemmArguments &a, const GroupedTile<In, O
     to[1] = added(a, to + 1, right);
 }
 
-// Rows behind the last one: a part for each block.
-template <typename Out> __device__ void clearRest(const GroupedGemmArguments &a, int64_t total) {
-  auto *rest = reinterpret_cast<uint16_t *>(a.c) + total * a.n * int64_t(sizeof(Out) / 2);
-  const int64_t halves = (a.rows - total) * a.n * int64_t(sizeof(Out) / 2);
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, threads = int64_t(gridDim.x) * blockDim.x;
-  if (reinterpret_cast<uint64_t>(rest) % 16 == 0 && halves % 8 == 0) {
-    for (int64_t i = thread; i < halves / 8; i += threads)
-      reinterpret_cast<uint4 *>(rest)[i] = uint4{};
-    return;
-  }
-  for (int64_t i = thread; i < halves; i += threads)
-    rest[i] = 0;
-}
-
 // The whole kernel: multiply(tile) makes and stores one.
 template <typename In, typename Out, GroupedForm kForm, int kTile, typename Multiply>
 __device__ void groupedGemm(const GroupedGemmArguments &a, const Multiply &multiply) {
   GroupedWalk<In, Out, kForm, kTile> walk(a);
-  int64_t total = 0;
-  if (walk.isWrong(total))
+  if (walk.isWrong())
     return;
   GroupedTile<In, Out> tile;
   while (walk.next(tile))
     multiply(tile);
-  if (!isSums(kForm))
-    clearRest<Out>(a, total);
 }
 
 } // namespace mgc::cuda

@@ -240,10 +240,9 @@ __device__ bool areWrong(const ExchangeRowsArguments &a) {
 template <typename Unit>
 __device__ void copyUnits(uint64_t to, uint64_t from, int64_t bytes, int64_t first, int64_t step) {
   for (int64_t i = first; i < bytes / int64_t(sizeof(Unit)); i += step)
-    reinterpret_cast<Unit *>(to)[i] = from ? reinterpret_cast<const Unit *>(from)[i] : Unit{};
+    reinterpret_cast<Unit *>(to)[i] = reinterpret_cast<const Unit *>(from)[i];
 }
 
-// From 0: zeros.
 __device__ void copyBytes(const ExchangeRowsArguments &a, uint64_t to, uint64_t from, int64_t bytes, int64_t part, int64_t parts) {
   const int64_t first = part * kExchangeThreads + threadIdx.x, step = parts * kExchangeThreads;
   if (a.unit == 16)
@@ -259,11 +258,7 @@ __device__ void copyBytes(const ExchangeRowsArguments &a, uint64_t to, uint64_t 
 extern "C" __global__ void __launch_bounds__(kExchangeThreads) exchange_rows(const __grid_constant__ ExchangeRowsArguments a) {
   if (areWrong(a))
     return;
-  const int64_t pieces = a.ranks * a.groups, piece = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
-  if (piece == pieces) { // what is behind the last row
-    const int64_t filled = a.isBack ? rowsOf(a, a.index) : rowsAt(a, a.index), room = a.isBack ? a.rows : a.places;
-    return copyBytes(a, a.destination + filled * a.rowBytes, 0, (room - filled) * a.rowBytes, split, a.splits);
-  }
+  const int64_t piece = blockIdx.x / a.splits, split = blockIdx.x % a.splits;
   const int64_t peer = piece / a.groups, group = piece % a.groups;
   const int64_t owner = a.isBack ? a.index : peer, host = a.isBack ? peer : a.index;
   const int64_t own = sumOfBlock(host * a.groups + group, [&](int64_t i) { return countAt(a, owner, i); });

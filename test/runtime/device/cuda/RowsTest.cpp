@@ -127,7 +127,7 @@ protected:
   static std::vector<double> expected(const mgc_grouped_gemm_facts &f, const Product &p,
                                       const Numbers &counts) {
     std::vector<double> c(p.c.begin(), p.c.end());
-    if (!f.accumulate)
+    if (f.sums && !f.accumulate)
       std::ranges::fill(c, 0);
     int64_t row = 0;
     for (int64_t group = 0; group < f.groups; ++group)
@@ -136,9 +136,10 @@ protected:
           for (int64_t j = 0; j < f.n; ++j)
             if (f.sums)
               c[(group * f.m + i) * f.n + j] += double(p.a[row * f.m + i]) * p.b[row * f.n + j];
-            else
-              c[row * f.n + j] += double(p.a[row * f.k + i]) *
-                                  p.b[group * f.k * f.n + (f.transpose_b ? j * f.k + i : i * f.n + j)];
+            else // behind the last row nothing is written
+              c[row * f.n + j] = (i > 0 ? c[row * f.n + j] : 0) +
+                                 double(p.a[row * f.k + i]) *
+                                     p.b[group * f.k * f.n + (f.transpose_b ? j * f.k + i : i * f.n + j)];
     return c;
   }
 

@@ -391,8 +391,6 @@ int runExchangeRows(mgc_stream *stream, const mgc_exchange_rows_facts *facts,
                     size_t(piece.count * rowBytes));
       }
     }
-    const int64_t filled = (f.back ? rows.rowsOf(f.index) : rows.rowsAt(f.index)) * rowBytes;
-    std::memset(to + filled, 0, size_t(room * rowBytes - filled));
     return Status::ok();
   }),
                 error);
