@@ -11,28 +11,39 @@ const std::vector<ContextType> &contextTypes() {
   static const std::vector<ContextType> types = {
       {.name = "all_gather", .gathersKeys = true},
       {.name = "a2a", .exchangesHeads = true},
-      {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true},
+      {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true, .isRing = true},
+      {.name = "a2a+all_gather", .exchangesHeads = true, .gathersKeys = true},
       {.name = "p2p", .gathersKeys = true, .isRing = true}};
   return types;
 }
 
-bool exchangesHeads(std::string_view name) {
+// The first where the name is not known: of an edited program any name may come.
+static const ContextType &typeOf(std::string_view name) {
   const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return row != contextTypes().end() && row->exchangesHeads; // of an edited program any name may come
+  return row == contextTypes().end() ? contextTypes().front() : *row;
 }
 
-bool gathersKeys(std::string_view name) {
-  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return (row == contextTypes().end() ? contextTypes().front() : *row).gathersKeys;
-}
-
-bool isRing(std::string_view name) {
-  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return row != contextTypes().end() && row->isRing;
-}
+bool exchangesHeads(std::string_view name) { return typeOf(name).exchangesHeads; }
+bool gathersKeys(std::string_view name) { return typeOf(name).gathersKeys; }
+bool readsAllPositions(std::string_view name) { return !typeOf(name).isRing || typeOf(name).exchangesHeads; }
 
 bool uses(const Layout &layout, std::string_view type) {
   return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();
+}
+
+std::string hierarchyOf(const Layout &layout) {
+  for (const std::string &type : layout.contextTypes)
+    if (typeOf(type).isHierarchy())
+      return type;
+  return "";
+}
+
+std::vector<std::string> hierarchies() {
+  std::vector<std::string> names;
+  for (const ContextType &type : contextTypes())
+    if (type.isHierarchy())
+      names.push_back(type.name);
+  return names;
 }
 
 std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
@@ -41,6 +52,16 @@ std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription
   if ((attention.heads / attention.groups / layout.tpQueries) % queries != 0)
     return std::nullopt;
   return std::pair(groups, queries);
+}
+
+void splitHeadsOverContext(const ModelDescription &model, Layout &layout) {
+  const AttentionDescription &attention = model.kinds.front().block.attention;
+  const auto groups = [&](bool exchange, int64_t ranks) {
+    const auto split = exchange ? splitHeads(attention, layout, ranks) : std::nullopt;
+    return split ? split->first : 1;
+  };
+  layout.cpGroups = groups(uses(layout, "a2a"), layout.cp);
+  layout.cpInnerGroups = groups(!hierarchyOf(layout).empty(), layout.cpInner);
 }
 
 namespace {
@@ -78,7 +99,7 @@ std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &la
   return rules;
 }
 
-// Whether the kind's heads divide over so many ranks that exchange them, under a2a+p2p.
+// Whether the kind's heads divide over so many ranks that exchange them, in a hierarchy.
 bool takesInner(const BlockKind &kind, const Layout &layout, int64_t ranks) {
   return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
 }
@@ -88,8 +109,17 @@ bool mergesAttention(const Layout &layout) {
   return layout.dtype == "f32" || layout.target.f32AttentionResults;
 }
 
+// Types of the layout that merge attention to the keys of several ranks, each once.
+std::vector<std::string> mergingTypes(const Layout &layout) {
+  std::vector<std::string> names;
+  for (const ContextType &type : contextTypes())
+    if (type.isRing && uses(layout, type.name) && !(type.exchangesHeads && layout.cpInner == layout.cp))
+      names.push_back(type.name);
+  return names;
+}
+
 bool hasMergeableTypes(const Layout &layout) {
-  return mergesAttention(layout) || std::ranges::none_of(layout.contextTypes, isRing);
+  return mergesAttention(layout) || mergingTypes(layout).empty();
 }
 
 // Whether checkContext finds nothing, without the lists of its messages.
@@ -97,12 +127,12 @@ bool fitsContext(const ModelDescription &model, const Layout &layout) {
   const auto divides = [&](const BlockKind &kind) { return takesInner(kind, layout, layout.cpInner); };
   return std::ranges::all_of(rulesOf(model, layout),
                              [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
-         (!uses(layout, "a2a+p2p") || std::ranges::all_of(model.kinds, divides)) &&
+         (hierarchyOf(layout).empty() || std::ranges::all_of(model.kinds, divides)) &&
          hasMergeableTypes(layout) && plan::refine(layout.views()).isOk();
 }
 
 void checkHierarchy(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  if (!uses(layout, "a2a+p2p") || layout.cp % layout.cpInner != 0)
+  if (hierarchyOf(layout).empty() || layout.cp % layout.cpInner != 0)
     return;
   for (const BlockKind &kind : model.kinds) {
     const auto fits = [&](int64_t ranks) { return takesInner(kind, layout, ranks); };
@@ -116,14 +146,23 @@ void checkHierarchy(const ModelDescription &model, const Layout &layout, Problem
   }
 }
 
+// The type that gathers the keys which travel under this one, or the type itself.
+const ContextType &withoutRing(const ContextType &type) {
+  return *std::ranges::find_if(contextTypes(), [&](const ContextType &other) {
+    return !other.isRing && other.exchangesHeads == type.exchangesHeads &&
+           other.gathersKeys == type.gathersKeys;
+  });
+}
+
 // One type, or one per layer, all of which can be had.
 std::vector<std::string> possibleTypes(const ModelDescription &model, const Layout &layout) {
   std::vector<std::string> types = layout.contextTypes;
-  for (std::string &type : types) {
-    const auto row = std::ranges::find(contextTypes(), type, &ContextType::name);
-    if (row == contextTypes().end() || (row->isRing && !mergesAttention(layout)))
-      type = contextTypes().front().name;
-  }
+  const std::vector<std::string> merging = mergingTypes(layout);
+  const auto cannotMerge = [&](const std::string &type) {
+    return !mergesAttention(layout) && std::ranges::find(merging, type) != merging.end();
+  };
+  for (std::string &type : types)
+    type = (cannotMerge(type) ? withoutRing(typeOf(type)) : typeOf(type)).name;
   const bool areEqual = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
   if (!types.empty() && (areEqual || std::ssize(types) != model.layerCount()))
     types.resize(1);
@@ -137,6 +176,7 @@ void setNearestContext(const ModelDescription &model, const Layout &layout, Layo
   tried.contextTypes = possibleTypes(model, layout);
   for (; tried.cp > 1; --tried.cp) {
     tried.cpInner = std::gcd(layout.cpInner, tried.cp);
+    splitHeadsOverContext(model, tried);
     if (fitsContext(model, tried))
       break;
   }
@@ -146,7 +186,7 @@ void setNearestContext(const ModelDescription &model, const Layout &layout, Layo
     return;
   }
   near.contextTypes = tried.contextTypes;
-  if (uses(tried, "a2a+p2p"))
+  if (!hierarchyOf(tried).empty())
     near.contextHierarchy = {tried.cpInner, tried.cp / tried.cpInner};
   else
     near.contextHierarchy.reset();
@@ -160,10 +200,9 @@ static void checkRings(const Layout &layout, Problems &problems) {
     if (!type.isRing)
       possible.push_back(type.name);
   const std::string &flag = optionOf(&LayoutOptions::contextTypes).flag;
-  problems.add(
-      "{} p2p with --dtype {} and --target {}: results of attention to the keys of one rank would be "
-      "rounded to {} before they are merged",
-      flag, layout.dtype, layout.target.name, layout.dtype);
+  problems.add("{} {} with --dtype {} and --target {}: results of attention to the keys of one rank would be "
+               "rounded to {} before they are merged",
+               flag, listOf(mergingTypes(layout)), layout.dtype, layout.target.name, layout.dtype);
   problems.hint("possible {}: {}; or --dtype f32", flag, listOf(possible));
 }
 
