@@ -106,9 +106,8 @@ private:
         isOther |= !isCallers(access, inside);
       } else {
         isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
-        isPartial |= held.stride == access.rowStride && held.stride > 0
-                         ? !held.columns.contains(access.columns())
-                         : !held.has(inside);
+        isPartial |= held.stride == access.rowStride && held.stride > 0 ? !held.has(access.columns())
+                                                                        : !held.has(inside);
       }
     });
     if (isOther)
