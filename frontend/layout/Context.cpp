@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <ranges>
 
 namespace mgc::frontend {
 
@@ -174,10 +175,14 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
   Layout tried = layout;
   tried.contextTypes = possibleTypes(model, layout);
-  for (; tried.cp > 1; --tried.cp) {
-    tried.cpInner = std::gcd(layout.cpInner, tried.cp);
+  const auto fitsWith = [&](int64_t inner) {
+    tried.cpInner = inner;
     splitHeadsOverContext(model, tried);
-    if (fitsContext(model, tried))
+    return fitsContext(model, tried);
+  };
+  for (; tried.cp > 1; --tried.cp) {
+    std::vector<int64_t> inner = divisorsOf(std::gcd(layout.cpInner, tried.cp), tried.cp);
+    if (std::ranges::any_of(inner | std::views::reverse, fitsWith))
       break;
   }
   near.cp = tried.cp;

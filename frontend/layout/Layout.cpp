@@ -276,8 +276,9 @@ void LayoutResolver::resolveHierarchy() {
                      layout.cp / (*sizes)[0] != (*sizes)[1]))
     refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "),
                        layout.cp));
-  else if (sizes)
-    layout.cpInner = sizes->front();
+  if (sizes && !sizes->empty() &&
+      sizes->front() >= 1) // also where they are refused: near to it is what works
+    layout.cpInner = std::gcd(sizes->front(), layout.cp);
 }
 
 void LayoutResolver::resolveContext() {

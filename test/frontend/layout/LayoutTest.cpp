@@ -413,7 +413,7 @@ TEST(LayoutViolation, ContextNear) {
                 .find("--tp 1 --cp 6 --cp-comm-type p2p "),
             0u);
   EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 1}}})
-                .find("--tp 1 --cp 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 4 1 "),
+                .find("--tp 1 --cp 8 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 4 2 "),
             0u);
   EXPECT_EQ(suggestion(tinyGpt2(),
                        {.seq = 60, .cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 4}}})
