@@ -335,10 +335,10 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
     k = asKeys(heads(x, "attn.k", attention, cosSin));
     v = asKeys(linear(x, "attn.v"));
   }
-  // A rank has the data of all keys, but of its own queries alone; where keys travel, so do their positions.
+  // A rank has the data of all keys, but of its own queries alone; where its own keys travel, so do their positions.
   const bool hasOthersQueries = exchangesHeads(contextType);
-  Value keyPositions =
-      isRing(contextType) ? renamed(data("positions"), "s", "t", contextType) : data("key_positions");
+  Value keyPositions = readsAllPositions(contextType) ? data("key_positions")
+                                                      : renamed(data("positions"), "s", "t", contextType);
   Value positions = hasOthersQueries ? renamed(data("key_positions"), "t", "s") : data("positions");
   Value starts = !layout.resetAttentionMask ? Value()
                  : hasOthersQueries         ? renamed(data("key_document_starts"), "t", "s")

@@ -131,7 +131,7 @@ static std::vector<LayerKind> kindsOfLayers(const ModelDescription &model, const
 static void addLayerData(BlockBuilder &block, const BlockDescription &spec, StringRef contextType,
                          const Layout &layout) {
   block.addData("positions", {"s", "b"}, /*integer=*/true);
-  if (!isRing(contextType))
+  if (readsAllPositions(contextType))
     block.addData("key_positions", {"t", "b"}, /*integer=*/true);
   if (layout.resetPositionIds && spec.attention.rope)
     block.addData("position_ids", {"s", "b"}, /*integer=*/true);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <ranges>
 
 namespace mgc::frontend {
 
@@ -11,28 +12,39 @@ const std::vector<ContextType> &contextTypes() {
   static const std::vector<ContextType> types = {
       {.name = "all_gather", .gathersKeys = true},
       {.name = "a2a", .exchangesHeads = true},
-      {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true},
+      {.name = "a2a+p2p", .exchangesHeads = true, .gathersKeys = true, .isRing = true},
+      {.name = "a2a+all_gather", .exchangesHeads = true, .gathersKeys = true},
       {.name = "p2p", .gathersKeys = true, .isRing = true}};
   return types;
 }
 
-bool exchangesHeads(std::string_view name) {
+// The first where the name is not known: of an edited program any name may come.
+static const ContextType &typeOf(std::string_view name) {
   const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return row != contextTypes().end() && row->exchangesHeads; // of an edited program any name may come
+  return row == contextTypes().end() ? contextTypes().front() : *row;
 }
 
-bool gathersKeys(std::string_view name) {
-  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return (row == contextTypes().end() ? contextTypes().front() : *row).gathersKeys;
-}
-
-bool isRing(std::string_view name) {
-  const auto row = std::ranges::find(contextTypes(), name, &ContextType::name);
-  return row != contextTypes().end() && row->isRing;
-}
+bool exchangesHeads(std::string_view name) { return typeOf(name).exchangesHeads; }
+bool gathersKeys(std::string_view name) { return typeOf(name).gathersKeys; }
+bool readsAllPositions(std::string_view name) { return !typeOf(name).isRing || typeOf(name).exchangesHeads; }
 
 bool uses(const Layout &layout, std::string_view type) {
   return std::ranges::find(layout.contextTypes, type) != layout.contextTypes.end();
+}
+
+std::string hierarchyOf(const Layout &layout) {
+  for (const std::string &type : layout.contextTypes)
+    if (typeOf(type).isHierarchy())
+      return type;
+  return "";
+}
+
+std::vector<std::string> hierarchies() {
+  std::vector<std::string> names;
+  for (const ContextType &type : contextTypes())
+    if (type.isHierarchy())
+      names.push_back(type.name);
+  return names;
 }
 
 std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription &attention,
@@ -41,6 +53,16 @@ std::optional<std::pair<int64_t, int64_t>> splitHeads(const AttentionDescription
   if ((attention.heads / attention.groups / layout.tpQueries) % queries != 0)
     return std::nullopt;
   return std::pair(groups, queries);
+}
+
+void splitHeadsOverContext(const ModelDescription &model, Layout &layout) {
+  const AttentionDescription &attention = model.kinds.front().block.attention;
+  const auto groups = [&](bool exchange, int64_t ranks) {
+    const auto split = exchange ? splitHeads(attention, layout, ranks) : std::nullopt;
+    return split ? split->first : 1;
+  };
+  layout.cpGroups = groups(uses(layout, "a2a"), layout.cp);
+  layout.cpInnerGroups = groups(!hierarchyOf(layout).empty(), layout.cpInner);
 }
 
 namespace {
@@ -78,7 +100,7 @@ std::vector<ContextRule> rulesOf(const ModelDescription &model, const Layout &la
   return rules;
 }
 
-// Whether the kind's heads divide over so many ranks that exchange them, under a2a+p2p.
+// Whether the kind's heads divide over so many ranks that exchange them, in a hierarchy.
 bool takesInner(const BlockKind &kind, const Layout &layout, int64_t ranks) {
   return layout.cp % ranks == 0 && splitHeads(kind.block.attention, layout, ranks).has_value();
 }
@@ -88,12 +110,12 @@ bool fitsContext(const ModelDescription &model, const Layout &layout) {
   const auto divides = [&](const BlockKind &kind) { return takesInner(kind, layout, layout.cpInner); };
   return std::ranges::all_of(rulesOf(model, layout),
                              [&](const ContextRule &rule) { return rule.fits(layout.cp); }) &&
-         (!uses(layout, "a2a+p2p") || std::ranges::all_of(model.kinds, divides)) &&
+         (hierarchyOf(layout).empty() || std::ranges::all_of(model.kinds, divides)) &&
          plan::refine(layout.views()).isOk();
 }
 
 void checkHierarchy(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  if (!uses(layout, "a2a+p2p") || layout.cp % layout.cpInner != 0)
+  if (hierarchyOf(layout).empty() || layout.cp % layout.cpInner != 0)
     return;
   for (const BlockKind &kind : model.kinds) {
     const auto fits = [&](int64_t ranks) { return takesInner(kind, layout, ranks); };
@@ -110,11 +132,8 @@ void checkHierarchy(const ModelDescription &model, const Layout &layout, Problem
 // One type, or one per layer, all of which can be had.
 std::vector<std::string> possibleTypes(const ModelDescription &model, const Layout &layout) {
   std::vector<std::string> types = layout.contextTypes;
-  for (std::string &type : types) {
-    const auto row = std::ranges::find(contextTypes(), type, &ContextType::name);
-    if (row == contextTypes().end())
-      type = contextTypes().front().name;
-  }
+  for (std::string &type : types)
+    type = typeOf(type).name;
   const bool areEqual = std::ranges::adjacent_find(types, std::not_equal_to()) == types.end();
   if (!types.empty() && (areEqual || std::ssize(types) != model.layerCount()))
     types.resize(1);
@@ -126,9 +145,14 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
   Layout tried = layout;
   tried.contextTypes = possibleTypes(model, layout);
+  const auto fitsWith = [&](int64_t inner) {
+    tried.cpInner = inner;
+    splitHeadsOverContext(model, tried);
+    return fitsContext(model, tried);
+  };
   for (; tried.cp > 1; --tried.cp) {
-    tried.cpInner = std::gcd(layout.cpInner, tried.cp);
-    if (fitsContext(model, tried))
+    std::vector<int64_t> inner = divisorsOf(std::gcd(layout.cpInner, tried.cp), tried.cp);
+    if (std::ranges::any_of(inner | std::views::reverse, fitsWith))
       break;
   }
   near.cp = tried.cp;
@@ -137,7 +161,7 @@ void setNearestContext(const ModelDescription &model, const Layout &layout, Layo
     return;
   }
   near.contextTypes = tried.contextTypes;
-  if (uses(tried, "a2a+p2p"))
+  if (!hierarchyOf(tried).empty())
     near.contextHierarchy = {tried.cpInner, tried.cp / tried.cpInner};
   else
     near.contextHierarchy.reset();

@@ -8,9 +8,11 @@ namespace mgc::frontend {
 
 struct ContextType {
   std::string name;
-  bool exchangesHeads = false; // ranks of cp (cpi under a2a+p2p) take the whole sequence of some heads
-  bool gathersKeys = false;    // ranks of cp (cpo under a2a+p2p) keep their queries and see all keys
+  bool exchangesHeads = false; // ranks of cp (cpi in a hierarchy) have the whole sequence of some heads
+  bool gathersKeys = false;    // ranks of cp (cpo in a hierarchy) keep their queries and see all keys
   bool isRing = false;         // keys travel from rank to rank
+
+  bool isHierarchy() const { return exchangesHeads && gathersKeys; } // cp is cpo x cpi
 };
 
 // The first is the default.
@@ -19,10 +21,18 @@ const std::vector<ContextType> &contextTypes();
 bool exchangesHeads(std::string_view name);
 // Whether it gathers keys. A name that is not known stands for the type that is taken in its place.
 bool gathersKeys(std::string_view name);
-// Whether keys travel from rank to rank under the type of this name.
-bool isRing(std::string_view name);
+// Whether attention under the type of this name reads the positions of all keys; else those of the rank's own keys travel
+// with them.
+bool readsAllPositions(std::string_view name);
 // Whether a layer's attention is of the type.
 bool uses(const Layout &layout, std::string_view type);
+// The first type of a layer that is a hierarchy; empty: none is.
+std::string hierarchyOf(const Layout &layout);
+// Names of all types that are.
+std::vector<std::string> hierarchies();
+
+// Sets the ranks that share out groups of keys, of the ranks that exchange heads: those of cp under a2a, of cpi in a hierarchy.
+void splitHeadsOverContext(const ModelDescription &model, Layout &layout);
 
 // Sizes, types and hierarchy as near to those of the layout as can be, where the layout's tp and sequence are right.
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near);

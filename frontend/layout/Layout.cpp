@@ -265,19 +265,20 @@ void LayoutResolver::resolveHierarchy() {
       possible.push_back(fmt::format("{} {}", inner, layout.cp / inner));
     problems.hint("possible {}: {}", flag, listOf(possible));
   };
-  const bool isHierarchical = uses(layout, "a2a+p2p");
+  const std::string hierarchy = hierarchyOf(layout);
   const std::optional<std::vector<int64_t>> sizes = given(&LayoutOptions::contextHierarchy);
-  if (isHierarchical && !sizes)
-    refuse(fmt::format("--cp-comm-type a2a+p2p needs {} A B: ranks that exchange heads, and groups of them",
-                       flag));
-  else if (sizes && !isHierarchical && !flags.contextHierarchy)
+  if (!hierarchy.empty() && !sizes)
+    refuse(fmt::format("--cp-comm-type {} needs {} A B: ranks that exchange heads, and groups of them",
+                       hierarchy, flag));
+  else if (sizes && hierarchy.empty() && !flags.contextHierarchy)
     return; // a default of the file for other layouts
   else if (sizes && (sizes->size() != 2 || (*sizes)[0] < 1 || layout.cp % (*sizes)[0] != 0 ||
                      layout.cp / (*sizes)[0] != (*sizes)[1]))
     refuse(fmt::format("{} {} are not two sizes whose product is cp = {}", flag, fmt::join(*sizes, " "),
                        layout.cp));
-  else if (sizes)
-    layout.cpInner = sizes->front();
+  if (sizes && !sizes->empty() &&
+      sizes->front() >= 1) // also where they are refused: near to it is what works
+    layout.cpInner = std::gcd(sizes->front(), layout.cp);
 }
 
 void LayoutResolver::resolveContext() {
@@ -289,13 +290,8 @@ void LayoutResolver::resolveContext() {
   layout.zigzag = word(&LayoutOptions::contextOrder, gathersKeys ? "zigzag" : "contiguous",
                        gathersKeys ? "a rank with an early chunk has a late one too, so causal work is equal"
                                    : "each rank has whole sequences in attention") == "zigzag";
-  if (!problems.empty())
-    return;
-  const AttentionDescription &attention = model.kinds.front().block.attention;
-  if (auto split = splitHeads(attention, layout, layout.cp))
-    layout.cpGroups = split->first;
-  if (auto split = splitHeads(attention, layout, layout.cpInner))
-    layout.cpInnerGroups = split->first;
+  if (problems.empty())
+    splitHeadsOverContext(model, layout);
 }
 
 std::optional<int64_t> LayoutResolver::chunksByLayers() {
@@ -478,8 +474,8 @@ static std::vector<std::string> idleOptions(const LayoutOptions &asked, const La
       "dp * cp is 1, so no gradient is reduced over replicas");
   add(asked.lossTile.value_or(0) >= layout.sequenceLength * layout.microBatchSize, &LayoutOptions::lossTile,
       fmt::format("a microbatch has no more than {} tokens", layout.sequenceLength * layout.microBatchSize));
-  add(asked.contextHierarchy && !uses(layout, "a2a+p2p"), &LayoutOptions::contextHierarchy,
-      "no layer has --cp-comm-type a2a+p2p");
+  add(asked.contextHierarchy && hierarchyOf(layout).empty(), &LayoutOptions::contextHierarchy,
+      fmt::format("no layer has --cp-comm-type {}", fmt::join(hierarchies(), " or ")));
   add(asked.dispatcher && layout.hasExperts && layout.ep == 1, &LayoutOptions::dispatcher,
       "ep is 1, so every rank has all experts and no row travels");
   add(asked.schedule && layout.pp == 1, &LayoutOptions::schedule,
@@ -545,9 +541,9 @@ std::vector<plan::MeshView> Layout::views() const {
   std::vector<plan::MeshView> views = {
       {"ranks", {{"tp", tp}, {"cp", cp, sequence}, {"dp", dp, data}, {"pp", pp, stage}}},
       {"key/value heads", {{"tpr", tpQueries}, {"tpg", tpGroups}}},
+      {"context hierarchy", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
       {"heads of a2a", {{"tp", tp}, {"cpr", cp / cpGroups}, {"cpg", cpGroups}}},
-      {"a2a+p2p", {{"tp", tp}, {"cpi", cpInner}, {"cpo", cp / cpInner}}},
-      {"heads of a2a+p2p", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
+      {"heads of the hierarchy", {{"tp", tp}, {"cpir", cpInner / cpInnerGroups}, {"cpig", cpInnerGroups}}}};
   if (hasExperts)
     std::ranges::move(viewsOfExperts(*this), std::back_inserter(views));
   return views;

@@ -76,7 +76,7 @@ struct Layout {
   int64_t tp = 1, cp = 1, pp = 1, dp = 1, vpp = 1;
   // How attention of each layer sees the sequence (frontend/layout/Context.h); empty: cp is 1.
   std::vector<std::string> contextTypes;
-  int64_t cpInner = 1; // ranks of cp that exchange heads for positions under a2a+p2p: cp = cpo x cpi
+  int64_t cpInner = 1; // ranks of cp that exchange heads for positions in a hierarchy: cp = cpo x cpi
   // cpGroups of the ranks that exchange heads share out groups of keys; the others share the queries of a group.
   int64_t cpGroups = 1, cpInnerGroups = 1;
   // Of experts, if the model has them: ep ranks share them out, and etp ranks the columns of each. Both are taken from the ranks

@@ -68,7 +68,9 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::contextHierarchy,
        .most = kMaxAxis,
        .mostValues = 2,
-       .help = "A B with A * B = cp: a2a+p2p exchanges heads in A ranks and gathers keys over B of them"},
+       .help =
+           "A B with A * B = cp: A neighbours exchange heads; keys of the B groups travel (a2a+p2p) or are "
+           "gathered"},
       {.flag = "--cp-order",
        .field = &Options::contextOrder,
        .words = orders,

@@ -111,9 +111,8 @@ private:
       } else {
         isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
         isBehind |= held.isCounted && !access.isCounted;
-        isPartial |= held.stride == access.rowStride && held.stride > 0
-                         ? !held.columns.contains(access.columns())
-                         : !held.has(inside);
+        isPartial |= held.stride == access.rowStride && held.stride > 0 ? !held.has(access.columns())
+                                                                        : !held.has(inside);
       }
     });
     if (isOther)

@@ -90,16 +90,22 @@ def test_backward_in_two_halves(session):
 
 
 # Context parallelism, on top of what tp does. K = elements of one of k, v; Q of one of q, o. Those of one op travel in one
-# call (P8). Backward needs o of all positions and of its own: it has one and exchanges it beside the cotangent of o. Of
-# a2a+p2p it has k and v as they were before both steps, and makes both again.
+# call (P8). Backward needs o of all positions and of its own: it has one and exchanges it beside the cotangent of o. Under
+# a2a+p2p the exchange is that of a2a among `inner` ranks, and keys make cp / inner - 1 hops between groups; under
+# a2a+all_gather backward has k and v as they were before both steps, and makes both again.
 def context(kind, cp, inner, q, k, rotates):
     again = 0 if rotates else q + 2 * k  # without rope one product is saved, of which they are parts before the exchange
     if kind == "all_gather":
         return {"AG": [2 * k]}, {"AG": [2 * k], "RS": [2 * k]}
-    if kind == "p2p":  # of all the ranks' keys each has one part at a time; their positions are no f32
-        return {"P": [2 * k // cp] * (cp - 1)}, {"P": [2 * k // cp] * (2 * (cp - 1))}
+    hops = cp // inner - 1
+    ring = {"P": [2 * k // cp] * hops}, {"P": [2 * k // cp] * (2 * hops)}  # positions of keys are no f32
+    exchange = {"A2A": [(q + 2 * k) // cp, q // cp]}, {"A2A": [(2 * q + again) // cp, (q + 2 * k) // cp]}
+    if kind == "p2p":  # of all the ranks' keys each has one part at a time
+        return ring
     if kind == "a2a":
-        return {"A2A": [(q + 2 * k) // cp, q // cp]}, {"A2A": [(2 * q + again) // cp, (q + 2 * k) // cp]}
+        return exchange
+    if kind == "a2a+p2p":
+        return exchange[0] | ring[0], exchange[1] | ring[1]
     return ({"A2A": [q // cp, q // cp, 2 * k // cp], "AG": [2 * k // inner]},
             {"A2A": [(2 * q + (again and q)) // cp, 2 * k // cp, q // cp, 2 * k // cp], "AG": [2 * k // inner], "RS": [2 * k // inner]})
 
@@ -109,7 +115,8 @@ def both(first, second):
 
 
 CONTEXTS = [("all_gather", 2, 1, ""), ("all_gather", 4, 1, ""), ("a2a", 2, 2, ""), ("p2p", 2, 1, ""), ("p2p", 4, 1, ""),
-            ("a2a+p2p", 4, 2, " --hierarchical-context-parallel-sizes 2 2")]
+            *((kind, cp, inner, f" --hierarchical-context-parallel-sizes {inner} {cp // inner}")
+              for kind in ("a2a+p2p", "a2a+all_gather") for cp, inner in ((4, 2), (8, 2), (8, 4)))]
 
 
 def context_layouts(config):
@@ -139,7 +146,7 @@ def test_context_in_plans(session):
             for name, wanted in (("layer.forward", forward), ("layer.backward", backward)):
                 program = next(p for p in plan["programs"] if p["name"] == name)
                 kinds = Counter(i["kind"] for i in program["instructions"] if i["op"] == "collective")
-                assert ("permute" in kinds) == ("p2p" in layout.split()), (target, layout, name, kinds)
+                assert ("permute" in kinds) == ("p2p" in layout), (target, layout, name, kinds)
                 if "permute" in kinds:  # of positions too, in each step
                     kinds["permute"] -= len(wanted["P"]) // (2 if name == "layer.backward" else 1)
                 names = {"AG": "all_gather", "RS": "reduce_scatter", "AR": "all_reduce", "A2A": "all_to_all", "P": "permute"}

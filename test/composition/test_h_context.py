@@ -9,7 +9,9 @@ MISTRAL = {key: value for key, value in LLAMA.items() if key not in ("attention_
 ODD_SCALE = LLAMA | {"head_dim": 8}
 FEW_GROUPS = LLAMA | {"num_key_value_heads": 1}
 TYPES = ("--cp 2", "--cp 4 --cp-order contiguous", "--cp 2 --cp-comm-type a2a", "--cp 4 --cp-comm-type a2a --cp-order zigzag",
-         "--cp 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2", "--cp 2 --cp-comm-type a2a,all_gather",
+         "--cp 4 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2",
+         "--cp 8 --cp-comm-type a2a+p2p,a2a+all_gather --hierarchical-context-parallel-sizes 2 4 --cp-order contiguous",
+         "--cp 2 --cp-comm-type a2a,all_gather",
          "--cp 2 --cp-comm-type p2p", "--cp 4 --cp-comm-type p2p --cp-order contiguous", "--cp 4 --cp-comm-type p2p,a2a")
 
 
@@ -29,7 +31,9 @@ def test_33_with_every_other_axis(session):
         for layout in ("--cp 2 --tp 2 --sp", "--cp 2 --tp 2 --no-sp --cp-comm-type a2a", "--cp 2 --dp 2 --zero 1 --overlap-grad-reduce",
                        "--cp 2 --pp 2 --tp 2 --schedule zb-h1 --cp-comm-type a2a", "--cp 4 --pp 2 --schedule gpipe",
                        "--cp 2 --tp 4 --sp", "--cp 2 --tp 2 --sp --cp-comm-type p2p", "--cp 4 --pp 2 --cp-comm-type p2p",
-                       "--cp 2 --dp 2 --tp 2 --no-sp --zero 1 --schedule zb-h1 --pp 2 --cp-comm-type p2p"):
+                       "--cp 2 --dp 2 --tp 2 --no-sp --zero 1 --schedule zb-h1 --pp 2 --cp-comm-type p2p",
+                       "--cp 4 --tp 2 --sp --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2 --zero 1",
+                       "--cp 4 --pp 2 --schedule zb-h1 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 2"):
             assert_equal(one, session.train(config, layout), f"{config['model_type']} {layout}")
 
 
@@ -51,7 +55,7 @@ def test_33_activations_fall_with_cp(session):
 
     whole = kept("--tp 1")
     for cp in (2, 4):
-        for kind in ("all_gather", "a2a", "p2p"):
+        for kind in ("all_gather", "a2a", "p2p", f"a2a+p2p --hierarchical-context-parallel-sizes 2 {cp // 2}"):
             assert kept(f"--cp {cp} --cp-comm-type {kind}") == whole // cp, (cp, kind)
 
 

@@ -27,17 +27,18 @@ class Layout:
 
     @property
     def hierarchy(self):
-        """Of a2a+p2p: as many ranks exchange heads as there are heads for, but no more than half."""
-        inner = min(self.cp // 2, HEADS // self.tp)
+        """Of ranks that exchange heads, as many as there are heads for, and groups of them: two or more of each, if it can be."""
+        sizes = [inner for inner in (2, 4) if inner < self.cp and inner * self.tp <= HEADS] or [1]
+        inner = sizes[zlib.crc32(str(self).encode()) // 6 % len(sizes)]
         return [inner, self.cp // inner]
 
     @property
     def context_flags(self):
         if self.cp == 1:
             return []
-        types = {MIXED: "all_gather,a2a+p2p,p2p,a2a+p2p"}.get(self.context, self.context)
+        types = {MIXED: "all_gather,a2a+p2p,p2p,a2a+all_gather"}.get(self.context, self.context)
         flags = ["--cp", self.cp, "--cp-comm-type", types]
-        flags += ["--hierarchical-context-parallel-sizes", *self.hierarchy] if "a2a+p2p" in types else []
+        flags += ["--hierarchical-context-parallel-sizes", *self.hierarchy] if "a2a+" in types else []
         other = zlib.crc32(str(self).encode()) % 3 == 0
         return flags + (["--cp-order", "zigzag" if self.context == "a2a" else "contiguous"] if other else [])
 
@@ -85,6 +86,7 @@ def contexts(tp):
             yield cp, "a2a"
         if cp > 2:
             yield cp, "a2a+p2p"
+            yield cp, "a2a+all_gather"
             yield cp, MIXED
 
 

@@ -137,12 +137,18 @@ def random_context(r, cp):
     """Flags that say how attention sees the sequence."""
     if cp == 1:
         return []
-    kind = r.choice(["all_gather", "a2a", "a2a+p2p", "p2p"])
+    kind = r.choice(["all_gather", "a2a", "a2a+p2p", "a2a+all_gather", "p2p"])
     flags = [f"--cp-comm-type={kind}"]
-    if kind == "a2a+p2p":
+    if "a2a+" in kind:
         inner = r.choice([n for n in (1, 2, 4) if cp % n == 0])
         flags += ["--hierarchical-context-parallel-sizes", str(inner), str(cp // inner)]
     return flags + r.choice([[], [], ["--cp-order=zigzag"], ["--cp-order=contiguous"]])
+
+
+def exchanging_ranks(layout):
+    """Ranks that exchange heads under a2a, or the first of the sizes of a hierarchy."""
+    sizes = [flag for flag in layout["context"] if flag.isdecimal()]
+    return int(sizes[0]) if sizes else layout["cp"]
 
 
 def random_sizes(r):
@@ -171,7 +177,7 @@ def likely(model, layout):
     layers = model.get("n_layer") or model["num_hidden_layers"]
     if layout["seq"] % (2 * layout["cp"]) * (layout["cp"] > 1) or (layout["sp"] and layout["seq"] % (tp * layout["cp"])):
         return False
-    if any("a2a" in flag for flag in layout["context"]) and groups % (tp * layout["cp"]):
+    if any("a2a" in flag for flag in layout["context"]) and groups % (tp * exchanging_ranks(layout)):
         return False
     return (heads // groups % (tp // math.gcd(groups, tp)) == 0 and inner % tp == 0
             and not (layout["sp"] and layout["seq"] % tp) and layout["pp"] * layout["vpp"] <= layers

@@ -65,6 +65,8 @@ MODELS = {  # name: config.json, layout
     "qwen3-context": (QWEN3, "--tp 2 --cp 2 --pp 2 --sp --zero 1 --gbs 4 --seq 8"),
     "gpt2-exchange": (GPT2 | {"n_positions": 8}, "--tp 2 --cp 2 --dp 2 --zero 1 --gbs 4 --seq 8 --cp-comm-type a2a"),
     "qwen3-ring": (QWEN3, "--tp 2 --cp 2 --zero 1 --gbs 4 --seq 8 --dtype bf16 --cp-comm-type p2p"),
+    "gpt2-hierarchy": (GPT2 | {"n_positions": 8}, "--cp 4 --zero 1 --gbs 2 --seq 8 --cp-comm-type a2a+p2p "
+                       "--hierarchical-context-parallel-sizes 2 2"),
     "qwen3-experts": (QWEN3_MOE, "--tp 2 --pp 2 --dp 2 --sp --zero 1 --gbs 8 --seq 8"),
     "qwen3-exchange": (QWEN3_MOE | {"num_experts": 4}, "--tp 2 --dp 2 --ep 2 --etp 2 --sp --zero 1 --gbs 4 --seq 8 "
                        "--moe-token-dispatcher-type alltoall"),

@@ -344,6 +344,15 @@ TEST(LayoutContext, IsFilledIn) {
   EXPECT_TRUE(both.zigzag);
   EXPECT_EQ(both.cpInner, 4);
   EXPECT_EQ(both.mesh().named.at("cpi"), both.mesh().named.at("cpig"));
+  EXPECT_EQ(both.mesh().named.at("cp"),
+            (std::vector<std::string>{"cpo", "cpi"})); // neighbours exchange heads
+}
+
+TEST(LayoutContext, OfHierarchiesAloneTheInnerRanksShareHeads) { // 2 groups over 6 ranks would be cut at 3
+  const json config = with(tinyDecoder("llama"), {{"num_attention_heads", 4}, {"num_key_value_heads", 2}});
+  const LayoutOptions options{
+      .seq = 48, .cp = 6, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 3}}};
+  EXPECT_EQ(layout(config, options).cpInnerGroups, 2);
 }
 
 TEST(LayoutContext, FewGroupsShareQueries) {
@@ -365,7 +374,7 @@ TEST(LayoutViolation, Context) {
       "  possible cp: 1, 2, 4");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"ulysses"}}}),
             "config.json: --cp-comm-type ulysses: is not known\n"
-            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p, p2p");
+            "  possible --cp-comm-type: all_gather, a2a, a2a+p2p, a2a+all_gather, p2p");
   EXPECT_EQ(errorOf(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}}),
             "config.json: --seq 60 in two chunks a rank (--cp-order zigzag) does not divide over cp = 8\n"
             "  possible cp: 1, 2, 3, 5, 6, 10, 15, 30");
@@ -382,6 +391,11 @@ TEST(LayoutViolation, Context) {
       "config.json: --hierarchical-context-parallel-sizes 8 2: n_head = 4, less tp = 1, do not divide over "
       "the first\n"
       "  possible first of --hierarchical-context-parallel-sizes with cp = 16: 1, 2, 4");
+  EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+all_gather"}}}),
+            "config.json: --cp-comm-type a2a+all_gather needs --hierarchical-context-parallel-sizes A B: "
+            "ranks that "
+            "exchange heads, and groups of them\n"
+            "  possible --hierarchical-context-parallel-sizes: 1 8, 2 4, 4 2, 8 1");
   EXPECT_EQ(errorOf(tinyGpt2(), {.cp = 2, .contextTypes = {{"a2a", "all_gather", "a2a"}}}),
             "config.json: --cp-comm-type: 3 types for n_layer = 4\n"
             "  possible: one type for all layers, or one per layer");
@@ -398,6 +412,13 @@ TEST(LayoutViolation, ContextNear) {
       0u);
   EXPECT_EQ(suggestion(tinyGpt2(), {.seq = 60, .cp = 8, .contextTypes = {{"p2p"}}})
                 .find("--tp 1 --cp 6 --cp-comm-type p2p "),
+            0u);
+  EXPECT_EQ(suggestion(tinyGpt2(), {.cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{8, 1}}})
+                .find("--tp 1 --cp 8 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 4 2 "),
+            0u);
+  EXPECT_EQ(suggestion(tinyGpt2(),
+                       {.seq = 60, .cp = 8, .contextTypes = {{"a2a+p2p"}}, .contextHierarchy = {{2, 4}}})
+                .find("--tp 1 --cp 6 --cp-comm-type a2a+p2p --hierarchical-context-parallel-sizes 2 3 "),
             0u);
 }
 

@@ -109,6 +109,7 @@ TEST(LayoutViolation, UnknownWordsOfTheFileThatNothingReads) {
   EXPECT_EQ(
       resolve(tinyGpt2(), {}, {.contextOrder = "foo", .contextTypes = {{"a2a", "x"}}}).status().message(),
       "config.json: mgc.cp_comm_type: 'x' is not known\n  possible cp_comm_type: all_gather, a2a, a2a+p2p, "
+      "a2a+all_gather, "
       "p2p\n"
       "config.json: mgc.cp_order: 'foo' is not known\n  possible cp_order: zigzag, contiguous");
   EXPECT_TRUE(resolve(tinyGpt2(), {}, {.contextHierarchy = {{7, 9}}}).isOk());

@@ -203,6 +203,14 @@ TEST(ProgramFlow, rowsThatAreWrittenApartAreReadWhenAllAre) {
             std::string::npos);
 }
 
+TEST(ProgramFlow, rowsMayGoOnBehindAMultipleOfTheirStride) {
+  const RowKernel::Operand written{OperandUse::written, 48, 16, 32}, read{OperandUse::read, 48, 16, 32};
+  const Step writes{{kRead, written}, {{0, 0}, {2, 24, 0, 1}}};
+  const auto reads = [&](int64_t offset) { return Step{{read, kWritten}, {{2, offset, 0, 1}, {1, 0}}}; };
+  EXPECT_EQ(problemOf(programOf({writes, reads(24)})), "");
+  EXPECT_NE(problemOf(programOf({writes, reads(32)})), "") << "other columns of the same rows";
+}
+
 TEST(ProgramFlow, columnsAreThoseOfTheirRowsAndOfNoOthers) {
   const RowKernel::Operand half{OperandUse::written, 32, 16, 32}, all{OperandUse::read, 2 * kLine};
   const auto writes = [&](int64_t offset) { return Step{{kRead, half}, {{0, 0}, {2, offset, 0, 1}}}; };
