@@ -17,9 +17,9 @@ ProgramTime &ProgramTime::operator+=(const ProgramTime &other) {
   attention += other.attention;
   rows += other.rows;
   moves += other.moves;
-  for (size_t role = 0; role < kAxisRoles; ++role) {
-    exposed[role] += other.exposed[role];
-    hidden[role] += other.hidden[role];
+  for (size_t use = 0; use < exposed.size(); ++use) {
+    exposed[use] += other.exposed[use];
+    hidden[use] += other.hidden[use];
   }
   flops += other.flops;
   return *this;
@@ -29,9 +29,9 @@ ProgramTime ProgramTime::operator*(double times) const {
   ProgramTime product = *this;
   for (double *value : {&product.products, &product.attention, &product.rows, &product.moves, &product.flops})
     *value *= times;
-  for (size_t role = 0; role < kAxisRoles; ++role) {
-    product.exposed[role] *= times;
-    product.hidden[role] *= times;
+  for (size_t use = 0; use < exposed.size(); ++use) {
+    product.exposed[use] *= times;
+    product.hidden[use] *= times;
   }
   return product;
 }
@@ -69,7 +69,9 @@ bool collide(const std::vector<TouchedBytes> &some, const std::vector<TouchedByt
 
 // --- Collectives beside products -------------------------------------------------------------------------------
 
-size_t roleOf(const plan::Mesh &mesh, const plan::RankGroup &group) {
+size_t useOf(const plan::Mesh &mesh, const plan::InstructionBody &body, const plan::RankGroup &group) {
+  if (std::holds_alternative<plan::ExchangeRows>(body))
+    return kRowExchanges;
   if (!group.stages.empty())
     return size_t(plan::AxisRole::stage);
   size_t outermost = 0;
@@ -85,15 +87,15 @@ public:
   explicit CollectivesBeside(ProgramTime &time) : time_(time) {}
 
   bool empty() const { return pending_.empty(); }
-  void start(double seconds, size_t role, std::vector<TouchedBytes> touched) {
-    pending_.push_back({seconds, role, std::move(touched)});
+  void start(double seconds, size_t use, std::vector<TouchedBytes> touched) {
+    pending_.push_back({seconds, use, std::move(touched)});
   }
   // A product or attention takes so long.
   void hide(double seconds) {
     while (seconds > 0 && !pending_.empty()) {
       Pending &first = pending_.front();
       const double part = std::min(seconds, first.left);
-      time_.hidden[first.role] += part;
+      time_.hidden[first.use] += part;
       first.left -= part;
       seconds -= part;
       if (first.left <= 0)
@@ -115,17 +117,49 @@ public:
 private:
   struct Pending {
     double left;
-    size_t role;
+    size_t use;
     std::vector<TouchedBytes> touched;
   };
   void expose() {
-    time_.exposed[pending_.front().role] += pending_.front().left;
+    time_.exposed[pending_.front().use] += pending_.front().left;
     pending_.pop_front();
   }
 
   ProgramTime &time_;
   std::deque<Pending> pending_;
 };
+
+// --- Rows of experts ----------------------------------------------------------------------------------------------
+
+// How many of its places an order or exchange of rows fills where each group has equally many rows.
+struct EvenLoad {
+  int64_t groups, places, rows;
+};
+
+std::vector<EvenLoad> evenLoadsOf(const plan::Mesh &mesh, const plan::Program &program) {
+  std::vector<EvenLoad> loads;
+  for (const Instruction &instruction : program.instructions) {
+    if (const auto *exchange = std::get_if<plan::ExchangeRows>(&instruction.body))
+      loads.push_back({exchange->groups, exchange->places, exchange->rows});
+    else if (const auto *order = std::get_if<plan::GroupRows>(&instruction.body))
+      loads.push_back({order->groups, order->places, order->rows / groupSize(mesh, order->axes)});
+  }
+  return loads;
+}
+
+plan::Work workAtEvenLoad(const plan::Mesh &mesh, const plan::InstructionBody &body,
+                          const std::vector<EvenLoad> &loads) {
+  const auto *product = std::get_if<plan::GroupedGemm>(&body);
+  const auto isOfProduct = [&](const EvenLoad &load) {
+    return load.groups == product->groups && load.places == product->rows;
+  };
+  const auto load = product ? std::ranges::find_if(loads, isOfProduct) : loads.end();
+  if (load == loads.end())
+    return workOf(mesh, body);
+  plan::GroupedGemm even = *product;
+  even.rows = std::min(load->rows, load->places);
+  return workOf(mesh, plan::InstructionBody(even));
+}
 
 double &partOf(ProgramTime &time, plan::WorkKind kind) {
   switch (kind) {
@@ -146,17 +180,18 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   const bool isBeside = plan::leavesCoresToProducts(cluster.target);
   ProgramTime time;
   CollectivesBeside beside(time);
+  const std::vector<EvenLoad> loads = evenLoadsOf(cluster.mesh, program);
   forEachInstruction(program, [&](const Instruction &instruction) {
-    const plan::Work work = workOf(cluster.mesh, instruction.body);
+    const plan::Work work = workAtEvenLoad(cluster.mesh, instruction.body, loads);
     const double seconds = secondsOf(cluster, instruction.body, work);
     const std::optional<plan::RankGroup> group = groupOf(instruction.body);
     std::vector<TouchedBytes> touched;
     if (isBeside && (group || !beside.empty()))
       touched = bytesTouched(cluster.mesh, instruction);
     if (group && isBeside)
-      return beside.start(seconds, roleOf(cluster.mesh, *group), std::move(touched));
+      return beside.start(seconds, useOf(cluster.mesh, instruction.body, *group), std::move(touched));
     if (group) {
-      time.exposed[roleOf(cluster.mesh, *group)] += seconds;
+      time.exposed[useOf(cluster.mesh, instruction.body, *group)] += seconds;
       return;
     }
     const plan::WorkKind kind = kindOf(instruction.body);

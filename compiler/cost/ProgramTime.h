@@ -3,27 +3,33 @@
 // On a target whose collectives leave its cores to products (plan::leavesCoresToProducts), a collective is hidden by the
 // products and attention that follow it, second for second, up to the first instruction that touches its operands:
 // row kernels and moves hide nothing, as they want the memory that the collective uses. The rest is exposed, and takes
-// the time of the program. Collectives of a program follow each other.
+// the time of the program. Collectives of a program follow each other. Exchanges of rows are collectives like others.
 //
 //   dgrad 3 s   reduce 4 s   norm 1 s   wgrad 3 s   reads reduce's result
 //               |----------- hidden ----3 s|1 s exposed|
+//
+// Experts are priced where load is even: an exchange as if a rank's rows went to all ranks alike, grouped products with as many rows
+// as come then. Row kernels run over all places.
 #pragma once
 
 #include "compiler/cost/Cluster.h"
 
 #include <array>
+#include <numeric>
 
 namespace mgc::cost {
 
-inline constexpr size_t kAxisRoles = 4;               // of plan::AxisRole
-using SecondsByRole = std::array<double, kAxisRoles>; // of collectives, by the outermost role of their axes
-inline double total(const SecondsByRole &seconds) {
-  return seconds[0] + seconds[1] + seconds[2] + seconds[3];
+inline constexpr size_t kAxisRoles = 4;             // of plan::AxisRole
+inline constexpr size_t kRowExchanges = kAxisRoles; // behind them
+// Of collectives, by the outermost role of their axes; of exchanges of rows, whatever their axes.
+using SecondsByUse = std::array<double, kAxisRoles + 1>;
+inline double total(const SecondsByUse &seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
 struct ProgramTime {
   double products = 0, attention = 0, rows = 0, moves = 0; // seconds
-  SecondsByRole exposed = {}, hidden = {};
+  SecondsByUse exposed = {}, hidden = {};
   double flops = 0; // of products and attention, the mean where ranks differ
 
   double compute() const { return products + attention + rows + moves; }

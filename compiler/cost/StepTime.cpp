@@ -86,10 +86,13 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.rows += share * work.layers.rows;
   parts.moves += share * work.layers.moves;
   parts.context += share * work.layers.exposed[context];
-  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context]);
+  parts.experts += share * work.layers.exposed[kRowExchanges];
+  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] -
+                           work.layers.exposed[kRowExchanges]);
   parts.gradients += share * total(work.step.exposed);
   parts.optimizer += share * work.step.compute();
-  cost.hiddenLayers += share * total(work.layers.hidden);
+  cost.hiddenExchanges += share * work.layers.hidden[kRowExchanges];
+  cost.hiddenLayers += share * (total(work.layers.hidden) - work.layers.hidden[kRowExchanges]);
   cost.hiddenGradients +=
       share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }

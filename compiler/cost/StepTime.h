@@ -12,6 +12,7 @@ namespace mgc::cost {
 struct StepParts {
   double products = 0, attention = 0, rows = 0, moves = 0;
   double tensor = 0, context = 0; // collectives of the layers that nothing hides
+  double experts = 0;             // exchanges of rows that nothing hides
   double gradients = 0;           // collectives of gradients and updated parameters that nothing hides
   double optimizer = 0;           // begin, norm, clipping and update, without those
   double messages = 0;            // the step is so much longer than with messages that take no time
@@ -26,8 +27,8 @@ struct StageTime {
 struct StepCost {
   double seconds = 0; // of a training step
   StepParts parts;
-  double hiddenLayers = 0,
-         hiddenGradients = 0; // seconds of collectives beside other work, mean over the stages
+  // Seconds of collectives, and of exchanges of rows, beside other work, mean over the stages.
+  double hiddenLayers = 0, hiddenExchanges = 0, hiddenGradients = 0;
   std::vector<StageTime> stages;
   double tokensPerSecond = 0; // of one device
   double modelFlops = 0;      // of all devices in a step: 6 x parameters x tokens + attention

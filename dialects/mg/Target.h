@@ -25,7 +25,7 @@ inline plan::Target targetOf(mlir::Operation *op) {
 
 // Whether the ranks exchange data in it; slices and demotes are collectives in form alone.
 inline bool isCollective(mlir::Operation *op) {
-  return mlir::isa<CollectiveOpInterface>(op) && !mlir::isa<SliceOp, DemoteOp>(op);
+  return mlir::isa<CollectiveOpInterface, ExchangeOp>(op) && !mlir::isa<SliceOp, DemoteOp>(op);
 }
 
 // Properties that a target's machines have in common, as far as compiling depends on them.

@@ -2,8 +2,8 @@
 // plan::Collective and plan::ScheduleStep define it. Work is given to a stream of the rank's device, and what is given to
 // the stream afterwards, or waits for the event, comes after it. Of ranks on the host it is done when the call returns.
 //
-// Used by one thread: the rank's. Any may call abort(), and others concurrentCollective(). Every
-// wait for another rank has a deadline, and ends early when some rank aborts. After an error the
+// Used by one thread: the rank's. Any may call abort(), and others concurrentCollective() and
+// concurrentExchangeRows(). Every wait for another rank has a deadline, and ends early when some rank aborts. After an error the
 // world is of no more use: only abort() and cause() make sense.
 #pragma once
 
@@ -28,6 +28,13 @@ struct Transfer {
   int64_t microbatch = -1;
   mgc_address data = 0; // read by a send, written by a receive, until the transfer's event
   int64_t bytes = 0;
+};
+
+// An exchange's buffers. `sameCounts`: the counts are those of the exchange before, of the same group, and nothing has written
+// them since: who has read them then need not again.
+struct RowBuffers {
+  mgc_address counts = 0, source = 0, destination = 0;
+  bool sameCounts = false;
 };
 
 inline mgc_address addressOf(const void *data) { return reinterpret_cast<mgc_address>(data); } // of the host
@@ -83,16 +90,19 @@ public:
   Status collective(GroupId group, const plan::Collective &what, const void *source, void *destination) {
     return collective(plugin::Stream(), group, what, addressOf(source), addressOf(destination), 0);
   }
-  // Reads `counts` and `source`, writes `destination`, as `collective`. An error names the rank whose counts are wrong; then nothing
+  // Reads counts and source, writes the destination, as `collective`. An error names the rank whose counts are wrong; then nothing
   // has moved. It may come from the device, which has failed then. The host may wait for the stream to come to the counts.
   virtual Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
-                              mgc_address counts, mgc_address source, mgc_address destination) = 0;
-  // The same by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
+                              const RowBuffers &rows) = 0;
+  // Both by a thread beside the rank's: it makes no progress, and no observer is told. Several may be under way, of a
   // group each. Where there is none, the rank's thread does all.
   virtual bool hasConcurrentCollectives() const { return false; }
   virtual Status concurrentCollective(GroupId, const plan::Collective &, mgc_address /*source*/,
                                       mgc_address /*destination*/) {
     return errorf("the ranks' own threads alone make collectives here");
+  }
+  virtual Status concurrentExchangeRows(GroupId, const plan::ExchangeRows &, const RowBuffers &) {
+    return errorf("the ranks' own threads alone exchange rows here");
   }
   // The rank's thread sleeps, with its progress, until isDone(), which another thread of this process makes true before it
   // calls wake(). It has no deadline: the waits of that thread have theirs.

@@ -1,6 +1,7 @@
 #include "runtime/exec/RankProgram.h"
 
 #include "runtime/exec/JoinPoints.h"
+#include "runtime/exec/SharedCounts.h"
 
 #include <algorithm>
 #include <set>
@@ -64,6 +65,9 @@ Status RankProgram::Maker::makeAll() {
             .at(fmt::format("chunk {}: {}", chunk.name, instruction.instruction->label));
       made.push_back(*one);
     }
+    const std::vector<int64_t> firstReaders = firstReadersOfCounts(plan_.mesh, chunk);
+    for (size_t i = 0; i < made.size(); ++i)
+      made[i].countsOf = firstReaders[i];
   }
   assignStreams();
   return Status::ok();
@@ -85,17 +89,12 @@ LaneOf RankProgram::Maker::lanes() const {
   };
 }
 
-// What a thread beside the rank's may run (Communicator::concurrentCollective): no exchange of rows.
-static bool isLaneCollective(const InstructionRecord &record) {
-  return record.group >= 0 && std::holds_alternative<plan::Collective>(record.instruction->body);
-}
-
 void RankProgram::Maker::assignStreams() {
   for (size_t i = 0; i < record_.chunks.size() && concurrency_ != Concurrency::none; ++i) {
     const ChunkRecord &chunk = record_.chunks[i];
     const bool isOfLayers = isPerMicrobatch(chunk.chunk->task);
     for (size_t k = 0; k < chunk.instructions.size(); ++k)
-      if (isLaneCollective(chunk.instructions[k]) && (isOfLayers || concurrency_ == Concurrency::all))
+      if (chunk.instructions[k].group >= 0 && (isOfLayers || concurrency_ == Concurrency::all))
         program_.chunks_[i][k].side = isOfLayers ? StreamKind::layers : StreamKind::step;
   }
   const bool keepsGroups = concurrency_ == Concurrency::products;

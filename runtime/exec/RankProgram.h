@@ -19,6 +19,7 @@ struct PreparedInstruction {
   StreamKind side = StreamKind::compute; // of a collective beside its run: the stream that it has
   int64_t concurrent =
       -1; // which of the chunk's collectives beside their run it is; -1: it is in its run's stream
+  int64_t countsOf = -1; // of an exchange of rows: SharedCounts.h
 };
 
 // Which collectives have a stream beside that of their run. A stream of a device costs nothing; a thread of the host is

@@ -74,6 +74,7 @@ private:
     ExecutionPlace place;
     std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
     bool isOfLane = false;                        // the thread of a lane
+    int64_t countsRead = -1; // of the run: PreparedInstruction::countsOf of its last exchange of rows
   };
   // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
@@ -104,7 +105,7 @@ private:
   void bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const;
   void bindOperands(Cursor &cursor, const ChunkRecord &chunk, const InstructionRecord &instruction) const;
   void placeAtRun(Cursor &cursor, int64_t index) const;
-  Status enqueueConcurrent(const Cursor &cursor, int64_t run, int64_t index);
+  Status enqueueConcurrent(Cursor &cursor, int64_t run, int64_t index);
   Status joinCollective(const plugin::Stream &stream, const PreparedInstruction &made);
   void work(Lane &lane, const LaneWork &work); // on the lane's thread
   Status workCollective(Cursor &cursor, const LaneWork &work);
@@ -113,7 +114,7 @@ private:
   Status mark(const plugin::Stream &stream);
 
   // In: the operands bound in the cursor.
-  Status execute(const Cursor &cursor, const ChunkRecord &chunk, int64_t index, const plugin::Stream &stream,
+  Status execute(Cursor &cursor, const ChunkRecord &chunk, int64_t index, const plugin::Stream &stream,
                  const PreparedInstruction &made);
 
   bool isOfGradients(int64_t index) const;

@@ -24,6 +24,7 @@ Status StreamExecutor::runChunk(Cursor &cursor, int64_t index) {
   const StepRecord &run = record_.schedule[index];
   const ChunkRecord &chunk = record_.chunks[run.step.chunk];
   bindSlots(cursor, run.step);
+  cursor.countsRead = -1;
   std::span<const Join> joins = program_.joins(index);
   const auto joinBefore = [&](int64_t instruction) -> Status {
     for (; !joins.empty() && joins.front().before == instruction; joins = joins.subspan(1))
@@ -60,7 +61,7 @@ Status StreamExecutor::runInstruction(Cursor &cursor, int64_t run, int64_t index
 // A collective begins behind the work that its run has enqueued. Later work waits for it where it must: StepJoins.h. A measured
 // step waits at once, so that what each instruction takes can be told. Its event comes last: what a captured step does not
 // wait for is refused.
-Status StreamExecutor::enqueueConcurrent(const Cursor &cursor, int64_t run, int64_t index) {
+Status StreamExecutor::enqueueConcurrent(Cursor &cursor, int64_t run, int64_t index) {
   const int64_t chunkIndex = record_.schedule[run].step.chunk;
   const ChunkRecord &chunk = record_.chunks[chunkIndex];
   const PreparedInstruction &made = program_.at(chunkIndex, index);
@@ -107,11 +108,15 @@ Status StreamExecutor::workCollective(Cursor &cursor, const LaneWork &work) {
                  program_.at(run.step.chunk, work.instruction));
 }
 
-Status StreamExecutor::execute(const Cursor &cursor, const ChunkRecord &chunk, int64_t index,
-                               const Stream &stream, const PreparedInstruction &made) {
+// On a device one thread enqueues all exchanges; threads of a host read their counts each time.
+Status StreamExecutor::execute(Cursor &cursor, const ChunkRecord &chunk, int64_t index, const Stream &stream,
+                               const PreparedInstruction &made) {
   const InstructionRecord &record = chunk.instructions[index];
+  const bool hasSameCounts = made.countsOf >= 0 && made.countsOf == cursor.countsRead && !options_.isOnHost;
+  if (made.countsOf >= 0)
+    cursor.countsRead = made.countsOf;
   const Enqueueing at = {made.call, record,        chunk.scalarsOf(record), cursor.operands,
-                         stream,    communicator_, cursor.isOfLane};
+                         stream,    communicator_, cursor.isOfLane,         hasSameCounts};
   return std::visit([&](const auto &kind) { return mgc::enqueue(at, kind); }, record.instruction->body);
 }
 

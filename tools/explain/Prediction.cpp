@@ -19,6 +19,7 @@ constexpr NamedPart kParts[] = {
     {"moves", "moves", &StepParts::moves},
     {"tensor", "collectives of tensor parallelism", &StepParts::tensor},
     {"context", "collectives of context parallelism", &StepParts::context},
+    {"experts", "exchanges of experts' rows", &StepParts::experts},
     {"gradients", "collectives of gradients and parameters", &StepParts::gradients},
     {"optimizer", "optimizer", &StepParts::optimizer},
     {"messages", "messages between stages", &StepParts::messages},
@@ -47,10 +48,15 @@ std::string partsText(const StepCost &step) {
 std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
   if (!plan::leavesCoresToProducts(plan.target) && step.hiddenGradients <= 0)
     return "";
+  const double exchanges = step.hiddenExchanges + step.parts.experts;
+  const std::string ofExchanges = exchanges > 0
+                                      ? fmt::format("{} of the {} of exchanges of rows behind products, ",
+                                                    secondsText(step.hiddenExchanges), secondsText(exchanges))
+                                      : "";
   return fmt::format(
-      "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {} of the "
+      "  hidden, by the rules of docs/cost.md: {} of the layers' collectives behind products, {}{} of the "
       "gradients' behind the backward pass\n",
-      secondsText(step.hiddenLayers), secondsText(step.hiddenGradients));
+      secondsText(step.hiddenLayers), ofExchanges, secondsText(step.hiddenGradients));
 }
 
 std::string memoryText(const plan::Plan &plan, const Machine &machine) {
@@ -89,7 +95,10 @@ nlohmann::json mgc::tools::predictionJson(const Machine &machine, const StepCost
   return {{"machine", machine.name},
           {"seconds", step.seconds},
           {"parts", parts},
-          {"hidden", {{"layers", step.hiddenLayers}, {"gradients", step.hiddenGradients}}},
+          {"hidden",
+           {{"layers", step.hiddenLayers},
+            {"exchanges", step.hiddenExchanges},
+            {"gradients", step.hiddenGradients}}},
           {"bubble", step.bubble()},
           {"tokens_per_second_per_device", step.tokensPerSecond},
           {"model_flops", step.modelFlops},

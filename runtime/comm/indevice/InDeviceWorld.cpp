@@ -60,8 +60,8 @@ public:
   void setWaitObserver(WaitObserver *) override {} // streams wait, not hosts
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
-  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
-                      mgc_address source, mgc_address destination) override;
+  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                      const RowBuffers &rows) override;
   Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override;
@@ -164,7 +164,7 @@ Status InDeviceRank::collective(const Stream &stream, GroupId group, const plan:
 
 // A kernel of each rank compares its counts with those of the rank before it, and copies what is for it.
 Status InDeviceRank::exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what,
-                                  mgc_address counts, mgc_address source, mgc_address destination) {
+                                  const RowBuffers &rows) {
   const auto copy = [&](const Meeting &meeting) {
     const int64_t size = std::ssize(meeting.members);
     std::vector<mgc_address> sources;
@@ -173,13 +173,13 @@ Status InDeviceRank::exchangeRows(const Stream &stream, GroupId group, const pla
     const std::vector<int64_t> &ranks = seat_.membership(group).group->ranks;
     const std::vector<int32_t> names(ranks.begin(), ranks.end());
     return stream.exchangeRows(factsOf(what, size, meeting.index),
-                               {.counts = counts,
+                               {.counts = rows.counts,
                                 .other_counts = meeting.members[(meeting.index + size - 1) % size].counts,
                                 .sources = sources.data(),
                                 .names = names.data(),
-                                .destination = destination});
+                                .destination = rows.destination});
   };
-  return meet(stream, group, Agreement::of(what, 0), {.source = source, .counts = counts}, copy);
+  return meet(stream, group, Agreement::of(what, 0), {.source = rows.source, .counts = rows.counts}, copy);
 }
 
 Status InDeviceRank::work(const Job &job) const {

@@ -41,8 +41,8 @@ public:
   void setWaitObserver(WaitObserver *) override {}
   Status collective(const Stream &stream, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address workspace) override;
-  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
-                      mgc_address source, mgc_address destination) override;
+  Status exchangeRows(const Stream &stream, GroupId group, const plan::ExchangeRows &what,
+                      const RowBuffers &rows) override;
   Result<Ticket> send(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<Ticket> receive(const Stream &stream, const Transfer &transfer, const Event &mine) override;
   Result<const Event *> poll(Ticket ticket) override { return transfers_.at(ticket); }
@@ -95,7 +95,7 @@ private:
   std::map<Ranks, GroupId> byRanks_;
   std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
-  plugin::PinnedBuffer counts_;          // of the exchange at hand, on the host
+  plugin::PinnedBuffer counts_;          // of the last exchange, on the host
   RowExchange rows_;                     // the same, read
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
@@ -283,8 +283,8 @@ Status NcclRank::permute(const Job &job) const {
                             (group.index + group.size - 1) % group.size);
 }
 
-// Each exchange waits here for the device, as nothing else of a step does: NCCL takes sizes from the host, and only the device has counted. All ranks have the same
-// counts, which an all_gather made, so all find the same mistake before one sends.
+// The host waits here for the device, as for nothing else of a step: NCCL takes sizes from the host, and only the device has counted.
+// All ranks have the same counts, which an all_gather made, so all find the same mistake before one sends.
 Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
                             mgc_address counts) {
   const int64_t bytes = group.size * group.size * what.groups * static_cast<int64_t>(sizeof(int32_t));
@@ -302,16 +302,18 @@ Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan
 
 // Rows of one owner and one expert follow each other at both ends, so each is one transfer; both ends have the same order of them.
 Status NcclRank::exchangeRows(const Stream &stream, GroupId groupId, const plan::ExchangeRows &what,
-                              mgc_address counts, mgc_address source, mgc_address destination) {
+                              const RowBuffers &rows) {
   const Group &group = groups_[groupId];
-  MGC_TRY(readCounts(stream, group, what, counts));
+  if (!rows.sameCounts)
+    MGC_TRY(readCounts(stream, group, what, rows.counts));
   const int64_t row = what.width * plan::sizeInBytes(what.type);
   const auto at = [&](mgc_address base, int64_t place) { return base + static_cast<uint64_t>(place * row); };
   const auto move = [&](int64_t peer, int64_t expert) -> Status {
     const RowExchange::Piece &mine = rows_.piece(group.index, peer, expert),
                              &theirs = rows_.piece(peer, group.index, expert);
-    const auto [from, to] = what.back ? std::pair(at(source, theirs.there), at(destination, mine.own))
-                                      : std::pair(at(source, mine.own), at(destination, theirs.there));
+    const auto [from, to] = what.back
+                                ? std::pair(at(rows.source, theirs.there), at(rows.destination, mine.own))
+                                : std::pair(at(rows.source, mine.own), at(rows.destination, theirs.there));
     const int64_t sent = (what.back ? theirs : mine).count * row,
                   received = (what.back ? mine : theirs).count * row;
     if (peer == group.index)

@@ -251,13 +251,13 @@ Status SocketRank::collective(const plugin::Stream &, GroupId groupId, const pla
 
 // In a round for each expert of a rank: what is for one member of one expert lies together at both ends.
 Status SocketRank::exchangeRows(const plugin::Stream &, GroupId groupId, const plan::ExchangeRows &what,
-                                mgc_address counts, mgc_address source, mgc_address destination) {
+                                const RowBuffers &rows) {
   SocketGroup &group = groups_.at(groupId);
-  MGC_TRY(rows_.read(what, group.terms.ranks, reinterpret_cast<const int32_t *>(counts)));
+  MGC_TRY(rows_.read(what, group.terms.ranks, reinterpret_cast<const int32_t *>(rows.counts)));
   MGC_TRY(meet(group, Agreement::of(what, rows_.hash())));
   const int64_t row = what.width * plan::sizeInBytes(what.type);
-  const auto *from = reinterpret_cast<const std::byte *>(source);
-  auto *to = reinterpret_cast<std::byte *>(destination);
+  const auto *from = reinterpret_cast<const std::byte *>(rows.source);
+  auto *to = reinterpret_cast<std::byte *>(rows.destination);
   for (int64_t expert = 0; expert < what.groups; ++expert)
     MGC_TRY(rearrange(group, [&](int64_t member) {
       const RowExchange::Piece &mine = rows_.piece(group.index, member, expert),

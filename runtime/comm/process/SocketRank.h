@@ -33,7 +33,7 @@ public:
   Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                     mgc_address source, mgc_address destination, mgc_address workspace) override;
   Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
-                      mgc_address counts, mgc_address source, mgc_address destination) override;
+                      const RowBuffers &rows) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const plugin::Stream &, const Transfer &transfer, const plugin::Event &mine) override {
     return post(transfer, mine, true);

@@ -283,19 +283,20 @@ Status ThreadRank::collective(GroupId groupId, const plan::Collective &what, mgc
 }
 
 // Each copies what is for it from where it lies: as their host with the owner's source, back as their owner.
-Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const plan::ExchangeRows &what,
-                                mgc_address counts, mgc_address source, mgc_address destination) {
+Status ThreadRank::exchangeRows(GroupId groupId, const plan::ExchangeRows &what, const RowBuffers &rows,
+                                const WaitListeners &listeners) {
   const ThreadSeat::Membership my = seat_.membership(groupId);
   const ThreadGroup &group = *my.group;
-  MGC_TRY(rows_.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts)));
-  MGC_TRY(seat_.publish(my, Agreement::of(what, rows_.hash()), source, destination, seat_.listeners()));
+  RowExchange &exchange = exchanges_[groupId];
+  MGC_TRY(exchange.read(what, group.ranks, reinterpret_cast<const int32_t *>(rows.counts)));
+  MGC_TRY(seat_.publish(my, Agreement::of(what, exchange.hash()), rows.source, rows.destination, listeners));
   const int64_t row = what.width * sizeInBytes(what.type);
-  auto *to = reinterpret_cast<std::byte *>(destination);
+  auto *to = reinterpret_cast<std::byte *>(rows.destination);
   const auto copyFrom = [&](int64_t peer) {
     const std::byte *from = group.members[peer].source;
     for (int64_t expert = 0; expert < what.groups; ++expert) {
       const RowExchange::Piece &piece =
-          what.back ? rows_.piece(my.index, peer, expert) : rows_.piece(peer, my.index, expert);
+          what.back ? exchange.piece(my.index, peer, expert) : exchange.piece(peer, my.index, expert);
       const auto [there, here] =
           what.back ? std::pair(piece.there, piece.own) : std::pair(piece.own, piece.there);
       std::memcpy(to + here * row, from + there * row, piece.count * row);
@@ -303,7 +304,7 @@ Status ThreadRank::exchangeRows(const plugin::Stream &, GroupId groupId, const p
   };
   copyFrom(my.index);
   forEachPeer(group, my.index, copyFrom);
-  return seat_.meet(my, seat_.listeners());
+  return seat_.meet(my, listeners);
 }
 
 Agreement Agreement::of(const plan::Collective &what) {

@@ -160,6 +160,7 @@ public:
   int64_t rank() const override { return seat_.rank(); }
   int64_t worldSize() const override { return seat_.worldSize(); }
   Result<GroupId> openGroup(const std::vector<int64_t> &ranks, int64_t color) override {
+    exchanges_.emplace_back();
     return seat_.openGroup(ranks, color);
   }
   void reserveTransfers(int64_t count) override;
@@ -168,12 +169,18 @@ public:
   using Communicator::collective;
   Status collective(const plugin::Stream &stream, GroupId group, const plan::Collective &what,
                     mgc_address source, mgc_address destination, mgc_address workspace) override;
-  Status exchangeRows(const plugin::Stream &stream, GroupId group, const plan::ExchangeRows &what,
-                      mgc_address counts, mgc_address source, mgc_address destination) override;
+  Status exchangeRows(const plugin::Stream &, GroupId group, const plan::ExchangeRows &what,
+                      const RowBuffers &rows) override {
+    return exchangeRows(group, what, rows, seat_.listeners());
+  }
   bool hasConcurrentCollectives() const override { return true; }
   Status concurrentCollective(GroupId group, const plan::Collective &what, mgc_address source,
                               mgc_address destination) override {
     return collective(group, what, source, destination, {});
+  }
+  Status concurrentExchangeRows(GroupId group, const plan::ExchangeRows &what,
+                                const RowBuffers &rows) override {
+    return exchangeRows(group, what, rows, {});
   }
   Status await(const std::function<bool()> &isDone) override { return seat_.await(isDone); }
   void wake() override { seat_.ring(rank()); }
@@ -194,10 +201,12 @@ public:
 private:
   Status collective(GroupId group, const plan::Collective &what, mgc_address source, mgc_address destination,
                     const WaitListeners &listeners);
+  Status exchangeRows(GroupId group, const plan::ExchangeRows &what, const RowBuffers &rows,
+                      const WaitListeners &listeners);
   Result<Ticket> post(const Transfer &transfer, const plugin::Event &mine, bool isSend);
   ThreadSeat seat_;
   std::vector<const plugin::Event *> events_; // by Ticket
-  RowExchange rows_;                          // of the exchange at hand
+  std::deque<RowExchange> exchanges_;         // by GroupId: one may be at hand in each
 };
 
 // Tells the observer, if there is one, of a wait as long as this lives.

@@ -3,8 +3,9 @@
 namespace mgc {
 
 Status enqueue(const Enqueueing &at, const plan::ExchangeRows &what) {
-  return at.communicator.exchangeRows(at.stream, at.record.group, what, at.operands[0], at.operands[1],
-                                      at.operands[2]);
+  const RowBuffers rows = {at.operands[0], at.operands[1], at.operands[2], at.hasSameCounts};
+  return at.isOfLane ? at.communicator.concurrentExchangeRows(at.record.group, what, rows)
+                     : at.communicator.exchangeRows(at.stream, at.record.group, what, rows);
 }
 
 } // namespace mgc

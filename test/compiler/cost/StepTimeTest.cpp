@@ -68,6 +68,25 @@ TEST(ProgramTime, ReadersWait) {
   EXPECT_DOUBLE_EQ(time.exposed[kTensor], 9.2);
 }
 
+// One of two ranks with 4 rows gets 4 where load is even, and has room for 8. Exchange: 1 + 3 + 4 x 2 x 4 / 2 / 4 = 8 s. The product
+// of 4 rows in one group is that of 4 x 8 x 9: 13.8 s; of 8 rows it would take twice the tiles.
+TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
+  const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
+  const plan::GroupedGemm product{.groups = 1, .rows = 8, .n = 8, .k = 9, .outputType = plan::DType::f32};
+  Program program;
+  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024}}, "there"},
+                          {product, {{0, 0}, {0, 1024}, {0, 4096}, {0, 8192}}, "shared"},
+                          {Move{.bytes = 8}, {{1, 1024}, {2, 0}}, "copy"}};
+  const Machine machine = makeToyMachine();
+  const plan::Mesh mesh = plan::makeSmallPlan().mesh;
+  const ProgramTime time = secondsOf({machine, mesh, Target::cuda}, program);
+  EXPECT_DOUBLE_EQ(time.products, 13.8);
+  EXPECT_DOUBLE_EQ(time.hidden[kRowExchanges], 8);
+  EXPECT_DOUBLE_EQ(total(time.hidden), 8);
+  EXPECT_DOUBLE_EQ(total(time.exposed), 0);
+  EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
+}
+
 // --- A step ------------------------------------------------------------------------------------------------------
 
 // The small plan with a product (3.84 + 1 s) and a row kernel (50 / 50 + 1 s) for a block: F = 6.84 s. Two microbatches
@@ -137,7 +156,7 @@ TEST(StepTime, PartsAreTheStep) {
   for (const Machine &machine : {makeToyMachine(), *findMachine("h100")}) {
     const StepCost step = predict(plan::makeSmallPlan(), machine);
     const StepParts &p = step.parts;
-    EXPECT_NEAR(p.products + p.attention + p.rows + p.moves + p.tensor + p.context + p.gradients +
+    EXPECT_NEAR(p.products + p.attention + p.rows + p.moves + p.tensor + p.context + p.experts + p.gradients +
                     p.optimizer + p.messages + p.bubble,
                 step.seconds, 1e-12 * step.seconds);
   }

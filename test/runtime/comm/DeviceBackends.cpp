@@ -49,8 +49,8 @@ public:
   using Communicator::collective;
   Status collective(const Stream &, GroupId group, const plan::Collective &what, mgc_address source,
                     mgc_address destination, mgc_address) override;
-  Status exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what, mgc_address counts,
-                      mgc_address source, mgc_address destination) override;
+  Status exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what,
+                      const RowBuffers &rows) override;
   Status barrier(GroupId group) override;
   Result<Ticket> send(const Stream &, const Transfer &transfer, const plugin::Event &) override {
     return post(transfer, true);
@@ -160,20 +160,21 @@ Result<Mirrored> HostedRank::uploaded(mgc_address source, int64_t bytes) const {
 }
 
 Status HostedRank::exchangeRows(const Stream &, GroupId group, const plan::ExchangeRows &what,
-                                mgc_address counts, mgc_address source, mgc_address destination) {
+                                const RowBuffers &rows) {
   const int64_t row = what.width * plan::sizeInBytes(what.type), ranks = sizes_[group];
   const int64_t out = (what.back ? what.rows : what.places) * row;
-  MGC_ASSIGN(numbers, uploaded(counts, ranks * ranks * what.groups * int64_t(sizeof(int32_t))));
-  MGC_ASSIGN(from, uploaded(source, (what.back ? what.places : what.rows) * row));
-  MGC_ASSIGN(to, uploaded(destination, out)); // what the exchange leaves as it was shows
-  Status status = inner_.exchangeRows(stream_, group, what, numbers.device.address(), from.device.address(),
-                                      to.device.address());
+  MGC_ASSIGN(numbers, uploaded(rows.counts, ranks * ranks * what.groups * int64_t(sizeof(int32_t))));
+  MGC_ASSIGN(from, uploaded(rows.source, (what.back ? what.places : what.rows) * row));
+  MGC_ASSIGN(to, uploaded(rows.destination, out)); // what the exchange leaves as it was shows
+  Status status = inner_.exchangeRows(
+      stream_, group, what,
+      {numbers.device.address(), from.device.address(), to.device.address(), rows.sameCounts});
   if (status.isOk())
     status = stream_.copyOut(to.pinned.data(), to.device.address(), out);
   const Status finished = awaitDevice(stream_);
   MGC_TRY(std::move(status));
   MGC_TRY(Status(finished));
-  std::memcpy(hostData(destination), to.pinned.data(), size_t(out));
+  std::memcpy(hostData(rows.destination), to.pinned.data(), size_t(out));
   return Status::ok();
 }
 

@@ -64,8 +64,11 @@ TEST_P(ExchangeConformance, rowsGoToTheirExpertsAndComeBack) {
       plan::ExchangeRows home = what;
       home.back = true;
       const auto exchange = [&](const plan::ExchangeRows &one, const auto &from, auto &to) {
-        return communicator.exchangeRows(plugin::Stream(), *group, one, addressOf(rows.counts.data()),
-                                         addressOf(from.data()), addressOf(to.data()));
+        return communicator.exchangeRows(plugin::Stream(), *group, one,
+                                         {.counts = addressOf(rows.counts.data()),
+                                          .source = addressOf(from.data()),
+                                          .destination = addressOf(to.data()),
+                                          .sameCounts = one.back});
       };
       statuses[rank] = exchange(what, mine, there[rank]);
       if (statuses[rank].isOk())
@@ -99,9 +102,10 @@ TEST_P(ExchangeConformance, rowsOfAnyWidth) {
       for (size_t i = 0; i < rows.own[rank].size(); ++i)
         mine[i] = toBf16(rows.own[rank][i]);
       there[rank].assign(static_cast<size_t>(what.places * width), toBf16(kLeft));
-      statuses[rank] =
-          communicator.exchangeRows(plugin::Stream(), *group, what, addressOf(rows.counts.data()),
-                                    addressOf(mine.data()), addressOf(there[rank].data()));
+      statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what,
+                                                 {.counts = addressOf(rows.counts.data()),
+                                                  .source = addressOf(mine.data()),
+                                                  .destination = addressOf(there[rank].data())});
     });
     for (int64_t rank = 0; rank < ranks(); ++rank) {
       ASSERT_TRUE(statuses[rank].isOk()) << statuses[rank].message();

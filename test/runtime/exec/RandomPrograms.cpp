@@ -18,10 +18,22 @@ plan::Move move(plan::Move::Kind kind) {
   return move;
 }
 
-// Segments: buffers, then results.
+// Two rows of each rank, of the experts of two ranks: either all rows are of the first, or each has one. In the segments behind the
+// results: numbers of experts for both, counts of a rank, of all ranks, sources and places.
+constexpr int64_t kRows = 2, kWidth = 2;
+constexpr int64_t kAllOfFirst = kBuffers + 1, kOneOfEach = kBuffers + 2, kCounts = kBuffers + 3,
+                  kAllCounts = kBuffers + 4, kSources = kBuffers + 5, kPlaces = kBuffers + 6,
+                  kSegments = kBuffers + 7;
+constexpr int64_t kRowNumbersBytes = kRows * 4, kAllCountsBytes = 2 * kRowNumbersBytes;
+
+// Segments: buffers, results, and those of rows.
 class RandomProgram {
 public:
   explicit RandomProgram(uint32_t seed) : random_(seed) {
+    plan::Move zero = move(plan::Move::Kind::fill);
+    zero.bytes = kRowNumbersBytes;
+    program_.add(zero, {kAllOfFirst});
+    addCounts(kAllOfFirst, kOneOfEach); // the places of its rows are 0 and 1
     for (int64_t i = 0; i < 40; ++i)
       addAny();
     plan::Collective last = collective(Kind::allReduce);
@@ -50,9 +62,29 @@ private:
       program_.add(plan::Gemm{.m = 2, .n = 2, .k = 2, .accumulate = below(2) == 0}, {from, other, to});
   }
 
+  void addCounts(int64_t numbers, int64_t places) {
+    program_.add(plan::GroupRows{.groups = 2, .rows = kRows, .places = kRows},
+                 {numbers, kCounts, places, kSources});
+    plan::Collective gather = collective(Kind::allGather);
+    gather.type = plan::DType::i32;
+    gather.chunk = kRows;
+    add(gather, kCounts, kAllCounts);
+  }
+
+  // Half of a buffer has a rank's rows, all of it those of its expert.
+  void addExchange(int64_t from, int64_t to) {
+    plan::ExchangeRows exchange{.back = below(2) == 0,
+                                .groups = 1,
+                                .rows = kRows,
+                                .places = 2 * kRows,
+                                .width = kWidth,
+                                .axes = {"tp"}};
+    program_.add(exchange, {kAllCounts, from, to});
+  }
+
   void addAny() {
     const int64_t from = below(kBuffers), to = (from + 1 + below(kBuffers - 1)) % kBuffers;
-    switch (below(7)) {
+    switch (below(10)) {
     case 0:
       return add(collective(Kind::allReduce), from, below(2) == 0 ? from : to);
     case 1:
@@ -66,6 +98,11 @@ private:
     }
     case 4:
       return addProduct(from, to);
+    case 5:
+    case 6:
+      return addExchange(from, to);
+    case 7:
+      return addCounts(below(2) == 0 ? kAllOfFirst : kOneOfEach, kPlaces);
     default:
       return add(move(plan::Move::Kind::copy), from, to);
     }
@@ -74,7 +111,13 @@ private:
   static constexpr int64_t kMostProducts = 4; // squares of squares stay finite
   int64_t products_ = 0;
   std::mt19937 random_;
-  ProgramBuilder program_{"work", std::vector<int64_t>(kBuffers + 1, kBytes)};
+  static std::vector<int64_t> segments() {
+    std::vector<int64_t> bytes(kSegments, kRowNumbersBytes);
+    std::fill_n(bytes.begin(), kBuffers + 1, kBytes);
+    bytes[kAllCounts] = kAllCountsBytes;
+    return bytes;
+  }
+  ProgramBuilder program_{"work", segments()};
 };
 
 // A plan of two ranks. The buffers begin as the step scalars, and are slots of the chunk: bound elsewhere in each of
@@ -96,10 +139,12 @@ plan::Plan planOf(const ProgramBuilder &program) {
     bindings.push_back(inRing(ring));
     begin.add(move(plan::Move::Kind::copy), {kBuffers, i});
   }
+  bindings.push_back(stage.resultsOffset);
+  for (int64_t segment = kBuffers + 1; segment < kSegments; ++segment)
+    bindings.push_back(layout.place("frame", kAllCountsBytes));
   layout.finish(stage);
   std::vector<int64_t> beginBindings = slots;
   beginBindings.push_back(stage.stepScalarsOffset);
-  bindings.push_back(stage.resultsOffset);
   const int64_t first = addChunk(plan, 0, plan::Task::begin, begin, beginBindings);
   const int64_t work = addChunk(plan, 0, plan::Task::forward, program, bindings);
   stage.schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};

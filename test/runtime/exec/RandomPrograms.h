@@ -1,4 +1,5 @@
-// Plans of two ranks in which streams run concurrently: random programs of moves, products and collectives, and small ones.
+// Plans of two ranks in which streams run concurrently: random programs of moves, products, collectives and exchanges of
+// rows, and small ones.
 #pragma once
 
 #include "test/runtime/exec/HandMadePlans.h"

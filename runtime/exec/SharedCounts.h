@@ -1,0 +1,16 @@
+// Which exchanges of rows of a chunk read counts that one before them has read: a host that must know them (RowBuffers) reads them
+// once.
+#pragma once
+
+#include "runtime/exec/Records.h"
+
+#include <vector>
+
+namespace mgc {
+
+// By instruction of the chunk: the first exchange that has read the same counts, of the same group and sizes, where nothing between
+// writes them; itself for that first one, -1 for what is no exchange. Memory of other slots is other memory: what an exchange reads is
+// alive, as the plan's proof says, so nothing else lies there.
+std::vector<int64_t> firstReadersOfCounts(const plan::Mesh &mesh, const ChunkRecord &chunk);
+
+} // namespace mgc
