@@ -523,59 +523,6 @@ TEST_P(Conformance, concurrentCollectivesMeetInTheirOwnGroup) {
     GTEST_SKIP() << "the ranks' threads make all collectives";
 }
 
-// The same of rows: one thread's go there while the other's, of other counts, come back.
-TEST_P(Conformance, concurrentExchangesMeetInTheirOwnGroup) {
-  constexpr int64_t kExperts = 2, kWidth = 3;
-  const std::array<OwnRows, 2> rows = {OwnRows(ranks(), kExperts, kWidth, false),
-                                       OwnRows(ranks(), kExperts, kWidth, true)};
-  plan::ExchangeRows what;
-  what.groups = kExperts, what.width = kWidth, what.rows = what.places = 1;
-  for (const OwnRows &one : rows)
-    for (int64_t rank = 0; rank < ranks(); ++rank) {
-      what.rows = std::max<int64_t>(what.rows, std::ssize(one.own[rank]) / kWidth);
-      what.places = std::max<int64_t>(what.places, std::ssize(one.hosted[rank]) / kWidth);
-    }
-  std::atomic<bool> isSkipped{false};
-  makeWorld()->run([&](Communicator &communicator) {
-    if (!communicator.hasConcurrentCollectives()) {
-      isSkipped = true;
-      return;
-    }
-    const Result<GroupId> first = communicator.openGroup(everyRank(ranks())),
-                          second = communicator.openGroup(everyRank(ranks()), 1);
-    ASSERT_TRUE(first.isOk() && second.isOk());
-    const auto exchangeAll = [&](const OwnRows &one, const auto &exchange) {
-      const int64_t rank = communicator.rank();
-      for (int round = 0; round < 50; ++round) {
-        std::vector<float> mine = one.own[rank], there(what.places * kWidth, NAN),
-                           back(what.rows * kWidth, NAN), wanted = one.hosted[rank];
-        mine.resize(what.rows * kWidth), wanted.resize(what.places * kWidth);
-        plan::ExchangeRows home = what;
-        home.back = true;
-        const mgc_address counts = addressOf(one.counts.data());
-        EXPECT_TRUE(
-            exchange(what, RowBuffers{counts, addressOf(mine.data()), addressOf(there.data())}).isOk());
-        EXPECT_TRUE(
-            exchange(home, RowBuffers{counts, addressOf(there.data()), addressOf(back.data())}).isOk());
-        EXPECT_EQ(there, wanted);
-        EXPECT_EQ(back, mine);
-      }
-    };
-    std::thread other([&] {
-      exchangeAll(rows[1], [&](const plan::ExchangeRows &one, const RowBuffers &buffers) {
-        std::this_thread::sleep_for(std::chrono::microseconds(37 * communicator.rank()));
-        return communicator.concurrentExchangeRows(*second, one, buffers);
-      });
-    });
-    exchangeAll(rows[0], [&](const plan::ExchangeRows &one, const RowBuffers &buffers) {
-      return communicator.exchangeRows(plugin::Stream(), *first, one, buffers);
-    });
-    other.join();
-  });
-  if (isSkipped)
-    GTEST_SKIP() << "the ranks' threads make all exchanges";
-}
-
 TEST_P(Conformance, groupsAreChecked) {
   makeWorld()->run([&](Communicator &communicator) {
     if (communicator.rank() != 0)

@@ -4,7 +4,10 @@
 #include "test/runtime/comm/Conformance.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 namespace mgc::test {
 namespace {
@@ -117,6 +120,59 @@ TEST_P(ExchangeConformance, rowsOfAnyWidth) {
   }
 }
 
+// Exchanges at once: one thread's go there while the other's, of other counts, come back.
+TEST_P(ExchangeConformance, concurrentExchangesMeetInTheirOwnGroup) {
+  constexpr int64_t kExperts = 2, kWidth = 3;
+  const std::array<OwnRows, 2> rows = {OwnRows(ranks(), kExperts, kWidth, false),
+                                       OwnRows(ranks(), kExperts, kWidth, true)};
+  plan::ExchangeRows what;
+  what.groups = kExperts, what.width = kWidth, what.rows = what.places = 1;
+  for (const OwnRows &one : rows)
+    for (int64_t rank = 0; rank < ranks(); ++rank) {
+      what.rows = std::max<int64_t>(what.rows, std::ssize(one.own[rank]) / kWidth);
+      what.places = std::max<int64_t>(what.places, std::ssize(one.hosted[rank]) / kWidth);
+    }
+  std::atomic<bool> isSkipped{false};
+  makeWorld()->run([&](Communicator &communicator) {
+    if (!communicator.hasConcurrentCollectives()) {
+      isSkipped = true;
+      return;
+    }
+    const Result<GroupId> first = communicator.openGroup(everyRank(ranks())),
+                          second = communicator.openGroup(everyRank(ranks()), 1);
+    ASSERT_TRUE(first.isOk() && second.isOk());
+    const auto exchangeAll = [&](const OwnRows &one, const auto &exchange) {
+      const int64_t rank = communicator.rank();
+      for (int round = 0; round < 50; ++round) {
+        std::vector<float> mine = one.own[rank], there(what.places * kWidth, kLeft),
+                           back(what.rows * kWidth, kLeft), wanted = one.hosted[rank];
+        mine.resize(what.rows * kWidth, kLeft), wanted.resize(what.places * kWidth, kLeft);
+        plan::ExchangeRows home = what;
+        home.back = true;
+        const mgc_address counts = addressOf(one.counts.data());
+        EXPECT_TRUE(
+            exchange(what, RowBuffers{counts, addressOf(mine.data()), addressOf(there.data())}).isOk());
+        EXPECT_TRUE(
+            exchange(home, RowBuffers{counts, addressOf(there.data()), addressOf(back.data())}).isOk());
+        EXPECT_EQ(there, wanted);
+        EXPECT_EQ(back, mine);
+      }
+    };
+    std::thread other([&] {
+      exchangeAll(rows[1], [&](const plan::ExchangeRows &one, const RowBuffers &buffers) {
+        std::this_thread::sleep_for(std::chrono::microseconds(37 * communicator.rank()));
+        return communicator.concurrentExchangeRows(*second, one, buffers);
+      });
+    });
+    exchangeAll(rows[0], [&](const plan::ExchangeRows &one, const RowBuffers &buffers) {
+      return communicator.exchangeRows(plugin::Stream(), *first, one, buffers);
+    });
+    other.join();
+  });
+  if (isSkipped)
+    GTEST_SKIP() << "the ranks' threads make all exchanges";
+}
+
 // All ranks have the same counts, so all find the mistake, and none sends.
 TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
   if (backend().countsEndDevice)
@@ -131,8 +187,10 @@ TEST_P(ExchangeConformance, wrongCountsOfRowsAreRefused) {
     Result<GroupId> group = communicator.openGroup(everyRank(ranks()));
     ASSERT_TRUE(group.isOk());
     std::vector<float> from(4, 1), to(static_cast<size_t>(what.places), 2);
-    statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what, addressOf(counts.data()),
-                                               addressOf(from.data()), addressOf(to.data()));
+    statuses[rank] = communicator.exchangeRows(plugin::Stream(), *group, what,
+                                               {.counts = addressOf(counts.data()),
+                                                .source = addressOf(from.data()),
+                                                .destination = addressOf(to.data())});
     if (!statuses[rank].isOk()) // one that finds a device failed before it meets the others is not waited for
       communicator.abort(statuses[rank]);
     EXPECT_EQ(to, std::vector<float>(to.size(), 2));
