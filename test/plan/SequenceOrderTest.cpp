@@ -28,6 +28,19 @@ TEST(SequenceOrder, RunsAreChunks) {
   EXPECT_EQ(runAt(3, 8, 1).count, 5);
 }
 
+TEST(SequenceOrder,
+     GroupsOfNeighboursHoldWhatRanksOfAShorterRingWould) { // zigzag 2: 0 .. 5, 18 .. 23 | 6 .. 17
+  const auto positions = [](int64_t group, int64_t zigzag) {
+    std::vector<std::pair<int64_t, int64_t>> runs;
+    for (const OrderRun &run : positionsOfPart(group, /*parts=*/2, /*size=*/24, zigzag))
+      runs.emplace_back(run.position, run.count);
+    return runs;
+  };
+  for (int64_t ranks : {4, 6, 12})
+    for (int64_t group : {0, 1})
+      EXPECT_EQ(positions(group, ranks), positions(group, 2)) << ranks << " ranks, group " << group;
+}
+
 TEST(SequenceOrder, NeedsWholeChunks) {
   EXPECT_TRUE(isOrder(7, 1));
   EXPECT_TRUE(isOrder(12, 3));
