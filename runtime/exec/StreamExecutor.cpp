@@ -248,8 +248,16 @@ Status StreamExecutor::runStep(int64_t index) {
   MGC_TRY(runChunk(cursor_, index));
   if (clock_)
     MGC_TRY(clock_->runEnds());
-  const auto event = events_.find(index);
-  return event == events_.end() ? Status::ok() : cursor_.stream->record(event->second);
+  if (isPaired(index + 1))
+    return Status::ok(); // done when the pair is
+  return recordEnds(isPaired(index) ? index - 1 : index, index);
+}
+
+Status StreamExecutor::recordEnds(int64_t first, int64_t last) {
+  for (int64_t run = first; run <= last; ++run)
+    if (const auto event = events_.find(run); event != events_.end())
+      MGC_TRY(cursor_.stream->record(event->second));
+  return Status::ok();
 }
 
 // Both are done when the pair is.
@@ -270,10 +278,7 @@ Status StreamExecutor::runPair(int64_t index) {
   }
   MGC_TRY(joinBefore(cursor_, index, record_.schedule[index].endInstruction));
   MGC_TRY(joinBefore(secondCursor_, second, record_.schedule[second].endInstruction));
-  for (int64_t run : {index, second})
-    if (const auto event = events_.find(run); event != events_.end())
-      MGC_TRY(compute_.record(event->second));
-  return Status::ok();
+  return recordEnds(index, second);
 }
 
 // The run's stream is behind the step that it waits for.

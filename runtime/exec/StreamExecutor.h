@@ -108,6 +108,7 @@ private:
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
   Status runPair(int64_t index); // and the run behind it
+  Status recordEnds(int64_t first, int64_t last); // of these runs
   Status runChunk(Cursor &cursor, int64_t index);
   void beginChunk(Cursor &cursor, int64_t index);
   Status runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end);
