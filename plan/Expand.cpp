@@ -44,6 +44,7 @@ static ExpandedStep expand(const StagePlan &stage, const ScheduleStep &step, int
   out.microbatch = step.microbatch + iteration * step.microbatchStride;
   out.firstCall = step.firstCall;
   out.callCount = step.callCount;
+  out.paired = step.paired;
   for (int64_t distance : step.waits)
     out.waits.push_back(index - distance);
   std::ranges::sort(out.waits);

@@ -39,6 +39,7 @@ struct ExpandedStep {
   int64_t chunk = -1, microbatch = -1;
   std::vector<int64_t> slots; // run: byte offset of each slot in the allocation
   int64_t firstCall = 0, callCount = -1;
+  bool paired = false; // run
   int64_t peer = -1, value = -1;
   int64_t offset = 0, bytes = 0; // send, recv
   std::vector<int64_t> waits;    // indices of earlier steps

@@ -220,6 +220,8 @@ struct Ring {
 // stream of its own, in list order too. send and recv are
 // asynchronous: they start once their `waits` are done and complete when matched; per ordered pair of stages
 // they match in list order, untagged. A step with waits starts after those events.
+// Two runs are a pair if the second is `paired`: they may run at the same time, as one step. Both begin behind the waits of the first,
+// the second has none; what comes after them, or waits for one of them, comes behind both. Neither uses bytes that the other writes.
 struct ScheduleStep {
   enum class Kind { run, send, recv } kind = Kind::run;
   int64_t chunk = -1;      // run: which
@@ -228,6 +230,7 @@ struct ScheduleStep {
   int64_t microbatchStride = 0;
   int64_t firstCall = 0;      // run: of the chunk's calls, repeats run, from this one on,
   int64_t callCount = -1;     // so many; -1: all. The runs of a chunk for one microbatch make all, in order.
+  bool paired = false;        // run: with the run right before it in the list, see above
   std::vector<int64_t> waits; // k: for the step that ran k steps before, repeats run
   bool operator==(const ScheduleStep &) const = default;
 };

@@ -36,6 +36,8 @@ std::string runText(const PeriodicStep &step) {
     text += fmt::format(".{}", task.chunk);
   if (task.microbatch >= 0)
     text += " microbatch " + microbatchText(step);
+  if (task.paired)
+    text += ", paired";
   return task.part < 0 ? text : text + fmt::format(" part {}", task.part);
 }
 
@@ -90,7 +92,9 @@ public:
       else if (region.kind == "activations")
         addActivations();
       else if (region.kind == "frame")
-        add("    gradients between instances at {}\n    frames at {}\n", memory_.flow, memory_.frame);
+        add("    gradients between instances at {}\n    frames at {}{}\n", memory_.flow, memory_.frame,
+            memory_.forwardFrame == memory_.frame ? ""
+                                                  : fmt::format(", of forward at {}", memory_.forwardFrame));
     }
     return std::move(text_);
   }

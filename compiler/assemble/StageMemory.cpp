@@ -42,15 +42,23 @@ std::string textOf(Type type) {
   return text;
 }
 
-// The functions that the stage runs.
-std::vector<std::string> functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
-  std::vector<std::string> names = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
+// The functions that the stage runs: those of forward, and all others.
+struct StageFunctions {
+  std::vector<std::string> forward, others;
+};
+
+StageFunctions functionsOf(StageOp stage, const std::vector<ChunkLayout> &chunks) {
+  StageFunctions names;
+  names.others = {stage.getBegin().str(), stage.getReduce().str(), stage.getUpdate().str()};
   for (ReductionOp reduction : stage.all<ReductionOp>())
-    names.push_back(reduction.getFunction().str());
+    names.others.push_back(reduction.getFunction().str());
   for (const ChunkLayout &chunk : chunks)
     for (const ModelBlock *block : chunk.blocks())
-      for (const BlockFunction *function : block->functions())
-        names.push_back(func::FuncOp(function->function).getName().str());
+      for (const BlockFunction *function : block->functions()) {
+        const bool isForward = function == block->functionOf(plan::Task::forward);
+        (isForward ? names.forward : names.others)
+            .push_back(func::FuncOp(function->function).getName().str());
+      }
   return names;
 }
 
@@ -58,7 +66,7 @@ class StagePlacement {
 public:
   StagePlacement(StageOp stage, const std::vector<ChunkLayout> &chunks, const Frames &frames)
       : stage_(stage), module_(stage->getParentOfType<ModuleOp>()), chunks_(chunks), frames_(frames),
-        buckets_(stage.all<BucketOp>()) {}
+        buckets_(stage.all<BucketOp>()), functions_(functionsOf(stage, chunks)) {}
 
   Result<StageMemory> run(const schedule::PeriodicStage &schedule) {
     placeBuckets();
@@ -71,7 +79,9 @@ public:
     addRegion("inputs", [&] { inputs = placeInputs(); });
     MGC_TRY(std::move(inputs));
     addRegion("activations", [&] { out_.activations = take(schedule.bytes); });
-    addRegion("frame", [&] { placeFrame(); });
+    hasPairs_ = std::ranges::any_of(
+        schedule.steps, [](const schedule::PeriodicStep &step) { return schedule::isPaired(step.step); });
+    addRegion("frame", [&] { placeFrames(); });
     if (!end_)
       return errorf("the stage's buffers take more bytes than 64 bits hold");
     std::ranges::sort(out_.regions, {}, [](const plan::Region &region) {
@@ -79,8 +89,7 @@ public:
     });
     out_.bytes = *end_;
     out_.leastBytes = *end_ - plan::aligned(schedule.bytes) + plan::aligned(schedule.leastBytes) -
-                      plan::aligned(largestFrame(&FunctionFrame::bytes)) +
-                      plan::aligned(largestFrame(&FunctionFrame::leastBytes));
+                      *framesOf(&FunctionFrame::bytes) + *framesOf(&FunctionFrame::leastBytes);
     return std::move(out_);
   }
 
@@ -152,19 +161,26 @@ private:
     return Status::ok();
   }
 
-  int64_t largestFrame(int64_t FunctionFrame::*bytes) {
+  int64_t largestFrame(const std::vector<std::string> &functions, int64_t FunctionFrame::*bytes) {
     int64_t most = 0;
-    for (const std::string &name : functionsOf(stage_, chunks_))
+    for (const std::string &name : functions)
       most = std::max(most, frames_.at(name).*bytes);
-    return most;
+    return plan::aligned(most);
+  }
+  Checked framesOf(int64_t FunctionFrame::*bytes) {
+    const int64_t forward = largestFrame(functions_.forward, bytes),
+                  others = largestFrame(functions_.others, bytes);
+    return hasPairs_ ? checkedAdd(forward, others) : Checked(std::max(forward, others));
   }
 
-  void placeFrame() {
+  void placeFrames() {
     int64_t flow = 0;
     for (const ChunkLayout &chunk : chunks_)
       flow = std::max(flow, chunk.flowBytes());
     out_.flow = take(flow);
-    out_.frame = take(largestFrame(&FunctionFrame::bytes));
+    out_.frame = out_.forwardFrame = take(framesOf(&FunctionFrame::bytes));
+    if (hasPairs_)
+      out_.forwardFrame += largestFrame(functions_.others, &FunctionFrame::bytes);
   }
 
   StageOp stage_;
@@ -172,6 +188,8 @@ private:
   const std::vector<ChunkLayout> &chunks_;
   const Frames &frames_;
   SmallVector<BucketOp> buckets_;
+  const StageFunctions functions_;
+  bool hasPairs_ = false;
   Checked end_ = 0;
   StageMemory out_;
 };

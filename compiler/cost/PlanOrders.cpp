@@ -34,7 +34,8 @@ std::vector<schedule::Order> ordersOf(const plan::Plan &plan) {
     forEachStep(stage, [&](const plan::ExpandedStep &step) {
       if (step.kind != ScheduleStep::Kind::run || step.microbatch < 0)
         return;
-      const schedule::ScheduledTask task = taskOf(stage.chunks[step.chunk], step.microbatch);
+      schedule::ScheduledTask task = taskOf(stage.chunks[step.chunk], step.microbatch);
+      task.paired = step.paired;
       if (order.empty() || order.back() != task)
         order.push_back(task);
     });

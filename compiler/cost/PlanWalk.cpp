@@ -24,6 +24,7 @@ std::vector<schedule::Step> stepsOf(const StagePlan &stage) {
     out.kind = schedule::Step::Kind(step.kind);
     if (step.kind == ExpandedStep::Kind::run)
       out.task = cost::taskOf(stage.chunks[step.chunk], step.microbatch);
+    out.task.paired = step.paired;
     if (step.kind == ExpandedStep::Kind::run && step.callCount >= 0)
       out.task.part = parts[{step.chunk, step.microbatch}]++;
     out.peer = step.peer;

@@ -3,6 +3,7 @@
 
 #include "compiler/cost/InstructionTime.h"
 #include "compiler/cost/PlanWalk.h"
+#include "plan/PairTurns.h"
 
 #include <algorithm>
 #include <deque>
@@ -82,18 +83,77 @@ size_t useOf(const plan::Mesh &mesh, const plan::InstructionBody &body, const pl
   return outermost;
 }
 
-class CollectivesBeside {
-public:
-  explicit CollectivesBeside(ProgramTime &time) : time_(time) {}
-
-  bool empty() const { return pending_.empty(); }
-  void start(double seconds, size_t use, std::vector<TouchedBytes> touched) {
-    pending_.push_back({seconds, use, std::move(touched)});
+double &partOf(ProgramTime &time, plan::WorkKind kind) {
+  switch (kind) {
+  case plan::WorkKind::product:
+    return time.products;
+  case plan::WorkKind::attention:
+    return time.attention;
+  case plan::WorkKind::row:
+    return time.rows;
+  default:
+    return time.moves;
   }
+}
+
+// What an instruction costs; the end of a call waits for its collectives.
+struct PricedWork {
+  plan::WorkKind kind = plan::WorkKind::move;
+  double seconds = 0, flops = 0;
+  std::optional<size_t> use = {}; // of a collective
+  std::vector<TouchedBytes> touched = {};
+  int64_t call = 0; // no two calls touch the same bytes here
+  bool endsCall = false;
+};
+
+// A collective under way.
+struct PendingWork {
+  double left;
+  size_t use;
+  std::vector<TouchedBytes> touched;
+  int64_t call;
+  bool isInWayOf(const PricedWork &work) const {
+    return call == work.call && (work.endsCall || collide(touched, work.touched));
+  }
+};
+
+// How many of the first are done when the work, which none of them hides, begins: those in its way, and those before them.
+int64_t countJoined(const std::deque<PendingWork> &pending, const PricedWork &work) {
+  const auto last = std::find_if(pending.rbegin(), pending.rend(),
+                                 [&](const PendingWork &one) { return one.isInWayOf(work); });
+  return pending.rend() - last;
+}
+
+// Plays works one after the other, collectives beside them if the target lets them.
+class ProgramPlayer {
+public:
+  ProgramPlayer(const Cluster &cluster, ProgramTime &time)
+      : isBeside_(plan::leavesCoresToProducts(cluster.target)), time_(time) {}
+
+  bool needsTouched(bool isCollective) const { return isBeside_ && (isCollective || !pending_.empty()); }
+  void play(PricedWork work) {
+    if (work.use && isBeside_)
+      return pending_.push_back({work.seconds, *work.use, std::move(work.touched), work.call});
+    if (work.use) {
+      time_.exposed[*work.use] += work.seconds;
+      return;
+    }
+    for (int64_t left = countJoined(pending_, work); left > 0; --left)
+      expose();
+    if (work.endsCall)
+      return;
+    partOf(time_, work.kind) += work.seconds;
+    if (hidesCollectives(work.kind)) {
+      hide(work.seconds);
+      time_.flops += work.flops;
+    }
+  }
+
+private:
   // A product or attention takes so long.
   void hide(double seconds) {
     while (seconds > 0 && !pending_.empty()) {
-      Pending &first = pending_.front();
+      PendingWork &first = pending_.front();
       const double part = std::min(seconds, first.left);
       time_.hidden[first.use] += part;
       first.left -= part;
@@ -102,31 +162,14 @@ public:
         pending_.pop_front();
     }
   }
-  // Waits for those in the way of an instruction, and those before them.
-  void join(const std::vector<TouchedBytes> &touched) {
-    const auto last = std::find_if(pending_.rbegin(), pending_.rend(),
-                                   [&](const Pending &one) { return collide(one.touched, touched); });
-    for (auto left = pending_.rend() - last; left > 0; --left)
-      expose();
-  }
-  void finish() {
-    while (!pending_.empty())
-      expose();
-  }
-
-private:
-  struct Pending {
-    double left;
-    size_t use;
-    std::vector<TouchedBytes> touched;
-  };
   void expose() {
     time_.exposed[pending_.front().use] += pending_.front().left;
     pending_.pop_front();
   }
 
+  const bool isBeside_;
   ProgramTime &time_;
-  std::deque<Pending> pending_;
+  std::deque<PendingWork> pending_;
 };
 
 // --- Rows of experts ----------------------------------------------------------------------------------------------
@@ -161,48 +204,83 @@ plan::Work workAtEvenLoad(const plan::Mesh &mesh, const plan::InstructionBody &b
   return workOf(mesh, plan::InstructionBody(even));
 }
 
-double &partOf(ProgramTime &time, plan::WorkKind kind) {
-  switch (kind) {
-  case plan::WorkKind::product:
-    return time.products;
-  case plan::WorkKind::attention:
-    return time.attention;
-  case plan::WorkKind::row:
-    return time.rows;
-  default:
-    return time.moves;
+PricedWork priced(const Cluster &cluster, const Instruction &instruction,
+                  const std::vector<EvenLoad> &loads) {
+  const plan::Work work = workAtEvenLoad(cluster.mesh, instruction.body, loads);
+  PricedWork priced{kindOf(instruction.body), secondsOf(cluster, instruction.body, work), work.flops};
+  if (const std::optional<plan::RankGroup> group = groupOf(instruction.body))
+    priced.use = useOf(cluster.mesh, instruction.body, *group);
+  return priced;
+}
+
+// --- Pairs ------------------------------------------------------------------------------------------------------
+
+std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &chunk,
+                                int64_t firstCall) {
+  std::vector<PricedWork> works;
+  forEachCall(chunk, [&](const plan::Call &call) {
+    const plan::Program &program = plan.programs[call.program];
+    const std::vector<EvenLoad> loads = evenLoadsOf(cluster.mesh, program);
+    forEachInstruction(program, [&](const Instruction &instruction) {
+      works.push_back(priced(cluster, instruction, loads));
+      works.back().touched = bytesTouched(cluster.mesh, instruction);
+      works.back().call = firstCall;
+    });
+    works.push_back({.call = firstCall++, .endsCall = true});
+  });
+  return works;
+}
+
+// Where the turns of a run begin (plan/PairTurns.h), as the runtime finds them at load.
+std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
+  std::vector<size_t> turns = {0};
+  std::deque<PendingWork> pending;
+  for (size_t i = 0; i < works.size(); ++i) {
+    if (works[i].use) {
+      pending.push_back({0, *works[i].use, works[i].touched, works[i].call});
+      continue;
+    }
+    bool waits = false;
+    for (int64_t left = countJoined(pending, works[i]); left > 0; --left, pending.pop_front())
+      waits |= pending.front().use == kRowExchanges;
+    if (waits && i > 0)
+      turns.push_back(i);
   }
+  return turns;
 }
 
 } // namespace
 
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
-  const bool isBeside = plan::leavesCoresToProducts(cluster.target);
   ProgramTime time;
-  CollectivesBeside beside(time);
+  ProgramPlayer player(cluster, time);
   const std::vector<EvenLoad> loads = evenLoadsOf(cluster.mesh, program);
   forEachInstruction(program, [&](const Instruction &instruction) {
-    const plan::Work work = workAtEvenLoad(cluster.mesh, instruction.body, loads);
-    const double seconds = secondsOf(cluster, instruction.body, work);
-    const std::optional<plan::RankGroup> group = groupOf(instruction.body);
-    std::vector<TouchedBytes> touched;
-    if (isBeside && (group || !beside.empty()))
-      touched = bytesTouched(cluster.mesh, instruction);
-    if (group && isBeside)
-      return beside.start(seconds, useOf(cluster.mesh, instruction.body, *group), std::move(touched));
-    if (group) {
-      time.exposed[useOf(cluster.mesh, instruction.body, *group)] += seconds;
-      return;
-    }
-    const plan::WorkKind kind = kindOf(instruction.body);
-    beside.join(touched);
-    partOf(time, kind) += seconds;
-    if (hidesCollectives(kind)) {
-      beside.hide(seconds);
-      time.flops += work.flops;
-    }
+    PricedWork work = priced(cluster, instruction, loads);
+    if (player.needsTouched(work.use.has_value()))
+      work.touched = bytesTouched(cluster.mesh, instruction);
+    player.play(std::move(work));
   });
-  beside.finish();
+  player.play({.endsCall = true});
+  return time;
+}
+
+ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
+                          const plan::Chunk &second) {
+  std::array<std::vector<PricedWork>, 2> works = {
+      worksOf(cluster, plan, first, 0),
+      worksOf(cluster, plan, second, plan::runCount(first.calls.size(), first.repeats))};
+  const std::array<std::vector<size_t>, 2> turns = {turnsOf(works[0]), turnsOf(works[1])};
+  std::array<size_t, 2> next = {};
+  ProgramTime time;
+  ProgramPlayer player(cluster, time);
+  for (const bool isSecond : plan::pairTurns(std::ssize(turns[0]), std::ssize(turns[1]))) {
+    const size_t turn = next[isSecond]++;
+    const size_t end =
+        turn + 1 == turns[isSecond].size() ? works[isSecond].size() : turns[isSecond][turn + 1];
+    for (size_t i = turns[isSecond][turn]; i < end; ++i)
+      player.play(std::move(works[isSecond][i]));
+  }
   return time;
 }
 

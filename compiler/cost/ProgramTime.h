@@ -43,4 +43,8 @@ ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program);
 // The cost of all calls of the chunk. `programs`: by program of the plan.
 ProgramTime secondsOf(const plan::Chunk &chunk, const std::vector<ProgramTime> &programs);
 
+// The cost of two chunks whose runs are a pair: turn by turn (plan/PairTurns.h), the collectives of each beside the products of both.
+ProgramTime secondsOfPair(const Cluster &cluster, const plan::Plan &plan, const plan::Chunk &first,
+                          const plan::Chunk &second);
+
 } // namespace mgc::cost

@@ -5,6 +5,7 @@
 #include "compiler/cost/PlanWalk.h"
 
 #include <algorithm>
+#include <map>
 
 namespace mgc::cost {
 
@@ -55,6 +56,43 @@ schedule::Costs costsOf(const Cluster &cluster, const Plan &plan, const ChunkTim
   return costs;
 }
 
+// --- Pairs ------------------------------------------------------------------------------------------------------
+
+// The pairs of runs of a stage, by first and second chunk.
+struct ChunkPair {
+  ProgramTime time, alone; // as a pair; of the chunks one after the other
+  double runs = 0;
+};
+using ChunkPairs = std::map<std::pair<int64_t, int64_t>, ChunkPair>;
+
+ChunkPairs pairsOf(const Cluster &cluster, const Plan &plan, size_t stage, const ChunkTimes &times) {
+  const std::vector<Chunk> &chunks = plan.stages[stage].chunks;
+  ChunkPairs pairs;
+  int64_t before = -1;
+  forEachStep(plan.stages[stage], [&](const plan::ExpandedStep &step) {
+    if (step.paired) {
+      const auto [pair, isNew] = pairs.try_emplace({before, step.chunk});
+      if (isNew) {
+        pair->second.time = secondsOfPair(cluster, plan, chunks[before], chunks[step.chunk]);
+        (pair->second.alone += times[stage][before]) += times[stage][step.chunk];
+      }
+      ++pair->second.runs;
+    }
+    before = step.chunk;
+  });
+  return pairs;
+}
+
+void addPairs(schedule::Costs &costs, const Plan &plan, size_t stage, const ChunkPairs &pairs) {
+  const schedule::Shape shape = shapeOf(plan);
+  const auto taskAt = [&](int64_t chunk) {
+    const schedule::ScheduledTask task = taskOf(plan.stages[stage].chunks[chunk], 0);
+    return std::pair(task.kind, shape.globalChunk(int64_t(stage), task.chunk));
+  };
+  for (const auto &[chunks, pair] : pairs)
+    costs.pairs[{taskAt(chunks.first), taskAt(chunks.second)}] = pair.time.seconds();
+}
+
 // --- The work of a stage in a step -----------------------------------------------------------------------------
 
 struct StageWork {
@@ -64,7 +102,7 @@ struct StageWork {
   double busy() const { return layers.seconds() + step.seconds(); }
 };
 
-StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks) {
+StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks, const ChunkPairs &pairs) {
   const std::vector<int64_t> runs = runsOfChunks(stage);
   StageWork work;
   for (size_t i = 0; i < stage.chunks.size(); ++i) {
@@ -73,6 +111,10 @@ StageWork workOf(const StagePlan &stage, const std::vector<ProgramTime> &chunks)
                        : task == Task::gradients ? work.gradients
                                                  : work.step;
     sum += chunks[i] * double(runs[i]);
+  }
+  for (const auto &[ofChunks, pair] : pairs) {
+    work.layers += pair.time * pair.runs;
+    work.layers += pair.alone * -pair.runs;
   }
   return work;
 }
@@ -198,13 +240,18 @@ StepCost predict(const Plan &plan, const Machine &machine) {
   const Cluster cluster{machine, plan.mesh, plan.target};
   const ChunkTimes times = chunkTimes(cluster, plan);
   const schedule::Solution solution = solutionOf(plan);
-  const schedule::Costs costs = costsOf(cluster, plan, times);
+  schedule::Costs costs = costsOf(cluster, plan, times);
+  std::vector<ChunkPairs> pairs;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    pairs.push_back(pairsOf(cluster, plan, stage, times));
+    addPairs(costs, plan, stage, pairs.back());
+  }
   const auto stages = double(plan.stages.size());
   StepCost cost;
   cost.seconds = simulate(solution, costs).makespan;
   double busy = 0;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
-    const StageWork work = workOf(plan.stages[stage], times[stage]);
+    const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
     cost.stages.push_back({work.busy(), cost.seconds > 0 ? 1 - work.busy() / cost.seconds : 0});

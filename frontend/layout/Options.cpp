@@ -119,7 +119,7 @@ std::vector<LayoutOption> makeOptions() {
        .field = &Options::vpp,
        .aliases = {"--virtual-pipeline-model-parallel-size", "--num-virtual-stages-per-pipeline-rank"},
        .most = 1 << 12,
-       .help = "Chunks of layers per stage (schedules interleaved, zb-v, v-half, auto)",
+       .help = "Chunks of layers per stage (schedules interleaved, zb-v, v-half, dualpipev, auto)",
        .standard = "the least the schedule takes",
        .reason = "one chunk of layers per stage where it takes one",
        .training = "virtual_stages",

@@ -177,6 +177,7 @@ template <typename V> void fields(V &v, Of<ScheduleStep>) {
   v.optional("stride", &ScheduleStep::microbatchStride);
   v.optional("firstCall", &ScheduleStep::firstCall);
   v.optional("callCount", &ScheduleStep::callCount);
+  v.optional("paired", &ScheduleStep::paired);
   v.optional("waits", &ScheduleStep::waits);
 }
 

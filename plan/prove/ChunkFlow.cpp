@@ -99,6 +99,8 @@ private:
   void read(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
     const bool isFrame = isInFrame(binding, at, program, number);
+    if (isFrame)
+      out_.frame.add(at);
     bool isStale = false;
     const bool continues = isFrame && number == first_ && first_ > 0;
     contentsOf(binding).peek(at, [&](ByteInterval part, int64_t writer) {
@@ -119,7 +121,8 @@ private:
 
   void write(const Binding &binding, ByteInterval range, const Program &program, int64_t number) {
     const ByteInterval at = placed(binding, range);
-    isInFrame(binding, at, program, number);
+    if (isInFrame(binding, at, program, number))
+      out_.frame.add(at);
     contentsOf(binding).set(at, number);
   }
 

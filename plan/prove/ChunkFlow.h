@@ -14,6 +14,7 @@ namespace mgc::plan {
 struct ChunkFlow {
   std::vector<SegmentFlow> slots;
   SegmentFlow allocation; // without what is read and written in the frame
+  ByteSet frame;          // the bytes of the frame that it uses
   // Of a run of a part of the calls: bytes of the frame that its first call reads of the part before, and those that its last
   // call leaves to the next one.
   ByteSet continued, left;

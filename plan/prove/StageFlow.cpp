@@ -80,7 +80,9 @@ public:
     for (const ScheduleStep &step : stage_.schedule)
       for (int64_t wait : step.waits)
         window_ = std::max(window_, wait);
-    hasGradients_ = std::ranges::find(stage_.chunks, Task::gradients, &Chunk::task) != stage_.chunks.end();
+    hasConcurrentRuns_ =
+        std::ranges::find(stage_.chunks, Task::gradients, &Chunk::task) != stage_.chunks.end() ||
+        std::ranges::any_of(stage_.schedule, &ScheduleStep::paired);
   }
 
   void prove() {
@@ -201,7 +203,8 @@ private:
   }
 
   // What has completed when the step starts: what had when the step before it on its stream started, that step itself if it
-  // was a run, and the same of the steps that it waits for.
+  // was a run, and the same of the steps that it waits for. The second run of a pair starts when the first does; behind it, as behind
+  // any run, all before it have completed, the first among them.
   void startAfter(const ScheduleStep &step) {
     const int64_t stream = step.kind == Kind::run
                                ? -1 - static_cast<int64_t>(id_.stream)
@@ -209,16 +212,17 @@ private:
     known_ = Completed();
     if (const auto last = lastOfStream_.find(stream); last != lastOfStream_.end()) {
       known_.join(last->second.known);
-      if (step.kind == Kind::run)
+      if (step.kind == Kind::run && !step.paired)
         known_.add(id_.stream, last->second.id.step);
     }
     for (int64_t wait : step.waits) {
       const Started &earlier = recent_[recent_.size() - static_cast<size_t>(wait)];
       known_.join(earlier.known);
-      known_.add(earlier.id.stream, earlier.id.step);
+      known_.add(earlier.id.stream, earlier.done);
     }
-    lastOfStream_[stream] = {id_, known_};
-    recent_.push_back({id_, known_});
+    const bool isFirstOfPair = &step != &stage_.schedule.back() && (&step + 1)->paired;
+    lastOfStream_[stream] = {id_, id_.step, known_};
+    recent_.push_back({id_, id_.step + isFirstOfPair, known_});
     if (static_cast<int64_t>(recent_.size()) > window_ + 1)
       recent_.pop_front();
   }
@@ -230,6 +234,7 @@ private:
     verifyTurn(step, chunk, calls, end);
     const ChunkFlow &flow = flows_.of(index_, step.chunk, step.firstCall, end);
     verifyContinued(step, flow, end);
+    verifyFramesApart(step, flow);
     for (size_t slot = 0; slot < chunk.slots.size(); ++slot)
       for (ByteInterval range : flow.slots[slot].reads.ranges())
         read(chunk.slots[slot], microbatch, range);
@@ -240,6 +245,16 @@ private:
     writeAllocation(chunk, flow.allocation.writes);
     if (chunk.task == Task::update)
       verifyUpdated(flow.allocation.writes);
+  }
+
+  // A pair of runs has a frame each; all else that both use has its order checked.
+  void verifyFramesApart(const ScheduleStep &step, const ChunkFlow &flow) {
+    if (step.paired)
+      for (ByteInterval range : flow.frame.ranges())
+        if (frameBefore_->meets(range))
+          report("uses bytes [{}, {}) of the frame, some of which the other run of its pair uses",
+                 range.begin, range.end);
+    frameBefore_ = &flow.frame;
   }
 
   // Every bucket gets new values, moments and masters, but one that only counts.
@@ -372,14 +387,14 @@ private:
                     piece.content.microbatch + skippedMicrobatches_);
   }
 
-  // --- Memory of the allocation. Streams other than compute use it only where task gradients does.
+  // --- Memory of the allocation. Only task gradients and pairs use it at the same time as other runs.
 
   void readAllocation(const ByteSet &reads) {
     for (ByteInterval range : reads.ranges()) {
       if (!defined_.contains(range))
         report("reads bytes [{}, {}) of the allocation, some of which nothing has written in the step",
                range.begin, range.end);
-      if (!hasGradients_)
+      if (!hasConcurrentRuns_)
         continue;
       StepId unordered;
       allocation_.forEach(range, [&](ByteInterval, Piece &piece) {
@@ -394,7 +409,7 @@ private:
     for (ByteInterval range : writes.ranges()) {
       verifyRegion(chunk, range);
       defined_.add(range);
-      if (!hasGradients_)
+      if (!hasConcurrentRuns_)
         continue;
       StepId unordered;
       bool isComplete = false;
@@ -475,7 +490,8 @@ private:
 
   struct Started {
     StepId id;
-    Completed known; // when it started
+    int64_t done = -1; // the last run that is done when it is: of the first of a pair the second
+    Completed known;   // when it started
   };
 
   const Plan &plan_;
@@ -486,7 +502,8 @@ private:
   RingMemory memory_;
   ByteMap<Piece> allocation_;
   ByteSet defined_;
-  bool hasGradients_ = false, ranAny_ = false;
+  const ByteSet *frameBefore_ = nullptr; // of the run before
+  bool hasConcurrentRuns_ = false, ranAny_ = false;
   int64_t window_ = 1, phase_ = 0;
   int64_t skippedMicrobatches_ = 0, skippedSteps_ = 0;
   std::vector<int64_t> nextMicrobatch_, nextCall_; // by chunk; less those passed over
@@ -557,7 +574,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   for (const Started &started : recent_)
     state.know(started.known);
   addRings(state, base);
-  if (hasGradients_)
+  if (hasConcurrentRuns_)
     addPieces(state, allocation_, {0, stage_.bytes});
   for (ByteInterval range : defined_.ranges())
     state.add(range.begin), state.add(range.end);
@@ -568,6 +585,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
   }
   for (const Started &started : recent_) {
     state.add(static_cast<int64_t>(started.id.stream));
+    state.add(started.done - started.id.step);
     state.add(started.known);
   }
   state.add(part_.chunk), state.add(part_.end), state.add(part_.microbatch - base);

@@ -31,6 +31,8 @@ public:
         before += (end - begin) * (count - 1);
       }
       verifyStep(stage_.schedule[i], before + int64_t(i), iterations, schedule.element(i));
+      if (stage_.schedule[i].paired)
+        verifyPair(i, schedule.element(i));
     });
     for (size_t i = 0; i < stage_.chunks.size(); ++i)
       violations_.expect(ran_[i], chunks.element(i), "no step runs chunk '{}'", stage_.chunks[i].name());
@@ -53,6 +55,26 @@ private:
       verifyRun(step, place);
     else
       verifyTransfer(step, place);
+  }
+
+  // In every iteration the step before it is the same one.
+  bool isAtRepeat(size_t item) const {
+    return std::ranges::any_of(stage_.repeats, [&](const Repeat &repeat) {
+      return repeat.begin == int64_t(item) || repeat.end == int64_t(item);
+    });
+  }
+  void verifyPair(size_t item, const Place &place) {
+    const ScheduleStep &step = stage_.schedule[item];
+    const auto isWhole = [&](const ScheduleStep &one) {
+      return one.kind == Kind::run && one.microbatch >= 0 && one.callCount < 0;
+    };
+    violations_.expect(step.waits.empty(), place,
+                       "is the second run of a pair and has waits; expected those of both at the first");
+    violations_.expect(isWhole(step) && item > 0 && !isAtRepeat(item) && isWhole(stage_.schedule[item - 1]) &&
+                           !stage_.schedule[item - 1].paired,
+                       place,
+                       "is the second run of a pair; expected a run of all calls for a microbatch, right "
+                       "behind such a run that is no second one, with no end of a repeat between");
   }
 
   void verifyRun(const ScheduleStep &step, const Place &place) {

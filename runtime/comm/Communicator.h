@@ -30,8 +30,8 @@ struct Transfer {
   int64_t bytes = 0;
 };
 
-// An exchange's buffers. `sameCounts`: the counts are those of the exchange before, of the same group, and nothing has written
-// them since: who has read them then need not again.
+// An exchange's buffers. `sameCounts`: an exchange of the group before had these counts, and nothing has written them since: who
+// has read them then need not again.
 struct RowBuffers {
   mgc_address counts = 0, source = 0, destination = 0;
   bool sameCounts = false;

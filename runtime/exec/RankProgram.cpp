@@ -3,6 +3,8 @@
 #include "runtime/exec/JoinPoints.h"
 #include "runtime/exec/SharedCounts.h"
 
+#include "plan/PairTurns.h"
+
 #include <algorithm>
 #include <set>
 
@@ -45,6 +47,8 @@ private:
   bool hasProductBeside(const StepRecord &run, std::span<const Join> joins, int64_t instruction) const;
   void keepOnRunStream(const StepJoins &joins);
   void count(const StepJoins::Runs &runs);
+  void addTurns();
+  std::vector<PairTurn> turnsOf(const StepJoins::Runs &first, const StepJoins::Runs &second) const;
 
   const plan::Plan &plan_;
   const RankRecord &record_;
@@ -106,6 +110,32 @@ void RankProgram::Maker::assignStreams() {
       made.concurrent = made.side == StreamKind::compute ? -1 : next++;
   for (const StepJoins::Runs &runs : program_.joins_.runs)
     count(runs);
+  addTurns();
+}
+
+void RankProgram::Maker::addTurns() {
+  const StepJoins &joins = program_.joins_;
+  for (size_t index = 1; index < record_.schedule.size(); ++index) {
+    if (!record_.schedule[index].step.paired)
+      continue;
+    const auto [turns, isNew] = program_.turns_.try_emplace({joins.ofStep[index - 1], joins.ofStep[index]});
+    if (isNew)
+      turns->second = turnsOf(joins.runs[joins.ofStep[index - 1]], joins.runs[joins.ofStep[index]]);
+  }
+}
+
+std::vector<PairTurn> RankProgram::Maker::turnsOf(const StepJoins::Runs &first,
+                                                  const StepJoins::Runs &second) const {
+  std::vector<PairTurn> turns;
+  std::array<size_t, 2> next = {};
+  for (const bool isSecond : plan::pairTurns(std::ssize(first.turns), std::ssize(second.turns))) {
+    const StepJoins::Runs &runs = isSecond ? second : first;
+    const size_t turn = next[isSecond]++;
+    const bool isLast = turn + 1 == runs.turns.size();
+    turns.push_back({isSecond, runs.turns[turn],
+                     isLast ? record_.schedule[runs.first].endInstruction : runs.turns[turn + 1]});
+  }
+  return turns;
 }
 
 // Collectives that have no product beside them in any run go back into their runs' stream.

@@ -5,6 +5,7 @@
 #include "runtime/exec/StepJoins.h"
 #include "runtime/exec/instructions/Execution.h"
 
+#include <map>
 #include <memory>
 
 namespace mgc {
@@ -26,6 +27,12 @@ struct PreparedInstruction {
 // woken for each, so only those go there that have a product to run beside.
 enum class Concurrency { none, products, all };
 
+// The instructions [begin, end) of one run of a pair, in the order of plan/PairTurns.h.
+struct PairTurn {
+  bool isSecond = false;
+  int64_t begin = 0, end = 0;
+};
+
 // How many collectives a step has, and how many have a product beside them: enqueued behind them and before their join.
 struct CollectiveCount {
   int64_t all = 0, besideProducts = 0;
@@ -46,6 +53,10 @@ public:
   std::span<const Join> joins(int64_t schedule) const {
     return joins_.runs[joins_.ofStep[schedule]].joins;
   } // of a run
+  // Of the pair whose first run it is.
+  std::span<const PairTurn> turns(int64_t schedule) const {
+    return turns_.at({joins_.ofStep[schedule], joins_.ofStep[schedule + 1]});
+  }
   int64_t mostConcurrent() const; // collectives of a chunk
   const CollectiveCount &collectives() const { return count_; }
 
@@ -53,6 +64,8 @@ private:
   class Maker;
   std::vector<std::vector<PreparedInstruction>> chunks_;
   StepJoins joins_;
+  std::map<std::pair<size_t, size_t>, std::vector<PairTurn>>
+      turns_; // by the runs of a pair, as StepJoins has them
   CollectiveCount count_;
   std::unique_ptr<LibraryCalls> calls_ = std::make_unique<LibraryCalls>();
 };

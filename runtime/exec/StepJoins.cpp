@@ -28,9 +28,11 @@ public:
       extents_.push_back(extentsOf(chunk));
   }
   std::vector<Join> joinsOf(const StepRecord &run) const;
+  std::vector<int64_t> turnsOf(const StepRecord &run, std::span<const Join> joins) const;
   bool hasLanes(const StepRecord &run) const;
 
 private:
+  bool hasExchange(const StepRecord &run, int64_t lane, int64_t begin, int64_t end) const;
   std::vector<Extent> extentsOf(const ChunkRecord &chunk) const;
   void append(const plan::Instruction &instruction, std::vector<Extent> &extents) const;
   std::vector<JoinPoints::Access> accessesOf(const StepRecord &run, int64_t instruction) const;
@@ -94,6 +96,31 @@ std::vector<Join> Joiner::joinsOf(const StepRecord &run) const {
   return joins;
 }
 
+// Among the instructions [begin, end) of a lane.
+bool Joiner::hasExchange(const StepRecord &run, int64_t lane, int64_t begin, int64_t end) const {
+  const std::vector<InstructionRecord> &records = record_.chunks[run.step.chunk].instructions;
+  for (int64_t i = begin; i < end; ++i)
+    if (laneOf_(run.step.chunk, i) == lane &&
+        std::holds_alternative<plan::ExchangeRows>(records[i].instruction->body))
+      return true;
+  return false;
+}
+
+// A join is one of all works before it in its lane.
+std::vector<int64_t> Joiner::turnsOf(const StepRecord &run, std::span<const Join> joins) const {
+  std::vector<int64_t> turns = {run.firstInstruction};
+  std::map<int64_t, int64_t> joined; // by lane: behind the last work that has been waited for
+  for (const Join &join : joins) {
+    const int64_t lane = laneOf_(run.step.chunk, join.collective);
+    int64_t &begin = joined.try_emplace(lane, run.firstInstruction).first->second;
+    const bool waits = hasExchange(run, lane, begin, join.collective + 1);
+    begin = join.collective + 1;
+    if (waits && join.before < run.endInstruction && turns.back() != join.before)
+      turns.push_back(join.before);
+  }
+  return turns;
+}
+
 } // namespace
 
 StepJoins joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf &laneOf, bool keepsGroups) {
@@ -108,8 +135,11 @@ StepJoins joinsOf(const plan::Plan &plan, const RankRecord &record, const LaneOf
       continue;
     const auto [run, isNew] = known.try_emplace(
         {step.step.chunk, step.firstInstruction, step.endInstruction, step.step.slots}, joins.runs.size());
-    if (isNew)
-      joins.runs.push_back({joiner.joinsOf(step), static_cast<int64_t>(index)});
+    if (isNew) {
+      std::vector<Join> found = joiner.joinsOf(step);
+      std::vector<int64_t> turns = joiner.turnsOf(step, found);
+      joins.runs.push_back({std::move(found), std::move(turns), static_cast<int64_t>(index)});
+    }
     joins.ofStep[index] = run->second;
     ++joins.runs[run->second].count;
   }

@@ -18,11 +18,26 @@ StreamExecutor::StreamExecutor(const RankRecord &record, const RankProgram &prog
   communicator_.setProgress(this);
   if (!options_.marks)
     return;
-  for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index)
-    if (isRun(index))
-      for (int64_t i = record.schedule[index].firstInstruction; i < record.schedule[index].endInstruction;
-           ++i)
-        positions_.push_back({index, i, kindOf(index, i)});
+  const auto addRun = [&](int64_t run, std::vector<Position> &positions) {
+    addPositions(run, record_.schedule[run].firstInstruction, record_.schedule[run].endInstruction,
+                 positions);
+  };
+  for (int64_t index = 0; index < static_cast<int64_t>(record.schedule.size()); ++index) {
+    if (!isRun(index))
+      continue;
+    addRun(index, measuredPositions_);
+    if (options_.isOnHost || (!isPaired(index) && !isPaired(index + 1)))
+      addRun(index, positions_);
+    else if (isPaired(index + 1))
+      for (const PairTurn &turn : program_.turns(index))
+        addPositions(index + turn.isSecond, turn.begin, turn.end, positions_);
+  }
+}
+
+void StreamExecutor::addPositions(int64_t run, int64_t begin, int64_t end,
+                                  std::vector<Position> &positions) const {
+  for (int64_t i = begin; i < end; ++i)
+    positions.push_back({run, i, kindOf(run, i)});
 }
 
 StreamExecutor::~StreamExecutor() {
@@ -69,6 +84,7 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
   MGC_ASSIGN(compute, device.makeStream());
   compute_ = std::move(compute);
   cursor_ = cursorOn(compute_, false);
+  secondCursor_ = cursorOn(compute_, false);
   MGC_ASSIGN(begun, device.makeEvent());
   begun_ = std::move(begun);
   for (StreamKind kind : {StreamKind::gradients, StreamKind::layers, StreamKind::step}) {
@@ -79,7 +95,10 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
     lane.begin = std::move(begin);
     lane.cursor = cursorOn(lane.stream, true);
   }
-  for (int64_t i = 0; i < program_.mostConcurrent(); ++i) {
+  const bool hasPairs =
+      std::ranges::any_of(record_.schedule, [](const StepRecord &record) { return record.step.paired; });
+  secondCursor_.firstEnd = program_.mostConcurrent();
+  for (int64_t i = 0; i < (hasPairs ? 2 : 1) * program_.mostConcurrent(); ++i) {
     MGC_ASSIGN(end, device.makeEvent());
     ends_.push_back(std::move(end));
   }
@@ -131,11 +150,11 @@ Status StreamExecutor::startThread(StreamKind kind, int64_t works) {
 ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
   ExecutionPlace place{record_.rank, record_.stageIndex, step, -1, "end of the step", {}};
   size_t first = 0;
-  while (first < positions_.size() && first < marks[static_cast<size_t>(positions_[first].kind)])
+  while (first < positions().size() && first < marks[static_cast<size_t>(positions()[first].kind)])
     ++first;
-  if (first == positions_.size())
+  if (first == positions().size())
     return place;
-  const auto &[schedule, instruction, kind] = positions_[first];
+  const auto &[schedule, instruction, kind] = positions()[first];
   const plan::ExpandedStep &run = record_.schedule[schedule].step;
   place.microbatch = run.microbatch;
   place.chunk = record_.chunks[run.chunk].name;
@@ -144,7 +163,7 @@ ExecutionPlace StreamExecutor::placeAt(int64_t step, const Marks &marks) const {
 }
 
 Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &beforeUpdate, StepClock *clock) {
-  cursor_.place.step = step;
+  cursor_.place.step = secondCursor_.place.step = step;
   cursor_.place.microbatch = -1;
   cursor_.place.chunk = cursor_.place.instruction = {};
   for (auto &[kind, lane] : lanes_)
@@ -153,6 +172,7 @@ Status StreamExecutor::enqueue(int64_t step, const std::function<Status()> &befo
   transfers_.clear();
   unmet_.clear();
   clock_ = clock;
+  isMeasured_ = clock != nullptr;
   enqueued_ = 0;
   communicator_.setWaitObserver(clock ? clock->waitObserver() : nullptr);
   Status status = enqueueSchedule(beforeUpdate);
@@ -210,6 +230,10 @@ Status StreamExecutor::runStep(int64_t index) {
   placeAtRun(cursor_, index);
   if (!isRun(index))
     return transfers_.start(index);
+  if (runsPairs() && isPaired(index))
+    return Status::ok(); // enqueued with the run before it
+  if (runsPairs() && isPaired(index + 1))
+    return runPair(index);
   Lane &gradients = lanes_.at(StreamKind::gradients);
   const bool isConcurrentRun = isConcurrent(index);
   cursor_.stream = isConcurrentRun ? &gradients.stream : &compute_;
@@ -224,8 +248,37 @@ Status StreamExecutor::runStep(int64_t index) {
   MGC_TRY(runChunk(cursor_, index));
   if (clock_)
     MGC_TRY(clock_->runEnds());
-  const auto event = events_.find(index);
-  return event == events_.end() ? Status::ok() : cursor_.stream->record(event->second);
+  if (isPaired(index + 1))
+    return Status::ok(); // done when the pair is
+  return recordEnds(isPaired(index) ? index - 1 : index, index);
+}
+
+Status StreamExecutor::recordEnds(int64_t first, int64_t last) {
+  for (int64_t run = first; run <= last; ++run)
+    if (const auto event = events_.find(run); event != events_.end())
+      MGC_TRY(cursor_.stream->record(event->second));
+  return Status::ok();
+}
+
+// Both are done when the pair is.
+Status StreamExecutor::runPair(int64_t index) {
+  const int64_t second = index + 1;
+  cursor_.stream = &compute_;
+  for (int64_t wait : record_.schedule[index].step.waits)
+    MGC_TRY(waitFor(wait, index));
+  placeAtRun(secondCursor_, second);
+  beginChunk(cursor_, index);
+  beginChunk(secondCursor_, second);
+  for (const PairTurn &turn : program_.turns(index)) {
+    Status status =
+        runInstructions(turn.isSecond ? secondCursor_ : cursor_, index + turn.isSecond, turn.begin, turn.end);
+    if (turn.isSecond && !status.isOk())
+      cursor_.place = secondCursor_.place; // which the error names
+    MGC_TRY(std::move(status));
+  }
+  MGC_TRY(joinBefore(cursor_, index, record_.schedule[index].endInstruction));
+  MGC_TRY(joinBefore(secondCursor_, second, record_.schedule[second].endInstruction));
+  return recordEnds(index, second);
 }
 
 // The run's stream is behind the step that it waits for.

@@ -15,6 +15,10 @@
 // layers (LaneThread.h), where the plan has something for them and the communicator lets them. A transfer is a message that
 // the communicator moves when both ends have come.
 //
+// On a device a pair of runs (plan::ScheduleStep) shares the compute stream, turn by turn (plan/PairTurns.h), so that the exchanges of
+// rows of each are beside the other's work; both are done when the pair is. On the host, and in a measured step, they run one after
+// the other.
+//
 // A step allocates nothing (runtime/kernels and the libraries of a device aside).
 #pragma once
 
@@ -74,7 +78,10 @@ private:
     ExecutionPlace place;
     std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
     bool isOfLane = false;                        // the thread of a lane
-    int64_t countsRead = -1; // of the run: PreparedInstruction::countsOf of its last exchange of rows
+    // Of the run.
+    int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows
+    std::span<const Join> joins = {}; // to come
+    int64_t firstEnd = 0;             // of its collectives, in ends_
   };
   // A stream beside that of the runs. On the host it has a thread, null where the plan has nothing for it.
   struct Lane {
@@ -100,13 +107,19 @@ private:
   Status join();
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
+  Status runPair(int64_t index);                  // and the run behind it
+  Status recordEnds(int64_t first, int64_t last); // of these runs
   Status runChunk(Cursor &cursor, int64_t index);
+  void beginChunk(Cursor &cursor, int64_t index);
+  Status runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end);
+  Status joinBefore(Cursor &cursor, int64_t index, int64_t instruction);
   Status runInstruction(Cursor &cursor, int64_t run, int64_t index);
   void bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const;
   void bindOperands(Cursor &cursor, const ChunkRecord &chunk, const InstructionRecord &instruction) const;
   void placeAtRun(Cursor &cursor, int64_t index) const;
   Status enqueueConcurrent(Cursor &cursor, int64_t run, int64_t index);
-  Status joinCollective(const plugin::Stream &stream, const PreparedInstruction &made);
+  Status joinCollective(const Cursor &cursor, const PreparedInstruction &made);
+  void addPositions(int64_t run, int64_t begin, int64_t end, std::vector<Position> &positions) const;
   void work(Lane &lane, const LaneWork &work); // on the lane's thread
   Status workCollective(Cursor &cursor, const LaneWork &work);
   Status await(const LaneThread &thread, int64_t number);
@@ -123,6 +136,11 @@ private:
   bool isConcurrent(int64_t index) const {
     return !clock_ && isOfGradients(index) && (!options_.isOnHost || lanes_.at(StreamKind::gradients).thread);
   }
+  // Whether the step is the second of a pair; whether this step of training has pairs run at the same time.
+  bool isPaired(int64_t index) const {
+    return index < static_cast<int64_t>(record_.schedule.size()) && record_.schedule[index].step.paired;
+  }
+  bool runsPairs() const { return !options_.isOnHost && !clock_; }
   bool isRun(int64_t index) const {
     return record_.schedule[index].step.kind == plan::ExpandedStep::Kind::run;
   }
@@ -143,14 +161,17 @@ private:
   StepClock *clock_ = nullptr; // of the step that is enqueued
   uint32_t enqueued_ = 0;      // instructions of the step: index of the one that is next in positions_
   plugin::Stream compute_;
-  Cursor cursor_; // of the rank's thread
+  Cursor cursor_, secondCursor_; // of the rank's thread; for the second run of a pair
   plugin::Event begun_;
-  std::vector<plugin::Event> ends_;        // of the collectives beside the run that is enqueued
+  std::vector<plugin::Event> ends_; // of the collectives beside the run that is enqueued, and of its pair
   std::vector<int64_t> concurrentNumbers_; // on the host: of the same, in their lane
   std::map<Way, plugin::Stream> transferStreams_;
   std::map<int64_t, plugin::Event>
-      events_;                      // by schedule index: of transfers, and of runs that transfers wait for
-  std::vector<Position> positions_; // of the instructions, in the order in which they are enqueued; for marks
+      events_; // by schedule index: of transfers, and of runs that transfers wait for
+  // Of the instructions, in the order in which they are enqueued, and in which a measured step does; for marks.
+  std::vector<Position> positions_, measuredPositions_;
+  bool isMeasured_ = false; // the step that was enqueued last
+  const std::vector<Position> &positions() const { return isMeasured_ ? measuredPositions_ : positions_; }
   std::vector<TransferRecord> posted_; // by schedule index; unused for runs
   std::vector<int64_t> runNumbers_;    // on the host: by schedule index, of a run in the lane of gradients
   std::vector<int64_t> unmet_;         // posted, and the other end was not seen yet

@@ -3,6 +3,7 @@
 
 namespace mgc {
 
+using plugin::Event;
 using plugin::Stream;
 
 void StreamExecutor::bindSlots(Cursor &cursor, const plan::ExpandedStep &step) const {
@@ -22,20 +23,32 @@ void StreamExecutor::bindOperands(Cursor &cursor, const ChunkRecord &chunk,
 
 Status StreamExecutor::runChunk(Cursor &cursor, int64_t index) {
   const StepRecord &run = record_.schedule[index];
-  const ChunkRecord &chunk = record_.chunks[run.step.chunk];
-  bindSlots(cursor, run.step);
+  beginChunk(cursor, index);
+  MGC_TRY(runInstructions(cursor, index, run.firstInstruction, run.endInstruction));
+  return joinBefore(cursor, index, run.endInstruction);
+}
+
+void StreamExecutor::beginChunk(Cursor &cursor, int64_t index) {
+  bindSlots(cursor, record_.schedule[index].step);
   cursor.countsRead = -1;
-  std::span<const Join> joins = program_.joins(index);
-  const auto joinBefore = [&](int64_t instruction) -> Status {
-    for (; !joins.empty() && joins.front().before == instruction; joins = joins.subspan(1))
-      MGC_TRY(joinCollective(*cursor.stream, program_.at(run.step.chunk, joins.front().collective)));
-    return Status::ok();
-  };
-  for (int64_t i = run.firstInstruction; i < run.endInstruction; ++i) {
+  cursor.joins = program_.joins(index);
+}
+
+Status StreamExecutor::joinBefore(Cursor &cursor, int64_t index, int64_t instruction) {
+  const int64_t chunk = record_.schedule[index].step.chunk;
+  for (std::span<const Join> &joins = cursor.joins; !joins.empty() && joins.front().before == instruction;
+       joins = joins.subspan(1))
+    MGC_TRY(joinCollective(cursor, program_.at(chunk, joins.front().collective)));
+  return Status::ok();
+}
+
+Status StreamExecutor::runInstructions(Cursor &cursor, int64_t index, int64_t begin, int64_t end) {
+  const ChunkRecord &chunk = record_.chunks[record_.schedule[index].step.chunk];
+  for (int64_t i = begin; i < end; ++i) {
     cursor.place.instruction = chunk.instructions[i].instruction->label;
     if (options_.inject)
       MGC_TRY(options_.inject(cursor.place));
-    MGC_TRY(joinBefore(i));
+    MGC_TRY(joinBefore(cursor, index, i));
     if (clock_)
       MGC_TRY(clock_->instructionBegins(*cursor.stream, index, i));
     MGC_TRY(runInstruction(cursor, index, i));
@@ -43,7 +56,7 @@ Status StreamExecutor::runChunk(Cursor &cursor, int64_t index) {
       MGC_TRY(clock_->instructionEnds(*cursor.stream));
   }
   cursor.place.instruction = {};
-  return joinBefore(run.endInstruction);
+  return Status::ok();
 }
 
 Status StreamExecutor::runInstruction(Cursor &cursor, int64_t run, int64_t index) {
@@ -76,13 +89,14 @@ Status StreamExecutor::enqueueConcurrent(Cursor &cursor, int64_t run, int64_t in
   MGC_TRY(lane.stream.wait(lane.begin));
   MGC_TRY(execute(cursor, chunk, index, lane.stream, made));
   MGC_TRY(mark(lane.stream));
-  MGC_TRY(lane.stream.record(ends_[made.concurrent]));
-  return clock_ ? cursor.stream->wait(ends_[made.concurrent]) : Status::ok();
+  const Event &end = ends_[cursor.firstEnd + made.concurrent];
+  MGC_TRY(lane.stream.record(end));
+  return clock_ ? cursor.stream->wait(end) : Status::ok();
 }
 
-Status StreamExecutor::joinCollective(const Stream &stream, const PreparedInstruction &made) {
+Status StreamExecutor::joinCollective(const Cursor &cursor, const PreparedInstruction &made) {
   if (!options_.isOnHost)
-    return stream.wait(ends_[made.concurrent]);
+    return cursor.stream->wait(ends_[cursor.firstEnd + made.concurrent]);
   return clock_ ? Status::ok() : await(*lanes_.at(made.side).thread, concurrentNumbers_[made.concurrent]);
 }
 
@@ -124,7 +138,7 @@ Status StreamExecutor::execute(Cursor &cursor, const ChunkRecord &chunk, int64_t
 Status StreamExecutor::mark(const Stream &stream) {
   if (!options_.marks)
     return Status::ok();
-  const StreamKind kind = positions_[enqueued_++].kind;
+  const StreamKind kind = positions()[enqueued_++].kind;
   return stream.mark(options_.marks + static_cast<size_t>(kind), enqueued_);
 }
 

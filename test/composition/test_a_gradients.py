@@ -72,7 +72,8 @@ def test_07_groups_of_one_rank(session):
 
 SCHEDULES = ("--pp 2 --schedule gpipe", "--pp 2 --schedule 1f1b", "--pp 2 --schedule zb-h1",
              "--pp 2 --schedule interleaved --vpp 2", "--pp 2 --schedule gpipe --vpp 2",
-             "--pp 2 --schedule zb-v", "--pp 2 --schedule v-half", "--pp 2 --schedule auto --vpp 2")
+             "--pp 2 --schedule zb-v", "--pp 2 --schedule v-half", "--pp 2 --schedule dualpipev",
+             "--pp 2 --schedule auto --vpp 2")
 
 
 def test_08_last_microbatch(session):

@@ -53,7 +53,7 @@ def test_36_crossed_messages_are_seen(session):
 def test_37_sweep(session):
     cases = [(pp, v, m) for pp in (2, 3, 4) for v in (1, 2, 3) for m in (1, 3, 9)]
     for number, (pp, v, m) in enumerate(cases):
-        rows = {1: ("gpipe", "1f1b", "zb-h1", "auto"), 2: ("interleaved", "zb-v", "v-half", "auto")}.get(
+        rows = {1: ("gpipe", "1f1b", "zb-h1", "auto"), 2: ("interleaved", "zb-v", "v-half", "dualpipev", "auto")}.get(
             v, ("interleaved", "gpipe"))
         layout = f"--pp {pp} --vpp {v} --schedule {rows[number % len(rows)]}"
         if number % 3 != m % 3 and m != 1:

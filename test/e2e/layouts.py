@@ -72,7 +72,7 @@ class Layout:
 def schedules(pp):
     rows = [("gpipe", 1), ("1f1b", 1), ("zb-h1", 1), ("auto", 1)]
     if pp > 1 and 2 * pp <= LAYERS:
-        rows += [("interleaved", 2), ("gpipe", 2), ("zb-v", 2), ("v-half", 2), ("auto", 2)]
+        rows += [("interleaved", 2), ("gpipe", 2), ("zb-v", 2), ("v-half", 2), ("dualpipev", 2), ("auto", 2)]
     return rows
 
 

@@ -159,8 +159,8 @@ def random_sizes(r):
     layout["seq"] = r.choice([5, 8, 12, 16])
     layout["zero"] = r.choice([0, 1])
     layout["loss-tile"] = r.choice([0, 1, 5, 8])
-    layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved", "zb-v", "v-half", "auto"])
-    layout["vpp"] = r.choice({"interleaved": [2, 3], "zb-v": [2], "v-half": [2], "auto": [1, 2]}.get(layout["schedule"], [1]))
+    layout["schedule"] = r.choice(["gpipe", "1f1b", "zb-h1", "interleaved", "zb-v", "v-half", "dualpipev", "auto"])
+    layout["vpp"] = r.choice({"interleaved": [2, 3], "zb-v": [2], "v-half": [2], "dualpipev": [2], "auto": [1, 2]}.get(layout["schedule"], [1]))
     if layout["schedule"] == "auto":
         layout["schedule-memory"] = r.choice([0, 0.5, 1, 1.5])
     layout["sp"] = r.random() < 0.5

@@ -21,7 +21,7 @@ namespace {
 
 // --- The orders of fixed rows ---
 
-// A backward as its halves, one after the other.
+// A backward as its halves, one after the other, and no pairs.
 std::vector<Order> inHalves(const std::vector<Order> &orders) {
   std::vector<Order> halves;
   for (const Order &order : orders) {
@@ -29,6 +29,7 @@ std::vector<Order> inHalves(const std::vector<Order> &orders) {
     for (ScheduledTask task : order) {
       const bool isWhole = task.kind == TaskKind::backward;
       task.kind = isWhole ? TaskKind::input : task.kind;
+      task.paired = false;
       own.push_back(task);
       if (isWhole)
         own.push_back({TaskKind::weight, task.chunk, task.microbatch});

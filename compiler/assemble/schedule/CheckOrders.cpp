@@ -46,7 +46,21 @@ private:
                        toString(task), shape.virtualStages, shape.microbatches);
         else if (split && task.kind == TaskKind::backward)
           problems.add("{} is a whole backward, where others are split in I and W", name(stage, i));
+        else if (task.paired)
+          checkPair(stage, i);
       }
+  }
+
+  // Nothing flows between a forward and a backward of other microbatches, so that they may run at the same time.
+  void checkPair(int64_t stage, size_t second) {
+    const Order &order = orders[stage];
+    const bool hasFirst = second > 0 && !order[second - 1].paired;
+    const auto isForward = [&](size_t i) { return order[i].kind == TaskKind::forward; };
+    if (!hasFirst || isForward(second - 1) == isForward(second) ||
+        order[second - 1].microbatch == order[second].microbatch)
+      problems.add("{} is paired with {}; a pair is a forward and a backward, or a half of one, of two "
+                   "microbatches",
+                   name(stage, int64_t(second)), hasFirst ? name(stage, int64_t(second) - 1) : "no other");
   }
 
   // --- One stage: each task once, after what it needs here ---
@@ -115,28 +129,38 @@ private:
     while (!isStuck(at))
       ++at;
     std::vector<bool> seen(shape.stages);
-    for (; !seen[at]; at = neededBy(at, next[at]).stage) // into the circle
+    for (; !seen[at]; at = neededBy(at, next).stage) // into the circle
       seen[at] = true;
     std::string text = "the steps wait for each other:";
     std::fill(seen.begin(), seen.end(), false);
-    for (; !seen[at]; at = neededBy(at, next[at]).stage) {
+    for (; !seen[at]; at = neededBy(at, next).stage) {
       seen[at] = true;
-      const Place needed = neededBy(at, next[at]);
-      text += fmt::format("\n  {} waits for {}", name(at, next[at]), name(needed.stage, needed.step));
-      if (needed.step > next[needed.stage])
-        text += fmt::format(", which comes after {}", name(needed.stage, next[needed.stage]));
+      const Place missing = neededBy(at, next);
+      text += fmt::format("\n  {} waits for {}", name(at, next[at]), name(missing.stage, missing.step));
+      if (missing.step > next[missing.stage])
+        text += fmt::format(", which comes after {}", name(missing.stage, next[missing.stage]));
     }
     problems.add("{}", text);
   }
 
-  // The step of another chunk that a step needs: forwards the one before it, backwards the one behind it.
-  Place neededBy(int64_t stage, int64_t step) const {
+  // The step of another chunk that a step needs: forwards the one before it, backwards the one behind it. Stage -1: none.
+  Place needed(int64_t stage, int64_t step) const {
     const ScheduledTask &task = orders[stage][step];
     const bool isBack = makesGradient(task.kind);
     const int64_t global = shape.globalChunk(stage, task.chunk) + (isBack ? 1 : -1);
-    const ScheduledTask needed = {task.kind, shape.chunkOf(global), task.microbatch};
+    if (global < 0 || global == shape.chunks() || task.kind == TaskKind::weight)
+      return {};
     const Order &order = orders[shape.stageOf(global)];
-    return {shape.stageOf(global), std::ranges::find(order, needed) - order.begin()};
+    const auto found = std::ranges::find_if(order, [&](const ScheduledTask &other) {
+      return other.kind == task.kind && other.chunk == shape.chunkOf(global) &&
+             other.microbatch == task.microbatch;
+    });
+    return {shape.stageOf(global), found - order.begin()};
+  }
+  // Of a step that never starts, or of the other of its pair, the one that is not there.
+  Place neededBy(int64_t stage, const std::vector<int64_t> &next) const {
+    const Place first = needed(stage, next[stage]);
+    return first.stage >= 0 && first.step >= next[first.stage] ? first : needed(stage, next[stage] + 1);
   }
 
   const Shape &shape;

@@ -1,7 +1,7 @@
 // From the orders of a schedule to its solution, the same way for every row of the table:
 //   1. messages   each boundary between chunks of different stages, forward and back, per microbatch
 //   2. list       per stage: runs in order; a send right after its producer, a recv one run before its consumer,
-//                 gradients right after the part that makes them
+//                 gradients right after the part that makes them; a pair of runs is one here: its sends come after both
 //   3. buffers    lifetimes in steps of the list, then offsets
 //   4. waits      whatever the uses of memory require (Waits.cpp)
 //
@@ -70,6 +70,7 @@ private:
         Run run{orders[stage][i], times.start[stage][i], times.end[stage][i]};
         const bool isLast = run.task.kind == completing && run.task.microbatch + 1 == shape.microbatches;
         const int64_t parts = isLast ? problem.partsOf(int64_t(stage), run.task.chunk) : 0;
+        run.task.paired &= parts == 0 && list.back().task.part < 0; // parts run by themselves
         if (parts == 0)
           list.push_back(run);
         for (run.task.part = 0; run.task.part < parts; ++run.task.part)
@@ -119,20 +120,30 @@ private:
     postAndRelease();
   }
 
+  // The first run of the pair that the run belongs to, and the first run behind it; the run itself, and the next, where it has none.
+  int64_t firstOfPair(int64_t stage, int64_t run) const { return run - runs[stage][run].task.paired; }
+  int64_t behindPair(int64_t stage, int64_t run) const {
+    const std::vector<Run> &list = runs[stage];
+    return run + 1 + (run + 1 < int64_t(list.size()) && list[run + 1].task.paired);
+  }
+
   // Messages of a pair of stages match in order, so they are received in the order they are sent: a recv is
   // posted no later than those sent after it.
   void postAndRelease() {
     for (size_t i = messages.size(); i-- > 0;) {
       PendingMessage &message = messages[i];
-      message.postRun = std::max<int64_t>(1, message.targetRun - kRecvPrefetch);
+      const int64_t ahead = firstOfPair(message.target, message.targetRun) - kRecvPrefetch;
+      message.postRun = ahead < 1 ? 1 : firstOfPair(message.target, ahead);
       if (i + 1 < messages.size() && messages[i + 1].source == message.source &&
           messages[i + 1].target == message.target)
         message.postRun = std::min(message.postRun, messages[i + 1].postRun);
       const std::vector<Run> &list = runs[message.source];
       int64_t posted = std::max(list[message.sourceRun].end, runs[message.target][message.postRun - 1].end);
-      auto release = std::find_if(list.begin() + message.sourceRun + 1, list.end(), [&](const Run &run) {
-        return run.start >= posted + ticks.message && &run - list.data() >= message.sourceRun + kSendSlack;
-      });
+      int64_t earliest = message.sourceRun;
+      for (int64_t i = 0; i < kSendSlack; ++i)
+        earliest = std::min(behindPair(message.source, earliest), std::ssize(list));
+      auto release = std::find_if(list.begin() + earliest, list.end(),
+                                  [&](const Run &run) { return run.start >= posted + ticks.message; });
       message.releaseRun = release == list.end() ? -1 : release - list.begin();
     }
   }
@@ -156,13 +167,17 @@ private:
     StageSchedule result;
     bufferIds.clear();
     std::vector<int64_t> runSteps; // step of each run
-    for (size_t run = 0; run < runs[stage].size(); ++run) {
+    for (int64_t run = 0, next = 0; run < std::ssize(runs[stage]); run = next) {
+      next = behindPair(stage, run);
       for (const PendingMessage *message : lists.receives[run])
         addMessage(result, stage, *message, false);
-      runSteps.push_back(int64_t(result.steps.size()));
-      addRun(result, stage, runs[stage][run].task);
-      for (const PendingMessage *message : lists.sends[run])
-        addMessage(result, stage, *message, true);
+      for (int64_t one = run; one < next; ++one) {
+        runSteps.push_back(int64_t(result.steps.size()));
+        addRun(result, stage, runs[stage][one].task);
+      }
+      for (int64_t one = run; one < next; ++one)
+        for (const PendingMessage *message : lists.sends[one])
+          addMessage(result, stage, *message, true);
       if (const ScheduledTask &task = runs[stage][run].task; task.part >= 0)
         addRun(result, stage, {TaskKind::gradients, task.chunk, -1, task.part});
     }
@@ -208,6 +223,7 @@ private:
     step.kind = isSend ? Step::Kind::send : Step::Kind::recv;
     step.task = runs[stage][isSend ? message.sourceRun : message.targetRun].task;
     step.task.part = -1;
+    step.task.paired = false;
     step.peer = isSend ? message.target : message.source;
     step.value = message.value;
     step.microbatch = message.microbatch;
@@ -217,23 +233,29 @@ private:
     result.steps.push_back(std::move(step));
   }
 
+  // What one run of a pair uses lives as long as both run.
   void setLifetimes(StageSchedule &result, const Lists &lists, const std::vector<int64_t> &runSteps) {
     for (ScheduledBuffer &buffer : result.buffers)
       buffer.begin = INT64_MAX;
-    for (size_t i = 0; i < result.steps.size(); ++i)
+    for (size_t i = 0; i < result.steps.size(); ++i) {
+      const bool hasSecond = i + 1 < result.steps.size() && isPaired(result.steps[i + 1]);
       for (const std::vector<BufferUse> *uses : {&result.steps[i].reads, &result.steps[i].writes})
         for (const BufferUse &use : *uses) {
           ScheduledBuffer &buffer = result.buffers[use.buffer];
-          buffer.begin = std::min(buffer.begin, int64_t(i));
-          buffer.end = int64_t(i) + 1;
+          buffer.begin = std::min(buffer.begin, int64_t(i) - isPaired(result.steps[i]));
+          buffer.end = int64_t(i) + 1 + hasSecond;
         }
-    for (size_t run = 0; run < runSteps.size(); ++run)
-      for (size_t i = 0; i < lists.sends[run].size(); ++i) {
-        const Step &send = result.steps[runSteps[run] + 1 + i];
-        int64_t release = lists.sends[run][i]->releaseRun;
-        int64_t end = release < 0 ? int64_t(result.steps.size()) : runSteps[release];
-        ScheduledBuffer &buffer = result.buffers[send.reads[0].buffer];
-        buffer.end = std::max(buffer.end, end);
+    }
+    std::map<std::pair<int64_t, int64_t>, int64_t>
+        released; // (value, microbatch) -> the step that may use its memory
+    for (const std::vector<const PendingMessage *> &sends : lists.sends)
+      for (const PendingMessage *message : sends)
+        released[{message->value, message->microbatch}] =
+            message->releaseRun < 0 ? std::ssize(result.steps) : runSteps[message->releaseRun];
+    for (const Step &step : result.steps)
+      if (step.kind == Step::Kind::send) {
+        ScheduledBuffer &buffer = result.buffers[step.reads[0].buffer];
+        buffer.end = std::max(buffer.end, released.at({step.value, step.microbatch}));
       }
   }
 

@@ -14,15 +14,20 @@ void HappensBefore::join(int64_t step) {
 
 void HappensBefore::addWait(int64_t step) {
   join(step);
-  done.back()[step / 64] |= uint64_t(1) << (step % 64);
+  add(step);
+  if (partner[step] >= 0)
+    add(partner[step]);
 }
 
-void HappensBefore::append(int64_t stream, const std::vector<int64_t> &waits) {
+void HappensBefore::append(int64_t stream, const std::vector<int64_t> &waits, bool isPaired) {
   int64_t index = int64_t(done.size());
+  partner.push_back(-1);
   done.emplace_back(index / 64 + 1, 0);
   auto before = std::find_if(last.begin(), last.end(), [&](const Last &l) { return l.stream == stream; });
   if (before == last.end())
     before = last.insert(last.end(), {stream, -1});
+  else if (isPaired)
+    join(before->step), partner.back() = before->step, partner[before->step] = index;
   else if (stream == kCompute || stream == kGradients)
     addWait(before->step);
   else

@@ -21,14 +21,17 @@ public:
   static int64_t runs(bool ofGradients) { return ofGradients ? kGradients : kCompute; }
   static int64_t messages(int64_t peer, bool isSend) { return 2 * peer + isSend; }
 
-  // The next step of the list; waits name earlier steps. All queries are about the last step appended.
-  void append(int64_t stream, const std::vector<int64_t> &waits);
+  // The next step of the list; waits name earlier steps. All queries are about the last step appended. `isPaired`: it starts with
+  // the run before it, and who follows one of the two follows both.
+  void append(int64_t stream, const std::vector<int64_t> &waits, bool isPaired = false);
   void addWait(int64_t step);
   // Whether `step` has completed whenever the last one starts.
   bool completed(int64_t step) const { return done.back()[step / 64] >> (step % 64) & 1; }
 
 private:
   void join(int64_t step);
+  void add(int64_t step) { done.back()[step / 64] |= uint64_t(1) << (step % 64); }
+  std::vector<int64_t> partner;            // per step: the other run of its pair; -1: none
   std::vector<std::vector<uint64_t>> done; // per step, bits: the steps that have completed when it starts
   struct Last {
     int64_t stream, step;

@@ -83,15 +83,25 @@ OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, cons
     progress = false;
     for (size_t turn = 0; turn < stages; ++turn) {
       const size_t stage = back ? stages - 1 - turn : turn;
-      for (size_t &i = next[stage]; i < orders[stage].size(); ++i, --remaining, progress = true) {
-        const ScheduledTask &task = orders[stage][i];
-        int64_t global = shape.globalChunk(int64_t(stage), task.chunk);
-        int64_t ready = clock.ready(global, task);
-        if (ready < 0)
+      const Order &order = orders[stage];
+      const auto globalOf = [&](size_t i) { return shape.globalChunk(int64_t(stage), order[i].chunk); };
+      for (size_t &i = next[stage]; i < order.size(); progress = true) {
+        const size_t end = i + 1 + (i + 1 < order.size() && order[i + 1].paired); // of a pair, as one
+        int64_t start = i ? times.end[stage][i - 1] : 0, length = 0;
+        bool isReady = true;
+        for (size_t one = i; one < end; ++one) {
+          const int64_t ready = clock.ready(globalOf(one), order[one]);
+          isReady &= ready >= 0;
+          start = std::max(start, ready);
+          length += ticks.of(globalOf(one), order[one].kind);
+        }
+        if (!isReady)
           break;
-        times.start[stage][i] = std::max(ready, i ? times.end[stage][i - 1] : 0);
-        times.end[stage][i] = times.start[stage][i] + ticks.of(global, task.kind);
-        clock.finish(global, task, times.end[stage][i]);
+        for (; i < end; ++i, --remaining) {
+          times.start[stage][i] = start;
+          times.end[stage][i] = start + length;
+          clock.finish(globalOf(i), order[i], times.end[stage][i]);
+        }
       }
     }
   }

@@ -26,7 +26,7 @@ struct TaskTicks {
 // By the costs of the problem, the largest some thousand ticks.
 TaskTicks ticksOf(const Problem &problem);
 
-// Chunks and microbatches of the tasks must be inside the shape.
+// Chunks and microbatches of the tasks must be inside the shape. A pair starts when both of its tasks can, and ends as a whole.
 OrderTimes timeOrders(const Shape &shape, const std::vector<Order> &orders, const TaskTicks &ticks = {});
 
 } // namespace mgc::schedule

@@ -30,25 +30,44 @@ std::vector<PeriodicStep> relativeSteps(const StageSchedule &stage) {
 // All but their microbatches.
 bool sameStep(const Step &a, const Step &b) {
   return a.kind == b.kind && a.task.kind == b.task.kind && a.task.chunk == b.task.chunk &&
-         a.task.part == b.task.part && a.peer == b.peer && a.value == b.value && a.bytes == b.bytes &&
-         (a.microbatch < 0) == (b.microbatch < 0) && a.reads == b.reads && a.writes == b.writes;
+         a.task.part == b.task.part && a.task.paired == b.task.paired && a.peer == b.peer &&
+         a.value == b.value && a.bytes == b.bytes && (a.microbatch < 0) == (b.microbatch < 0) &&
+         a.reads == b.reads && a.writes == b.writes;
+}
+
+// The items of a list that a repeat does not cut: a pair of runs is one.
+std::vector<std::vector<PeriodicStep>> withPairs(const std::vector<PeriodicStep> &steps) {
+  std::vector<std::vector<PeriodicStep>> items;
+  for (const PeriodicStep &step : steps)
+    if (isPaired(step.step))
+      items.back().push_back(step);
+    else
+      items.push_back({step});
+  return items;
 }
 
 void addRepeats(const std::vector<PeriodicStep> &steps, PeriodicStage &out) {
-  const auto stride = [&](size_t i, size_t length) {
-    return steps[i + length].step.microbatch - steps[i].step.microbatch;
+  const std::vector<std::vector<PeriodicStep>> items = withPairs(steps);
+  const auto stride = [&](size_t item, size_t i, size_t length) {
+    return items[item + length][i].step.microbatch - items[item][i].step.microbatch;
   };
   const auto continues = [&](size_t from, size_t to, size_t length) {
-    const Step &a = steps[from].step, &b = steps[to].step;
-    return sameStep(a, b) && a.waits == b.waits &&
-           b.microbatch - a.microbatch == stride(from, length) * int64_t((to - from) / length);
+    if (items[from].size() != items[to].size() || items[from].size() != items[from + length].size())
+      return false;
+    for (size_t i = 0; i < items[from].size(); ++i)
+      if (const Step &a = items[from][i].step, &b = items[to][i].step;
+          !sameStep(a, b) || a.waits != b.waits ||
+          b.microbatch - a.microbatch != stride(from, i, length) * int64_t((to - from) / length))
+        return false;
+    return true;
   };
-  for (const auto &[first, length, count] : findRepeatedParts(steps.size(), continues)) {
+  for (const auto &[first, length, count] : findRepeatedParts(items.size(), continues)) {
     const auto begin = int64_t(out.steps.size());
-    for (size_t i = first; i < first + length; ++i) {
-      out.steps.push_back(steps[i]);
-      out.steps.back().microbatchStride = count > 1 ? stride(i, length) : 0;
-    }
+    for (size_t item = first; item < first + length; ++item)
+      for (size_t i = 0; i < items[item].size(); ++i) {
+        out.steps.push_back(items[item][i]);
+        out.steps.back().microbatchStride = count > 1 ? stride(item, i, length) : 0;
+      }
     if (count > 1)
       out.repeats.push_back({begin, int64_t(out.steps.size()), count});
   }

@@ -60,6 +60,7 @@ struct ScheduledTask {
   int64_t chunk = -1;      // of the stage, not global; -1: once per training step
   int64_t microbatch = -1; // -1: once per training step
   int64_t part = -1;       // of the chunk's layers, see Problem::parts; -1: all of it
+  bool paired = false;     // with the task before it in the order: plan::ScheduleStep
   bool operator==(const ScheduledTask &) const = default;
 };
 std::string
@@ -154,6 +155,8 @@ struct Step {
   bool operator==(const Step &) const = default;
 };
 std::string toString(const Step &step);
+// Whether it is the second run of a pair; the first is the step before it.
+inline bool isPaired(const Step &step) { return step.kind == Step::Kind::run && step.task.paired; }
 
 struct ScheduledBuffer {
   BufferKind kind = BufferKind::input; // the role it has for the step that writes it (recv: for its consumer)

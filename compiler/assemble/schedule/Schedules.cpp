@@ -124,6 +124,10 @@ const std::vector<ScheduleRow> &schedules() {
        false, 2, 2, of<zeroBubbleV>, ChunkPlacement::v},
       {"v-half", "two chunks per stage in a V, split backward; half the memory of 1F1B and half its bubble",
        true, false, 2, 2, of<halfMemoryV>, ChunkPlacement::v},
+      {"dualpipev",
+       "two chunks per stage in a V; the forward of one beside the backward of the other, as a pair of runs, "
+       "which hides exchanges of experts' rows",
+       false, false, 2, 2, of<dualPipeV>, ChunkPlacement::v},
       {"auto", "planned by the times of tasks under a cap on memory; split backward; two chunks are a V",
        true, false, 1, 2, automatic, ChunkPlacement::v, true},
   };

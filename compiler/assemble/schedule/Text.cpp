@@ -21,6 +21,7 @@ struct TextTask {
   Word word;
   TaskKind kind = TaskKind::forward;
   int64_t global = -1, microbatch = 0; // global -1: the word has none
+  bool paired = false;                 // with the task before it
 };
 
 std::string placeOf(const Word &word) { return fmt::format("line {} column {}", word.line, word.column); }
@@ -77,7 +78,7 @@ private:
       readName(words, number);
     std::vector<TextTask> &row = rows.emplace_back();
     for (const Word &word : words)
-      readTask(word, row);
+      readWord(word, row);
     tasks += int64_t(row.size());
   }
 
@@ -107,13 +108,32 @@ private:
     words.erase(words.begin(), words.begin() + std::min<int64_t>(2, int64_t(words.size())));
   }
 
+  // A task, or a pair: "0F4+3B0", "(0F4;3B0)OVERLAP_F_B".
+  void readWord(const Word &word, std::vector<TextTask> &row) {
+    static constexpr std::string_view pairEnd = ")OVERLAP_F_B";
+    std::string_view both = word.text;
+    const bool isPyTorch = both.starts_with('(') && both.ends_with(pairEnd);
+    if (isPyTorch)
+      both = both.substr(1, both.size() - 1 - pairEnd.size());
+    const size_t middle = both.find(isPyTorch ? ';' : '+');
+    if (middle == std::string_view::npos)
+      return readTask(word, row);
+    const size_t before = row.size();
+    for (std::string_view part : {both.substr(0, middle), both.substr(middle + 1)})
+      readTask({part, word.line, word.column + (part.data() - word.text.data())}, row);
+    if (row.size() == before + 2)
+      row.back().paired = true;
+    else
+      problems.add("{}: \"{}\" is no pair of tasks, such as 0F4+3B0", placeOf(word), shown(word.text));
+  }
+
   void readTask(const Word &word, std::vector<TextTask> &row) {
     static constexpr TaskKind kinds[] = {TaskKind::forward, TaskKind::backward, TaskKind::input,
                                          TaskKind::weight};
     std::string_view rest = word.text;
     TextTask task{word};
     bool fits = true;
-    if (isDigit(rest.front())) {
+    if (!rest.empty() && isDigit(rest.front())) {
       const std::optional<int64_t> global = takeNumber(rest);
       fits = global.has_value();
       task.global = global.value_or(-1);
@@ -219,7 +239,8 @@ Result<ScheduleText> readScheduleText(std::string_view text) {
   for (int64_t stage = 0; stage < result.shape.stages; ++stage) {
     Order &order = result.orders.emplace_back();
     auto add = [&](const TextTask &task, TaskKind kind) {
-      order.push_back({kind, task.global < 0 ? 0 : result.shape.chunkOf(task.global), task.microbatch});
+      const int64_t chunk = task.global < 0 ? 0 : result.shape.chunkOf(task.global);
+      order.push_back({kind, chunk, task.microbatch, -1, task.paired && kind != TaskKind::weight});
       written[stage].push_back(&task);
     };
     for (const TextTask &task : reader.rows[stage]) {
@@ -237,20 +258,29 @@ Result<ScheduleText> readScheduleText(std::string_view text) {
   return result;
 }
 
+// The word of the task, and of the one that is its pair.
+static std::string wordOf(const Shape &shape, int64_t stage, const Order &order, size_t i, TextForm form) {
+  const auto token = [&](size_t at) {
+    const bool needsChunk = form == TextForm::csv && shape.virtualStages == 1; // PyTorch's always have it
+    return (needsChunk ? std::to_string(stage) : "") + tokenOf(shape, stage, order[at]);
+  };
+  if (i + 1 == order.size() || !order[i + 1].paired)
+    return token(i);
+  return fmt::format(fmt::runtime(form == TextForm::csv ? "({};{})OVERLAP_F_B" : "{}+{}"), token(i),
+                     token(i + 1));
+}
+
 std::string writeScheduleText(const Shape &shape, const std::vector<Order> &orders, TextForm form) {
   std::string text;
   for (int64_t stage = 0; stage < shape.stages; ++stage) {
     if (form == TextForm::rows)
       text += fmt::format("stage {}:", stage);
     for (size_t i = 0; i < orders[stage].size(); ++i) {
-      const ScheduledTask &task = orders[stage][i];
-      if (form == TextForm::rows)
-        text += ' ';
-      else if (i > 0)
-        text += ',';
-      if (form == TextForm::csv && shape.virtualStages == 1) // PyTorch's always have the chunk
-        text += std::to_string(stage);
-      text += tokenOf(shape, stage, task);
+      if (orders[stage][i].paired)
+        continue;
+      if (form == TextForm::rows || i > 0)
+        text += form == TextForm::rows ? ' ' : ',';
+      text += wordOf(shape, stage, orders[stage], i, form);
     }
     text += '\n';
   }

@@ -7,7 +7,8 @@
 // Both say the same. A task is the global chunk, what runs (F forward, B backward; or I input gradient and W weight gradient)
 // and the microbatch; where each stage has one chunk, the chunk may be left out: F0. The right form is the one that PyTorch
 // writes (torch.distributed.pipelining): one line per rank, without names, empty cells where it is idle, SEND_ and RECV_ of
-// tasks perhaps, which are skipped: messages follow from the order. Stages, chunks, microbatches and placement are those that
+// tasks perhaps, which are skipped: messages follow from the order. Two tasks that run at the same time are one word, 0F4+3B0, in
+// PyTorch's form (0F4;3B0)OVERLAP_F_B; each text may have either. Stages, chunks, microbatches and placement are those that
 // the tasks have. Where any backward is split, a B is read as I and W, one after the other.
 #pragma once
 

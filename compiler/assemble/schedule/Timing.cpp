@@ -36,6 +36,23 @@ double secondsOf(const Costs &costs, const Solution &solution, int64_t stage, co
   return step.task.part < 0 ? whole : whole / double(countParts(solution.stages[stage], step.task));
 }
 
+// By how much shorter or longer the runs of a pair are together than one after the other: a factor; 1 of what is no pair.
+double pairFactor(const Costs &costs, const Solution &solution, int64_t stage, size_t index) {
+  const std::vector<Step> &steps = solution.stages[stage].steps;
+  const size_t second = isPaired(steps[index]) ? index : index + 1;
+  if (costs.pairs.empty() || second == steps.size() || !isPaired(steps[second]))
+    return 1;
+  Costs::Pair pair;
+  double alone = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const ScheduledTask &task = steps[second - 1 + i].task;
+    pair[i] = {task.kind, solution.shape.globalChunk(stage, task.chunk)};
+    alone += secondsOf(costs, solution.shape, stage, task);
+  }
+  const auto known = costs.pairs.find(pair);
+  return known == costs.pairs.end() || alone <= 0 ? 1 : known->second / alone;
+}
+
 // Parts of a task follow each other like its time units.
 std::string labelOf(const ScheduledTask &task, const Shape &shape) {
   if (task.part > 0)
@@ -85,7 +102,7 @@ public:
     for (const StageSchedule &list : solution.stages) {
       StageTiming &stage = timing_.stages.emplace_back();
       stage.start.assign(list.steps.size(), std::nan(""));
-      stage.end = stage.start;
+      stage.end = stage.done = stage.start;
       for (const Step &step : list.steps)
         stage.isRun.push_back(step.kind == Step::Kind::run && step.task.kind != TaskKind::gradients);
     }
@@ -125,7 +142,7 @@ private:
   double readyTime(size_t stage, const Step &step) const {
     double ready = 0;
     for (int64_t wait : step.waits) {
-      const double end = timing_.stages[stage].end[wait];
+      const double end = timing_.stages[stage].done[wait];
       if (std::isnan(end))
         return end;
       ready = std::max(ready, end);
@@ -151,9 +168,12 @@ private:
     if ((step.task.kind == TaskKind::reduce || step.task.kind == TaskKind::update) && !meet(stage))
       return false;
     StageTiming &timing = timing_.stages[s];
-    const double seconds = secondsOf(costs_, solution_, int64_t(s), step);
+    const double seconds = secondsOf(costs_, solution_, int64_t(s), step) *
+                           pairFactor(costs_, solution_, int64_t(s), stage.next);
     timing.start[stage.next] = clock;
-    timing.end[stage.next] = clock += seconds;
+    timing.end[stage.next] = timing.done[stage.next] = clock += seconds;
+    if (isPaired(step))
+      timing.done[stage.next - 1] = clock;
     timing.busy += timing.isRun[stage.next] ? seconds : 0;
     return true;
   }
@@ -187,7 +207,9 @@ private:
       return true;
     const Posted &other = others[mine.size() - 1];
     const double end = std::max(last, other.start) + secondsOf(costs_, solution_, self, step);
-    timing_.stages[s].end[stage.next] = timing_.stages[step.peer].end[other.step] = end;
+    for (auto [timing, index] :
+         {std::pair(&timing_.stages[s], stage.next), std::pair(&timing_.stages[step.peer], other.step)})
+      timing->end[index] = timing->done[index] = end;
     return true;
   }
 

@@ -4,12 +4,17 @@
 
 #include "compiler/assemble/schedule/Schedule.h"
 
+#include <map>
+
 namespace mgc::schedule {
 
 struct Costs {
   std::vector<ChunkCost> chunks; // by global chunk; empty: ChunkCost() everywhere
   double begin = 0, reduce = 0, update = 0;
   double messageLatency = 0, secondsPerByte = 0;
+  // Seconds of two tasks of these global chunks that run as a pair, first and second; the sum where there is none.
+  using Pair = std::array<std::pair<TaskKind, int64_t>, 2>;
+  std::map<Pair, double> pairs = {};
 };
 double Costs::*stepCostOf(TaskKind kind); // the field of a task of the step
 
@@ -17,6 +22,7 @@ struct StageTiming {
   double busy = 0;                // seconds in runs
   double idle = 0;                // fraction of the makespan
   std::vector<double> start, end; // of each step; NaN when it never happens
+  std::vector<double> done;       // when who waits for it may start: of a run of a pair when both end
   std::vector<bool> isRun;        // of each step: it occupies the compute stream
 };
 
@@ -26,7 +32,8 @@ struct Timing {
   std::vector<StageTiming> stages;
 };
 
-// Runs start when the run before them and their waits are done; a message when both ends have started it.
+// Runs start when the run before them and their waits are done; a message when both ends have started it. The time of a pair
+// is shared out between its runs, one after the other, as they would take it alone.
 // The solution must be a sound one, as those of generate() are.
 Timing simulate(const Solution &solution, const Costs &costs = {});
 

@@ -13,6 +13,12 @@ namespace {
 class StageOrder {
 public:
   void add(TaskKind kind, int64_t chunk) { order.push_back({kind, chunk, next(kind, chunk)++}); }
+  // The forward of one chunk with the backward of the other, both of their next microbatches.
+  void addPair(int64_t forward, int64_t backward) {
+    add(TaskKind::forward, forward);
+    add(TaskKind::backward, backward);
+    order.back().paired = true;
+  }
   void addAll(std::initializer_list<std::pair<TaskKind, int64_t>> tasks, int64_t times = 1) {
     for (int64_t i = 0; i < times; ++i)
       for (auto [kind, chunk] : tasks)
@@ -26,8 +32,18 @@ private:
   std::array<std::array<int64_t, kTaskKinds>, 2> counts = {};
 };
 
+// What is left of a pair runs by itself.
 void keepMicrobatches(Order &order, int64_t microbatches) {
-  std::erase_if(order, [&](const ScheduledTask &task) { return task.microbatch >= microbatches; });
+  Order kept;
+  const ScheduledTask *before = nullptr;
+  for (const ScheduledTask &task : order) {
+    if (task.microbatch < microbatches) {
+      kept.push_back(task);
+      kept.back().paired &= before && before->microbatch < microbatches;
+    }
+    before = &task;
+  }
+  order = std::move(kept);
 }
 
 // The tasks of microbatch 0, each in its unit, once per period for every microbatch, by unit.
@@ -96,6 +112,37 @@ std::vector<Order> halfMemoryV(const Shape &shape) {
       add(unit, TaskKind::weight, chunk);
     }
     orders.push_back(repeat(tasks, period, shape.microbatches));
+  }
+  return orders;
+}
+
+// DualPipeV (DeepSeek 2025), the order for at least 2 stages microbatches, less the tasks of those that do not exist. Backwards are
+// whole, so nothing of it fills the bubble.
+std::vector<Order> dualPipeV(const Shape &shape) {
+  using enum TaskKind;
+  const int64_t stages = shape.stages, count = std::max(shape.microbatches, 2 * stages);
+  std::vector<Order> orders;
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    const int64_t behind = stages - 1 - stage;
+    StageOrder list;
+    list.addAll({{forward, 0}}, 2 * behind);
+    list.addAll({{forward, 0}, {forward, 1}}, stage + 1);
+    list.addAll({{backward, 1}, {forward, 1}}, behind);
+    for (int64_t i = 0; i < count - 2 * stages + stage + 1; ++i) {
+      if (i == 0 && behind == 0) // its gradient is there first: whoever waits for it gains
+        list.addAll({{forward, 0}, {backward, 1}});
+      else
+        list.addPair(0, 1);
+      list.addPair(1, 0);
+    }
+    for (int64_t i = 0; i < behind; ++i) {
+      list.add(backward, 1);
+      list.addPair(1, 0);
+    }
+    list.addAll({{backward, 1}, {backward, 0}}, stage + 1);
+    list.addAll({{backward, 0}}, behind);
+    keepMicrobatches(list.order, shape.microbatches);
+    orders.push_back(std::move(list.order));
   }
   return orders;
 }

@@ -9,5 +9,6 @@ namespace mgc::schedule {
 // For ChunkPlacement::v with two virtual stages.
 std::vector<Order> zeroBubbleV(const Shape &shape);
 std::vector<Order> halfMemoryV(const Shape &shape);
+std::vector<Order> dualPipeV(const Shape &shape);
 
 } // namespace mgc::schedule

@@ -64,13 +64,22 @@ void addWaits(StageSchedule &stage) {
   HappensBefore happens;
   for (size_t i = 0; i < stage.steps.size(); ++i) {
     Step &step = stage.steps[i];
-    bool isRun = step.kind == Step::Kind::run;
-    happens.append(isRun ? HappensBefore::runs(step.task.kind == TaskKind::gradients)
-                         : HappensBefore::messages(step.peer, step.kind == Step::Kind::send),
-                   {});
+    const auto index = int64_t(i);
+    happens.append(step.kind == Step::Kind::run
+                       ? HappensBefore::runs(step.task.kind == TaskKind::gradients)
+                       : HappensBefore::messages(step.peer, step.kind == Step::Kind::send),
+                   {}, isPaired(step));
     step.waits.clear();
-    for (int64_t other :
-         mustFollow(memory, gradients, stage, int64_t(i))) // latest first: tends to imply the others
+    if (isPaired(step))
+      continue; // its waits are with the run before it
+    std::vector<int64_t> earlier = mustFollow(memory, gradients, stage, index);
+    if (i + 1 < stage.steps.size() && isPaired(stage.steps[i + 1])) {
+      const std::vector<int64_t> ofOther = mustFollow(memory, gradients, stage, index + 1);
+      earlier.insert(earlier.end(), ofOther.begin(), ofOther.end());
+      std::erase(earlier, index); // no order could help: the proof finds what they share
+      std::ranges::sort(earlier, std::greater());
+    }
+    for (int64_t other : earlier) // latest first: tends to imply the others
       if (!happens.completed(other)) {
         happens.addWait(other);
         step.waits.push_back(other);

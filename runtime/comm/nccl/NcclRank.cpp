@@ -81,7 +81,7 @@ private:
   Status exchange(const Job &job) const;
   Status permute(const Job &job) const;
   Status readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
-                    mgc_address counts);
+                    mgc_address counts, RowExchange &exchange);
   Result<bool> isDone(const Stream &stream, std::chrono::milliseconds patience);
   Status pack(const Job &job, mgc_address to, mgc_address from, bool isBack) const;
   Result<Ticket> finished(const Stream &stream, const Event &mine);
@@ -96,7 +96,8 @@ private:
   std::map<Ranks, Group> channels_;      // by {from, to}
   std::vector<const Event *> transfers_; // by Ticket
   plugin::PinnedBuffer counts_;          // of the last exchange, on the host
-  RowExchange rows_;                     // the same, read
+  // By group and by where the counts lie: of the last exchange by them.
+  std::map<std::pair<GroupId, mgc_address>, RowExchange> exchanges_;
   std::vector<Ticket> free_;
   std::atomic<bool> aborted_{false};
   Status cause_;
@@ -286,7 +287,7 @@ Status NcclRank::permute(const Job &job) const {
 // The host waits here for the device, as for nothing else of a step: NCCL takes sizes from the host, and only the device has counted.
 // All ranks have the same counts, which an all_gather made, so all find the same mistake before one sends.
 Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan::ExchangeRows &what,
-                            mgc_address counts) {
+                            mgc_address counts, RowExchange &exchange) {
   const int64_t bytes = group.size * group.size * what.groups * static_cast<int64_t>(sizeof(int32_t));
   if (counts_.bytes() < bytes) {
     MGC_ASSIGN(buffer, device_.allocateHost(bytes));
@@ -297,20 +298,22 @@ Status NcclRank::readCounts(const Stream &stream, const Group &group, const plan
   if (!done)
     return errorf("waited {} s for the device to come to the counts of an exchange of rows",
                   std::chrono::duration<double>(options_.timeout).count());
-  return rows_.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts_.data()));
+  return exchange.read(what, group.ranks, reinterpret_cast<const int32_t *>(counts_.data()));
 }
 
 // Rows of one owner and one expert follow each other at both ends, so each is one transfer; both ends have the same order of them.
 Status NcclRank::exchangeRows(const Stream &stream, GroupId groupId, const plan::ExchangeRows &what,
                               const RowBuffers &rows) {
   const Group &group = groups_[groupId];
-  if (!rows.sameCounts)
-    MGC_TRY(readCounts(stream, group, what, rows.counts));
+  const auto [known, isNew] = exchanges_.try_emplace({groupId, rows.counts});
+  RowExchange &exchange = known->second;
+  if (isNew || !rows.sameCounts)
+    MGC_TRY(readCounts(stream, group, what, rows.counts, exchange));
   const int64_t row = what.width * plan::sizeInBytes(what.type);
   const auto at = [&](mgc_address base, int64_t place) { return base + static_cast<uint64_t>(place * row); };
   const auto move = [&](int64_t peer, int64_t expert) -> Status {
-    const RowExchange::Piece &mine = rows_.piece(group.index, peer, expert),
-                             &theirs = rows_.piece(peer, group.index, expert);
+    const RowExchange::Piece &mine = exchange.piece(group.index, peer, expert),
+                             &theirs = exchange.piece(peer, group.index, expert);
     const auto [from, to] = what.back
                                 ? std::pair(at(rows.source, theirs.there), at(rows.destination, mine.own))
                                 : std::pair(at(rows.source, mine.own), at(rows.destination, theirs.there));

@@ -87,6 +87,28 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
 }
 
+// Alone, each run waits 8 s for its rows. As a pair both exchanges are under way before the first product, which waits for its own
+// and hides the other.
+TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
+  const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
+  const plan::GroupedGemm product{.groups = 1, .rows = 8, .n = 8, .k = 9};
+  plan::Plan plan = plan::makeSmallPlan();
+  plan::Program &program = plan.programs[0];
+  program = {.name = "experts"};
+  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024}}, "there"},
+                          {product, {{1, 1024}, {0, 1024}, {0, 4096}, {0, 8192}}, "product"}};
+  const plan::Chunk chunk{.calls = {{.program = 0}}};
+  const Machine machine = makeToyMachine();
+  const Cluster cluster{machine, plan.mesh, Target::cuda};
+  const ProgramTime alone = secondsOf(cluster, program), pair = secondsOfPair(cluster, plan, chunk, chunk);
+  EXPECT_DOUBLE_EQ(alone.exposed[kRowExchanges], 8);
+  EXPECT_DOUBLE_EQ(pair.products, 2 * 13.8);
+  EXPECT_DOUBLE_EQ(pair.exposed[kRowExchanges], 8);
+  EXPECT_DOUBLE_EQ(pair.hidden[kRowExchanges], 8);
+  const Cluster cpu{machine, plan.mesh, Target::cpu};
+  EXPECT_DOUBLE_EQ(secondsOfPair(cpu, plan, chunk, chunk).seconds(), 2 * secondsOf(cpu, program).seconds());
+}
+
 // --- A step ------------------------------------------------------------------------------------------------------
 
 // The small plan with a product (3.84 + 1 s) and a row kernel (50 / 50 + 1 s) for a block: F = 6.84 s. Two microbatches

@@ -187,7 +187,7 @@ public:
       bool isRun = step.kind == ExpandedStep::Kind::run, isSend = step.kind == ExpandedStep::Kind::send;
       happens.append(isRun ? HappensBefore::runs(isOfGradients(step))
                            : HappensBefore::messages(step.peer, isSend),
-                     step.waits);
+                     step.waits, step.paired);
       if (!isRun)
         touch({step.offset, step.bytes}, isSend);
       else

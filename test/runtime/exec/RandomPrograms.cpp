@@ -120,36 +120,52 @@ private:
   ProgramBuilder program_{"work", segments()};
 };
 
-// A plan of two ranks. The buffers begin as the step scalars, and are slots of the chunk: bound elsewhere in each of
-// the chunk's two runs.
-plan::Plan planOf(const ProgramBuilder &program) {
-  plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 2});
-  plan::StagePlan &stage = plan.stages[0];
-  StageLayout layout;
-  stage.stepScalarsOffset = layout.place("scalars", kBytes);
-  stage.resultsOffset = layout.place("scalars", kBytes);
-  ProgramBuilder begin("begin", std::vector<int64_t>(kBuffers + 1, kBytes));
-  std::vector<int64_t> bindings, slots;
-  const int64_t buffers = layout.bytes();
-  for (int64_t i = 0; i < kBuffers; ++i) {
-    slots.push_back(layout.place("activations", kBytes));
-    const int64_t ring = addRing(plan, 0, buffers, kBytes, kBuffers);
-    plan.stages[0].rings[ring].stride = plan::aligned(kBytes);
-    plan.stages[0].rings[ring].turns = {{i, 1, 0}, {(i + 2) % kBuffers, 1, 0}};
-    bindings.push_back(inRing(ring));
-    begin.add(move(plan::Move::Kind::copy), {kBuffers, i});
+// A plan of two ranks for random programs. Each has buffers of its own, which begin as the step scalars and are slots of its chunk:
+// bound elsewhere in each of the chunk's two runs.
+class RandomPlan {
+public:
+  RandomPlan() : plan_(emptyPlan({{"tp", 2}}, {.microbatches = 2})) {
+    stage().stepScalarsOffset = layout_.place("scalars", kBytes);
+    stage().resultsOffset = layout_.place("scalars", kBytes);
   }
-  bindings.push_back(stage.resultsOffset);
-  for (int64_t segment = kBuffers + 1; segment < kSegments; ++segment)
-    bindings.push_back(layout.place("frame", kAllCountsBytes));
-  layout.finish(stage);
-  std::vector<int64_t> beginBindings = slots;
-  beginBindings.push_back(stage.stepScalarsOffset);
-  const int64_t first = addChunk(plan, 0, plan::Task::begin, begin, beginBindings);
-  const int64_t work = addChunk(plan, 0, plan::Task::forward, program, bindings);
-  stage.schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};
-  return plan;
-}
+
+  // Adds a chunk, whose result goes to `results`.
+  int64_t add(plan::Task task, const ProgramBuilder &program, int64_t results) {
+    std::vector<int64_t> bindings;
+    const int64_t buffers = layout_.bytes();
+    for (int64_t i = 0; i < kBuffers; ++i) {
+      slots_.push_back(layout_.place("activations", kBytes));
+      const int64_t ring = addRing(plan_, 0, buffers, kBytes, kBuffers);
+      stage().rings[ring].stride = plan::aligned(kBytes);
+      stage().rings[ring].turns = {{i, 1, 0}, {(i + 2) % kBuffers, 1, 0}};
+      bindings.push_back(inRing(ring));
+    }
+    bindings.push_back(results);
+    for (int64_t segment = kBuffers + 1; segment < kSegments; ++segment)
+      bindings.push_back(layout_.place("frame", kAllCountsBytes));
+    return addChunk(plan_, 0, task, program, bindings);
+  }
+  // A chunk that fills all buffers.
+  int64_t addBegin() {
+    const auto count = std::ssize(slots_);
+    ProgramBuilder begin("begin", std::vector<int64_t>(count + 1, kBytes));
+    for (int64_t i = 0; i < count; ++i)
+      begin.add(move(plan::Move::Kind::copy), {count, i});
+    slots_.push_back(stage().stepScalarsOffset);
+    return addChunk(plan_, 0, plan::Task::begin, begin, slots_);
+  }
+  int64_t place() { return layout_.place("frame", kBytes); }
+  plan::StagePlan &stage() { return plan_.stages[0]; }
+  plan::Plan finish() {
+    layout_.finish(stage());
+    return std::move(plan_);
+  }
+
+private:
+  plan::Plan plan_;
+  StageLayout layout_;
+  std::vector<int64_t> slots_;
+};
 
 plan::Collective sumOver(const char *axis) {
   plan::Collective sum;
@@ -160,7 +176,32 @@ plan::Collective sumOver(const char *axis) {
 
 } // namespace
 
-plan::Plan randomPlan(uint32_t seed) { return planOf(RandomProgram(seed).program()); }
+plan::Plan randomPlan(uint32_t seed) {
+  RandomPlan plan;
+  const int64_t work =
+      plan.add(plan::Task::forward, RandomProgram(seed).program(), plan.stage().resultsOffset);
+  const int64_t first = plan.addBegin();
+  plan.stage().schedule = {runStep(first), runStep(work, 0), runStep(work, 1)};
+  return plan.finish();
+}
+
+plan::Plan randomPairPlan(uint32_t seed) {
+  RandomPlan plan;
+  const int64_t forwardResult = plan.place(), backwardResult = plan.place();
+  const int64_t forward = plan.add(plan::Task::forward, RandomProgram(2 * seed).program(), forwardResult),
+                backward =
+                    plan.add(plan::Task::backward, RandomProgram(2 * seed + 1).program(), backwardResult);
+  const int64_t first = plan.addBegin();
+  ProgramBuilder reduce("reduce", {kBytes, kBytes, kBytes});
+  reduce.add(copyOf(kBytes), {0, 2}).add(copyOf(4), {1, 2});
+  plan::Plan made = plan.finish();
+  const int64_t last = addChunk(made, 0, plan::Task::reduce, reduce,
+                                {forwardResult, backwardResult, made.stages[0].resultsOffset});
+  made.stages[0].schedule = {runStep(first),       runStep(forward, 0),  runStep(forward, 1),
+                             runStep(backward, 0), runStep(backward, 1), runStep(last)};
+  made.stages[0].schedule[3].paired = true;
+  return made;
+}
 
 plan::Plan sumAndProductPlan() {
   plan::Plan plan = emptyPlan({{"tp", 2}}, {.microbatches = 1});

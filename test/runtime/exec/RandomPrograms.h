@@ -12,6 +12,9 @@ namespace mgc::test {
 // that begin as the step scalars. Equal seeds give equal plans.
 plan::Plan randomPlan(uint32_t seed);
 
+// Two such programs, the second run of the one and the first of the other a pair.
+plan::Plan randomPairPlan(uint32_t seed);
+
 // Two ranks: a sum, a product beside it, and what needs the sum. Its results are twice the step scalars.
 plan::Plan sumAndProductPlan();
 

@@ -60,6 +60,7 @@ private:
     out.microbatch = step.microbatch;
     out.microbatchStride = periodic.microbatchStride;
     out.waits = step.waits;
+    out.paired = step.task.paired;
     if (step.kind == Step::Kind::run) {
       out.chunk = chunkOf(step);
     } else {

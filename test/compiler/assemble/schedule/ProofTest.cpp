@@ -79,6 +79,11 @@ template <typename Visit> void mutate(Plan &plan, Visit visit) {
         fewer.erase(fewer.begin() + int64_t(w));
         change(step.waits, fewer, here + " without wait " + std::to_string(w));
       }
+      const bool isAtRepeat = std::ranges::any_of(stage.repeats, [&](const plan::Repeat &repeat) {
+        return repeat.begin == int64_t(i) || repeat.end == int64_t(i);
+      });
+      if (step.kind == ScheduleStep::Kind::run && !isAtRepeat) // there no run is paired in all iterations
+        change(step.paired, !step.paired, here + (step.paired ? " not paired" : " paired"));
       change(step.microbatch, step.microbatch + 1, here + " microbatch + 1");
       if (step.microbatch >= 0)
         change(step.microbatchStride, step.microbatchStride + 1, here + " stride + 1");
@@ -126,6 +131,44 @@ TEST(Proof, agreesWithTheProofOfEveryStep) {
   std::printf("%ld mutants, %ld refused, %ld of them by data alone\n", long(mutants), long(refused),
               long(morePrecise));
   EXPECT_GT(refused, mutants * 8 / 10);
+}
+
+// What one run of a pair writes the other does not use: neither of buffers nor of the allocation, its frame included.
+TEST(Proof, runsOfAPairLieApart) {
+  Plan plan = planOf(uniformProblem("dualpipev", {2, 2, 8}, kSizes));
+  EXPECT_TRUE(plan::provePlan(plan).isOk());
+  plan::StagePlan &stage = plan.stages[0];
+  const auto second = std::ranges::find_if(stage.schedule, &ScheduleStep::paired);
+  const std::array<const plan::Chunk *, 2> chunks = {&stage.chunks[(second - 1)->chunk],
+                                                     &stage.chunks[second->chunk]};
+  const auto refuses = [&](const std::string &kind, const std::string &part) {
+    Plan mutant = plan;
+    plan::StagePlan &changed = mutant.stages[0];
+    const int64_t offset = changed.bytes;
+    changed.regions.push_back({kind, offset, 2 * plan::kAlignment});
+    changed.bytes += 2 * plan::kAlignment;
+    for (const bool isApart : {true, false}) {
+      Plan one = mutant;
+      for (size_t i = 0; i < 2; ++i) { // each writes bytes there
+        plan::Call &call = one.stages[0].chunks[chunks[i] - stage.chunks.data()].calls[0];
+        plan::Program &program = one.programs[call.program];
+        const auto segment = int64_t(program.segments.size());
+        program.segments.push_back("there"), program.segmentBytes.push_back(plan::kAlignment);
+        if (kind == "frame")
+          program.frame = segment;
+        program.instructions.push_back(
+            {plan::Move{.kind = plan::Move::Kind::fill, .bytes = plan::kAlignment}, {{segment, 0}}, "there"});
+        call.segments.push_back({-1, offset + (isApart ? int64_t(i) * plan::kAlignment : 0)});
+      }
+      const std::string message = plan::provePlan(one).message();
+      if (isApart)
+        EXPECT_EQ(message, "");
+      else
+        EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  };
+  refuses("frame", "which the other run of its pair uses");
+  refuses("scalars", "without being ordered after step");
 }
 
 // A run reads all of its slots before it writes any in the proof, and as its calls come when it runs.

@@ -54,6 +54,7 @@ private:
     out.waits = step.waits;
     if (step.kind == Step::Kind::run) {
       out.chunk = chunkOf(step);
+      out.paired = step.task.paired;
     } else {
       out.ring = (step.reads.empty() ? step.writes : step.reads).front().buffer;
       stage_.rings[out.ring].peer = step.peer, stage_.rings[out.ring].value = step.value;

@@ -48,8 +48,8 @@ TEST(Schedule, EveryRowIsValidForEveryShape) {
     ++solutions;
   });
   std::printf("%ld solutions; worst area / lower bound %.3f\n", long(solutions), worst);
-  // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1, zb-v v 2, v-half v 2, auto v 1..2
-  EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1 + 1 + 1 + 2));
+  // gpipe v 1..3, 1f1b v 1, interleaved v 2..3, zb-h1 v 1, zb-v v 2, v-half v 2, dualpipev v 2, auto v 1..2
+  EXPECT_EQ(solutions, 6 * 12 * (3 + 1 + 2 + 1 + 1 + 1 + 1 + 2));
   EXPECT_LT(worst, 1.4); // of small sizes that differ; PeriodicTest has those of a model
 }
 
@@ -79,6 +79,42 @@ TEST(Schedule, GradientsAreCompletedBesideTheBackward) {
   Costs costs;
   costs.chunks = {{1, 4, 2, 2, 4}};
   EXPECT_DOUBLE_EQ(simulate(*generate(problem), costs).makespan, 2 * (1 + 4) + 1);
+}
+
+// In steady state each forward is beside a backward of the other chunk, and every stage holds pp + 1 microbatches of a chunk at most.
+TEST(Schedule, DualPipeVPairsForwardsWithBackwards) {
+  for (int64_t pp = 1; pp <= 6; ++pp)
+    for (int64_t m = 1; m <= 24; ++m) {
+      const Problem problem = uniformProblem("dualpipev", {pp, 2, m}, kSizes);
+      const Result<Solution> solution = generate(problem);
+      ASSERT_TRUE(solution.isOk()) << nameOf(problem);
+      for (int64_t stage = 0; stage < pp; ++stage) {
+        const std::vector<Step> &steps = solution->stages[stage].steps;
+        const int64_t pairs = std::ranges::count_if(steps, isPaired);
+        if (m >= 2 * pp)
+          EXPECT_EQ(pairs, 2 * (m - 2 * pp + stage + 1) - (stage + 1 == pp) + pp - 1 - stage)
+              << nameOf(problem) << " stage " << stage;
+        for (size_t i = 0; i < steps.size(); ++i)
+          if (isPaired(steps[i])) {
+            EXPECT_EQ(steps[i].task.kind, TaskKind::backward);
+            EXPECT_EQ(steps[i - 1].task.kind, TaskKind::forward);
+            EXPECT_NE(steps[i].task.chunk, steps[i - 1].task.chunk);
+          }
+        EXPECT_LE(peakInFlight(*solution, stage), 2 * pp + 1) << nameOf(problem) << " stage " << stage;
+      }
+    }
+}
+
+// Runs of a pair in parts come by themselves.
+TEST(Schedule, PartsArePartOfNoPair) {
+  Problem problem = uniformProblem("dualpipev", {1, 2, 4}, kSizes);
+  const int64_t whole = std::ranges::count_if(generate(problem)->stages[0].steps, isPaired);
+  problem.parts = {{2, 2}};
+  const Result<Solution> solution = generate(problem);
+  EXPECT_TRUE(verify(problem, *solution).isOk());
+  EXPECT_EQ(std::ranges::count_if(solution->stages[0].steps, isPaired), whole);
+  for (const Step &step : solution->stages[0].steps)
+    EXPECT_FALSE(isPaired(step) && step.task.part >= 0);
 }
 
 TEST(Schedule, UnevenSizesAndBuffersThatAreAbsent) {

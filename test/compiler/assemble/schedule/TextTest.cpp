@@ -60,6 +60,26 @@ TEST(Text, AcceptsWhatPyTorchWrites) {
             "stage 0: 0F0 3F0 3I0 3W0 0I0 0W0\nstage 1: 1F0 2F0 2I0 2W0 1I0 1W0\n");
 }
 
+TEST(Text, PairsAreOneWord) {
+  for (const char *text : {"stage 0: F0 F1+B0 B1\n", "0F0,(0F1;0B0)OVERLAP_F_B,0B1"}) {
+    Result<ScheduleText> read = readScheduleText(text);
+    ASSERT_TRUE(read.isOk()) << read.status().message();
+    ASSERT_EQ(read->orders[0].size(), 4u);
+    EXPECT_FALSE(read->orders[0][1].paired);
+    EXPECT_TRUE(read->orders[0][2].paired);
+    EXPECT_EQ(writeScheduleText(read->shape, read->orders), "stage 0: F0 F1+B0 B1\n");
+    EXPECT_EQ(writeScheduleText(read->shape, read->orders, TextForm::csv), "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
+  }
+  EXPECT_EQ(errorOf("stage 0: F0+B0"),
+            "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
+            "(line 1 column 10); a pair is a forward and a backward, or a half of "
+            "one, of two microbatches");
+  EXPECT_NE(errorOf("stage 0: F0+F1 B0 B1").find("is paired with"), std::string::npos);
+  // A pair waits for both of its runs: stage 1 cannot go back with 0 before stage 0 has sent 1.
+  EXPECT_NE(errorOf("stage 0: F0 F1+B0 B1\nstage 1: F0 F1+B0 B1\n").find("the steps wait for each other"),
+            std::string::npos);
+}
+
 TEST(Text, NamesTheStepsThatAreWrong) {
   EXPECT_EQ(errorOf("stage 0: F0 B0\nstage 1: B0 F0\n"),
             "stage 1 step 0 B0 (line 2 column 10) comes before F0 (step 1), which it needs");
@@ -97,7 +117,7 @@ TEST(Text, RefusesHostileText) {
   EXPECT_EQ(errorOf("stage 1: F0 B0"),
             "line 1 begins with \"stage 1\"; expected \"stage 0:\", as rows come in the order of stages");
   for (const char *word : {"F", "0F", "F-1", "X0", "F0x", "F99999999999999999999", "99999999999999999999F0",
-                           "-1F0", "F0F0", "(0F0;1B0)OVERLAP_F_B", "UNSHARD", "FB0"})
+                           "-1F0", "F0F0", "(0F0;1B0)", "0F0+", "(0F0)OVERLAP_F_B", "UNSHARD", "FB0"})
     EXPECT_NE(errorOf(fmt::format("stage 0: F0 {} B0", word)).find("line 1 column 13: \""), std::string::npos)
         << word << ": " << errorOf(fmt::format("stage 0: F0 {} B0", word));
   EXPECT_NE(errorOf(std::string_view("F0\0 B0", 6)).find("\"F0\\x00\" is no task"), std::string::npos);

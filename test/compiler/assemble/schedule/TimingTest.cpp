@@ -73,6 +73,22 @@ TEST(Timing, SchedulesInAV) {
     }
 }
 
+// Chunks of F 1 and B 2, pairs of P: a step has 2 M - (pp + 2) of them on its way, and 8 pp of what comes before and after. A pair of
+// F + B leaves (5 pp - 6) F.
+TEST(Timing, DualPipeVHidesWhatItsPairsDo) {
+  for (int64_t pp = 2; pp <= 6; ++pp)
+    for (int64_t m = 2 * pp; m <= 24; m += 3)
+      for (double pair : {3.0, 2.5, 2.0}) {
+        Result<Solution> solution = generate(uniformProblem("dualpipev", {pp, 2, m}, kSizes));
+        Costs costs;
+        for (int64_t chunk = 0; chunk < 2 * pp; ++chunk)
+          costs.pairs[{std::pair(TaskKind::forward, chunk),
+                       std::pair(TaskKind::backward, 2 * pp - 1 - chunk)}] = pair;
+        EXPECT_NEAR(simulate(*solution, costs).makespan, double(2 * m - pp - 2) * pair + double(8 * pp), 1e-9)
+            << pp << " " << m << " " << pair;
+      }
+}
+
 TEST(Timing, MessagesAndOnceTasksTakeTime) {
   Result<Solution> solution = generate(uniformProblem("1f1b", {2, 1, 1}, kSizes));
   Costs costs;

@@ -21,7 +21,8 @@ public:
     for (current = 0; current < int64_t(stage.steps.size()); ++current) {
       const Step &step = stage.steps[current];
       if (step.kind == Step::Kind::run) {
-        happens.append(HappensBefore::runs(step.task.kind == TaskKind::gradients), step.waits);
+        happens.append(HappensBefore::runs(step.task.kind == TaskKind::gradients), step.waits,
+                       isPaired(step));
         checkUses(step);
         checkGradients(step);
       } else {

@@ -40,6 +40,14 @@ std::string checkStep(const Shape &shape, const StageSchedule &list, int64_t sta
                        step.microbatch, shape.microbatches);
   if (step.task.part < -1 || (step.task.part >= 0 && (step.kind != Step::Kind::run || !hasChunk)))
     return fmt::format("has part {}", step.task.part);
+  if (step.task.paired) {
+    const Step *first = index > 0 ? &list.steps[index - 1] : nullptr;
+    if (step.kind != Step::Kind::run || !isEach || step.task.part >= 0 || !step.waits.empty())
+      return "is paired; expected a whole run of a microbatch, without waits";
+    if (!first || first->kind != Step::Kind::run || first->microbatch < 0 || first->task.paired ||
+        first->task.part >= 0)
+      return "is paired; expected the first of the pair right before it";
+  }
   if (step.kind == Step::Kind::run)
     return "";
   if (!inside(step.peer, shape.stages) || step.peer == stage)
