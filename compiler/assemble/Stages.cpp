@@ -216,11 +216,10 @@ private:
     call.program = context_.programOf.at(func::FuncOp(caller.function.function).getName().str());
     call.instance = instanceOf(caller).number;
     for (const SegmentSource &segment : context_.programs[call.program].segments)
-      call.segments.push_back(segment.kind == SegmentSource::Kind::frame
-                                  ? plan::Binding{-1, memory_.frameOf(caller.chunk.task)}
-                              : segment.kind == SegmentSource::Kind::argument
-                                  ? argumentBinding(caller, segment.index)
-                                  : resultBinding(caller, segment.index));
+      call.segments.push_back(
+          segment.kind == SegmentSource::Kind::frame ? plan::Binding{-1, memory_.frameOf(caller.chunk.task)}
+          : segment.kind == SegmentSource::Kind::argument ? argumentBinding(caller, segment.index)
+                                                          : resultBinding(caller, segment.index));
     return call;
   }
 

@@ -252,8 +252,8 @@ private:
     if (step.paired)
       for (ByteInterval range : flow.frame.ranges())
         if (frameBefore_->meets(range))
-          report("uses bytes [{}, {}) of the frame, some of which the other run of its pair uses", range.begin,
-                 range.end);
+          report("uses bytes [{}, {}) of the frame, some of which the other run of its pair uses",
+                 range.begin, range.end);
     frameBefore_ = &flow.frame;
   }
 

@@ -118,8 +118,7 @@ void RankProgram::Maker::addTurns() {
   for (size_t index = 1; index < record_.schedule.size(); ++index) {
     if (!record_.schedule[index].step.paired)
       continue;
-    const auto [turns, isNew] =
-        program_.turns_.try_emplace({joins.ofStep[index - 1], joins.ofStep[index]});
+    const auto [turns, isNew] = program_.turns_.try_emplace({joins.ofStep[index - 1], joins.ofStep[index]});
     if (isNew)
       turns->second = turnsOf(joins.runs[joins.ofStep[index - 1]], joins.runs[joins.ofStep[index]]);
   }

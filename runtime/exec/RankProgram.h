@@ -64,7 +64,8 @@ private:
   class Maker;
   std::vector<std::vector<PreparedInstruction>> chunks_;
   StepJoins joins_;
-  std::map<std::pair<size_t, size_t>, std::vector<PairTurn>> turns_; // by the runs of a pair, as StepJoins has them
+  std::map<std::pair<size_t, size_t>, std::vector<PairTurn>>
+      turns_; // by the runs of a pair, as StepJoins has them
   CollectiveCount count_;
   std::unique_ptr<LibraryCalls> calls_ = std::make_unique<LibraryCalls>();
 };

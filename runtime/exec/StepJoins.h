@@ -20,7 +20,7 @@ struct StepJoins {
     std::vector<Join> joins; // in order
     // Where its turns begin (plan/PairTurns.h): at its first instruction, and where it waits for an exchange of rows.
     std::vector<int64_t> turns;
-    int64_t first = -1;      // schedule index of one of the runs
+    int64_t first = -1; // schedule index of one of the runs
     int64_t count = 0;
   };
   std::vector<Runs> runs;

@@ -95,8 +95,8 @@ Status StreamExecutor::makeStreams(const plugin::PluginDevice &device) {
     lane.begin = std::move(begin);
     lane.cursor = cursorOn(lane.stream, true);
   }
-  const bool hasPairs = std::ranges::any_of(
-      record_.schedule, [](const StepRecord &record) { return record.step.paired; });
+  const bool hasPairs =
+      std::ranges::any_of(record_.schedule, [](const StepRecord &record) { return record.step.paired; });
   secondCursor_.firstEnd = program_.mostConcurrent();
   for (int64_t i = 0; i < (hasPairs ? 2 : 1) * program_.mostConcurrent(); ++i) {
     MGC_ASSIGN(end, device.makeEvent());
@@ -270,8 +270,8 @@ Status StreamExecutor::runPair(int64_t index) {
   beginChunk(cursor_, index);
   beginChunk(secondCursor_, second);
   for (const PairTurn &turn : program_.turns(index)) {
-    Status status = runInstructions(turn.isSecond ? secondCursor_ : cursor_, index + turn.isSecond,
-                                    turn.begin, turn.end);
+    Status status =
+        runInstructions(turn.isSecond ? secondCursor_ : cursor_, index + turn.isSecond, turn.begin, turn.end);
     if (turn.isSecond && !status.isOk())
       cursor_.place = secondCursor_.place; // which the error names
     MGC_TRY(std::move(status));

@@ -79,7 +79,7 @@ private:
     std::vector<mgc_address> slotBases, operands; // of the chunk, of the instruction that is enqueued
     bool isOfLane = false;                        // the thread of a lane
     // Of the run.
-    int64_t countsRead = -1; // PreparedInstruction::countsOf of its last exchange of rows
+    int64_t countsRead = -1;          // PreparedInstruction::countsOf of its last exchange of rows
     std::span<const Join> joins = {}; // to come
     int64_t firstEnd = 0;             // of its collectives, in ends_
   };
@@ -107,7 +107,7 @@ private:
   Status join();
   Status runStep(int64_t index);
   Status waitFor(int64_t wait, int64_t run);
-  Status runPair(int64_t index); // and the run behind it
+  Status runPair(int64_t index);                  // and the run behind it
   Status recordEnds(int64_t first, int64_t last); // of these runs
   Status runChunk(Cursor &cursor, int64_t index);
   void beginChunk(Cursor &cursor, int64_t index);
@@ -167,7 +167,7 @@ private:
   std::vector<int64_t> concurrentNumbers_; // on the host: of the same, in their lane
   std::map<Way, plugin::Stream> transferStreams_;
   std::map<int64_t, plugin::Event>
-      events_;                      // by schedule index: of transfers, and of runs that transfers wait for
+      events_; // by schedule index: of transfers, and of runs that transfers wait for
   // Of the instructions, in the order in which they are enqueued, and in which a measured step does; for marks.
   std::vector<Position> positions_, measuredPositions_;
   bool isMeasured_ = false; // the step that was enqueued last

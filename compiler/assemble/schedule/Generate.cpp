@@ -246,7 +246,8 @@ private:
           buffer.end = int64_t(i) + 1 + hasSecond;
         }
     }
-    std::map<std::pair<int64_t, int64_t>, int64_t> released; // (value, microbatch) -> the step that may use its memory
+    std::map<std::pair<int64_t, int64_t>, int64_t>
+        released; // (value, microbatch) -> the step that may use its memory
     for (const std::vector<const PendingMessage *> &sends : lists.sends)
       for (const PendingMessage *message : sends)
         released[{message->value, message->microbatch}] =

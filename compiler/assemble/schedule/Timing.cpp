@@ -207,8 +207,8 @@ private:
       return true;
     const Posted &other = others[mine.size() - 1];
     const double end = std::max(last, other.start) + secondsOf(costs_, solution_, self, step);
-    for (auto [timing, index] : {std::pair(&timing_.stages[s], stage.next),
-                                 std::pair(&timing_.stages[step.peer], other.step)})
+    for (auto [timing, index] :
+         {std::pair(&timing_.stages[s], stage.next), std::pair(&timing_.stages[step.peer], other.step)})
       timing->end[index] = timing->done[index] = end;
     return true;
   }

@@ -203,12 +203,10 @@ const Broken kSchedules[] = {
     {"WaitNegative", [](Plan &plan) { plan.stages[0].schedule[1].waits = {-1}; },
      "stages[0].schedule[1]: waits for the step -1"},
     {"PairedFirst", [](Plan &plan) { plan.stages[0].schedule[0].paired = true; },
-     "stages[0].schedule[0]: is the second run of a pair; expected a run of all calls for a microbatch, right "
+     "stages[0].schedule[0]: is the second run of a pair; expected a run of all calls for a microbatch, "
+     "right "
      "behind such a run that is no second one, with no end of a repeat between"},
-    {"PairedWaits",
-     [](Plan &plan) {
-       plan.stages[1].schedule[1].paired = true;
-     },
+    {"PairedWaits", [](Plan &plan) { plan.stages[1].schedule[1].paired = true; },
      "stages[1].schedule[1]: is the second run of a pair and has waits; expected those of both at the first"},
     {"RunChunk", [](Plan &plan) { plan.stages[0].schedule[0].chunk = 2; },
      "stages[0].schedule[0]: chunk 2 is not one of 2"},

@@ -156,9 +156,8 @@ TEST(Proof, runsOfAPairLieApart) {
         program.segments.push_back("there"), program.segmentBytes.push_back(plan::kAlignment);
         if (kind == "frame")
           program.frame = segment;
-        program.instructions.push_back({plan::Move{.kind = plan::Move::Kind::fill, .bytes = plan::kAlignment},
-                                        {{segment, 0}},
-                                        "there"});
+        program.instructions.push_back(
+            {plan::Move{.kind = plan::Move::Kind::fill, .bytes = plan::kAlignment}, {{segment, 0}}, "there"});
         call.segments.push_back({-1, offset + (isApart ? int64_t(i) * plan::kAlignment : 0)});
       }
       const std::string message = plan::provePlan(one).message();

@@ -68,12 +68,12 @@ TEST(Text, PairsAreOneWord) {
     EXPECT_FALSE(read->orders[0][1].paired);
     EXPECT_TRUE(read->orders[0][2].paired);
     EXPECT_EQ(writeScheduleText(read->shape, read->orders), "stage 0: F0 F1+B0 B1\n");
-    EXPECT_EQ(writeScheduleText(read->shape, read->orders, TextForm::csv),
-              "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
+    EXPECT_EQ(writeScheduleText(read->shape, read->orders, TextForm::csv), "0F0,(0F1;0B0)OVERLAP_F_B,0B1\n");
   }
-  EXPECT_EQ(errorOf("stage 0: F0+B0"), "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
-                                       "(line 1 column 10); a pair is a forward and a backward, or a half of "
-                                       "one, of two microbatches");
+  EXPECT_EQ(errorOf("stage 0: F0+B0"),
+            "stage 0 step 1 B0 (line 1 column 13) is paired with stage 0 step 0 F0 "
+            "(line 1 column 10); a pair is a forward and a backward, or a half of "
+            "one, of two microbatches");
   EXPECT_NE(errorOf("stage 0: F0+F1 B0 B1").find("is paired with"), std::string::npos);
   // A pair waits for both of its runs: stage 1 cannot go back with 0 before stage 0 has sent 1.
   EXPECT_NE(errorOf("stage 0: F0 F1+B0 B1\nstage 1: F0 F1+B0 B1\n").find("the steps wait for each other"),
