@@ -201,17 +201,19 @@ private:
     return step.kind == ExpandedStep::Kind::run && stage.chunks[step.chunk].task == plan::Task::gradients;
   }
 
-  // Where the memory begins and ends that is in flight beside the stream compute.
+  // Where the memory begins and ends that is in flight beside the stream compute, or that runs of a pair touch.
   std::vector<int64_t> cuts() const {
     std::vector<int64_t> result;
     auto add = [&](const MemoryRange &range) {
       result.insert(result.end(), {range.offset, range.offset + range.bytes});
     };
-    for (const ExpandedStep &step : steps)
-      if (step.kind != ExpandedStep::Kind::run)
-        add({step.offset, step.bytes});
-      else if (isOfGradients(step))
-        std::ranges::for_each(touched(step), add);
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const bool isOfPair = steps[i].paired || (i + 1 < steps.size() && steps[i + 1].paired);
+      if (steps[i].kind != ExpandedStep::Kind::run)
+        add({steps[i].offset, steps[i].bytes});
+      else if (isOfPair || isOfGradients(steps[i]))
+        std::ranges::for_each(touched(steps[i]), add);
+    }
     return result;
   }
 

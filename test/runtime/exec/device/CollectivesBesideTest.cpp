@@ -7,10 +7,10 @@
 namespace mgc::test {
 namespace {
 
-TEST(CollectivesBeside, giveTheBitsOfTheCpu) {
+void giveTheBitsOfTheCpu(plan::Plan (*makePlan)(uint32_t)) {
   PluginControls controls;
   for (uint32_t program = 0; program < 60; ++program) {
-    const plan::Plan plan = randomPlan(program);
+    const plan::Plan plan = makePlan(program);
     const std::array<double, 3> onCpu = valuesOf(*makeEngine(plan, {.isConcurrent = true}));
     for (uint64_t seed : {0, 1, 2}) {
       controls->seed = seed == 0 ? 0 : 3 * program + seed;
@@ -18,6 +18,11 @@ TEST(CollectivesBeside, giveTheBitsOfTheCpu) {
     }
   }
 }
+
+TEST(CollectivesBeside, giveTheBitsOfTheCpu) { giveTheBitsOfTheCpu(randomPlan); }
+
+// Turn by turn on one stream.
+TEST(CollectivesBeside, pairsGiveTheBitsOfTheCpu) { giveTheBitsOfTheCpu(randomPairPlan); }
 
 } // namespace
 } // namespace mgc::test
