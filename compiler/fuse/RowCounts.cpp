@@ -23,7 +23,7 @@ static bool hasFirst(Value value, Value rows) {
 static bool keepsRows(Operation *op) {
   if (isa<DispatchOp, SpreadOp, RowMaskOp, CombineOp, CollectOp, RowCountOp>(op))
     return false;
-  return isa<RowOpInterface, RenameOp, PartsOp, JoinOp>(op);
+  return isa<RowOpInterface, RenameOp, PartsOp, JoinOp, AllReduceOp, DemoteOp>(op);
 }
 
 LogicalResult RowCounts::add(Operation *by, Value rows, Value counts) {

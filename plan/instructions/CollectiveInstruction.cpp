@@ -16,6 +16,7 @@ OperandInfos Collective::operands(const Mesh &mesh) const {
              writesWhole = kind == Kind::allGather || kind == Kind::allToAll;
   OperandInfos infos = {elementsOf(type, "source", readsWhole ? whole : part, OperandUse::read),
                         elementsOf(type, "destination", writesWhole ? whole : part, OperandUse::written)};
+  infos[0].isElementwise = infos[1].isElementwise = kind == Kind::allReduce;
   addWorkspace(infos, workspaceBytes);
   return infos;
 }

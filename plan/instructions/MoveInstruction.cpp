@@ -4,17 +4,18 @@
 
 namespace mgc::plan {
 
-static OperandInfo bytesOf(std::string_view name, Checked bytes, OperandUse use) {
-  return {.name = name, .bytes = bytes, .use = use};
+static OperandInfo bytesOf(std::string_view name, Checked bytes, OperandUse use, bool isElementwise) {
+  return {.name = name, .bytes = bytes, .use = use, .isElementwise = isElementwise};
 }
 
 OperandInfos Move::operands(const Mesh &mesh) const {
   const Checked part = kind == Kind::slice ? checkedMultiply(outer, chunkBytes) : Checked(bytes);
-  const OperandInfo to = bytesOf("destination", part, OperandUse::written);
+  const bool isElementwise = kind == Kind::copy || kind == Kind::demote;
+  const OperandInfo to = bytesOf("destination", part, OperandUse::written, isElementwise);
   if (kind == Kind::fill)
     return {to};
   const Checked whole = kind == Kind::slice ? checkedMultiply(part, groupSize(mesh, axes)) : part;
-  return {bytesOf("source", whole, OperandUse::read), to};
+  return {bytesOf("source", whole, OperandUse::read, isElementwise), to};
 }
 
 std::string Move::sizes() const {

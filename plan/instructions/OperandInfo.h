@@ -21,6 +21,8 @@ struct OperandInfo {
   // Of groups of rows: the rows that a count in memory says there are, which come first, are read or written; behind the last
   // of them may be anything.
   bool isCounted = false;
+  // What is written at a place is of what is read at this place alone, here and on other ranks: rows stay those that there are.
+  bool isElementwise = false;
 
   Checked span() const; // bytes from its begin to its end
   bool isRead() const { return use != Use::written; }

@@ -35,7 +35,7 @@ struct OperandAccess {
   int64_t segment = 0, value = -1;
   ByteInterval span;
   int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
-  bool isCounted = false;
+  bool isCounted = false, isElementwise = false;
   // Columns of its rows, counted from multiples of the stride.
   ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
 };
@@ -83,6 +83,7 @@ private:
   }
 
   void run(const std::vector<OperandInfo> &infos, int64_t iteration) {
+    passesCounted_ = false;
     for (size_t i = 0; i < infos.size(); ++i)
       if (infos[i].isRead())
         read(accessOf(infos[i], instruction_->operands[i], iteration), infos[i].name);
@@ -94,7 +95,8 @@ private:
   OperandAccess accessOf(const OperandInfo &info, const Operand &operand, int64_t iteration) const {
     const int64_t begin = operand.offset + iteration * operand.stride;
     return {place_[operand.segment], operand.value,   {begin, begin + *info.span()},
-            *info.rowBytes,          *info.rowStride, info.isCounted};
+            *info.rowBytes,          *info.rowStride, info.isCounted,
+            info.isElementwise};
   }
 
   void read(const OperandAccess &access, std::string_view name) {
@@ -110,7 +112,8 @@ private:
         isOther |= !isCallers(access, inside);
       } else {
         isOther |= access.value >= 0 && held.value >= 0 && held.value != access.value;
-        isBehind |= held.isCounted && !access.isCounted;
+        isBehind |= held.isCounted && !access.isCounted && !access.isElementwise;
+        passesCounted_ |= held.isCounted && access.isElementwise;
         isPartial |= held.stride == access.rowStride && held.stride > 0
                          ? !held.columns.contains(access.columns())
                          : !held.has(inside);
@@ -139,16 +142,17 @@ private:
   }
 
   void write(const OperandAccess &access) {
+    const bool isCounted = access.isCounted || (access.isElementwise && passesCounted_);
     if (access.rowStride == 0)
-      return contents_[access.segment].set(access.span, {access.value, 0, {}, access.isCounted});
+      return contents_[access.segment].set(access.span, {access.value, 0, {}, isCounted});
     const auto [begin, end] = access.columns();
     const ByteSet &callers = flow_.segments[access.segment].reads; // whole, and read before
     contents_[access.segment].forEach(access.span, [&](ByteInterval range, Held &held) {
       const bool isWhole =
           held.value == kUntouched ? callers.contains(range) : held.value == access.value && held.stride == 0;
       if (held.value != access.value || held.stride != access.rowStride)
-        held = {access.value, isWhole ? 0 : access.rowStride, {}, access.isCounted};
-      held.isCounted |= access.isCounted;
+        held = {access.value, isWhole ? 0 : access.rowStride, {}, isCounted};
+      held.isCounted |= isCounted;
       if (held.stride == 0)
         return;
       held.columns.add({begin, std::min(end, access.rowStride)});
@@ -167,6 +171,8 @@ private:
   const std::vector<int64_t> &place_;
   Problems &problems_;
   const Instruction *instruction_ = nullptr;
+  bool passesCounted_ =
+      false; // the instruction that runs has read counted rows that it writes where they were
   std::vector<ByteMap<Held>> contents_;   // by segment: what was written last
   std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
   std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings

@@ -248,6 +248,19 @@ TEST(ProgramFlow, countedRowsAreReadCounted) {
   EXPECT_EQ(problemOf(again), "");
 }
 
+// A sum over ranks of counted rows is one of counted rows.
+TEST(ProgramFlow, elementwiseInstructionsLeaveRowsCounted) {
+  for (const RowKernel::Operand &reads : {kCountedRead, kRead}) {
+    Program program = programOf({{{kRead, kCountedWritten}, {{0, 0}, {2, 0, 0, 1}}},
+                                 {{}, {{2, 0, 0, 1}, {2, kLine, 0, 2}}},
+                                 {{reads, kWritten}, {{2, kLine, 0, 2}, {1, 0}}}});
+    program.instructions[1].body = Collective{.kind = Collective::Kind::allReduce, .chunk = kLine / 4};
+    EXPECT_EQ(problemOf(program).empty(), reads.counted) << problemOf(program);
+    program.instructions[1].body = Move{.kind = Move::Kind::demote, .bytes = kLine};
+    EXPECT_EQ(problemOf(program).empty(), reads.counted) << problemOf(program);
+  }
+}
+
 TEST(ProgramFlow, saysWhatIsCountedForItsCaller) {
   Problems problems;
   const ProgramFlow flow = flowOf(Plan(),
