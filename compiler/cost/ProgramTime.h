@@ -9,7 +9,7 @@
 //               |----------- hidden ----3 s|1 s exposed|
 //
 // Experts are priced where load is even: an exchange as if a rank's rows went to all ranks alike, grouped products with as many rows
-// as come then. Row kernels run over all places.
+// as come then. Row kernels are priced over all places, which is more than the rows that come.
 #pragma once
 
 #include "compiler/cost/Cluster.h"

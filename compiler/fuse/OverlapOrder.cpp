@@ -186,13 +186,17 @@ void drawProducts(Operation *exchange) {
     if (llvm::none_of(needed, [&](Operation *one) { return isProduct(one) && all.contains(one); }))
       early.insert(needed.begin(), needed.end()), early.insert(op);
   }
+  llvm::DenseSet<Value> reads;
+  for (Operation *op : early)
+    addReads(op, reads);
   Operation *first = exchange;
-  while (isa_and_present<ExchangeOp>(first->getPrevNode()))
-    first = first->getPrevNode();
+  for (Operation *before;
+       (before = first->getPrevNode()) && isa<ExchangeOp>(before) && !isRead(before, reads);)
+    first = before;
   for (Operation *op : drawn) {
     if (early.contains(op))
       op->moveBefore(first);
-    else
+    else if (user->isBeforeInBlock(op)) // others stand where what reads them may follow
       op->moveBefore(user);
   }
 }

@@ -43,12 +43,17 @@ LogicalResult verifyCounts(Block &block) {
   FailureOr<RowCounts> counts = RowCounts::of(block);
   if (failed(counts))
     return failure();
-  for (auto kernel : block.getOps<KernelOp>())
+  for (auto kernel : block.getOps<KernelOp>()) {
+    if (kernel.getNumber() && !countsOf(kernel))
+      return kernel.emitOpError(
+          "does as many rows as a number says that is no mg.row_count's; expected that of the "
+          "counts of its rows");
     for (auto op : kernel.getBody().front().getOps<RowOpInterface>())
       if (counts->countsOf(op) != countsOf(kernel))
         return op->emitOpError(
             "is on other rows than those that its kernel counts; expected mg.row_count of the "
             "counts of its rows, or no number where they are no expert's");
+  }
   return success();
 }
 

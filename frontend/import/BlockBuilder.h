@@ -95,9 +95,9 @@ private:
   void addTerm(mlir::Value sum, double scale, llvm::StringRef name);
   mlir::Value sumTo(mlir::Value value, Names names); // f32
   mlir::RankedTensorType pooledType();
-  // The choices for which the experts have room.
   // Choices of a microbatch of a data rank; 0: all have room.
   int64_t roomOfExpert(const Experts &experts) const;
+  // The choices for which the experts have room.
   mlir::Value dropped(mlir::Value chosen, mlir::Value weights, const Experts &experts);
   double meanLoad(const Experts &experts) const; // tokens of a step that choose one of them
   // Rows of experts, and the operands that ops on them share.

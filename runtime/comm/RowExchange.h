@@ -26,13 +26,11 @@ public:
     return pieces_[static_cast<size_t>((owner * ranks_ + host) * groups_ + group)];
   }
   int64_t hash() const { return hash_; } // of the counts: equal on all ranks
-  int64_t rowsOf(int64_t owner) const { return owned_[static_cast<size_t>(owner)]; }
-  int64_t rowsAt(int64_t host) const { return hosted_[static_cast<size_t>(host)]; }
 
 private:
   int64_t ranks_ = 0, groups_ = 0, hash_ = 0;
-  std::vector<Piece> pieces_; // [owner, host, group]
-  std::vector<int64_t> owned_, hosted_;
+  std::vector<Piece> pieces_;           // [owner, host, group]
+  std::vector<int64_t> owned_, hosted_; // rows, while they are read
 };
 
 } // namespace mgc

@@ -6,6 +6,9 @@
 !y = tensor<4x2x6xf32, #mg.layout<s, b, f>>
 !own = tensor<8x8xf32, #mg.layout<c, h>>
 !rows = tensor<16x8xf32, #mg.layout<c, h>>
+!big = tensor<32x8xf32, #mg.layout<c, h>>
+!bigf = tensor<32x6xf32, #mg.layout<c, f>>
+!py = tensor<2x2x6xf32, #mg.layout<s, b, f>>
 !inner = tensor<16x6xf32, #mg.layout<c, f>>
 !w = tensor<8x6xf32, #mg.layout<h, f>>
 !n = tensor<4xi32, #mg.layout<e>>
@@ -82,5 +85,42 @@ func.func @grads.forward(%dy: !x, %ownDy: !own, %ownX: !own, %n: !n, %w: !w {mg.
   %dx = mg.einsum %da, %w : (!inner, !w) -> !rows
   %back = mg.exchange %dx by %all over ["dp"] back : (!rows, !all) -> !own
   return %shared, %dw, %back, %dv : !y, tensor<8x8xf32, #mg.layout<h, i>>, !own, !w
+}
+
+// What a collective between the exchange and its first user reads too stays where it is.
+// CHECK-LABEL: func.func @read_before.forward(
+// CHECK:         mg.exchange %arg1
+// CHECK-NEXT:    %[[D:.*]] = mg.kernel
+// CHECK:         mg.all_gather %[[D]]
+// CHECK-NEXT:    mg.einsum %[[D]], %arg3
+// CHECK:         mg.exchange {{.*}} back
+func.func @read_before.forward(%x: !part, %own: !own, %n: !n, %w: !w {mg.param = {tensor = "w"}})
+    -> (!own, !x, !py) attributes {mg.block = "read_before", mg.pass = "forward"} {
+  %all = mg.all_gather %n over ["dp"] {dim = 0} : !n -> !all
+  %rows = mg.exchange %own by %all over ["dp"] : (!own, !all) -> !rows
+  %d = mg.mul %x, %x : (!part, !part) -> !part
+  %whole = mg.all_gather %d over ["tp"] {dim = 0} : !part -> !x
+  %inner = mg.einsum %rows, %w : (!rows, !w) -> !inner
+  %z = mg.einsum %inner, %w : (!inner, !w) -> !rows
+  %back = mg.exchange %z by %all over ["dp"] back : (!rows, !all) -> !own
+  %up = mg.einsum %d, %w : (!part, !w) -> !py
+  return %back, %whole, %up : !own, !x, !py
+}
+
+// What is gathered of another exchange stays behind it.
+// CHECK-LABEL: func.func @of_another.forward(
+// CHECK:         %[[FIRST:.*]] = mg.exchange %arg0
+// CHECK:         mg.all_gather %[[FIRST]]
+func.func @of_another.forward(%a: !own, %own: !own, %n: !n, %w: !w {mg.param = {tensor = "w"}}) -> (!own, !bigf)
+    attributes {mg.block = "of_another", mg.pass = "forward"} {
+  %all = mg.all_gather %n over ["dp"] {dim = 0} : !n -> !all
+  %first = mg.exchange %a by %all over ["dp"] : (!own, !all) -> !rows
+  %rows = mg.exchange %own by %all over ["dp"] : (!own, !all) -> !rows
+  %inner = mg.einsum %rows, %w : (!rows, !w) -> !inner
+  %z = mg.einsum %inner, %w : (!inner, !w) -> !rows
+  %back = mg.exchange %z by %all over ["dp"] back : (!rows, !all) -> !own
+  %whole = mg.all_gather %first over ["tp"] {dim = 0} : !rows -> !big
+  %up = mg.einsum %whole, %w : (!big, !w) -> !bigf
+  return %back, %up : !own, !bigf
 }
 }

@@ -18,6 +18,8 @@ namespace {
 
 std::string describe(const Numbers &numbers) { return fmt::format("[{}]", fmt::join(numbers, " ")); }
 
+constexpr float kLeft = -7; // what lies where no row comes
+
 class Rows : public GemmOnDevice {
 protected:
   Rows() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -190,7 +192,7 @@ protected:
       names.push_back(int32_t(10 + names.size()));
     }
     const int64_t room = (what.back ? what.rows : what.places) * what.width;
-    const auto to = uploaded(Values(size_t(room), NAN));
+    const auto to = uploaded(Values(size_t(room), kLeft));
     EXPECT_EQ(errorOf(stream.exchangeRows(factsOf(what, std::ssize(given), index),
                                           {.counts = numbers.address(),
                                            .other_counts = numbers.address(),
@@ -344,13 +346,13 @@ TEST_F(Rows, goToTheRankOfTheirGroupAndComeBack) {
   plan::ExchangeRows what{.groups = 1, .rows = 4, .places = 5, .width = 1};
   const Numbers counts = {2, 1, 1, 2};
   const std::vector<Values> own = {{1, 2, 11, NAN}, {3, 12, 13, NAN}};
-  const std::vector<Values> hosted = {{1, 2, 3, 0, 0}, {11, 12, 13, 0, 0}};
+  const std::vector<Values> hosted = {{1, 2, 3, kLeft, kLeft}, {11, 12, 13, kLeft, kLeft}};
   for (const int64_t rank : {0, 1}) {
     what.back = false;
     EXPECT_EQ(exchanged(what, counts, own, rank), hosted[rank]);
     what.back = true;
     Values wanted = own[rank];
-    wanted.back() = 0;
+    wanted.back() = kLeft;
     EXPECT_EQ(exchanged(what, counts, hosted, rank), wanted);
   }
 }
