@@ -108,7 +108,7 @@ private:
     }
   }
 
-  static constexpr int64_t kMostProducts = 4; // squares of squares stay finite
+  static constexpr int64_t kMostProducts = 2; // squares of squares stay finite
   int64_t products_ = 0;
   std::mt19937 random_;
   static std::vector<int64_t> segments() {
