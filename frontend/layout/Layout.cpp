@@ -422,7 +422,10 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
-  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false);
+  const bool countAnyway = hasExperts && std::ranges::all_of(model.kinds, [](const BlockKind &kind) {
+                             return !kind.block.experts || kind.block.experts->bias;
+                           });
+  layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !countAnyway;
 }
 
 // Nothing is said of later tokens unless something is asked for.
