@@ -5,6 +5,9 @@
 #include "compiler/assemble/schedule/Text.h"
 #include "compiler/stage/PipelineShape.h"
 
+#include <algorithm>
+#include <set>
+
 using namespace mlir;
 
 namespace mgc {
@@ -34,8 +37,27 @@ Status readOrders(ModuleOp module, schedule::Problem &problem) {
   return Status::ok();
 }
 
+// Whether some total of the step has summands from forwards and from backwards of the stage, as the balance of experts may
+// have: a layer adds it in its forward, a block with a loss in its backward.
+bool sharesTotals(const StageDecisions &stage) {
+  std::set<int64_t> forward, backward;
+  const auto add = [](const BlockFunction &function, std::set<int64_t> &totals) {
+    for (const BlockFunction::Result &result : function.results)
+      if (const std::optional<int64_t> total = result.total())
+        totals.insert(*total);
+  };
+  for (const ChunkLayout &chunk : stage.chunks)
+    for (const ModelBlock *block : chunk.blocks()) {
+      add(block->forward, forward);
+      for (const BlockFunction *function : {&block->backward, &block->input, &block->weight})
+        add(*function, backward);
+    }
+  return std::ranges::any_of(forward, [&](int64_t total) { return backward.contains(total); });
+}
+
 // Sizes and parts of the chunks of a stage.
 void addChunks(const StageDecisions &stage, schedule::Problem &problem) {
+  problem.sharesTotals.push_back(sharesTotals(stage));
   auto &sizes = problem.bytes.emplace_back();
   for (const ChunkLayout &chunk : stage.chunks)
     sizes.push_back(chunk.bytes());

@@ -70,7 +70,8 @@ private:
         Run run{orders[stage][i], times.start[stage][i], times.end[stage][i]};
         const bool isLast = run.task.kind == completing && run.task.microbatch + 1 == shape.microbatches;
         const int64_t parts = isLast ? problem.partsOf(int64_t(stage), run.task.chunk) : 0;
-        run.task.paired &= parts == 0 && list.back().task.part < 0; // parts run by themselves
+        run.task.paired &= parts == 0 && list.back().task.part < 0 && // parts run by themselves
+                           (problem.sharesTotals.empty() || !problem.sharesTotals[stage]);
         if (parts == 0)
           list.push_back(run);
         for (run.task.part = 0; run.task.part < parts; ++run.task.part)

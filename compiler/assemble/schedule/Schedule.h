@@ -117,6 +117,9 @@ struct Problem {
   std::vector<std::vector<int64_t>> parts = {};
   int64_t partsOf(int64_t stage, int64_t chunk) const { return parts.empty() ? 0 : parts[stage][chunk]; }
 
+  // [stage]: a forward and a backward of it add to the same of the step's results, so that they make no pair. Empty: none.
+  std::vector<bool> sharesTotals = {};
+
   std::vector<Order> orders = {}; // one per stage, given by a text (Text.h); empty: those of the row
   // For rows that plan by time and memory ("auto"); no other row reads them.
   std::vector<ChunkCost> costs = {}; // by global chunk; empty: equal chunks
