@@ -15,7 +15,7 @@ const AttentionDescription &attentionOf(const ModelDescription &model) { return 
 
 template <typename T> std::string text(const T &value) { return fmt::format("{}", value); }
 
-// Of a layer with experts, or without; null: there is none.
+// The first kind of layer with experts, or without; null: there is none.
 const BlockDescription *layerOf(const ModelDescription &model, bool hasExperts) {
   const auto kind = std::ranges::find(model.kinds, hasExperts,
                                       [](const BlockKind &one) { return one.block.experts.has_value(); });

@@ -96,7 +96,7 @@ double &partOf(ProgramTime &time, plan::WorkKind kind) {
   }
 }
 
-// What an instruction costs; the end of a call waits for its collectives.
+// An instruction with its price, or the end of a call, which waits for the call's collectives.
 struct PricedWork {
   plan::WorkKind kind = plan::WorkKind::move;
   double seconds = 0, flops = 0;

@@ -21,7 +21,7 @@ namespace mgc::cost {
 
 inline constexpr size_t kAxisRoles = 4;             // of plan::AxisRole
 inline constexpr size_t kRowExchanges = kAxisRoles; // behind them
-// Of collectives, by the outermost role of their axes; of exchanges of rows, whatever their axes.
+// Seconds of collectives, by the outermost role of their axes; and of exchanges of rows, whatever their axes.
 using SecondsByUse = std::array<double, kAxisRoles + 1>;
 inline double total(const SecondsByUse &seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);

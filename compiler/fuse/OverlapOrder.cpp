@@ -1,7 +1,6 @@
 #include "compiler/fuse/OverlapOrder.h"
 
 #include "dialects/mg/Target.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -95,6 +94,7 @@ Operation *firstUser(Operation *maker) {
   return first;
 }
 
+// The nearest one in front of the op; null: there is none, or a tile stands between.
 Operation *collectiveBefore(Operation *op) {
   do
     op = op->getPrevNode();
@@ -102,6 +102,7 @@ Operation *collectiveBefore(Operation *op) {
   return op && isCollective(op) ? op : nullptr;
 }
 
+// Moves an exchange, with what it needs, up past products that it does not need: rule 1 of the header.
 void raise(Operation *exchange) {
   Operation *before = collectiveBefore(exchange);
   if (!before)
@@ -152,7 +153,7 @@ Ops independentBehind(Operation *op) {
   return independent;
 }
 
-// Of these those that the products need, and the products, but for the last of several.
+// The products among independent ops, but for the last of several, and the ops that products need; in order.
 Ops drawnOf(const Ops &independent) {
   const int64_t products = llvm::count_if(independent, isProduct);
   llvm::DenseSet<Value> reads;
@@ -169,6 +170,7 @@ Ops drawnOf(const Ops &independent) {
   return drawn;
 }
 
+// Moves products from behind an exchange beside it: rule 2 of the header.
 void drawProducts(Operation *exchange) {
   Operation *user = firstUser(exchange);
   if (!user)

@@ -30,9 +30,9 @@
 //                      |........................|                                  |.............|
 //                               |...........................................................|
 //
-// What an exchange gives lives longer by what it passes, and what dw reads until behind dx: rows that came for dw down are
-// not kept for that. What is drawn lives from there on: the results of a shared expert, which has a token's size, where rows
-// have room for all that may come. Every rank of a stage has the same block, so all have one order of collectives.
+// The result of an exchange lives longer by what it passes, and what dw reads lives until behind dx: rows that came for dw
+// down are not kept for that. Products that are drawn live from there on: results of a shared expert, which has a token's
+// size, where rows have room for all that may come. Every rank of a stage has the same block, so all have one order of collectives.
 #pragma once
 
 #include "mlir/IR/Block.h"

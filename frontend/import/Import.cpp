@@ -34,11 +34,14 @@ static DictionaryAttr trainingAttr(Builder &builder, const ModelDescription &mod
        builder.getNamedAttr("split_backward", builder.getBoolAttr(layout.splitBackward)),
        element(kValueType, layout.dtype), element(kGradientType, layout.gradientType)});
   for (const LayoutOption &option : layoutOptions()) {
-    if (option.training.empty())
+    if (!option.training.empty())
+      training.push_back(
+          builder.getNamedAttr(option.training, attributeOf(builder, layout, option.resolved)));
+    if (std::holds_alternative<std::monostate>(option.ofBlocks))
       continue;
-    const Attribute value = attributeOf(builder, layout, option.resolved);
-    if (!option.isOfBlocks || value != attributeOf(builder, Layout(), option.resolved))
-      training.push_back(builder.getNamedAttr(option.training, value));
+    const Attribute value = attributeOf(builder, layout, option.ofBlocks);
+    if (value != attributeOf(builder, Layout(), option.ofBlocks))
+      training.push_back(builder.getNamedAttr(option.key(), value));
   }
   if (layout.bucketElements > 0)
     training.push_back(number("bucket_elements", layout.bucketElements));

@@ -31,7 +31,7 @@ bool reads(ModuleOp module, StringRef data) {
   return false;
 }
 
-// What blocks were made with; of an edited module whatever it says.
+// Reads the fields that blocks were made with (LayoutOption::ofBlocks); an edited module may say anything.
 void readBlockFields(DictionaryAttr training, Layout &layout) {
   const auto read = [&](const LayoutOption &option, auto Layout::*field, Attribute value) {
     using Field = std::remove_reference_t<decltype(layout.*field)>;
@@ -48,13 +48,13 @@ void readBlockFields(DictionaryAttr training, Layout &layout) {
     }
   };
   for (const LayoutOption &option : layoutOptions())
-    if (const Attribute value = option.isOfBlocks ? training.get(option.training) : Attribute())
-      std::visit(
-          [&](const auto &field) {
-            if constexpr (!std::is_same_v<std::decay_t<decltype(field)>, std::monostate>)
+    std::visit(
+        [&](const auto &field) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(field)>, std::monostate>)
+            if (const Attribute value = training.get(option.key()))
               read(option, field, value);
-          },
-          option.resolved);
+        },
+        option.ofBlocks);
 }
 
 // The fields of a layout that importModel reads besides the attributes, which the module has.

@@ -36,8 +36,9 @@ struct LayoutOption {
   std::string reason = {};            // why it is taken, where the row knows
   bool hasNegation = false;           // of a switch: --no-.. is a flag too
   std::string training = {};          // field of mg.training (docs/ir.md); empty: none
-  bool isOfBlocks = false; // the field: it made blocks and no pass reads it; absent where it is Layout's own
-  ResolvedField resolved = {}; // what it holds
+  ResolvedField resolved = {};        // what it holds
+  // What blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
+  ResolvedField ofBlocks = {};
 
   std::string key() const;      // "cp_comm_type", of model.json
   std::string negation() const; // "--no-sp"

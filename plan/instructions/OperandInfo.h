@@ -18,10 +18,10 @@ struct OperandInfo {
   Checked rowBytes = 0, rowStride = 0;
   int64_t elementBytes = 0; // what its address is a multiple of; 0: not known
   bool isScratch = false;   // its bytes stay in the caches: no traffic of the memory
-  // Of groups of rows: the rows that a count in memory says there are, which come first, are read or written; behind the last
-  // of them may be anything.
+  // The operand has groups of rows, and only those rows are read or written that a count in memory says there are. They come
+  // first; behind the last of them may be anything.
   bool isCounted = false;
-  // What is written at a place is of what is read at this place alone, here and on other ranks: rows stay those that there are.
+  // A place is written from what is read at this place alone, here and on other ranks: rows stay those that there are.
   bool isElementwise = false;
 
   Checked span() const; // bytes from its begin to its end

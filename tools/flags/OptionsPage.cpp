@@ -117,6 +117,8 @@ std::string optionsPage(const frontend::Supported &supported) {
       text += fmt::format("- default: {}\n", standard);
     if (!option.training.empty())
       text += fmt::format("- in the program: `mg.training.{}`\n", option.training);
+    if (!std::holds_alternative<std::monostate>(option.ofBlocks))
+      text += fmt::format("- in the program: `mg.training.{}`, where it is asked for\n", option.key());
     text += "\n";
   }
   text += "# Flags of Megatron-LM\n\nOf the others, those that say what the model is may stay on a command "

@@ -94,7 +94,7 @@ public:
   // The kernel does only the first positions of the first dim: as many as `count` says, an i32 operand without dims, that is
   // read when it runs. Operands that have the first dim first are counted.
   void countRows(RowOperand count);
-  // Of the operand's first dim only positions that there are are read, though the kernel does not iterate it.
+  // The kernel reads only those positions of the operand's first dim that there are, though it does not iterate it.
   void markCounted(RowOperand operand);
 
   // Equal nodes are made once.

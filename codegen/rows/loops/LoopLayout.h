@@ -41,8 +41,8 @@ public:
   int64_t blocksPerRow() const;
   // columns: number of rows whose sum over a block is in registers.
   int64_t rowChunk() const { return rowChunk_; }
-  // What the kernel's range counts of one position of the first dim, if there are fewer of them than it has
-  // (RowGraph::countRows): the range of n positions is n times this, divided by unitSize() and rounded up.
+  // Units in one position of the first dim, for kernels that count positions (RowGraph::countRows): the range of n
+  // positions is n times this, divided by unitSize() and rounded up.
   int64_t unitsOfPosition() const;
   int64_t unitSize() const;
   int64_t range() const;

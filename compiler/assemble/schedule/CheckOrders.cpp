@@ -157,7 +157,8 @@ private:
     });
     return {shape.stageOf(global), found - order.begin()};
   }
-  // Of a step that never starts, or of the other of its pair, the one that is not there.
+  // The step that is not there, of those that a step which never starts needs, or else of those that the other of its
+  // pair needs.
   Place neededBy(int64_t stage, const std::vector<int64_t> &next) const {
     const Place first = needed(stage, next[stage]);
     return first.stage >= 0 && first.step >= next[first.stage] ? first : needed(stage, next[stage] + 1);

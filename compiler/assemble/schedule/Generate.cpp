@@ -234,7 +234,7 @@ private:
     result.steps.push_back(std::move(step));
   }
 
-  // What one run of a pair uses lives as long as both run.
+  // A buffer lives from its first use to its last; one that a run of a pair uses, as long as both run.
   void setLifetimes(StageSchedule &result, const Lists &lists, const std::vector<int64_t> &runSteps) {
     for (ScheduledBuffer &buffer : result.buffers)
       buffer.begin = INT64_MAX;

@@ -32,7 +32,7 @@ private:
   std::array<std::array<int64_t, kTaskKinds>, 2> counts = {};
 };
 
-// What is left of a pair runs by itself.
+// Removes the tasks of all other microbatches. A task whose pair loses the other one runs by itself.
 void keepMicrobatches(Order &order, int64_t microbatches) {
   Order kept;
   const ScheduledTask *before = nullptr;
