@@ -17,8 +17,7 @@ template <typename T> std::string text(const T &value) { return fmt::format("{}"
 
 // The first kind of layer with experts, or without; null: there is none.
 const BlockDescription *layerOf(const ModelDescription &model, bool hasExperts) {
-  const auto kind = std::ranges::find(model.kinds, hasExperts,
-                                      [](const BlockKind &one) { return one.block.experts.has_value(); });
+  const auto kind = std::ranges::find(model.kinds, hasExperts, &BlockKind::hasExperts);
   return kind == model.kinds.end() ? nullptr : &kind->block;
 }
 

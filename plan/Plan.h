@@ -27,7 +27,7 @@
 
 namespace mgc::plan {
 
-inline constexpr int64_t kVersion = 15;
+inline constexpr int64_t kVersion = 16;
 // The processor that a file of row kernels needs: a CPU of a level of the x86-64 ABI, each with all that the one before has (v3 is
 // AVX2 and FMA, v4 AVX-512: F, BW, CD, DQ, VL), or a GPU of that compute capability or a higher one.
 enum class KernelLevel { v3, v4, sm80, sm90, sm100 };
@@ -89,6 +89,8 @@ struct Parameter {
   std::vector<ParameterDim> dims;
   InitKind init = InitKind::normal;
   double initStd = 0.02;
+  // The share of a step's tokens that meet it: of a stack of experts, of which the router chooses k among E, k / E.
+  double activeShare = 1;
   // Where a stage keeps instances first .. first + count - 1, each `stride` elements behind the one before; those of one
   // instance, of a tied parameter, are several.
   struct Place {

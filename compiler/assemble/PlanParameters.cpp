@@ -68,6 +68,8 @@ Result<plan::Parameter> describeView(DictionaryAttr view, RankedTensorType type,
   parameter.init = init;
   if (auto std = view.getAs<FloatAttr>("std"))
     parameter.initStd = std.getValueAsDouble();
+  if (auto share = view.getAs<FloatAttr>("active_share"))
+    parameter.activeShare = share.getValueAsDouble();
   return parameter;
 }
 

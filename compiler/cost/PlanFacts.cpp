@@ -4,11 +4,13 @@
 #include "compiler/assemble/schedule/Timing.h"
 #include "compiler/cost/Cluster.h"
 #include "compiler/cost/PlanWalk.h"
+#include "plan/EvenLoad.h"
 #include "plan/Expand.h"
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -73,8 +75,9 @@ std::vector<double> flopsOfRanks(const Mesh &mesh, const plan::Work &work) {
 
 WorkTotals totalsOf(const Mesh &mesh, const Program &program) {
   WorkTotals totals;
+  const EvenLoad load(mesh, program);
   forEachInstruction(program, [&](const Instruction &instruction) {
-    const plan::Work work = workOf(mesh, instruction.body);
+    const plan::Work work = load.workOf(instruction);
     totals.flops += work.flops;
     if (kindOf(instruction.body) == WorkKind::attention)
       totals.add({.attention = flopsOfRanks(mesh, work)}, 1);
@@ -122,11 +125,12 @@ int64_t parametersOf(const Plan &plan, int64_t stage) {
   return sum;
 }
 
-int64_t parametersOf(const Plan &plan) {
-  int64_t sum = 0;
-  for (const Parameter &parameter : plan.parameters)
-    sum += isCounter(plan, parameter) ? 0 : elementsOf(parameter);
-  return sum;
+void addParameters(PlanFacts &facts, const Plan &plan) {
+  for (const Parameter &parameter : plan.parameters) {
+    const int64_t elements = isCounter(plan, parameter) ? 0 : elementsOf(parameter);
+    facts.parameters += elements;
+    facts.activeParameters += std::llround(double(elements) * parameter.activeShare);
+  }
 }
 
 // Layers [first, second): the numbers of the instances whose parameters it has. None: [0, 0).
@@ -174,7 +178,7 @@ StageFacts factsOf(const Plan &plan, int64_t index, const WorkTotals &totals) {
 
 PlanFacts mgc::cost::factsOf(const Plan &plan, int64_t columns) {
   PlanFacts facts;
-  facts.parameters = parametersOf(plan);
+  addParameters(facts, plan);
   std::vector<WorkTotals> programs;
   for (const Program &program : plan.programs)
     programs.push_back(totalsOf(plan.mesh, program));

@@ -3,6 +3,7 @@
 
 #include "compiler/cost/InstructionTime.h"
 #include "compiler/cost/PlanWalk.h"
+#include "plan/EvenLoad.h"
 #include "plan/PairTurns.h"
 
 #include <algorithm>
@@ -172,41 +173,8 @@ private:
   std::deque<PendingWork> pending_;
 };
 
-// --- Rows of experts ----------------------------------------------------------------------------------------------
-
-// How many of its places an order or exchange of rows fills where each group has equally many rows.
-struct EvenLoad {
-  int64_t groups, places, rows;
-};
-
-std::vector<EvenLoad> evenLoadsOf(const plan::Mesh &mesh, const plan::Program &program) {
-  std::vector<EvenLoad> loads;
-  for (const Instruction &instruction : program.instructions) {
-    if (const auto *exchange = std::get_if<plan::ExchangeRows>(&instruction.body))
-      loads.push_back({exchange->groups, exchange->places, exchange->rows});
-    else if (const auto *order = std::get_if<plan::GroupRows>(&instruction.body))
-      loads.push_back({order->groups, order->places, order->rows / groupSize(mesh, order->axes)});
-  }
-  return loads;
-}
-
-plan::Work workAtEvenLoad(const plan::Mesh &mesh, const plan::InstructionBody &body,
-                          const std::vector<EvenLoad> &loads) {
-  const auto *product = std::get_if<plan::GroupedGemm>(&body);
-  const auto isOfProduct = [&](const EvenLoad &load) {
-    return load.groups == product->groups && load.places == product->rows;
-  };
-  const auto load = product ? std::ranges::find_if(loads, isOfProduct) : loads.end();
-  if (load == loads.end())
-    return workOf(mesh, body);
-  plan::GroupedGemm even = *product;
-  even.rows = std::min(load->rows, load->places);
-  return workOf(mesh, plan::InstructionBody(even));
-}
-
-PricedWork priced(const Cluster &cluster, const Instruction &instruction,
-                  const std::vector<EvenLoad> &loads) {
-  const plan::Work work = workAtEvenLoad(cluster.mesh, instruction.body, loads);
+PricedWork priced(const Cluster &cluster, const Instruction &instruction, const plan::EvenLoad &load) {
+  const plan::Work work = load.workOf(instruction);
   PricedWork priced{kindOf(instruction.body), secondsOf(cluster, instruction.body, work), work.flops};
   if (const std::optional<plan::RankGroup> group = groupOf(instruction.body))
     priced.use = useOf(cluster.mesh, instruction.body, *group);
@@ -220,9 +188,9 @@ std::vector<PricedWork> worksOf(const Cluster &cluster, const plan::Plan &plan, 
   std::vector<PricedWork> works;
   forEachCall(chunk, [&](const plan::Call &call) {
     const plan::Program &program = plan.programs[call.program];
-    const std::vector<EvenLoad> loads = evenLoadsOf(cluster.mesh, program);
+    const plan::EvenLoad load(cluster.mesh, program);
     forEachInstruction(program, [&](const Instruction &instruction) {
-      works.push_back(priced(cluster, instruction, loads));
+      works.push_back(priced(cluster, instruction, load));
       works.back().touched = bytesTouched(cluster.mesh, instruction);
       works.back().call = firstCall;
     });
@@ -254,9 +222,9 @@ std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
 ProgramTime secondsOf(const Cluster &cluster, const plan::Program &program) {
   ProgramTime time;
   ProgramPlayer player(cluster, time);
-  const std::vector<EvenLoad> loads = evenLoadsOf(cluster.mesh, program);
+  const plan::EvenLoad load(cluster.mesh, program);
   forEachInstruction(program, [&](const Instruction &instruction) {
-    PricedWork work = priced(cluster, instruction, loads);
+    PricedWork work = priced(cluster, instruction, load);
     if (player.needsTouched(work.use.has_value()))
       work.touched = bytesTouched(cluster.mesh, instruction);
     player.play(std::move(work));

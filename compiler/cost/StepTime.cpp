@@ -230,7 +230,7 @@ double modelFlops(const Plan &plan) {
   for (const plan::Parameter &parameter : plan.parameters) {
     const bool counts = !isCounter(plan, parameter) &&
                         (!isOfVocabulary(plan, parameter) || !std::exchange(hasVocabulary, true));
-    parameters += counts ? double(elementsOf(parameter)) : 0;
+    parameters += counts ? double(elementsOf(parameter)) * parameter.activeShare : 0;
   }
   const double tokens = double(plan.globalBatchSize) * double(plan.sequenceLength);
   return 6 * parameters * tokens + 3 * attentionOfForward(plan);

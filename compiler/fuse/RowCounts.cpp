@@ -1,14 +1,14 @@
 // See RowCounts.h.
 #include "compiler/fuse/RowCounts.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 using namespace mgc;
 
-// The counts that belong to the places or sources of an order.
-static Value countsOfOrder(Value order) {
-  auto group = order ? order.getDefiningOp<GroupOp>() : GroupOp();
+// The counts of the order that the op's rows are in; null before mg-order-rows.
+static Value countsOfOrder(ExpertRowsOpInterface op) {
+  if (op.getRowOrder() == RowOrder::counts)
+    return op.getOrder();
+  auto group = op.getOrder() ? op.getOrder().getDefiningOp<GroupOp>() : GroupOp();
   return group ? group.getCounts() : Value();
 }
 
@@ -21,7 +21,7 @@ static bool hasFirst(Value value, Value rows) {
 
 // Whether rows stay where they are: the op has those of its operands at the same places.
 static bool keepsRows(Operation *op) {
-  if (isa<DispatchOp, SpreadOp, RowMaskOp, CombineOp, CollectOp, RowCountOp>(op))
+  if (isa<ExpertRowsOpInterface, RowCountOp>(op))
     return false;
   return isa<RowOpInterface, RenameOp, PartsOp, JoinOp, AllReduceOp, DemoteOp>(op);
 }
@@ -37,21 +37,11 @@ LogicalResult RowCounts::add(Operation *by, Value rows, Value counts) {
              : by->emitOpError("has rows of experts in two orders; expected those of one mg.group");
 }
 
-LogicalResult RowCounts::addSeeds(Operation *op) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](GroupedEinsumOp product) {
-        return failure(failed(add(op, product.getLhs(), product.getOrder())) ||
-                       failed(add(op, product.getResult(), product.getOrder())));
-      })
-      .Case([&](GroupedEinsumGradOp product) {
-        return failure(failed(add(op, product.getLhs(), product.getOrder())) ||
-                       failed(add(op, product.getRhs(), product.getOrder())));
-      })
-      .Case<DispatchOp, SpreadOp, RowMaskOp>(
-          [&](auto rows) { return add(op, rows.getResult(), countsOfOrder(rows.getOrder())); })
-      .Case<CombineOp, CollectOp>(
-          [&](auto rows) { return add(op, rows.getValue(), countsOfOrder(rows.getOrder())); })
-      .Default([](Operation *) { return success(); });
+LogicalResult RowCounts::addSeeds(ExpertRowsOpInterface op) {
+  for (Value rows : op.getRows())
+    if (failed(add(op, rows, countsOfOrder(op))))
+      return failure();
+  return success();
 }
 
 LogicalResult RowCounts::spread(Value rows) {
@@ -81,7 +71,7 @@ LogicalResult RowCounts::spread(Value rows) {
 
 FailureOr<RowCounts> RowCounts::of(Block &block) {
   RowCounts counts;
-  const WalkResult seeds = block.walk([&](Operation *op) {
+  const WalkResult seeds = block.walk([&](ExpertRowsOpInterface op) {
     return failed(counts.addSeeds(op)) ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (seeds.wasInterrupted())

@@ -17,7 +17,7 @@ public:
 
 private:
   mlir::LogicalResult add(mlir::Operation *by, mlir::Value rows, mlir::Value counts);
-  mlir::LogicalResult addSeeds(mlir::Operation *op);
+  mlir::LogicalResult addSeeds(ExpertRowsOpInterface op);
   mlir::LogicalResult spread(mlir::Value rows);
 
   llvm::DenseMap<mlir::Value, mlir::Value> counts_;

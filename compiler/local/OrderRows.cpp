@@ -18,7 +18,6 @@
 //          %y = mg.combine (mg.exchange %z by %all over ["ep"] back) to %experts order %places
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Passes.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -42,16 +41,14 @@ public:
   OrderBuilder(func::FuncOp function, MeshAttr mesh) : function_(function), mesh_(mesh) {}
 
   LogicalResult run() {
-    SmallVector<Operation *> ops;
-    function_.walk([&](Operation *op) { ops.push_back(op); });
-    for (Operation *op : ops) {
-      if (failed(verifyCount(op)))
+    SmallVector<ExpertRowsOpInterface> ops;
+    function_.walk([&](ExpertRowsOpInterface op) { ops.push_back(op); });
+    for (ExpertRowsOpInterface op : ops) {
+      FailureOr<int64_t> count = countOf(op);
+      if (failed(count))
         return failure();
-      llvm::TypeSwitch<Operation *>(op)
-          .Case<DispatchOp, SpreadOp, RowMaskOp>([&](auto rows) { orderByExpert(rows); })
-          .Case<CombineOp, CollectOp>([&](auto rows) { orderByToken(rows); })
-          .Case([&](GroupedEinsumOp product) { count(product, product.getRhs()); })
-          .Case([&](GroupedEinsumGradOp product) { count(product, product.getResult()); });
+      if (!op.getOrder())
+        order(op, *count);
     }
     return success();
   }
@@ -59,76 +56,53 @@ public:
 private:
   // --- Ops
 
-  template <typename Op> void orderByExpert(Op op) {
-    if (op.getOrder())
-      return;
-    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op), op.getCapacityAttr()).getSources());
-    if (ArrayAttr axes = op.getExchangeAttr()) {
-      makeOwn(op);
-      Value rows = op.getResult();
-      const Type wanted = rows.getType();
-      rows.setType(withRows(rows, op));
-      OpBuilder builder(function_.getContext());
-      builder.setInsertionPointAfter(op);
-      auto exchange = ExchangeOp::create(
-          builder, op.getLoc(), wanted, rows,
-          allCounts(op.getExperts(), op.getCount(), axes, op.getCapacityAttr()), axes, false);
-      rows.replaceAllUsesExcept(exchange.getResult(), exchange);
-    }
+  // `count`: how many experts there are on all ranks.
+  void order(ExpertRowsOpInterface op, int64_t count) {
+    const ArrayAttr exchanged = op.getExchangeAttr();
+    const IntegerAttr capacity = op.getCapacityAttr();
+    if (exchanged && op.getRowOrder() == RowOrder::counts)
+      return op.setOrder(ownCounts(op.getExperts(), count, exchanged, capacity));
+    // All, where rows are exchanged: each rank orders those of its own tokens.
+    const ArrayAttr axes = exchanged ? none() : axesOf(op);
+    GroupOp group = orderOf(op.getExperts(), {count / mesh_.sizeOf(axes), axes}, capacity);
+    op.setOrder(group->getResult(int(op.getRowOrder())));
+    if (exchanged)
+      exchange(op, count);
   }
 
-  template <typename Op> void orderByToken(Op op) {
-    if (op.getOrder())
-      return;
-    op.getOrderMutable().assign(orderOf(op.getExperts(), shareOf(op), op.getCapacityAttr()).getPlaces());
-    if (ArrayAttr axes = op.getExchangeAttr()) {
-      makeOwn(op);
-      OpBuilder builder(op);
-      Value rows = op.getValue();
-      op.getValueMutable().assign(ExchangeOp::create(
-          builder, op.getLoc(), withRows(rows, op), rows,
-          allCounts(op.getExperts(), op.getCount(), axes, op.getCapacityAttr()), axes, true));
-    }
-  }
-
-  template <typename Op> void count(Op op, Value matrices) {
-    if (op.getOrder())
-      return;
-    const int64_t own = tensorOf(matrices).getDimSize(0);
-    if (ArrayAttr axes = op.getExchangeAttr())
-      op.getOrderMutable().assign(
-          ownCounts(op.getExperts(), own * mesh_.sizeOf(axes), axes, op.getCapacityAttr()));
-    else
-      op.getOrderMutable().assign(
-          orderOf(op.getExperts(), {own, axesOf(op)}, op.getCapacityAttr()).getCounts());
-  }
-
-  // The rows of a rank's own tokens, of all experts.
-  static void makeOwn(Operation *op) { op->removeAttr("coordinates"), op->removeAttr(kExchangeAttr); }
-  template <typename Op> static RankedTensorType withRows(Value rows, Op op) {
+  // Makes rows of the op those of the rank's own tokens, of all experts.
+  void exchange(ExpertRowsOpInterface op, int64_t count) {
+    const ArrayAttr axes = op.getExchangeAttr();
+    const bool isBack = op.getRowOrder() == RowOrder::places;
+    op->removeAttr("coordinates"), op->removeAttr(kExchangeAttr);
+    Value rows = op.getRows().front();
     const RankedTensorType type = tensorOf(rows);
     SmallVector<int64_t> shape(type.getShape());
-    shape.front() = roomOf(op.getExperts(), op.getCount(), op.getCapacity());
-    return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+    shape.front() = roomOf(op.getExperts(), count, valueOf(op.getCapacityAttr()));
+    const auto own = RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+    Value counts = allCounts(op.getExperts(), count, axes, op.getCapacityAttr());
+    OpBuilder builder(op);
+    if (isBack) {
+      Value back = ExchangeOp::create(builder, op.getLoc(), own, rows, counts, axes, true);
+      return op->replaceUsesOfWith(rows, back);
+    }
+    rows.setType(own);
+    builder.setInsertionPointAfter(op);
+    auto there = ExchangeOp::create(builder, op.getLoc(), type, rows, counts, axes, false);
+    rows.replaceAllUsesExcept(there.getResult(), there);
   }
 
   static int64_t roomOf(Value experts, int64_t count, std::optional<int64_t> capacity) {
     return roomForRows(tensorOf(experts).getShape(), count, 1, capacity);
   }
 
-  // Ops on rows of the same experts agree on how many there are.
-  LogicalResult verifyCount(Operation *op) {
-    auto compute = dyn_cast<ComputeOpInterface>(op);
-    if (!compute || compute.getAxisRule().merged.empty())
-      return success();
-    Value experts = llvm::TypeSwitch<Operation *, Value>(op)
-                        .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, RowMaskOp, GroupedEinsumOp,
-                              GroupedEinsumGradOp>([](auto rows) { return rows.getExperts(); });
+  // How many experts there are on all ranks: ops on rows of the same agree on it.
+  FailureOr<int64_t> countOf(ExpertRowsOpInterface op) {
     const int64_t all = factsOf(op, placingFactor(op).front()).size * mesh_.sizeOf(axesOf(op));
-    if (auto [known, isNew] = totals_.try_emplace(experts, all); !isNew && known->second != all)
+    if (auto [known, isNew] = totals_.try_emplace(op.getExperts(), all); !isNew && known->second != all)
       return op->emitOpError() << "has rows of " << all << " experts, an op before it on the same of "
                                << known->second << "; expected one number of them";
-    return success();
+    return all;
   }
 
   // --- Experts
@@ -139,12 +113,6 @@ private:
     auto axes = coordinates ? coordinates.getAs<ArrayAttr>(placingFactor(op).front()) : ArrayAttr();
     return axes ? axes : none();
   }
-  // The experts by which the op groups rows: all, where it exchanges them, as each rank groups those of its own tokens.
-  template <typename Op> Share shareOf(Op op) {
-    ArrayAttr axes = op.getExchangeAttr() ? none() : axesOf(op);
-    return {static_cast<int64_t>(op.getCount()) / mesh_.sizeOf(axes), axes};
-  }
-
   static std::optional<int64_t> valueOf(IntegerAttr number) {
     return number ? std::optional(number.getInt()) : std::nullopt;
   }

@@ -4,7 +4,6 @@
 #include "compiler/program/Blocks.h"
 #include "compiler/program/Precision.h"
 #include "runtime/base/Checked.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mgc;
@@ -43,11 +42,8 @@ LogicalResult verifyParts(const BlockFunction &block, MeshAttr mesh) {
 
 // Rows that travel do it in mg.exchange.
 bool needsOrder(Operation *op) {
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case<DispatchOp, CombineOp, SpreadOp, CollectOp, RowMaskOp>(
-          [](auto rows) { return !rows.getOrder() || rows.getExchangeAttr(); })
-      .Case<GroupedEinsumOp, GroupedEinsumGradOp>([](auto product) { return !product.getOrder(); })
-      .Default(false);
+  auto rows = dyn_cast<ExpertRowsOpInterface>(op);
+  return rows && (!rows.getOrder() || (rows.getRowOrder() != RowOrder::counts && rows.getExchangeAttr()));
 }
 
 } // namespace

@@ -48,7 +48,6 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
                     const Placement &placement) {
   const Placement::Assignment assignment = placement.assign(rule, op);
   const ArrayAttr none = ArrayAttr::get(op->getContext(), {});
-  const auto capacity = op->getAttrOfType<IntegerAttr>(kCapacityAttr);
   return roomOfAllRanks(
       rule, merged, [&](StringAttr factor) { return factsOf(op, factor).size; },
       [&](StringAttr factor) {
@@ -58,7 +57,7 @@ int64_t roomOnRanks(Operation *op, const AxisRule &rule, const AxisRule::Merged 
       [&](ArrayRef<Attribute> axes) {
         return placement.mesh().sizeOf(ArrayAttr::get(op->getContext(), axes));
       },
-      capacity ? std::optional(capacity.getInt()) : std::nullopt);
+      capacityOf(op));
 }
 
 // Those of the functions of a block, whose ops agree.

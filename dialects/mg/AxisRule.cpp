@@ -357,7 +357,7 @@ int64_t mgc::roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged
   return std::min(all / ranks, own * meeting) * ranks;
 }
 
-static std::optional<int64_t> capacityOf(Operation *op) {
+std::optional<int64_t> mgc::capacityOf(Operation *op) {
   auto capacity = op->getAttrOfType<IntegerAttr>(kCapacityAttr);
   return capacity ? std::optional(capacity.getInt()) : std::nullopt;
 }

@@ -78,6 +78,9 @@ FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);
 llvm::SmallVector<mlir::StringAttr> placingFactor(mlir::Operation *op);
 // The same, and of rows of a capacity what their tokens' sequences are: how many meet on a rank depends on how they are split.
 llvm::SmallVector<mlir::StringAttr> rowFactors(mlir::Operation *op);
+// What an op on rows of experts needs of their order, in the order of mg.group's results: how many rows each expert has, the place
+// of each choice, the choice of each place.
+enum class RowOrder { counts, places, sources };
 // The axes over which the op exchanges rows, by its types; of local ones, by its attribute.
 mlir::ArrayAttr exchangedAxes(mlir::Operation *op);
 inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a local op on rows
@@ -88,14 +91,16 @@ inline constexpr llvm::StringLiteral kExchangeAttr = "exchange"; // axes, of a l
 // With a capacity no more than that on a rank for each of its e: so many rows one has at most, of all tokens that meet there.
 int64_t roomForRows(llvm::ArrayRef<int64_t> parts, int64_t placing, int64_t ranks,
                     std::optional<int64_t> capacity = {});
-// That of all ranks, by the sizes and axes of the rule's factors; extent: how many ranks there are along axes.
+// The size on all ranks together, by the sizes and axes of the rule's factors; extent: how many ranks there are along axes.
 int64_t roomOfAllRanks(const AxisRule &rule, const AxisRule::Merged &merged,
                        llvm::function_ref<int64_t(mlir::StringAttr)> size, AxisRule::AxesOf axes,
                        llvm::function_ref<int64_t(llvm::ArrayRef<mlir::Attribute>)> extent,
                        std::optional<int64_t> capacity);
-// How many rows each of what places them has at most (mg.drop), of the tokens of the op's types; of local ops, of the rank's.
+// The attribute that says how many rows each of what places them has at most (mg.drop), of the tokens of the op's types; of
+// local ops, of the rank's.
 inline constexpr llvm::StringLiteral kCapacityAttr = "capacity";
-// That of a rank, of an op that is not yet local; nothing where it has none.
+std::optional<int64_t> capacityOf(mlir::Operation *op); // nothing where it has none
+// The capacity of a rank, for an op that is not yet local.
 std::optional<int64_t> capacityOfRank(mlir::Operation *op);
 
 double elementwiseFlops(mlir::Operation *op);

@@ -72,6 +72,24 @@ def Mg_RowOpInterface : OpInterface<"RowOpInterface"> {
   ];
 }
 
+def Mg_ExpertRowsOpInterface : OpInterface<"ExpertRowsOpInterface"> {
+  let cppNamespace = "::mgc";
+  let description = [{
+    An op on rows of experts, in the order that mg.group makes of its `experts`. It has `order`, `exchange` and `capacity`
+    (ops/Experts.td).
+  }];
+  let methods = [
+    InterfaceMethod<"Which result of mg.group its order is.", "::mgc::RowOrder", "getRowOrder">,
+    InterfaceMethod<"Its operands and results that have the rows.", "::llvm::SmallVector<::mlir::Value>", "getRows">,
+    InterfaceMethod<"The choices of the tokens.", "::mlir::Value", "getExperts">,
+    InterfaceMethod<"Null before mg-order-rows.", "::mlir::Value", "getOrder">,
+    InterfaceMethod<"", "void", "setOrder", (ins "::mlir::Value":$order), "",
+      [{ $_op.getOrderMutable().assign(order); }]>,
+    InterfaceMethod<"", "::mlir::ArrayAttr", "getExchangeAttr">,
+    InterfaceMethod<"", "::mlir::IntegerAttr", "getCapacityAttr">
+  ];
+}
+
 def Mg_WorkspaceOpInterface : OpInterface<"WorkspaceOpInterface"> {
   let cppNamespace = "::mgc";
   let description = "An op that may need scratch memory while it runs. Local types only.";

@@ -74,7 +74,7 @@ Layout layoutOf(ModuleOp module, const ModelDescription &model) {
     layout.tp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::tensor)),
     layout.dp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::data)),
     layout.cp = mesh.sizeOf(mesh.axesOf(plan::AxisRole::sequence));
-  layout.hasExperts = hasExperts(model); // the mesh then has their axes, whatever their sizes
+  layout.hasExperts = model.hasExperts(); // the mesh then has their axes, whatever their sizes
   if (auto types = training ? training.getAs<ArrayAttr>(kContextTypes) : ArrayAttr())
     for (auto type : types.getAsRange<StringAttr>())
       layout.contextTypes.push_back(type.str());

@@ -52,8 +52,6 @@ std::string refusedBalanceType(const std::string &type) {
 
 std::vector<std::string> dropPolicies(const Supported &) { return {"probs", "position"}; }
 
-static bool hasExperts(const BlockKind &kind) { return kind.block.experts.has_value(); }
-
 static void checkCoefficients(const Layout &layout, Problems &problems) {
   const std::string type = fmt::format("{} {}", flagOf(&LayoutOptions::balanceType), layout.balanceType);
   const bool isSequence = layout.balanceType == "seq_aux_loss";
@@ -96,12 +94,12 @@ static void checkPooled(const ModelDescription &model, const Layout &layout, Pro
 }
 
 static void checkCapacity(const ModelDescription &model, const Layout &layout, Problems &problems) {
-  if (layout.capacityFactor > 0 && std::ranges::none_of(model.kinds, hasExperts)) {
+  if (layout.capacityFactor > 0 && !model.hasExperts()) {
     problems.add("{}: the model has no experts",
                  given(&LayoutOptions::capacityFactor, layout.capacityFactor));
     problems.hint("expected none for family {}", model.family);
   }
-  if (layout.countsLoad && std::ranges::none_of(model.kinds, hasExperts)) {
+  if (layout.countsLoad && !model.hasExperts()) {
     problems.add("{}: the model has no experts", flagOf(&LayoutOptions::countsLoad));
     problems.hint("expected none for family {}", model.family);
   }
@@ -116,7 +114,7 @@ void checkBalance(const ModelDescription &model, const Layout &layout, Problems 
   checkCapacity(model, layout, problems);
   const bool isAsked =
       layout.balanceType != "none" || layout.auxLossCoefficient > 0 || layout.zLossCoefficient > 0;
-  if (isAsked && std::ranges::none_of(model.kinds, hasExperts)) {
+  if (isAsked && !model.hasExperts()) {
     problems.add("{}, {} or {}: the model has no experts", flagOf(&LayoutOptions::balanceType),
                  flagOf(&LayoutOptions::auxLossCoefficient), flagOf(&LayoutOptions::zLossCoefficient));
     problems.hint("expected none of these for family {}", model.family);

@@ -8,11 +8,6 @@
 
 namespace mgc::frontend {
 
-bool hasExperts(const ModelDescription &model) {
-  return std::ranges::any_of(model.kinds,
-                             [](const BlockKind &kind) { return kind.block.experts.has_value(); });
-}
-
 static int64_t tokenRanks(const Layout &layout) { // of tp and cp, which share tokens out whose rows travel
   return layout.tp / std::gcd(layout.tp, layout.etp) * layout.cp;
 }

@@ -8,8 +8,6 @@
 
 namespace mgc::frontend {
 
-bool hasExperts(const ModelDescription &model);
-
 // Whether tokens divide over all ranks of tp and cp, as rows that travel need: those of one rank are then no other's.
 bool tokensDivide(const Layout &layout);
 

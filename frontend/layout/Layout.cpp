@@ -189,7 +189,7 @@ void LayoutResolver::resolveDispatcher() {
 
 // Flags of experts are refused where the model has none.
 void LayoutResolver::resolveExperts() {
-  layout.hasExperts = mgc::frontend::hasExperts(model);
+  layout.hasExperts = model.hasExperts();
   if (layout.hasExperts) {
     layout.ep = size(&LayoutOptions::ep);
     layout.etp = size(&LayoutOptions::etp, layout.tp);
@@ -410,9 +410,7 @@ void LayoutResolver::resolveOverlap() {
 // A model without experts has no balance, and nothing is said of it unless something is asked for.
 void LayoutResolver::resolveBalance() {
   const auto isGiven = [&](auto field) { return (flags.*field || defaults.*field); };
-  const bool hasExperts =
-      std::ranges::any_of(model.kinds, [](const BlockKind &kind) { return bool(kind.block.experts); });
-  if (hasExperts || isGiven(&LayoutOptions::balanceType))
+  if (layout.hasExperts || isGiven(&LayoutOptions::balanceType))
     layout.balanceType = word(&LayoutOptions::balanceType);
   if (isGiven(&LayoutOptions::auxLossCoefficient))
     layout.auxLossCoefficient = number(&LayoutOptions::auxLossCoefficient);
@@ -422,7 +420,7 @@ void LayoutResolver::resolveBalance() {
     layout.capacityFactor = number(&LayoutOptions::capacityFactor);
   if (layout.capacityFactor > 0 || isGiven(&LayoutOptions::dropPolicy))
     layout.dropPolicy = word(&LayoutOptions::dropPolicy);
-  const bool countAnyway = hasExperts && std::ranges::all_of(model.kinds, [](const BlockKind &kind) {
+  const bool countAnyway = layout.hasExperts && std::ranges::all_of(model.kinds, [](const BlockKind &kind) {
                              return !kind.block.experts || kind.block.experts->bias;
                            });
   layout.countsLoad = given(&LayoutOptions::countsLoad).value_or(false) && !countAnyway;

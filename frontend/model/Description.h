@@ -10,6 +10,8 @@
 #include "frontend/model/Rope.h"
 #include "plan/Plan.h"
 
+#include <algorithm>
+
 namespace mgc::frontend {
 
 // The dimension of tokens in parameters. A layout pads it (Layout::paddedVocabulary).
@@ -101,6 +103,7 @@ struct BlockDescription { // what makes two layers equal
 struct BlockKind {
   BlockDescription block;
   std::vector<ModelParameter> parameters;
+  bool hasExperts() const { return block.experts.has_value(); }
 };
 
 inline constexpr int64_t kMaxLaterTokens = 64; // far more than any model has
@@ -148,6 +151,7 @@ struct ModelDescription {
 
   int64_t layerCount() const { return static_cast<int64_t>(layers.size()); }
   const BlockDescription &blockOf(int64_t layer) const { return kinds[layers[layer]].block; }
+  bool hasExperts() const { return std::ranges::any_of(kinds, &BlockKind::hasExperts); }
 };
 
 } // namespace mgc::frontend

@@ -184,6 +184,8 @@ static plan::Parameter parameterOf(const TensorRow &row, const TensorNames &name
   parameter.fileShape.back() *= row.parts;
   if (parameter.tensor.find(plan::kStackHole) != std::string::npos)
     parameter.stacked = parameter.fileShape.front();
+  if (row.role.starts_with("experts."))
+    parameter.activeShare = double(block.experts->chosen) / double(block.experts->count);
   setInit(parameter, row, model);
   return parameter;
 }

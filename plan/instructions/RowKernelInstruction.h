@@ -15,6 +15,7 @@ class AttributeChecks;
 // RowKernel::Operand for each: use, bytes, rowBytes, rowStride}; the use plus kCountedUse where its rows are counted.
 inline constexpr std::string_view kNeedsSuffix = "_needs";
 inline constexpr int64_t kCountedUse = 4;
+static_assert(static_cast<int64_t>(OperandUse::updated) < kCountedUse);
 // On a GPU: .entry symbol(operands.., scalars..), each of 64 bits, which covers the whole range at once when it is launched
 // as const int64_t symbol_launch[] = {blocks, threads of a block, bytes of dynamic shared memory} says.
 inline constexpr std::string_view kLaunchSuffix = "_launch";

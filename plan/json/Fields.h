@@ -83,6 +83,7 @@ template <typename V> void fields(V &v, Of<Parameter>) {
   v.required("dims", &Parameter::dims);
   v.required("init", &Parameter::init);
   v.optional("initStd", &Parameter::initStd);
+  v.optional("activeShare", &Parameter::activeShare);
   v.required("places", &Parameter::places);
   v.optional("rows", &Parameter::rows);
 }

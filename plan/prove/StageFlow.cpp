@@ -5,6 +5,7 @@
 
 #include "plan/Expand.h"
 #include "plan/prove/RingMemory.h"
+#include "plan/prove/StateWriter.h"
 #include "runtime/base/Rounding.h"
 
 #include <algorithm>
@@ -20,52 +21,6 @@ namespace {
 using Kind = ScheduleStep::Kind;
 constexpr int64_t kMostSteps = int64_t(1) << 20; // that are run one by one
 constexpr size_t kMostNumbers = size_t(1) << 24; // of all states of a repeat
-constexpr int64_t kNone = INT64_MIN,
-                  kAlways = INT64_MAX; // in a state: no such step; one that all know to be complete
-
-// Writes what the future depends on as numbers. Steps that every step from now on knows to be complete are alike, and so are
-// messages that no memory and no wait refers to any more.
-class StateWriter {
-public:
-  StateWriter(int64_t base, int64_t now) : base_(base), now_(now) {}
-  std::vector<int64_t> numbers;
-
-  void know(const Completed &known) {
-    leastCompute_ = std::min(leastCompute_, known.lastCompute());
-    leastGradients_ = std::min(leastGradients_, known.lastGradients());
-  }
-  void add(int64_t number) { numbers.push_back(number); }
-  void add(const Completed &known) {
-    add(relative(known.lastCompute()));
-    add(relative(known.lastGradients()));
-    add(static_cast<int64_t>(known.messages().size()));
-    for (int64_t message : known.messages())
-      add(relative(message));
-  }
-  void addStep(int64_t step) { add(relative(step)); }
-  std::vector<int64_t> numbersOf(const Piece &piece) const {
-    std::vector<int64_t> numbers = {piece.content.ring,
-                                    piece.content.ring < 0 ? kNone : piece.content.microbatch - base_,
-                                    static_cast<int64_t>(piece.writer.stream),
-                                    stepOf(piece.writer),
-                                    stepOf({piece.computeReader, StepStream::compute}),
-                                    stepOf({piece.gradientsReader, StepStream::gradients})};
-    for (int64_t reader : piece.messageReaders)
-      numbers.push_back(relative(reader));
-    return numbers;
-  }
-
-private:
-  int64_t relative(int64_t step) const { return step < 0 ? kNone : step - now_; }
-  int64_t stepOf(StepId id) const {
-    const int64_t least = id.stream == StepStream::compute     ? leastCompute_
-                          : id.stream == StepStream::gradients ? leastGradients_
-                                                               : -1;
-    return id.step >= 0 && id.step <= least ? kAlways : relative(id.step);
-  }
-  int64_t base_, now_;
-  int64_t leastCompute_ = INT64_MAX, leastGradients_ = INT64_MAX;
-};
 
 class StageProof {
 public:
@@ -181,7 +136,6 @@ private:
   // The state relative to microbatch `base` and to the step that runs next.
   std::vector<int64_t> stateAt(int64_t base);
   void forgetMessages();
-  void addRings(StateWriter &state, int64_t base) const;
 
   // --- Steps
 
@@ -520,20 +474,7 @@ private:
   Completed known_;
 };
 
-// Of the range, relative to its begin; neighbours that are alike are one.
-void addPieces(StateWriter &state, const ByteMap<Piece> &pieces, ByteInterval range) {
-  std::vector<int64_t> last;
-  pieces.peek(range, [&](ByteInterval part, const Piece &piece) {
-    std::vector<int64_t> numbers = state.numbersOf(piece);
-    if (numbers == last)
-      return;
-    state.add(std::max(part.begin, range.begin) - range.begin);
-    state.numbers.insert(state.numbers.end(), numbers.begin(), numbers.end());
-    last = std::move(numbers);
-  });
-}
-
-// Those that no wait can name any more and no memory refers to.
+// Forgets messages that no wait can name any more and no memory refers to.
 void StageProof::forgetMessages() {
   std::set<int64_t> named;
   const auto name = [&](const ByteMap<Piece> &pieces) {
@@ -552,20 +493,6 @@ void StageProof::forgetMessages() {
     started.known.keepMessages(keep);
 }
 
-void StageProof::addRings(StateWriter &state, int64_t base) const {
-  for (const RingGroup &group : memory_.groups()) {
-    state.add(floorRemainder(base, group.turns ? group.period : memory_.period()));
-    if (!group.turns)
-      addPieces(state, group.pieces, {0, group.pieces.bytes()});
-    for (const Cycle &cycle : group.turns ? group.cycles : std::vector<Cycle>())
-      for (int64_t i = 0; i < cycle.slots; ++i) {
-        const int64_t slot = floorRemainder(floorDivide(base, group.period) + i, cycle.slots),
-                      begin = (cycle.first + slot) * group.stride;
-        addPieces(state, group.pieces, {begin, std::min(begin + group.stride, group.pieces.bytes())});
-      }
-  }
-}
-
 std::vector<int64_t> StageProof::stateAt(int64_t base) {
   forgetMessages();
   StateWriter state(base, now_);
@@ -573,9 +500,9 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
     state.know(last.known);
   for (const Started &started : recent_)
     state.know(started.known);
-  addRings(state, base);
+  state.addRings(memory_);
   if (hasConcurrentRuns_)
-    addPieces(state, allocation_, {0, stage_.bytes});
+    state.addPieces(allocation_, {0, stage_.bytes});
   for (ByteInterval range : defined_.ranges())
     state.add(range.begin), state.add(range.end);
   for (const auto &[stream, last] : lastOfStream_) {
@@ -594,7 +521,7 @@ std::vector<int64_t> StageProof::stateAt(int64_t base) {
     state.add(isPerMicrobatch(stage_.chunks[chunk].task) ? nextMicrobatch_[chunk] - base
                                                          : nextMicrobatch_[chunk]);
   }
-  return std::move(state.numbers);
+  return state.take();
 }
 
 } // namespace

@@ -64,6 +64,9 @@ public:
     violations_.expect(parameter_.initStd >= 0 && parameter_.initStd <= kMostInitStd, place_,
                        "initStd = {} must be from 0 to {}: the largest normal number times it is an f32",
                        parameter_.initStd, kMostInitStd);
+    violations_.expect(parameter_.activeShare > 0 && parameter_.activeShare <= 1, place_,
+                       "activeShare = {} must be above 0 and at most 1: a share of the tokens",
+                       parameter_.activeShare);
     for (const ParameterDim &dim : parameter_.dims)
       violations_.expect(dim.name != "v" || dim.valid == checks_.plan.vocabulary, place_,
                          "'{}' has {} valid rows v, the plan vocabulary = {}", parameter_.name, dim.valid,

@@ -1,5 +1,7 @@
 #include "runtime/measure/Profile.h"
 
+#include "plan/EvenLoad.h"
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -40,7 +42,7 @@ std::string_view partOf(WorkKind kind, plan::Task task) {
 class Profiler {
 public:
   Profiler(const Engine &engine, const MachineRates &rates)
-      : plan_(engine.plan()), recording_(engine.recording()) {
+      : plan_(engine.plan()), works_(worksOf(plan_)), recording_(engine.recording()) {
     profile_.rates = rates;
     profile_.steps = recording_.steps;
     profile_.ranks = static_cast<int64_t>(recording_.ranks.size());
@@ -61,6 +63,7 @@ private:
   void finish();
 
   const plan::Plan &plan_;
+  const std::map<const plan::Instruction *, plan::Work> works_;
   const Recording &recording_;
   Profile profile_;
   std::map<std::string, size_t> rows_; // by kernel
@@ -83,7 +86,7 @@ void Profiler::addInstruction(const Recording::Rank &rank, int64_t chunk, int64_
     return;
   const ChunkRecord &of = rank.record->chunks[chunk];
   const plan::Instruction &instruction = *of.instructions[index].instruction;
-  const plan::Work work = workOf(plan_.mesh, instruction.body);
+  const plan::Work &work = works_.at(&instruction);
   const WorkKind kind = kindOf(instruction.body);
   ProfileRow &to = row(kernelOf(instruction), kind);
   const auto calls = static_cast<double>(sum.count);

@@ -2,6 +2,7 @@
 // from the sender's "send" to the end of the receiver's "arrival".
 #include "runtime/measure/Trace.h"
 
+#include "plan/EvenLoad.h"
 #include "plan/Plan.h"
 #include "plan/mesh/Mesh.h"
 #include "runtime/base/File.h"
@@ -33,7 +34,8 @@ std::set<std::string, std::less<>> programsOfSeveralLayers(const plan::Plan &pla
 class TraceWriter {
 public:
   TraceWriter(const plan::Plan &plan, const Recording &recording, AtomicFile &file)
-      : plan_(plan), recording_(recording), file_(file), repeated_(programsOfSeveralLayers(plan)) {}
+      : plan_(plan), works_(worksOf(plan)), recording_(recording), file_(file),
+        repeated_(programsOfSeveralLayers(plan)) {}
   Status write();
 
 private:
@@ -47,6 +49,7 @@ private:
   double microseconds(int64_t nanoseconds) const { return double(nanoseconds - start_) / 1000; }
 
   const plan::Plan &plan_;
+  const std::map<const plan::Instruction *, plan::Work> works_;
   const Recording &recording_;
   AtomicFile &file_;
   int64_t start_ = 0, rank_ = 0; // of the first span; that is being written
@@ -141,7 +144,7 @@ Json TraceWriter::argumentsOf(const Recording::Rank &rank, const Timeline::Recor
     arguments["chunk"] = rank.record->chunks[step->chunk].name;
     arguments["layer"] = instruction->layer;
     arguments["kernel"] = kernelOf(*instruction->instruction);
-    const plan::Work work = workOf(plan_.mesh, instruction->instruction->body);
+    const plan::Work &work = works_.at(instruction->instruction);
     arguments["flops"] = work.flops;
     arguments["bytes"] = work.bytes;
   }

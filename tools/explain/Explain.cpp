@@ -81,7 +81,10 @@ void printModel(const plan::Plan &plan) {
 }
 
 void printLayout(const plan::Plan &plan, const PlanFacts &facts, const StepCost &step) {
-  say(stdout, "model      {}, {} parameters, {}{}\n", plan.modelType, countText(double(facts.parameters)),
+  say(stdout, "model      {}, {} parameters{}, {}{}\n", plan.modelType, countText(double(facts.parameters)),
+      facts.activeParameters == facts.parameters
+          ? ""
+          : fmt::format(" ({} active)", countText(double(facts.activeParameters))),
       plan::nameOf(plan.dtype), precisionText(plan));
   printModel(plan);
   say(stdout, "target     {}\n", plan::describeTarget(plan));
@@ -267,6 +270,7 @@ nlohmann::json jsonOf(const plan::Plan &plan, const PlanFacts &facts, const Mach
           {"dtype", plan::nameOf(plan.dtype)},
           {"gradient_dtype", plan::nameOf(plan.gradientType)},
           {"parameters", facts.parameters},
+          {"active_parameters", facts.activeParameters},
           {"loss_terms", termsOf(plan)},
           {"expert_capacity", drops ? nlohmann::json(drops->capacity) : nlohmann::json()},
           {"flops", facts.flops},

@@ -64,6 +64,8 @@ LogicalResult SpreadOp::verify() { return verifyOrder(*this, "spread_c1"); }
 LogicalResult CollectOp::verify() { return verifyOrder(*this, "collect_c1"); }
 LogicalResult RowMaskOp::verify() { return verifyOrder(*this, "row_mask_c1"); }
 SmallVector<StringAttr> RowMaskOp::getIndexedFactors() { return rowFactors(*this); }
+RowOrder RowMaskOp::getRowOrder() { return RowOrder::sources; }
+SmallVector<Value> RowMaskOp::getRows() { return {getResult()}; }
 
 LogicalResult ExchangeOp::verify() {
   if (failed(verifyMeshAxes(*this, getAxes())))

@@ -28,12 +28,18 @@ def Mg_DropOp : Mg_ComputeOp<"drop", [MgInstruction, MgWorkspace, Mg_Discontinuo
   let hasVerifier = 1;
 }
 
+defvar MgExpertRows = DeclareOpInterfaceMethods<Mg_ExpertRowsOpInterface, ["getRowOrder", "getRows"]>;
+class MgRowsIn<string rowOrder, string values> {
+  string definitions = "::mgc::RowOrder $cppClass::getRowOrder() { return ::mgc::RowOrder::" # rowOrder # "; }\n"
+      # "::llvm::SmallVector<::mlir::Value> $cppClass::getRows() { return {" # values # "}; }\n";
+}
+
 // `order` is what mg.group makes of the experts; mg-order-rows gives it to local ops, logical ones have none. `count`: how many
 // experts there are, on all ranks; `coordinates` has the axes that share them out. `exchange`, of a local op that mg-order-rows has
 // not seen: the axes whose ranks have other tokens, to which rows travel. `capacity`, after mg.drop: how many rows an expert has
 // at most, of all tokens that the op's types have (AxisRule.h).
-class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
-    : Mg_IndexedOp<mnemonic, [MgGradient,
+class Mg_RowsOp<string mnemonic, string rowRule, string rowOrder, list<Trait> traits = []>
+    : Mg_IndexedOp<mnemonic, [MgGradient, MgExpertRows,
         DeclareOpInterfaceMethods<Mg_RowOpInterface, ["getRowSpace", "getLookupTable", "looksUpInRow",
                                                          "getDenseDims"]>] # traits> {
   let rule = rowRule;
@@ -43,7 +49,7 @@ class Mg_RowsOp<string mnemonic, string rowRule, list<Trait> traits = []>
     ::mlir::Value $cppClass::getLookupTable() { return getValue(); }
     bool $cppClass::looksUpInRow() { return false; }
     int64_t $cppClass::getDenseDims() { return ::mgc::tensorOf(getExperts()).getRank(); } // all
-  }];
+  }] # MgRowsIn<rowOrder, !if(!eq(rowOrder, "sources"), "getResult()", "getValue()")>.definitions;
   let assemblyFormat = [{
     $value `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
   }];
@@ -105,7 +111,7 @@ def Mg_ExchangeOp : Mg_Op<"exchange", [Pure, MgInstruction]> {
   let assemblyFormat = "$value `by` $counts `over` $axes (`back` $back^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
 }
-def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
+def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h", "sources"> {
   let summary = "A token's activation in each of its rows";
   let description = [{
     order: the sources of mg.group.
@@ -117,7 +123,7 @@ def Mg_DispatchOp : Mg_RowsOp<"dispatch", "~s b h, s b k!, c -> c=s.b.k:e h"> {
                        OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
-def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h"> {
+def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h", "places"> {
   let summary = "The sum of a token's rows";
   let description = [{
     Sums are made in f32, in the order of the choices. order: the places of mg.group.
@@ -129,7 +135,7 @@ def Mg_CombineOp : Mg_RowsOp<"combine", "~c=s.b.k:e h, s b k!, s b k! -> s b h">
                        OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
-def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
+def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e", "sources"> {
   let summary = "The number of a choice, its weight, at its row";
   let description = [{
     order: the sources of mg.group.
@@ -141,7 +147,7 @@ def Mg_SpreadOp : Mg_RowsOp<"spread", "~s b k!, s b k!, c -> c=s.b.k:e"> {
                        OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
-def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> {
+def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!", "places"> {
   let summary = "The number of a row at its choice: undoes mg.spread";
   let description = [{
     order: the places of mg.group.
@@ -154,7 +160,7 @@ def Mg_CollectOp : Mg_RowsOp<"collect", "~c=s.b.k:e, s b k!, s b k! -> s b k!"> 
   let results = (outs Mg_Float:$result);
 }
 
-def Mg_RowMaskOp : Mg_IndexedOp<"row_mask", [MgGradient, MgRowSpace]> {
+def Mg_RowMaskOp : Mg_IndexedOp<"row_mask", [MgGradient, MgRowSpace, MgExpertRows]> {
   let summary = "1 at each row, 0 behind the last: the column that adds an expert's bias to each of its rows";
   let description = [{
     order: the sources of mg.group. It has no gradient: the choice has none.
@@ -175,20 +181,21 @@ def Mg_RowMaskOp : Mg_IndexedOp<"row_mask", [MgGradient, MgRowSpace]> {
   let hasVerifier = 1;
 }
 
-class Mg_GroupedOp<string mnemonic, string groupedRule, list<Trait> traits = []>
-    : Mg_IndexedOp<mnemonic, [MgInstruction,
+class Mg_GroupedOp<string mnemonic, string groupedRule, string rows, list<Trait> traits = []>
+    : Mg_IndexedOp<mnemonic, [MgInstruction, MgExpertRows,
         DeclareOpInterfaceMethods<Mg_LibraryOpInterface, ["canAccumulate"]>] # traits> {
   let rule = groupedRule;
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
   let extraClassDefinition = "::llvm::StringRef $cppClass::getRuleText() { return \"" # groupedRule # "\"; }" # [{
     ::llvm::SmallVector<::mlir::StringAttr> $cppClass::getIndexedFactors() { return ::mgc::rowFactors(*this); }
-  }];
+  }] # MgRowsIn<"counts", rows>.definitions;
   let assemblyFormat = [{
     $lhs `,` $rhs `to` $experts (`order` $order^)? attr-dict `:` functional-type(operands, results)
   }];
 }
-def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b k!, e -> c ..", [MgGradient]> {
+def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b k!, e -> c ..", "getLhs(), getResult()",
+                                    [MgGradient]> {
   let summary = "Rows times the matrix of their expert";
   let description = [{
     lhs [c, x] and rhs, the experts' matrices [e, x, y] or [e, y, x]: result[c, y] = sum over x of lhs[c, x] rhs[expert of c, x,
@@ -205,7 +212,7 @@ def Mg_GroupedEinsumOp : Mg_GroupedOp<"grouped_einsum", "~c=s.b.k:e .., .., s b 
                        OptionalAttr<I64Attr>:$capacity);
   let results = (outs Mg_Float:$result);
 }
-def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., c .., s b k!, e -> .."> {
+def Mg_GroupedEinsumGradOp : Mg_GroupedOp<"grouped_einsum_grad", "c=s.b.k:e .., c .., s b k!, e -> ..", "getLhs(), getRhs()"> {
   let summary = "Gradient of the experts' matrices: of each, the sum over its rows";
   let description = [{
     lhs [c, x], rhs [c, y]: result[e, x, y], or [e, y, x], = sum over the rows c of expert e of lhs[c, x] rhs[c, y]; zeros for

@@ -125,7 +125,7 @@ void readModel(Config &config, ModelDescription &model) {
   if (!config.report().empty())
     return;
   addLayers(model, layers);
-  if (std::ranges::none_of(layers, [](const BlockDescription &layer) { return layer.experts.has_value(); }))
+  if (!model.hasExperts())
     model.pooledAuxLoss = 0;
   if (Status status = bindParameters(model, family->tensors); !status.isOk())
     config.report().add("{}", status.message());

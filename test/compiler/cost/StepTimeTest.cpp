@@ -74,8 +74,8 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
   const plan::GroupedGemm product{.groups = 1, .rows = 8, .n = 8, .k = 9, .outputType = plan::DType::f32};
   Program program;
-  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024}}, "there"},
-                          {product, {{0, 0}, {0, 1024}, {0, 4096}, {0, 8192}}, "shared"},
+  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024, 0, 7}}, "there"},
+                          {product, {{0, 0, 0, 7}, {0, 1024}, {0, 4096}, {0, 8192}}, "shared"},
                           {Move{.bytes = 8}, {{1, 1024}, {2, 0}}, "copy"}};
   const Machine machine = makeToyMachine();
   const plan::Mesh mesh = plan::makeSmallPlan().mesh;
@@ -87,6 +87,30 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
 }
 
+// A rank's own rows fill their places, those that come with an exchange half of theirs. Of 100 FLOPs for all places half take
+// 50 / 50 + 1 s, all 100 / 50 + 1 s. The sum over choices reads half of 1000 bytes and writes all of 500: 1000 / 500 + 1 s.
+TEST(ProgramTime, KernelsStopAtTheLastRowOfAnEvenLoad) {
+  const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
+  const RowKernel::Operand from{plan::OperandUse::read, 1000, 0, 0, true},
+      to{plan::OperandUse::written, 1000, 0, 0, true}, sums{plan::OperandUse::written, 500};
+  const RowKernel rows{.symbol = "rows", .range = 8, .flops = 100, .uses = {from, to}};
+  const RowKernel combine{.symbol = "combine", .range = 8, .bytes = 1500, .uses = {from, sums}};
+  const auto rowsOf = [](std::vector<plan::Instruction> instructions) {
+    Program program;
+    program.instructions = std::move(instructions);
+    const Machine machine = makeToyMachine();
+    const plan::Mesh mesh = plan::makeSmallPlan().mesh;
+    return secondsOf({machine, mesh, Target::cuda}, program).rows;
+  };
+  const plan::Instruction own{rows, {{1, 0, 0, 5}, {1, 1024, 0, 6}}, "own"},
+      there{exchange, {{3, 0}, {1, 1024, 0, 6}, {1, 2048, 0, 7}}, "there"},
+      after{rows, {{1, 2048, 0, 7}, {1, 4096, 0, 8}}, "after"},
+      sum{combine, {{1, 4096, 0, 8}, {2, 0, 0, 9}}, "sum"};
+  EXPECT_DOUBLE_EQ(rowsOf({own, there}), 3);
+  EXPECT_DOUBLE_EQ(rowsOf({there, after}), 2);
+  EXPECT_DOUBLE_EQ(rowsOf({own, there, after, sum}), 3 + 2 + 3);
+}
+
 // Alone, each run waits 8 s for its rows. As a pair both exchanges are under way before the first product, which waits for its own
 // and hides the other.
 TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
@@ -95,8 +119,8 @@ TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
   plan::Plan plan = plan::makeSmallPlan();
   plan::Program &program = plan.programs[0];
   program = {.name = "experts"};
-  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024}}, "there"},
-                          {product, {{1, 1024}, {0, 1024}, {0, 4096}, {0, 8192}}, "product"}};
+  program.instructions = {{exchange, {{3, 0}, {1, 0}, {1, 1024, 0, 7}}, "there"},
+                          {product, {{1, 1024, 0, 7}, {0, 1024}, {0, 4096}, {0, 8192}}, "product"}};
   const plan::Chunk chunk{.calls = {{.program = 0}}};
   const Machine machine = makeToyMachine();
   const Cluster cluster{machine, plan.mesh, Target::cuda};
@@ -203,6 +227,14 @@ TEST(StepTime, ModelFlopsCountTheVocabularyOnce) {
   plan::Plan plan = stepPlan();
   plan.parameters.push_back(plan.parameters[0]);
   EXPECT_DOUBLE_EQ(modelFlops(plan), 6 * 64 * 16);
+}
+
+// A token has 2 of 8 experts.
+TEST(StepTime, ModelFlopsCountActiveParameters) {
+  plan::Plan plan = stepPlan();
+  for (plan::Parameter &parameter : plan.parameters)
+    parameter.activeShare = 2.0 / 8;
+  EXPECT_DOUBLE_EQ(modelFlops(plan), 6 * 16 * 16);
 }
 
 TEST(StepTime, MoreBandwidthIsNeverSlower) {

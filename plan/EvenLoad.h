@@ -1,0 +1,34 @@
+// The work of instructions on rows of experts where every expert has equally many. A plan has places for the rows that may come,
+// as many as a rank has in the worst case; the work is that of the rows that do.
+#pragma once
+
+#include "plan/Plan.h"
+#include "plan/instructions/Work.h"
+
+#include <map>
+#include <vector>
+
+namespace mgc::plan {
+
+// The share of its places that each value with rows fills. Orders of rows state it, and exchanges of the side that has the experts
+// (GroupRows, ExchangeRows). What a product or a kernel counts (OperandInfo::isCounted) fills the same share in all its operands.
+// Where nothing says it, all places are filled.
+class EvenLoad {
+public:
+  EvenLoad(const Mesh &mesh, const Program &program);
+  Work workOf(const Instruction &instruction) const; // of one of the program
+
+private:
+  void state(const Instruction &instruction);
+  bool spread(const std::vector<int64_t> &values);
+  double shareOf(const std::vector<int64_t> &values) const;
+  Work ofKernel(const RowKernel &kernel, double share) const;
+
+  const Mesh &mesh_;
+  std::map<int64_t, double> shares_; // by the number of the value
+};
+
+// The work of each instruction of the plan's programs.
+std::map<const Instruction *, Work> worksOf(const Plan &plan);
+
+} // namespace mgc::plan
