@@ -204,6 +204,8 @@ std::vector<size_t> turnsOf(const std::vector<PricedWork> &works) {
   std::vector<size_t> turns = {0};
   std::deque<PendingWork> pending;
   for (size_t i = 0; i < works.size(); ++i) {
+    if (works[i].endsCall)
+      continue;
     if (works[i].use) {
       pending.push_back({0, *works[i].use, works[i].touched, works[i].call});
       continue;

@@ -146,7 +146,8 @@ def context(work):
 def experts(work):
     """One rank on all cores, and two of one core each that share the experts out, beside Hugging Face's model."""
     eager, compiled = (work.enter(Peer(work, "transformers", compiled)) for compiled in (False, True))
-    one, shared = work.enter(Mgc(work)), work.enter(Mgc(work, {"dp": 2, "ep": 2}))
+    sharing = {"dp": 2, "ep": 2, "zero": 1, "moe-token-dispatcher-type": "alltoall"}
+    one, shared = work.enter(Mgc(work)), work.enter(Mgc(work, sharing))
     for mine, name in ((one, "experts"), (shared, "experts-ep2")):
         yield ratio(f"{name}-eager", 1.5, eager, mine)
         yield ratio(f"{name}-compiled", 1.3, compiled, mine)
