@@ -128,9 +128,11 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.rows += share * work.layers.rows;
   parts.moves += share * work.layers.moves;
   parts.context += share * work.layers.exposed[context];
-  parts.experts += share * work.layers.exposed[kRowExchanges];
-  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] -
-                           work.layers.exposed[kRowExchanges]);
+  // Layers talk over the ranks of data for their experts alone, whose tokens are gathered where rows do not travel.
+  const double experts =
+      work.layers.exposed[kRowExchanges] + work.layers.exposed[size_t(plan::AxisRole::data)];
+  parts.experts += share * experts;
+  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] - experts);
   parts.gradients += share * total(work.step.exposed);
   parts.optimizer += share * work.step.compute();
   cost.hiddenExchanges += share * work.layers.hidden[kRowExchanges];
@@ -254,7 +256,8 @@ StepCost predict(const Plan &plan, const Machine &machine) {
     const StageWork work = workOf(plan.stages[stage], times[stage], pairs[stage]);
     addParts(cost, work, 1 / stages);
     cost.hardwareFlops += work.layers.flops * double(plan.mesh.worldSize()) / stages;
-    cost.stages.push_back({work.busy(), cost.seconds > 0 ? 1 - work.busy() / cost.seconds : 0});
+    cost.stages.push_back(
+        {work.busy(), cost.seconds > 0 ? std::max(0.0, 1 - work.busy() / cost.seconds) : 0});
     busy += work.busy() / stages;
   }
   addWaits(cost, solution, costs, busy);

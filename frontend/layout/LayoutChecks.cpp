@@ -204,7 +204,8 @@ static void checkBytes(const ModelDescription &model, const Layout &layout, Prob
 
 // --- Pipeline ----------------------------------------------------------------------------------------------
 
-static void checkPipeline(const ModelDescription &model, const Layout &layout, Problems &problems) {
+static void checkPipeline(const ModelDescription &model, const Supported &supported, const Layout &layout,
+                          Problems &problems) {
   int64_t chunks = layout.pp * layout.vpp, layers = model.layerCount();
   if (layers < chunks) {
     problems.add("{} = {} is fewer than the pp * vpp = {} * {} = {} chunks", model.names.layers, layers,
@@ -216,10 +217,15 @@ static void checkPipeline(const ModelDescription &model, const Layout &layout, P
     if (layers < layout.vpp && layers < layout.pp)
       problems.hint("possible pp * vpp: 1 to {}", layers);
   }
-  if (layout.vpp > 1 && layout.pp == 1) {
-    problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);
-    problems.hint("possible --vpp with --pp 1: 1");
+  if (layout.vpp == 1 || layout.pp > 1)
+    return;
+  const auto row = std::ranges::find(supported.schedules, layout.schedule, &ScheduleInfo::name);
+  if (row != supported.schedules.end() && !row->takes(1) && !row->byDefault) {
+    problems.add("--schedule {} needs --pp > 1: one stage has nothing to interleave with", layout.schedule);
+    return problems.hint("possible --pp with it: 2 or more");
   }
+  problems.add("--vpp {} needs --pp > 1: one stage has nothing to interleave with", layout.vpp);
+  problems.hint("possible --vpp with --pp 1: 1");
 }
 
 // "2", "2 to 8", "2 or more".
@@ -268,7 +274,7 @@ void checkLayout(const ModelDescription &model, const Supported &supported, Layo
   checkExpertRanks(model, layout, problems);
   checkBatch(layout, supported, problems);
   checkBytes(model, layout, problems);
-  checkPipeline(model, layout, problems);
+  checkPipeline(model, supported, layout, problems);
   checkSchedule(layout, supported, problems);
   checkBalance(model, layout, problems);
   checkLaterTokens(model, layout, problems);

@@ -8,10 +8,13 @@ namespace mgc::plan {
 
 OperandInfos ExchangeRows::operands(const Mesh &mesh) const {
   const int64_t ranks = groupSize(mesh, axes);
-  return {elementsOf(DType::i32, "counts", checkedProduct({ranks, ranks, groups}), OperandUse::read),
-          countedRows(elementsOf(type, "source", checkedMultiply(back ? places : rows, width))),
-          countedRows(elementsOf(type, "destination", checkedMultiply(back ? rows : places, width),
-                                 OperandUse::written))};
+  OperandInfos infos = {
+      elementsOf(DType::i32, "counts", checkedProduct({ranks, ranks, groups}), OperandUse::read),
+      countedRows(elementsOf(type, "source", checkedMultiply(back ? places : rows, width))),
+      countedRows(elementsOf(type, "destination", checkedMultiply(back ? rows : places, width),
+                             OperandUse::written))};
+  infos[0].isWholeValue = true;
+  return infos;
 }
 
 std::string ExchangeRows::sizes() const {

@@ -21,6 +21,8 @@ struct OperandInfo {
   // The operand has groups of rows, and only those rows are read or written that a count in memory says there are. They come
   // first; behind the last of them may be anything.
   bool isCounted = false;
+  // All of a value, as a list of counts: one of its parts belongs to other groups.
+  bool isWholeValue = false;
   // A place is written from what is read at this place alone, here and on other ranks: rows stay those that there are.
   bool isElementwise = false;
 

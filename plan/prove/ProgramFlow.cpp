@@ -35,7 +35,7 @@ struct OperandAccess {
   int64_t segment = 0, value = -1;
   ByteInterval span;
   int64_t rowBytes = 0, rowStride = 0; // of rows apart, else 0
-  bool isCounted = false, isElementwise = false;
+  bool isCounted = false, isElementwise = false, isWholeValue = false;
   // Columns of its rows, counted from multiples of the stride.
   ByteInterval columns() const { return {span.begin % rowStride, span.begin % rowStride + rowBytes}; }
 };
@@ -94,9 +94,9 @@ private:
 
   OperandAccess accessOf(const OperandInfo &info, const Operand &operand, int64_t iteration) const {
     const int64_t begin = operand.offset + iteration * operand.stride;
-    return {place_[operand.segment], operand.value,   {begin, begin + *info.span()},
-            *info.rowBytes,          *info.rowStride, info.isCounted,
-            info.isElementwise};
+    return {place_[operand.segment], operand.value,    {begin, begin + *info.span()},
+            *info.rowBytes,          *info.rowStride,  info.isCounted,
+            info.isElementwise,      info.isWholeValue};
   }
 
   void read(const OperandAccess &access, std::string_view name) {
@@ -118,8 +118,12 @@ private:
                                                                         : !held.has(inside);
       }
     });
+    const auto written = bytesOf_.find(access.value);
     if (isOther)
       report(access, name, "reads bytes of another value");
+    else if (access.isWholeValue && written != bytesOf_.end() &&
+             written->second != access.span.end - access.span.begin)
+      report(access, name, "is not all of its value: the counts of all groups");
     else if (isPartial)
       report(access, name, "reads rows of which no instruction wrote all");
     else if (isBehind)
@@ -142,6 +146,8 @@ private:
 
   void write(const OperandAccess &access) {
     const bool isCounted = access.isCounted || (access.isElementwise && passesCounted_);
+    if (access.value >= 0)
+      bytesOf_[access.value] = access.span.end - access.span.begin;
     if (access.rowStride == 0)
       return contents_[access.segment].set(access.span, {access.value, 0, {}, isCounted});
     const auto [begin, end] = access.columns();
@@ -175,6 +181,7 @@ private:
   std::vector<ByteMap<Held>> contents_;   // by segment: what was written last
   std::vector<ByteMap<int64_t>> callers_; // by segment: the value that the caller brings
   std::map<int64_t, int64_t> segmentOf_;  // by value that the caller brings
+  std::map<int64_t, int64_t> bytesOf_;    // by value: what was written of it last
   ProgramFlow flow_;
 };
 

@@ -92,7 +92,7 @@ private:
   Result<const GlobalBatch *> batchOf(int64_t step); // read when it is first asked for; two steps are kept
   Status readBatch(int64_t step, GlobalBatch &batch);
   Status runStep(int64_t step, const GlobalBatch &batch, Clock::time_point start);
-  std::string whyNotFinite() const;
+  std::string whyNotFinite(int64_t step) const;
   Status writeGradients() const;
   Status readLoads(std::vector<ExpertLoad> &loads) const;
   void account(const TrainingStep &step);
@@ -416,7 +416,7 @@ Status Training::runStep(int64_t step, const GlobalBatch &batch, Clock::time_poi
   if (isBetweenSteps_)
     return Status::ok();
   return errorf("step {}: loss {}, gradient norm {}: not finite; {}", step, result.loss, result.gradientNorm,
-                whyNotFinite());
+                whyNotFinite(step));
 }
 
 // A log is not worth a training: what it lacks is said at once and at the end.
@@ -430,11 +430,13 @@ void Training::log(const TrainingStep &step) {
 }
 
 // The weights that it began with are looked at only now.
-std::string Training::whyNotFinite() const {
+std::string Training::whyNotFinite(int64_t step) const {
   if (options_.weights)
     if (const Result<Checkpoint> checkpoint = Checkpoint::open(*options_.weights); checkpoint.isOk())
       if (const Status finite = verifyFinite(engine_->plan(), *checkpoint); !finite.isOk())
         return "--weights " + finite.message();
+  if (step == 0)
+    return "nothing is updated yet: the weights that it began with are too large for this model, or its data";
   return "a smaller --lr, more --lr-warmup-iters or a smaller --clip-grad may help";
 }
 

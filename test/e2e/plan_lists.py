@@ -12,7 +12,7 @@ RECORDS = {
     "parameters.*.places.*": (("stage", "bucket", "elementOffset", "first", "count", "stride"), (0, 1, 0)),
     "programs.*.repeats.*": REPEAT,
     f"{INSTRUCTION}.operands.*": OPERAND,
-    f"{INSTRUCTION}.uses.*": (("use", "bytes", "rowBytes", "rowStride"), (0, 0)),
+    f"{INSTRUCTION}.uses.*": (("use", "bytes", "rowBytes", "rowStride", "counted"), (0, 0, False)),
     f"{INSTRUCTION}.scalars.*.terms.*": TERM,
     f"{INSTRUCTION}.seed.terms.*": TERM,
     f"{INSTRUCTION}.instance.terms.*": TERM,

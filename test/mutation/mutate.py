@@ -268,7 +268,8 @@ def use_mutants(uses):
     for n, one in enumerate(uses):
         other = {"read": "written", "written": "updated", "updated": "read"}[one["use"]]
         yield f"operand {n} is {other}", lambda i, n=n, other=other: i["uses"][n].update(use=other)
-        yield f"operand {n} has other bytes", lambda i, n=n: add(i["uses"][n], "bytes", -i["uses"][n].get("rowBytes", 4))
+        yield f"operand {n} has other bytes", lambda i, n=n: add(i["uses"][n], "bytes", -(i["uses"][n].get("rowBytes") or 4))
+        yield f"operand {n} is counted or not", lambda i, n=n: i["uses"][n].update(counted=not i["uses"][n].get("counted"))
         if "rowStride" in one:
             yield f"rows of operand {n} further apart", lambda i, n=n: add(i["uses"][n], "rowStride", 4)
 
@@ -618,8 +619,8 @@ class Judge:
         self.baseline = self.outcome(self.plan)
         if isinstance(self.baseline, str):
             raise SystemExit(f"the plan itself fails: {self.baseline}")
-        if self.outcome(self.plan) != self.baseline:
-            raise SystemExit("two runs of the plan itself differ")
+        if (again := self.verdict(read(self.plan))) != ("survives", "nothing differs"):
+            raise SystemExit(f"the plan itself, read and written again, {' '.join(again)}")
 
     def outcome(self, plan):
         """What a run gives, or how it was refused."""

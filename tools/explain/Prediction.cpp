@@ -19,7 +19,7 @@ constexpr NamedPart kParts[] = {
     {"moves", "moves", &StepParts::moves},
     {"tensor", "collectives of tensor parallelism", &StepParts::tensor},
     {"context", "collectives of context parallelism", &StepParts::context},
-    {"experts", "exchanges of experts' rows", &StepParts::experts},
+    {"experts", "exchanges of experts", &StepParts::experts},
     {"gradients", "collectives of gradients and parameters", &StepParts::gradients},
     {"optimizer", "optimizer", &StepParts::optimizer},
     {"messages", "messages between stages", &StepParts::messages},

@@ -85,13 +85,14 @@ Parsed mgc::tools::parseFlags(int argc, char **argv, const std::string &version,
   auto *explain = app.add_subcommand(
       "explain", "Say what a plan does: layout, memory, traffic, schedule, predicted time");
   explain->add_option("plan", parsed.flags.explain.plan, "Folder of the plan")->required()->check(notEmpty());
-  explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
+  auto *json = explain->add_flag("--json", parsed.flags.explain.json, "Machine-readable");
   explain
       ->add_flag(
           "--schedule{rows}", parsed.flags.explain.schedule,
           "Print the order of tasks alone, one row per stage, as mgc compile --schedule FILE reads it; "
           "=csv: as PyTorch does")
-      ->check(CLI::IsMember({"rows", "csv"}));
+      ->check(CLI::IsMember({"rows", "csv"}))
+      ->excludes(json);
   explain
       ->add_option("--width", parsed.flags.explain.width,
                    "Columns of the schedule's picture (default: the terminal's, else 120)")

@@ -168,20 +168,20 @@ Experts readExperts(Config &config, std::string_view countKey) {
   return experts;
 }
 
-RoutedExperts readRoutedExperts(Config &config, double defaultScale, int64_t defaultDenseLayers) {
+RoutedExperts readRoutedExperts(Config &config, const RoutedDefaults &defaults) {
   RoutedExperts routed = {readExperts(config, "n_routed_experts"),
                           config.size("moe_intermediate_size", kMaxFfn),
-                          config.countOr("first_k_dense_replace", defaultDenseLayers, kMaxLayers)};
-  routed.experts.scale = config.number("routed_scaling_factor", defaultScale, 1e-6, 1e6);
-  if (const int64_t shared = config.countOr("n_shared_experts", 0, kMaxChosen); shared > 0)
+                          config.countOr("first_k_dense_replace", defaults.denseLayers, kMaxLayers)};
+  routed.experts.scale = config.number("routed_scaling_factor", defaults.scale, 1e-6, 1e6);
+  if (const int64_t shared = config.countOr("n_shared_experts", defaults.shared, kMaxChosen); shared > 0)
     routed.experts.shared = {shared * routed.ffn};
   return routed;
 }
 
-void readGroups(Config &config, int64_t top, Experts &experts) {
+void readGroups(Config &config, int64_t top, Experts &experts, const GroupDefaults &defaults) {
   constexpr int64_t kMostGroups = 32; // route_c4
-  experts.groups = config.sizeOr("n_group", 1, kMostGroups);
-  experts.keptGroups = config.sizeOr("topk_group", 1, kMostGroups);
+  experts.groups = config.sizeOr("n_group", defaults.groups, kMostGroups);
+  experts.keptGroups = config.sizeOr("topk_group", defaults.kept, kMostGroups);
   if (!experts.count || !experts.groups || !experts.keptGroups)
     return;
   if (experts.count % experts.groups != 0)

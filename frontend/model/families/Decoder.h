@@ -38,9 +38,17 @@ struct RoutedExperts {
   Experts experts;
   int64_t ffn = 0, denseLayers = 0;
 };
-RoutedExperts readRoutedExperts(Config &config, double defaultScale, int64_t defaultDenseLayers);
+// What a config.json without the keys has, as the family's class in transformers.
+struct RoutedDefaults {
+  double scale = 1;
+  int64_t denseLayers = 0, shared = 0;
+};
+RoutedExperts readRoutedExperts(Config &config, const RoutedDefaults &defaults);
 // n_group and topk_group: experts are chosen from the best groups, by their `top` best.
-void readGroups(Config &config, int64_t top, Experts &experts);
+struct GroupDefaults {
+  int64_t groups = 1, kept = 1;
+};
+void readGroups(Config &config, int64_t top, Experts &experts, const GroupDefaults &defaults = {});
 // So many layers, of which those behind the dense ones have the experts.
 std::vector<BlockDescription> layersOf(const RoutedExperts &routed, const BlockDescription &dense,
                                        int64_t count);

@@ -24,7 +24,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
   const int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  RoutedExperts routed = readRoutedExperts(config, 1, 0);
+  RoutedExperts routed = readRoutedExperts(config, {.shared = 2});
   readMethod(config, routed.experts);
   if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))
     return;

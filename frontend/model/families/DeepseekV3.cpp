@@ -18,12 +18,12 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.qkvBias = block.attention.outBias = config.flag("attention_bias", false);
   const int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  RoutedExperts routed = readRoutedExperts(config, 2.5, 3);
+  RoutedExperts routed = readRoutedExperts(config, {.scale = 2.5, .denseLayers = 3, .shared = 1});
   Experts &experts = routed.experts;
   experts.score = "sigmoid", experts.bias = true;
   if (config.flag("norm_topk_prob", true))
     experts.epsilon = 1e-20;
-  readGroups(config, 2, experts);
+  readGroups(config, 2, experts, {.groups = 8, .kept = 4});
   readLaterTokens(config, model);
   const bool interleaved = config.flag("rope_interleave", true);
   if (!readDecoder(config, model, block, {.ropeTheta = 10000, .isLatent = true}))

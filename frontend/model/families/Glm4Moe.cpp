@@ -11,7 +11,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   block.attention.qkvBias = config.flag("attention_bias", false);
   const int64_t count = config.size("num_hidden_layers", kMaxLayers);
-  RoutedExperts routed = readRoutedExperts(config, 1, 1);
+  RoutedExperts routed = readRoutedExperts(config, {.denseLayers = 1, .shared = 1});
   Experts &experts = routed.experts;
   experts.score = "sigmoid", experts.bias = true;
   if (config.flag("norm_topk_prob", true))

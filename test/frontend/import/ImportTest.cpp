@@ -92,7 +92,7 @@ void expectEveryArgumentUsed(Imported &imported) {
 }
 
 const std::string kRouted = R"(, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 12,
-  "n_shared_experts": 1, "first_k_dense_replace": 1)";
+  "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1)";
 
 std::string latent(const std::string &type, const std::string &more) {
   std::string text =

@@ -246,6 +246,14 @@ TEST(LayoutViolation, Pipeline) {
   EXPECT_EQ(errorOf(tinyGpt2(), {.vpp = 2}),
             "config.json: --vpp 2 needs --pp > 1: one stage has nothing to interleave with\n"
             "  possible --vpp with --pp 1: 1");
+  Supported supported = kSupported;
+  supported.schedules.push_back({.name = "pairs", .minVirtualStages = 2, .maxVirtualStages = 2});
+  EXPECT_EQ(resolveLayout(model(tinyGpt2()), {.schedule = "pairs"}, {}, supported).status().message(),
+            "config.json: --schedule pairs needs --pp > 1: one stage has nothing to interleave with\n"
+            "  possible --pp with it: 2 or more\n"
+            "  a layout that works: --tp 1 --pp 1 --dp 1 --vpp 1 --no-sp --seq 64 --mbs 1 --gbs 1 --zero 0 "
+            "--schedule "
+            "1f1b");
 }
 
 TEST(LayoutViolation, Schedules) {

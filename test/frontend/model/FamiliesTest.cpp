@@ -290,6 +290,25 @@ TEST(Glm4Moe, DenseLayersFirstThenGroupsOfExperts) {
   EXPECT_EQ(bias->init, plan::InitKind::zeros);
 }
 
+// A config.json without the keys is of what the classes of transformers have.
+TEST(Experts, MissingKeysHaveTheDefaultsOfTheClass) {
+  const auto experts = [](const char *family, json edit) {
+    json config = tinyDecoder(family);
+    for (const char *key : {"n_shared_experts", "n_group", "topk_group"})
+      config.erase(key);
+    config.update(edit);
+    const ModelDescription description = model(config);
+    return *description.blockOf(description.layerCount() - 1).experts;
+  };
+  const int64_t width = model(tinyDecoder("glm4_moe")).blockOf(1).mlp.ffn;
+  EXPECT_EQ(experts("glm4_moe", json::object()).shared->ffn, width);
+  EXPECT_EQ(experts("glm4_moe", json::object()).groups, 1);
+  EXPECT_EQ(experts("glm4_moe", {{"n_shared_experts", 0}}).shared, std::nullopt);
+  const Experts deepseek = experts("deepseek_v3", {{"n_routed_experts", 16}, {"num_experts_per_tok", 2}});
+  EXPECT_TRUE(deepseek.shared);
+  EXPECT_EQ(std::vector<int64_t>({deepseek.groups, deepseek.keptGroups}), std::vector<int64_t>({8, 4}));
+}
+
 TEST(Glm4Moe, APartOfEachHeadRotates) {
   const auto rotated = [](const json &edit) {
     return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->inverseFrequencies.size();

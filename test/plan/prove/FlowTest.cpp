@@ -256,6 +256,21 @@ TEST(ProgramFlow, countedRowsAreReadCounted) {
   EXPECT_EQ(problemOf(again), "");
 }
 
+// Counts of four groups; a product of three of them leaves rows of the last group out.
+TEST(ProgramFlow, countsAreReadWhole) {
+  const auto program = [](int64_t groups) {
+    Program program = programOf({{{}, {{0, 0}, {2, 0, 0, 1}, {2, kLine, 0, 2}, {2, 2 * kLine, 0, 3}}},
+                                 {{}, {{0, 0}, {0, kLine}, {2, 0, 0, 1}, {1, 0, 0, 4}}}});
+    program.instructions[0].body = GroupRows{.groups = 4, .rows = 8, .places = 8};
+    program.instructions[1].body = GroupedGemm{.groups = groups, .rows = 8, .n = 1, .k = 1};
+    return program;
+  };
+  EXPECT_EQ(problemOf(program(4)), "");
+  EXPECT_EQ(problemOf(program(3)),
+            "program 'p': p/1: operand counts, bytes [0, 12) of segment 'frame', is not all of its value: "
+            "the counts of all groups");
+}
+
 // A sum over ranks of counted rows is one of counted rows.
 TEST(ProgramFlow, elementwiseInstructionsLeaveRowsCounted) {
   for (const RowKernel::Operand &reads : {kCountedRead, kRead}) {
