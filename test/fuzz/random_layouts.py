@@ -51,7 +51,8 @@ def random_experts(r, family, layers):
                     "decoder_sparse_step": r.randint(1, min(layers, 2))}
     if family in ROUTED:
         experts = {"n_routed_experts": count, "num_experts_per_tok": count, "moe_intermediate_size": r.choice([4, 6, 20]),
-                   "n_shared_experts": r.choice([0, 2]), "first_k_dense_replace": r.randint(0, min(2, layers - 1))}
+                   "n_shared_experts": r.choice([0, 2]), "first_k_dense_replace": r.randint(0, min(2, layers - 1)),
+                   "n_group": 1, "topk_group": 1}
     if family == "qwen2_moe":
         experts |= {"shared_expert_intermediate_size": r.choice([4, 8, 12]), "qkv_bias": r.random() < 0.5}
     return experts
