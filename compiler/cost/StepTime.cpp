@@ -129,14 +129,16 @@ void addParts(StepCost &cost, const StageWork &work, double share) {
   parts.moves += share * work.layers.moves;
   parts.context += share * work.layers.exposed[context];
   // Layers talk over the ranks of data for their experts alone, whose tokens are gathered where rows do not travel.
-  const double experts =
-      work.layers.exposed[kRowExchanges] + work.layers.exposed[size_t(plan::AxisRole::data)];
-  parts.experts += share * experts;
-  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] - experts);
+  const auto ofExperts = [](const auto &seconds) {
+    return seconds[kRowExchanges] + seconds[size_t(plan::AxisRole::data)];
+  };
+  const double exposed = ofExperts(work.layers.exposed), hidden = ofExperts(work.layers.hidden);
+  parts.experts += share * exposed;
+  parts.tensor += share * (total(work.layers.exposed) - work.layers.exposed[context] - exposed);
   parts.gradients += share * total(work.step.exposed);
   parts.optimizer += share * work.step.compute();
-  cost.hiddenExchanges += share * work.layers.hidden[kRowExchanges];
-  cost.hiddenLayers += share * (total(work.layers.hidden) - work.layers.hidden[kRowExchanges]);
+  cost.hiddenExchanges += share * hidden;
+  cost.hiddenLayers += share * (total(work.layers.hidden) - hidden);
   cost.hiddenGradients +=
       share * (total(work.step.hidden) + work.gradients.seconds() + total(work.gradients.hidden));
 }

@@ -50,7 +50,7 @@ std::string hiddenText(const plan::Plan &plan, const StepCost &step) {
     return "";
   const double exchanges = step.hiddenExchanges + step.parts.experts;
   const std::string ofExchanges = exchanges > 0
-                                      ? fmt::format("{} of the {} of exchanges of rows behind products, ",
+                                      ? fmt::format("{} of the {} of exchanges of experts behind products, ",
                                                     secondsText(step.hiddenExchanges), secondsText(exchanges))
                                       : "";
   return fmt::format(
