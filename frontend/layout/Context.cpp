@@ -144,6 +144,7 @@ std::vector<std::string> possibleTypes(const ModelDescription &model, const Layo
 
 void setNearestContext(const ModelDescription &model, const Layout &layout, LayoutOptions &near) {
   Layout tried = layout;
+  tried.hasExperts = false; // their ranks follow those of the context
   tried.contextTypes = possibleTypes(model, layout);
   const auto fitsWith = [&](int64_t inner) {
     tried.cpInner = inner;

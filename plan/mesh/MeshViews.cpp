@@ -91,6 +91,15 @@ Status verifySizes(const MeshView &view) {
   return Status::ok();
 }
 
+// The first view has all ranks.
+Status verifyRanks(const MeshView &view, const MeshView &first) {
+  MGC_TRY(verifySizes(view));
+  const int64_t ranks = spansOf(view).back().end, all = spansOf(first).back().end;
+  return ranks <= all ? Status::ok()
+                      : errorf("{}: the axis sizes multiply to {} ranks; expected at most the {} of {}",
+                               view.name, ranks, all, first.name);
+}
+
 class Refinement {
 public:
   Refinement(const std::vector<MeshView> &views, const Cuts &cuts) : views_(views), cuts_(cuts) {}
@@ -139,7 +148,7 @@ private:
 bool canRefine(const std::vector<MeshView> &views) {
   Cuts cuts = {1};
   return std::ranges::all_of(views, [&](const MeshView &view) {
-    const bool isFine = verifySizes(view).isOk() && fits(cuts, view);
+    const bool isFine = verifyRanks(view, views.front()).isOk() && fits(cuts, view);
     add(cuts, view);
     return isFine;
   });
@@ -148,7 +157,7 @@ bool canRefine(const std::vector<MeshView> &views) {
 Result<Mesh> refine(const std::vector<MeshView> &views) {
   Cuts cuts = {1};
   for (const MeshView &view : views) {
-    MGC_TRY(verifySizes(view));
+    MGC_TRY(verifyRanks(view, views.front()));
     if (!fits(cuts, view))
       return refusal(cuts, view);
     add(cuts, view);

@@ -54,6 +54,13 @@ TEST(Views, RefusesWhatDoesNotRefineWithTheSizesThatDo) {
             "  possible etp: 1, 2, 6");
 }
 
+TEST(Views, AViewHasNoMoreRanksThanTheFirst) {
+  const std::vector<MeshView> views = {dense(2, 1, 2, 1), {"experts", {{"etp", 2}, {"ep", 4}}}};
+  EXPECT_FALSE(canRefine(views));
+  EXPECT_EQ(refine(views).status().message(),
+            "experts: the axis sizes multiply to 8 ranks; expected at most the 4 of dense");
+}
+
 TEST(Views, RefusesSizesBelowOneAndTooManyRanks) {
   EXPECT_FALSE(refine({dense(0, 1, 1, 1)}).isOk());
   EXPECT_FALSE(refine({dense(int64_t(1) << 20, 1, int64_t(1) << 20, 1)}).isOk());
