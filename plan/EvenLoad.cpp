@@ -8,16 +8,15 @@
 
 namespace mgc::plan {
 
-// The numbers of the values that have a row where another has it, and of the counts of a product. Not of an exchange, which has rows
-// of two orders.
+// The numbers of the values that have a row where another has it, and of their counts. None of an exchange, which has rows of two
+// orders.
 static std::vector<int64_t> valuesWithRows(const Mesh &mesh, const Instruction &instruction) {
   if (std::holds_alternative<ExchangeRows>(instruction.body))
     return {};
   const OperandInfos infos = operandsOf(mesh, instruction.body);
-  const bool isProduct = std::holds_alternative<GroupedGemm>(instruction.body);
   std::vector<int64_t> values;
   for (size_t i = 0; i < infos.size(); ++i)
-    if (infos[i].isCounted || infos[i].isElementwise || (isProduct && i == GroupedGemm::kCounts))
+    if (infos[i].isCounted || infos[i].isElementwise || infos[i].isWholeValue)
       if (const int64_t value = instruction.operands[i].value; value >= 0)
         values.push_back(value);
   return values;

@@ -78,8 +78,8 @@ FactorFacts factsOf(mlir::Operation *op, mlir::StringAttr factor);
 llvm::SmallVector<mlir::StringAttr> placingFactor(mlir::Operation *op);
 // The same, and of rows of a capacity what their tokens' sequences are: how many meet on a rank depends on how they are split.
 llvm::SmallVector<mlir::StringAttr> rowFactors(mlir::Operation *op);
-// What an op on rows of experts needs of their order, in the order of mg.group's results: how many rows each expert has, the place
-// of each choice, the choice of each place.
+// The result of mg.group that an op on rows of experts needs, numbered as there: how many rows each expert has, the place of each
+// choice, or the choice of each place.
 enum class RowOrder { counts, places, sources };
 // The axes over which the op exchanges rows, by its types; of local ones, by its attribute.
 mlir::ArrayAttr exchangedAxes(mlir::Operation *op);

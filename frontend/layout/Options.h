@@ -37,7 +37,7 @@ struct LayoutOption {
   bool hasNegation = false;           // of a switch: --no-.. is a flag too
   std::string training = {};          // field of mg.training (docs/ir.md); empty: none
   ResolvedField resolved = {};        // what it holds
-  // What blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
+  // A field that blocks are made with and no pass reads: mg.training has it under key(), where it is not that of Layout().
   ResolvedField ofBlocks = {};
 
   std::string key() const;      // "cp_comm_type", of model.json

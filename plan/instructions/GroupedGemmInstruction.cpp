@@ -16,7 +16,7 @@ OperandInfos GroupedGemm::operands(const Mesh &) const {
       elementsOf(DType::i32, "counts", groups),
       elementsOf(outputType, "C", c, accumulate ? OperandUse::updated : OperandUse::written)};
   infos[1].isCounted = isSums, infos[3].isCounted = !isSums;
-  infos[kCounts].isWholeValue = true;
+  infos[2].isWholeValue = true;
   return infos;
 }
 

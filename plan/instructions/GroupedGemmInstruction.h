@@ -19,7 +19,6 @@ class AttributeChecks;
 struct GroupedGemm {
   static constexpr std::string_view kName = "groupedGemm";
   static constexpr WorkKind kWork = WorkKind::product;
-  static constexpr size_t kCounts = 2; // the operand
   enum class Form { rows, sums } form = Form::rows;
   int64_t groups = 0, rows = 0;
   int64_t m = 0, n = 0, k = 0;                           // of sums m and n, of rows n and k; the other is 0

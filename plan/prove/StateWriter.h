@@ -17,7 +17,7 @@ public:
   // Microbatches count from `base`, steps from `now`.
   StateWriter(int64_t base, int64_t now) : base_(base), now_(now) {}
 
-  // What some step from now on knows: of every one of them, before pieces are added.
+  // Takes the knowledge of one step from now on; that of all such steps must be taken before pieces are added.
   void know(const Completed &known);
   void add(int64_t number) { numbers_.push_back(number); }
   void add(const Completed &known);

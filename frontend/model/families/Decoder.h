@@ -38,7 +38,7 @@ struct RoutedExperts {
   Experts experts;
   int64_t ffn = 0, denseLayers = 0;
 };
-// What a config.json without the keys has, as the family's class in transformers.
+// Defaults of the keys where a config.json lacks them: those of the family's class in transformers.
 struct RoutedDefaults {
   double scale = 1;
   int64_t denseLayers = 0, shared = 0;

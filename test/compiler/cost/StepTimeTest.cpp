@@ -87,30 +87,6 @@ TEST(ProgramTime, ExchangesAreApartAndLoadIsEven) {
   EXPECT_DOUBLE_EQ(secondsOf({machine, mesh, Target::cpu}, program).exposed[kRowExchanges], 8);
 }
 
-// A rank's own rows fill their places, those that come with an exchange half of theirs. Of 100 FLOPs for all places half take
-// 50 / 50 + 1 s, all 100 / 50 + 1 s. The sum over choices reads half of 1000 bytes and writes all of 500: 1000 / 500 + 1 s.
-TEST(ProgramTime, KernelsStopAtTheLastRowOfAnEvenLoad) {
-  const plan::ExchangeRows exchange{.groups = 1, .rows = 4, .places = 8, .width = 2, .axes = {"tp"}};
-  const RowKernel::Operand from{plan::OperandUse::read, 1000, 0, 0, true},
-      to{plan::OperandUse::written, 1000, 0, 0, true}, sums{plan::OperandUse::written, 500};
-  const RowKernel rows{.symbol = "rows", .range = 8, .flops = 100, .uses = {from, to}};
-  const RowKernel combine{.symbol = "combine", .range = 8, .bytes = 1500, .uses = {from, sums}};
-  const auto rowsOf = [](std::vector<plan::Instruction> instructions) {
-    Program program;
-    program.instructions = std::move(instructions);
-    const Machine machine = makeToyMachine();
-    const plan::Mesh mesh = plan::makeSmallPlan().mesh;
-    return secondsOf({machine, mesh, Target::cuda}, program).rows;
-  };
-  const plan::Instruction own{rows, {{1, 0, 0, 5}, {1, 1024, 0, 6}}, "own"},
-      there{exchange, {{3, 0}, {1, 1024, 0, 6}, {1, 2048, 0, 7}}, "there"},
-      after{rows, {{1, 2048, 0, 7}, {1, 4096, 0, 8}}, "after"},
-      sum{combine, {{1, 4096, 0, 8}, {2, 0, 0, 9}}, "sum"};
-  EXPECT_DOUBLE_EQ(rowsOf({own, there}), 3);
-  EXPECT_DOUBLE_EQ(rowsOf({there, after}), 2);
-  EXPECT_DOUBLE_EQ(rowsOf({own, there, after, sum}), 3 + 2 + 3);
-}
-
 // Alone, each run waits 8 s for its rows. As a pair both exchanges are under way before the first product, which waits for its own
 // and hides the other.
 TEST(ProgramTime, ARunOfAPairHidesTheExchangeOfTheOther) {
