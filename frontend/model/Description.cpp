@@ -2,6 +2,9 @@
 
 namespace mgc::frontend {
 
+Norm layerNorm(double epsilon) { return {NormKind::layer, epsilon, /*weight=*/true, /*bias=*/true}; }
+Norm rmsNorm(double epsilon) { return {NormKind::rms, epsilon}; }
+
 std::string_view nameOf(NormKind kind) { return kind == NormKind::layer ? "layer" : "rms"; }
 
 std::string_view nameOf(Activation activation) {

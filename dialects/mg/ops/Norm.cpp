@@ -96,3 +96,31 @@ LogicalResult RmsNormWeightGradOp::emitRow(RowEmitter &e) {
   e.sumOverRows(getDgamma(), mul(g, e.value(getDy()), mul(g, e.value(getX()), e.value(getRstd()))));
   return success();
 }
+
+// --- reciprocal_root
+// -------------------------------------------------------------------------------------------------
+
+LogicalResult ReciprocalRootOp::verify() {
+  if (getEpsilon().isFinite() && !getEpsilon().isNegative())
+    return success();
+  return emitOpError() << "has the epsilon " << getEpsilonAttr()
+                       << "; expected a finite number that is not negative (reciprocal_root_c1)";
+}
+
+LogicalResult ReciprocalRootOp::buildGradient(GradientBuilder &g) {
+  if (Value dy = g.cotangent(getY()); dy && g.wants(getX()))
+    g.contribute(getX(), g.make<ReciprocalRootGradOp>(getX(), getY(), dy));
+  return success();
+}
+
+LogicalResult ReciprocalRootOp::emitRow(RowEmitter &e) {
+  e.define(getY(), reciprocalRoot(e, e.value(getX()), getEpsilon().convertToDouble()));
+  return success();
+}
+
+LogicalResult ReciprocalRootGradOp::emitRow(RowEmitter &e) {
+  rowgen::RowGraph &g = e.graph();
+  Node y = e.value(getY());
+  e.define(getDx(), rowgen::scale(g, mul(g, mul(g, mul(g, y, y), y), e.value(getDy())), -0.5));
+  return success();
+}

@@ -38,3 +38,23 @@ def Mg_RmsNormWeightGradOp : Mg_ComputeOp<"rms_norm_weight_grad", [MgRow]> {
   let results = (outs Mg_Float:$dgamma);
   let rule = "* n!, *, * n! -> n";
 }
+
+// A norm over several dimensions, which ranks may split, is made of its parts: the sum of squares may be pending.
+def Mg_ReciprocalRootOp : Mg_ComputeOp<"reciprocal_root", [MgGradient, MgRow]> {
+  let summary = "1 / sqrt(x + epsilon)";
+  let description = [{
+        %root = mg.reciprocal_root %meanSquare {epsilon = 1.0e-6 : f64}
+
+    1. epsilon is finite and not negative (reciprocal_root_c1)
+  }];
+  let arguments = (ins Mg_Float:$x, F64Attr:$epsilon);
+  let results = (outs Mg_Float:$y);
+  let rule = "* -> *";
+  let hasVerifier = 1;
+}
+def Mg_ReciprocalRootGradOp : Mg_ComputeOp<"reciprocal_root_grad", [MgRow]> {
+  let summary = "-dy y^3 / 2, y the reciprocal root";
+  let arguments = (ins Mg_Float:$y, Mg_Float:$dy);
+  let results = (outs Mg_Float:$dx);
+  let rule = "*, * -> *";
+}

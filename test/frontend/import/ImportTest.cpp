@@ -79,7 +79,7 @@ void expectParametersOfModel(Imported &imported) {
   std::map<std::string, int64_t> expected;
   for (const plan::Parameter &parameter : allParameters(imported.model))
     expected[parameter.name] = 1;
-  if (imported.model.tiedHead)
+  if (imported.model.head.tied)
     expected[findParameter(imported.model.parameters, "embed.tokens")->name] = 2;
   EXPECT_EQ(parametersOf(imported), expected);
 }

@@ -44,11 +44,11 @@ TEST(Gpt2, FieldsAreRead) {
       model(with(tinyGpt2(), {{"embd_pdrop", 0.1}, {"attn_pdrop", 0.2}, {"resid_pdrop", 0.3}}));
   EXPECT_EQ(gpt2.vocabulary, 100);
   EXPECT_EQ(gpt2.layers, std::vector<int64_t>({0, 0, 0, 0}));
-  EXPECT_TRUE(gpt2.learnedPositions && gpt2.tiedHead);
-  EXPECT_EQ(gpt2.embeddingDropout, 0.1);
+  EXPECT_TRUE(gpt2.embedding.learnedPositions && gpt2.head.tied);
+  EXPECT_EQ(gpt2.embedding.dropout, 0.1);
   const BlockDescription &block = gpt2.blockOf(3);
   EXPECT_EQ(block.attention.dropout, 0.2);
-  EXPECT_EQ(block.residualDropout, 0.3);
+  EXPECT_EQ(block.mlpBranch.dropout, 0.3);
   EXPECT_EQ(block.attention.headDim, 8);
   EXPECT_DOUBLE_EQ(block.attention.scale, 1 / std::sqrt(8.0));
   EXPECT_EQ(block.mlp.ffn, 128);
@@ -245,7 +245,7 @@ TEST(Qwen3, HeadSizeAndNorms) {
   EXPECT_EQ(dimsOf(inLayer(qwen, "attn.o.weight")), "h32 g2 r2 d16 ");
   EXPECT_EQ(dimsOf(inLayer(qwen, "attn.q_norm.weight")), "d16 ");
   EXPECT_EQ(inLayer(qwen, "attn.k_norm.weight").init, plan::InitKind::ones);
-  EXPECT_EQ(qwen.blockOf(0).attention.qkNorm->epsilon, 1e-6);
+  EXPECT_EQ(qwen.blockOf(0).attention.qkNorm->norm.epsilon, 1e-6);
   EXPECT_EQ(model(without(tinyDecoder("qwen3"), "head_dim")).blockOf(0).attention.headDim, 128);
 }
 
@@ -314,7 +314,7 @@ TEST(Experts, MissingKeysHaveTheDefaultsOfTheClass) {
 
 TEST(Glm4Moe, APartOfEachHeadRotates) {
   const auto rotated = [](const json &edit) {
-    return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->inverseFrequencies.size();
+    return model(with(tinyDecoder("glm4_moe"), edit)).blockOf(0).attention.rope->dim / 2;
   };
   EXPECT_EQ(rotated(json::object()), 4u) << "half of 16 dimensions, in pairs";
   EXPECT_EQ(rotated({{"partial_rotary_factor", 0.25}}), 2u);
@@ -331,7 +331,7 @@ TEST(DeepseekV3, LatentAttention) {
   EXPECT_DOUBLE_EQ(attention.scale, 0.25);
   EXPECT_EQ(attention.latent->norm.epsilon, 1e-6) << "the class's own";
   EXPECT_TRUE(attention.rope->interleaved);
-  EXPECT_EQ(attention.rope->inverseFrequencies.size(), 2u);
+  EXPECT_EQ(attention.rope->dim / 2, 2u);
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.q_b.weight")), "g4 r1 d16 q24 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_a.weight")), "z20 h32 ");
   EXPECT_EQ(dimsOf(inLayer(deepseek, "attn.kv_b.weight")), "g4 x20 l16 ");

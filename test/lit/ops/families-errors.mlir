@@ -67,6 +67,14 @@ func.func @embed_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<16x
 
 // -----
 
+func.func @embed_offset(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %t: tensor<16x8xf32, #mg.layout<v, h>>) {
+  // expected-error@+1 {{offset = -1; expected 0 or more (embed_c1)}}
+  %0 = mg.embed %ids, %t {offset = -1 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<16x8xf32, #mg.layout<v, h>>) -> tensor<4x2x8xf32, #mg.layout<s, b, h>>
+  return
+}
+
+// -----
+
 func.func @embed_grad_padding(%ids: tensor<4x2xi32, #mg.layout<s, b>>, %dy: tensor<4x2x8xf32, #mg.layout<s, b, h>>) {
   // expected-error@+1 {{padding = -2; expected 0 or more (embed_grad_c1)}}
   %0 = mg.embed_grad %ids, %dy {padding = -2 : i64} : (tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2x8xf32, #mg.layout<s, b, h>>) -> tensor<16x8xf32, #mg.layout<v, h>>

@@ -1,0 +1,44 @@
+#include "frontend/model/Vocabulary.h"
+
+namespace mgc::frontend {
+
+Words<NormKind> wordsOf(Of<NormKind>) {
+  static constexpr std::pair<std::string_view, NormKind> kWords[] = {{"layer", NormKind::layer},
+                                                                     {"rms", NormKind::rms}};
+  return kWords;
+}
+
+Words<NormSpan> wordsOf(Of<NormSpan>) {
+  static constexpr std::pair<std::string_view, NormSpan> kWords[] = {
+      {"head", NormSpan::head}, {"each_head", NormSpan::eachHead}, {"all_heads", NormSpan::allHeads}};
+  return kWords;
+}
+
+Words<Objective> wordsOf(Of<Objective>) {
+  static constexpr std::pair<std::string_view, Objective> kWords[] = {{"causal", Objective::causal},
+                                                                      {"masked", Objective::masked}};
+  return kWords;
+}
+
+Words<RopeKind> wordsOf(Of<RopeKind>) {
+  static constexpr std::pair<std::string_view, RopeKind> kWords[] = {
+      {"default", RopeKind::none},  {"linear", RopeKind::linear}, {"dynamic", RopeKind::dynamic},
+      {"llama3", RopeKind::llama3}, {"yarn", RopeKind::yarn},     {"longrope", RopeKind::longrope},
+      {"su", RopeKind::longrope}}; // its name in the first files of Phi-3
+  return kWords;
+}
+
+Words<Activation> wordsOf(Of<Activation>) {
+  static constexpr std::pair<std::string_view, Activation> kWords[] = {
+      {"gelu", Activation::geluErf},
+      {"gelu_new", Activation::geluTanh},
+      {"gelu_pytorch_tanh", Activation::geluTanh},
+      {"gelu_fast", Activation::geluTanh},
+      {"quick_gelu", Activation::geluQuick},
+      {"relu", Activation::relu},
+      {"silu", Activation::silu},
+      {"swish", Activation::silu}};
+  return kWords;
+}
+
+} // namespace mgc::frontend
