@@ -159,9 +159,9 @@ Value BlockBuilder::norm(Value x, StringRef role, const Norm &norm) {
   FloatAttr epsilon = builder.getF64FloatAttr(norm.epsilon);
   Type row = withoutLast(x);
   if (norm.kind == NormKind::rms)
-    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon).getY();
+    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon, FloatAttr()).getY();
   Value beta = parameter((role + ".bias").str());
-  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon).getY();
+  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon, FloatAttr()).getY();
 }
 
 Value BlockBuilder::contract(Value x, Value weight) {
