@@ -184,9 +184,14 @@ Value BlockBuilder::dropout(Value x, double p, StringRef site) {
 }
 
 Value BlockBuilder::activate(Value x, Activation activation) {
+  constexpr double kLeakySlope = 0.01, kClippedBound = 10;
   Type type = x.getType();
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
   auto gelu = [&](StringRef form) -> Value {
     return GeluOp::create(builder, type, x, builder.getStringAttr(form));
+  };
+  auto relu = [&](double slope = 0, FloatAttr most = {}) -> Value {
+    return ReluOp::create(builder, type, x, number(slope), most);
   };
   switch (activation) {
   case Activation::geluErf:
@@ -195,10 +200,32 @@ Value BlockBuilder::activate(Value x, Activation activation) {
     return gelu("tanh");
   case Activation::geluQuick:
     return gelu("sigmoid");
+  case Activation::geluClipped:
+    return ClampOp::create(builder, type, gelu("erf"), number(-kClippedBound), number(kClippedBound));
+  case Activation::hardSwish:
+    return HardSwishOp::create(builder, type, x);
+  case Activation::laplace:
+    return LaplaceOp::create(builder, type, x);
+  case Activation::leakyRelu:
+    return relu(kLeakySlope);
+  case Activation::linear:
+    return x;
+  case Activation::mish:
+    return MishOp::create(builder, type, x);
   case Activation::relu:
-    return ReluOp::create(builder, type, x);
+    return relu();
+  case Activation::relu2: {
+    Value root = relu();
+    return multiply(root, root);
+  }
+  case Activation::relu6:
+    return relu(0, number(6));
+  case Activation::sigmoid:
+    return SigmoidOp::create(builder, type, x);
   case Activation::silu:
     return SiluOp::create(builder, type, x);
+  case Activation::tanh:
+    return TanhOp::create(builder, type, x);
   }
   llvm_unreachable("every activation is listed");
 }

@@ -370,3 +370,19 @@ func.func @layer_norm_beta_of_another_size(%x: tensor<4x8xf32, #mg.layout<s, h>>
   %y, %m, %r = mg.layer_norm %x beta %b {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<6xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
   return
 }
+
+// -----
+
+func.func @relu_most(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the slope 0.000000e+00 and most = -1.000000e+00 : f64; expected finite ones, most positive (relu_c1)}}
+  %0 = mg.relu %x {most = -1.0 : f64} : (tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+func.func @relu_grad_slope(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(relu_grad_c1)}}
+  %0 = mg.relu_grad %x, %x {slope = 0x7FF0000000000000 : f64} : (tensor<4xf32, #mg.layout<h>>, tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
