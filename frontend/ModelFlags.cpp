@@ -135,6 +135,8 @@ std::vector<ModelFlag> decoderFlags() {
        true},
       {"--openai-gelu", &KeyNames::activation,
        [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::geluTanh); }, true},
+      {"--squared-relu", &KeyNames::activation,
+       [](const Model &m) { return text(blockOf(m).mlp.activation == Activation::relu2); }, true},
       {"--add-qkv-bias", "attention_bias", [](const Model &m) { return text(attentionOf(m).qkvBias); }, true},
       {"--disable-bias-linear", "mlp_bias",
        [](const Model &m) { return text(!blockOf(m).mlp.bias && !attentionOf(m).outBias); }, true},

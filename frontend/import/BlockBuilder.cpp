@@ -162,12 +162,16 @@ Value BlockBuilder::norm(Value x, StringRef role, const std::optional<Norm> &nor
   if (!norm)
     return x;
   Value gamma = parameter((role + ".weight").str());
-  FloatAttr epsilon = builder.getF64FloatAttr(norm->epsilon);
+  FloatAttr epsilon = builder.getF64FloatAttr(norm->epsilon), offset = orNone(norm->offset);
   Type row = withoutLast(x);
   if (norm->kind == NormKind::rms)
-    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon).getY();
+    return RmsNormOp::create(builder, x.getType(), row, x, gamma, epsilon, offset).getY();
   Value beta = parameter((role + ".bias").str());
-  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon).getY();
+  return LayerNormOp::create(builder, x.getType(), row, row, x, gamma, beta, epsilon, offset).getY();
+}
+
+FloatAttr BlockBuilder::orNone(double value) {
+  return value == 0 ? FloatAttr() : builder.getF64FloatAttr(value);
 }
 
 Value BlockBuilder::contract(Value x, Value weight) {
@@ -201,9 +205,14 @@ Value BlockBuilder::dropout(Value x, double p, StringRef site) {
 }
 
 Value BlockBuilder::activate(Value x, Activation activation) {
+  constexpr double kLeakySlope = 0.01, kClippedBound = 10;
   Type type = x.getType();
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
   auto gelu = [&](StringRef form) -> Value {
     return GeluOp::create(builder, type, x, builder.getStringAttr(form));
+  };
+  auto relu = [&](double slope = 0, FloatAttr most = {}) -> Value {
+    return ReluOp::create(builder, type, x, number(slope), most);
   };
   switch (activation) {
   case Activation::geluErf:
@@ -212,10 +221,32 @@ Value BlockBuilder::activate(Value x, Activation activation) {
     return gelu("tanh");
   case Activation::geluQuick:
     return gelu("sigmoid");
+  case Activation::geluClipped:
+    return ClampOp::create(builder, type, gelu("erf"), number(-kClippedBound), number(kClippedBound));
+  case Activation::hardSwish:
+    return HardSwishOp::create(builder, type, x);
+  case Activation::laplace:
+    return LaplaceOp::create(builder, type, x);
+  case Activation::leakyRelu:
+    return relu(kLeakySlope);
+  case Activation::linear:
+    return x;
+  case Activation::mish:
+    return MishOp::create(builder, type, x);
   case Activation::relu:
-    return ReluOp::create(builder, type, x);
+    return relu();
+  case Activation::relu2: {
+    Value root = relu();
+    return multiply(root, root);
+  }
+  case Activation::relu6:
+    return relu(0, number(6));
+  case Activation::sigmoid:
+    return SigmoidOp::create(builder, type, x);
   case Activation::silu:
     return SiluOp::create(builder, type, x);
+  case Activation::tanh:
+    return TanhOp::create(builder, type, x);
   }
   llvm_unreachable("every activation is listed");
 }
@@ -378,12 +409,11 @@ BlockBuilder::Branch BlockBuilder::attention(Value x, const AttentionDescription
   Value starts = layout.resetAttentionMask ? bounds("document_starts", contextType) : Value();
   Value ends = attention.causal ? Value() : bounds("document_ends", contextType);
   bool dropped = attention.dropout > 0;
-  const auto number = [&](double value) { return value == 0 ? FloatAttr() : builder.getF64FloatAttr(value); };
   auto op = AttentionOp::create(
       builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, ends,
       dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
       builder.getI64IntegerAttr(attention.window), attention.causal ? BoolAttr() : builder.getBoolAttr(false),
-      number(attention.softcap),
+      orNone(attention.softcap),
       attention.slopes.empty() ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(attention.slopes),
       builder.getF64FloatAttr(attention.dropout), builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());

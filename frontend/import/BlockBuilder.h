@@ -99,6 +99,7 @@ private:
   void setTag(mlir::Operation *op, llvm::StringRef tag);      // nothing where it is empty
   // A dimension `from` called `to`; with `tag` as mg.tag.
   mlir::Value renamed(mlir::Value x, llvm::StringRef from, llvm::StringRef to, llvm::StringRef tag = "");
+  mlir::FloatAttr orNone(double value); // an attribute that is left out where it is 0
   mlir::Value called(mlir::Value x, llvm::StringRef name); // its last dimension
   mlir::Value contract(mlir::Value x, mlir::Value weight);
   mlir::Value transformed(mlir::Value x, const HeadTransform &transform); // before the logits

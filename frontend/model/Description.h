@@ -76,9 +76,26 @@ struct AttentionDescription {
   bool operator==(const AttentionDescription &) const = default;
 };
 
-enum class Activation { geluErf, geluTanh, geluQuick, relu, silu }; // quick: x * sigmoid(1.702 x)
-std::string_view nameOf(Activation activation);                     // "gelu(tanh)"
-struct Mlp { // down(act(up(x))), gated: down(act(gate(x)) * up(x))
+enum class
+    Activation { // quick: x * sigmoid(1.702 x); clipped: geluErf from -10 to 10; relu2: relu(x)^2; linear: x
+      geluErf,
+      geluTanh,
+      geluQuick,
+      geluClipped,
+      hardSwish,
+      laplace,
+      leakyRelu,
+      linear,
+      mish,
+      relu,
+      relu2,
+      relu6,
+      sigmoid,
+      silu,
+      tanh
+    };
+std::string_view nameOf(Activation activation); // "gelu(tanh)"
+struct Mlp {                                    // down(act(up(x))), gated: down(act(gate(x)) * up(x))
   Activation activation = Activation::geluTanh;
   bool gated = false, bias = false;
   double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative

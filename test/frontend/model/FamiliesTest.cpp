@@ -68,14 +68,33 @@ TEST(Gpt2, ScaleAndInnerSize) {
 }
 
 TEST(Gpt2, Activations) {
-  const std::pair<const char *, Activation> rows[] = {
-      {"gelu_new", Activation::geluTanh},   {"gelu_pytorch_tanh", Activation::geluTanh},
-      {"gelu_fast", Activation::geluTanh},  {"gelu", Activation::geluErf},
-      {"relu", Activation::relu},           {"silu", Activation::silu},
-      {"quick_gelu", Activation::geluQuick}};
+  const std::pair<const char *, Activation> rows[] = {{"gelu_new", Activation::geluTanh},
+                                                      {"gelu_pytorch_tanh", Activation::geluTanh},
+                                                      {"gelu_fast", Activation::geluTanh},
+                                                      {"gelu_python_tanh", Activation::geluTanh},
+                                                      {"gelu_accurate", Activation::geluTanh},
+                                                      {"gelu", Activation::geluErf},
+                                                      {"gelu_python", Activation::geluErf},
+                                                      {"gelu_10", Activation::geluClipped},
+                                                      {"quick_gelu", Activation::geluQuick},
+                                                      {"hardswish", Activation::hardSwish},
+                                                      {"laplace", Activation::laplace},
+                                                      {"leaky_relu", Activation::leakyRelu},
+                                                      {"linear", Activation::linear},
+                                                      {"mish", Activation::mish},
+                                                      {"relu", Activation::relu},
+                                                      {"relu2", Activation::relu2},
+                                                      {"relu6", Activation::relu6},
+                                                      {"sigmoid", Activation::sigmoid},
+                                                      {"silu", Activation::silu},
+                                                      {"swish", Activation::silu},
+                                                      {"tanh", Activation::tanh}};
   for (const auto &[name, activation] : rows)
     EXPECT_EQ(model(with(tinyGpt2(), {{"activation_function", name}})).blockOf(0).mlp.activation, activation)
         << name;
+  for (const char *name : {"prelu", "xielu"}) // these have parameters
+    EXPECT_TRUE(errorOf(with(tinyGpt2(), {{"activation_function", name}}))
+                    .starts_with(fmt::format("config.json: activation_function = \"{}\"", name)));
 }
 
 TEST(Gpt2, TensorsAreThoseOfTheCheckpoint) {

@@ -280,7 +280,7 @@ TEST(Refusal, Rope) {
 
 TEST(Refusal, AllProblemsAtOnce) {
   std::string message =
-      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "tanh"}, {"mlp_bias", 1}, {"foo", 1}}));
+      errorOf(llama({{"hidden_size", "x"}, {"hidden_act", "prelu"}, {"mlp_bias", 1}, {"foo", 1}}));
   for (const char *part : {"hidden_size", "hidden_act", "mlp_bias", "foo"})
     EXPECT_NE(message.find(fmt::format("config.json: {} = ", part)), std::string::npos) << part;
 }

@@ -418,3 +418,60 @@ func.func @attention_of_the_slopes_of_one_rank(%q: !q, %k: !k, %p: !s, %t: !t) {
   return
 }
 }
+
+// -----
+
+func.func @rms_norm_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>) {
+  // expected-error@+1 {{has the offset 1.000000e+00 : f64; expected a finite one, and none without gamma (rms_norm_c1)}}
+  %y, %r = mg.rms_norm %x {epsilon = 1.0e-5, offset = 1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @rms_norm_grad_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %r: tensor<4xf32, #mg.layout<s>>, %g: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the offset 0x7FF0000000000000 : f64; expected a finite one, and none without gamma (rms_norm_grad_c1)}}
+  %0 = mg.rms_norm_grad %x, %r, %x gamma %g {offset = 0x7FF0000000000000 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+func.func @layer_norm_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %b: tensor<8xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(layer_norm_c1)}}
+  %y, %m, %r = mg.layer_norm %x beta %b {epsilon = 1.0e-5, offset = 1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<8xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @layer_norm_grad_offset(%x: tensor<4x8xf32, #mg.layout<s, h>>, %r: tensor<4xf32, #mg.layout<s>>) {
+  // expected-error@+1 {{(layer_norm_grad_c1)}}
+  %0 = mg.layer_norm_grad %x, %r, %r, %x {offset = -1.0 : f64} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>, tensor<4x8xf32, #mg.layout<s, h>>) -> tensor<4x8xf32, #mg.layout<s, h>>
+  return
+}
+
+// -----
+
+// The term of beta is beta's, whether there is gamma or not.
+func.func @layer_norm_beta_of_another_size(%x: tensor<4x8xf32, #mg.layout<s, h>>, %b: tensor<6xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{dimension 'h' has sizes 8 and 6 (rule_c2)}}
+  %y, %m, %r = mg.layer_norm %x beta %b {epsilon = 1.0e-5} : (tensor<4x8xf32, #mg.layout<s, h>>, tensor<6xf32, #mg.layout<h>>) -> (tensor<4x8xf32, #mg.layout<s, h>>, tensor<4xf32, #mg.layout<s>>, tensor<4xf32, #mg.layout<s>>)
+  return
+}
+
+// -----
+
+func.func @relu_most(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{has the slope 0.000000e+00 and most = -1.000000e+00 : f64; expected finite ones, most positive (relu_c1)}}
+  %0 = mg.relu %x {most = -1.0 : f64} : (tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
+
+// -----
+
+func.func @relu_grad_slope(%x: tensor<4xf32, #mg.layout<h>>) {
+  // expected-error@+1 {{(relu_grad_c1)}}
+  %0 = mg.relu_grad %x, %x {slope = 0x7FF0000000000000 : f64} : (tensor<4xf32, #mg.layout<h>>, tensor<4xf32, #mg.layout<h>>) -> tensor<4xf32, #mg.layout<h>>
+  return
+}
