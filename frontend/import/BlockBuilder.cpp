@@ -428,8 +428,8 @@ Value BlockBuilder::multiply(Value lhs, Value rhs) { return MulOp::create(builde
 
 BlockBuilder::Branch BlockBuilder::mlp(Value x, const Mlp &mlp) {
   Value up = linear(x, "mlp.up");
-  return branch(mlp.gated ? gatedActivation({linear(x, "mlp.gate"), up}, mlp) : activate(up, mlp.activation),
-                "mlp.down");
+  Value inner = mlp.gated ? gatedActivation({linear(x, "mlp.gate"), up}, mlp) : activate(up, mlp.activation);
+  return branch(dropout(inner, mlp.dropout, "mlp.inner"), "mlp.down");
 }
 
 BlockBuilder::Branch BlockBuilder::transformed(Value x, const BlockDescription &block) {

@@ -179,7 +179,8 @@ static void addLayerData(BlockBuilder &block, const BlockDescription &spec, Stri
     addBounds("document_starts");
   if (!spec.attention.causal)
     addBounds("document_ends");
-  if (spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0)
+  if (spec.attention.dropout > 0 || spec.attentionBranch.dropout > 0 || spec.mlpBranch.dropout > 0 ||
+      spec.mlp.dropout > 0)
     block.addData("samples", {"b"}, /*integer=*/true);
 }
 

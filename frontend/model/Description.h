@@ -100,6 +100,7 @@ struct Mlp {                                    // down(act(up(x))), gated: down
   bool gated = false, bias = false;
   double limit = 0;       // > 0: gate(x) is at most this, up(x) within this and its negative
   bool upPlusOne = false; // gated: act(gate(x)) * (up(x) + 1)
+  double dropout = 0;     // of what down reads
   int64_t ffn = 0;
   bool operator==(const Mlp &) const = default;
 };

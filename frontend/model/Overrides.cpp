@@ -123,6 +123,7 @@ public:
     check(block.attention);
     if (block.experts)
       check(*block.experts);
+    expect(!block.experts || block.mlp.dropout == 0, "mlp.dropout with experts");
     expect(!block.experts || block.mlp.gated, "experts without a gate; expected mlp.gated: true");
     expect(block.mlp.ffn > 0, "mlp.ffn = 0; expected the width of the mlp");
     expect(block.mlp.gated || (block.mlp.limit == 0 && !block.mlp.upPlusOne),

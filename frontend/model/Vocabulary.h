@@ -123,6 +123,7 @@ template <typename V> void fields(V &v, Of<Mlp>) {
   v(Field{"bias", "of its products"}, &Mlp::bias);
   v(Field{"limit", "gate is at most this, up within it and its negative; 0: none", 0, kAnyNumber}, &Mlp::limit);
   v(Field{"up_plus_one", "1 is added to up before it meets the gate"}, &Mlp::upPlusOne);
+  v(Field{"dropout", "of what its last product reads", 0, kMaxDropout, {}, /*mayChange=*/true}, &Mlp::dropout);
   v(Field{"ffn", "width; with experts: of one of them", 1, kMaxFfn}, &Mlp::ffn);
 }
 

@@ -12,7 +12,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   const int64_t count = readLayerCount(config, model);
   // Without a window the class rotates nothing.
   const int64_t window = config.sizeOr("sliding_window", config.has("sliding_window") ? 0 : 4096, kMaxPositions);
-  const int64_t pattern = config.sizeOr(config.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 4, kMaxLayers);
+  const int64_t pattern = readWindowPattern(config, 4);
   const std::vector<bool> sliding = readSlidingLayers(config, count, pattern);
   if (!readCohere(config, model, block, /*theta=*/10000))
     return;

@@ -158,13 +158,28 @@ static void readRotation(Config &config, const ModelDescription &model, Attentio
     attention.scale *= file.scoreScale * file.scoreScale;
 }
 
+static void readMlp(Config &config, const ModelDescription &model, Mlp &mlp, const DecoderFields &fields) {
+  const KeyNames &names = model.names;
+  const auto words = wordsOf(Of<Activation>());
+  mlp.gated = true;
+  mlp.activation = names.activation.empty() ? std::ranges::find(words, fields.activation, [](auto &row) { return row.first; })->second
+                                            : config.choice(names.activation, fields.activation, words);
+  const int64_t derived = fields.ffnOverHidden * model.hidden;
+  if (names.ffn.empty())
+    mlp.ffn = derived;
+  else
+    mlp.ffn = derived > 0 ? config.sizeOr(names.ffn, derived, kMaxFfn) : config.size(names.ffn, kMaxFfn);
+}
+
 bool readDecoder(Config &config, ModelDescription &model, BlockDescription &block,
                  const DecoderFields &fields) {
   const KeyNames &names = model.names;
   AttentionDescription &attention = block.attention;
   model.vocabulary = config.size("vocab_size", kMaxVocabulary);
   model.hidden = config.size(names.hidden, kMaxHidden);
-  model.maxPositions = config.size(names.positions, kMaxPositions);
+  model.maxPositions = names.positions.empty() ? kMaxPositions
+                       : fields.positions > 0  ? config.sizeOr(names.positions, fields.positions, kMaxPositions)
+                                               : config.size(names.positions, kMaxPositions);
   model.head.tied = config.flag("tie_word_embeddings", fields.isTied);
   model.initializerRange = config.number("initializer_range", 0.02, 0, 1e3);
   Norm norm = fields.norm;
@@ -175,11 +190,8 @@ bool readDecoder(Config &config, ModelDescription &model, BlockDescription &bloc
     readLatentHeads(config, attention);
   else
     readHeads(config, model, attention, fields);
-  attention.dropout = config.probability(names.attentionDropout, fields.dropout);
-  block.mlp.activation = config.choice(names.activation, fields.activation, wordsOf(Of<Activation>()));
-  block.mlp.gated = true;
-  block.mlp.ffn = fields.ffnOverHidden ? config.sizeOr(names.ffn, fields.ffnOverHidden * model.hidden, kMaxFfn)
-                                       : config.size(names.ffn, kMaxFfn);
+  attention.dropout = names.attentionDropout.empty() ? 0 : config.probability(names.attentionDropout, fields.dropout);
+  readMlp(config, model, block.mlp, fields);
   if (attention.headDim)
     attention.scale = 1 / std::sqrt(static_cast<double>(attention.headDim));
   if (fields.hasRope)
@@ -295,6 +307,14 @@ std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t ever
   for (int64_t layer = 0; layer < layers; ++layer)
     sliding[layer] = types.empty() ? every == 0 || (layer + 1) % every != 0 : types[layer] == "sliding_attention";
   return sliding;
+}
+
+int64_t readWindowPattern(Config &config, int64_t fallback) {
+  constexpr std::string_view key = "sliding_window_pattern", own = "_sliding_window_pattern";
+  const int64_t pattern = config.sizeOr(key, config.sizeOr(own, fallback, kMaxLayers), kMaxLayers);
+  if (const int64_t other = config.sizeOr(own, pattern, kMaxLayers); other != pattern && other && pattern)
+    config.refuse(key, fmt::format("and {} = {} differ", own, other), "keep one of them");
+  return pattern;
 }
 
 TensorNames withRows(std::span<const TensorRow> rows) {

@@ -8,7 +8,7 @@
 namespace mgc::frontend {
 
 // How a family spells what all decoders have, and what its class in transformers takes where a config.json is silent. Keys that
-// are not here are those of model.names.
+// are not here are those of model.names, of which "" says that the class reads none: then what stands here holds.
 struct DecoderFields {
   bool hasHeadDim = true;         // the class reads head_dim; else a head is hidden_size / num_attention_heads
   int64_t headDim = 0;            // of head_dim; 0: that too
@@ -17,6 +17,7 @@ struct DecoderFields {
   std::string_view activation = "silu";
   int64_t ffnOverHidden = 0; // > 0: of the mlp's width; else it is required
   double dropout = 0;        // of the attention's probabilities
+  int64_t positions = 0;     // 0: they are required
   bool isTied = false;
   bool hasRope = true;
   RopeFields rope = {};
@@ -66,6 +67,10 @@ void readPooledAuxLoss(Config &config, ModelDescription &model, double defaultCo
 
 // Whether each layer has the window: as layer_types says, or, where it is missing, all but each `every`th; 0: all.
 std::vector<bool> readSlidingLayers(Config &config, int64_t layers, int64_t every);
+
+// Of each so many layers the last one is different from the others: sliding_window_pattern, which some files have behind an
+// underscore.
+int64_t readWindowPattern(Config &config, int64_t fallback);
 
 // Llama's names with others for some roles.
 TensorNames withRows(std::span<const TensorRow> rows);

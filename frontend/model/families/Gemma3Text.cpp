@@ -23,7 +23,7 @@ static void read(Config &config, ModelDescription &model, std::vector<BlockDescr
   BlockDescription block;
   const int64_t count = readLayerCount(config, model);
   const int64_t window = config.sizeOr("sliding_window", 4096, kMaxPositions);
-  const int64_t pattern = config.sizeOr(config.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6, kMaxLayers);
+  const int64_t pattern = readWindowPattern(config, 6);
   const std::vector<bool> sliding = readSlidingLayers(config, count, pattern);
   model.head.softcap = readSoftcap(config, "final_logit_softcapping", 0);
   const bool isUsable =

@@ -1,0 +1,72 @@
+// SantaCoder and StarCoder: GPT-2 with one head of keys and values, or as many as of queries; weights stored [out, in].
+#include "frontend/model/families/Decoder.h"
+
+namespace mgc::frontend {
+
+// Softmax is in f32 anyway; the head of classifiers; serving.
+static constexpr std::string_view kIgnored[] = {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "inference_runner", "max_batch_size", "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input"};
+
+static constexpr TensorRow kRows[] = {
+    {"embed.tokens", "transformer.wte.weight", "v h"},
+    {"embed.positions", "transformer.wpe.weight", "p h"},
+    {"attn_norm.weight", "transformer.h.{}.ln_1.weight", "h"},
+    {"attn_norm.bias", "transformer.h.{}.ln_1.bias", "h"},
+    {"attn.q.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "q", 0},
+    {"attn.q.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "q", 0},
+    {"attn.k.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "k", 1},
+    {"attn.k.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "k", 1},
+    {"attn.v.weight", "transformer.h.{}.attn.c_attn.weight", "g(rd|d|d) h", "v", 2},
+    {"attn.v.bias", "transformer.h.{}.attn.c_attn.bias", "g(rd|d|d)", "v", 2},
+    {"attn.o.weight", "transformer.h.{}.attn.c_proj.weight", "h grd"},
+    {"attn.o.bias", "transformer.h.{}.attn.c_proj.bias", "h"},
+    {"mlp_norm.weight", "transformer.h.{}.ln_2.weight", "h"},
+    {"mlp_norm.bias", "transformer.h.{}.ln_2.bias", "h"},
+    {"mlp.up.weight", "transformer.h.{}.mlp.c_fc.weight", "f h"},
+    {"mlp.up.bias", "transformer.h.{}.mlp.c_fc.bias", "f"},
+    {"mlp.down.weight", "transformer.h.{}.mlp.c_proj.weight", "h f"},
+    {"mlp.down.bias", "transformer.h.{}.mlp.c_proj.bias", "h"},
+    {"final_norm.weight", "transformer.ln_f.weight", "h"},
+    {"final_norm.bias", "transformer.ln_f.bias", "h"},
+    {"head.weight", "lm_head.weight", "v h"}};
+
+// Causal masks.
+static constexpr std::string_view kIgnoredTensors[] = {"transformer.h.{}.attn.bias", "transformer.h.{}.attn.masked_bias", "transformer.bias"};
+
+static void read(Config &config, ModelDescription &model, std::vector<BlockDescription> &layers) {
+  model.names = {.heads = "n_head",
+                 .groups = "n_head",
+                 .ffn = "n_inner",
+                 .layers = "n_layer",
+                 .positions = "n_positions",
+                 .hidden = "n_embd",
+                 .normEpsilon = "layer_norm_epsilon",
+                 .activation = "activation_function",
+                 .attentionDropout = "attn_pdrop"};
+  BlockDescription block;
+  const int64_t count = readLayerCount(config, model);
+  const bool isScaled = config.flag("scale_attn_weights", true), hasOneGroup = config.flag("multi_query", true);
+  const bool isUsable = readDecoder(config, model, block,
+                                    {.hasHeadDim = false,
+                                     .norm = layerNorm(1e-5),
+                                     .activation = "gelu_pytorch_tanh",
+                                     .ffnOverHidden = 4,
+                                     .dropout = 0.1,
+                                     .isTied = true,
+                                     .hasRope = false,
+                                     .hasPadding = false});
+  model.embedding = {.learnedPositions = true, .dropout = config.probability("embd_pdrop", 0.1)};
+  block.attentionBranch.dropout = block.mlpBranch.dropout = config.probability("resid_pdrop", 0.1);
+  block.mlp.gated = false;
+  block.attention.qkvBias = block.attention.outBias = block.mlp.bias = true;
+  if (hasOneGroup)
+    block.attention.groups = 1;
+  if (!isScaled)
+    block.attention.scale = 1;
+  if (isUsable)
+    layers.assign(count, block);
+}
+
+extern const Family kGptBigCode;
+const Family kGptBigCode = {"gpt_bigcode", "GPTBigCodeForCausalLM", kIgnored, {}, {"transformer.", kRows, kIgnoredTensors}, read};
+
+} // namespace mgc::frontend
