@@ -76,9 +76,17 @@ private:
   Tensor scale(const Tensor &x) {
     return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(a_.scale)));
   }
-  Tensor shifted(const Tensor &index, int64_t by) {
-    return by == 0 ? index
-                   : graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
+  // The library reads the shift of a query's index as i32 and that of a key's as f32, whatever the types of their tensors are.
+  Tensor shiftedQuery(const Tensor &index, int64_t by) {
+    if (by == 0)
+      return index;
+    const Tensor shift = graph_.wholeConstant(static_cast<int32_t>(by));
+    const Tensor to = graph_.between(index.layout.shape, CUDNN_DATA_INT32);
+    graph_.apply(CUDNN_POINTWISE_ADD, index, &shift, to, nullptr, CUDNN_DATA_INT32);
+    return to;
+  }
+  Tensor shiftedKey(const Tensor &index, int64_t by) {
+    return graph_.apply(CUDNN_POINTWISE_ADD, index, graph_.constant(static_cast<float>(by)));
   }
   Tensor hide(const Tensor &scores);
   Tensor hideWhereNot(const Tensor &scores, cudnnPointwiseMode_t compare, const Tensor &left,
@@ -100,13 +108,13 @@ Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseM
 // Visible are keys up to the query's own position, query + offset, and, with a window, keys + window > query + offset. The library
 // knows each of these with one sum alone, on this side.
 Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
-  const Tensor query = shifted(graph_.indexAlong(2, scores), run_.offset()),
+  const Tensor query = shiftedQuery(graph_.indexAlong(2, scores), run_.offset()),
                key = graph_.indexAlong(3, scores);
   const Tensor causal = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, query, key);
   if (a_.window <= 0 || a_.window >= run_.keys)
     return causal;
   const Tensor again = graph_.indexAlong(2, causal);
-  const Tensor past = shifted(graph_.indexAlong(3, causal), a_.window - run_.offset());
+  const Tensor past = shiftedKey(graph_.indexAlong(3, causal), a_.window - run_.offset());
   return hideWhereNot(causal, CUDNN_POINTWISE_CMP_GT, past, again);
 }
 
