@@ -320,9 +320,10 @@ Value BlockBuilder::attention(Value x, const AttentionDescription &attention, St
                                             : data("document_starts");
   bool dropped = attention.dropout > 0;
   auto op = AttentionOp::create(
-      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts,
+      builder, outputOf(q, v), withoutLast(q), q, k, v, positions, keyPositions, starts, /*ends=*/Value(),
       dropped ? data("samples") : Value(), parameter("attn.sinks"), builder.getF64FloatAttr(attention.scale),
-      builder.getI64IntegerAttr(attention.window), builder.getF64FloatAttr(attention.dropout),
+      builder.getI64IntegerAttr(attention.window), /*causal=*/BoolAttr(), /*softcap=*/FloatAttr(),
+      /*slopes=*/DenseF64ArrayAttr(), builder.getF64FloatAttr(attention.dropout),
       builder.getStringAttr(dropped ? "attention" : ""),
       builder.getI64IntegerAttr(attention.heads / attention.groups), DictionaryAttr(), ArrayAttr());
   setTag(op, contextType);

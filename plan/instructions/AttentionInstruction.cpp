@@ -3,6 +3,7 @@
 #include "plan/SequenceOrder.h"
 #include "plan/instructions/AttributeChecks.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mgc::plan {
@@ -30,6 +31,8 @@ OperandInfos Attention::operands(const Mesh &) const {
        elementsOf(DType::i32, "keyPos", checkedMultiply(t, b), read)});
   if (documents)
     add({elementsOf(DType::i32, "start", checkedMultiply(s, b), read)});
+  if (ends)
+    add({elementsOf(DType::i32, "end", checkedMultiply(s, b), read)});
   if (dropout > 0)
     add({elementsOf(DType::i32, "sample", b, read)});
   if (sinks)
@@ -45,13 +48,15 @@ OperandInfos Attention::operands(const Mesh &) const {
 
 // --- Work ----------------------------------------------------------------------------------------------------
 
-// The keys that a query sees, on average over queries spread evenly over all positions.
+// The keys that a query sees, on average over queries spread evenly over all positions: up to its own, and where attention is not
+// causal as many behind it.
 static double visibleKeys(const Attention &attention) {
   const auto keys = static_cast<double>(attention.t);
+  const int sides = attention.causal ? 1 : 2;
   if (attention.window <= 0 || attention.window >= attention.t)
-    return keys / 2;
+    return sides * keys / 2;
   const auto window = static_cast<double>(attention.window);
-  return window - window * window / (2 * keys);
+  return sides * (window - window * window / (2 * keys));
 }
 
 // Pairs of all queries at positions [begin, end) together: continuous, as above.
@@ -60,7 +65,8 @@ static double visiblePairs(const Attention &attention, int64_t begin, int64_t en
   const auto below = [&](double position) {
     return position <= window ? position * position / 2 : window * window / 2 + (position - window) * window;
   };
-  return below(double(end)) - below(double(begin));
+  const auto before = [&](int64_t first, int64_t last) { return below(double(last)) - below(double(first)); };
+  return before(begin, end) + (attention.causal ? 0 : before(attention.t - end, attention.t - begin));
 }
 
 double shareOfPart(const Attention &attention, int64_t part, int64_t parts) {
@@ -90,8 +96,8 @@ Work Attention::work(const Mesh &mesh) const {
 }
 
 std::string Attention::sizes() const {
-  return fmt::format("s {} t {} b {} g {} r {} d {}{}", s, t, b, g, r, d,
-                     w > 0 ? fmt::format(" w {}", w) : "");
+  return fmt::format("s {} t {} b {} g {} r {} d {}{}{}", s, t, b, g, r, d,
+                     w > 0 ? fmt::format(" w {}", w) : "", causal ? "" : " bidirectional");
 }
 
 // --- Checks --------------------------------------------------------------------------------------------------
@@ -124,6 +130,31 @@ static void verifyOrder(AttributeChecks &checks, const Attention &attention) {
                 attention.t, attention.zigzag);
 }
 
+// Kernels read the slopes of the heads that headOffset and groupStride say.
+static void verifySlopes(AttributeChecks &checks, const Attention &attention) {
+  if (attention.slopes.empty())
+    return;
+  for (size_t head = 0; head < attention.slopes.size(); ++head)
+    checks.expect(std::isfinite(attention.slopes[head]), "slopes[{}] = {} must be finite", head,
+                  attention.slopes[head]);
+  if (!checks.expect(attention.headOffset.kind == Scalar::Kind::linear,
+                     "slopes with a headOffset of the call or the run; expected a linear one") ||
+      !checks.isSound() || attention.groupStride < 0)
+    return;
+  int64_t least = attention.headOffset.value, most = least;
+  for (const Scalar::Term &term : attention.headOffset.terms) {
+    const int64_t reach = (groupSize(checks.plan().mesh, term.axes) - 1) * term.scale;
+    least += std::min<int64_t>(reach, 0), most += std::max<int64_t>(reach, 0);
+  }
+  const auto heads = static_cast<int64_t>(attention.slopes.size());
+  const Checked inside = checkedAdd(checkedMultiply(attention.g - 1, attention.groupStride), attention.r);
+  checks.expect(least >= 0 && most <= heads && inside && *inside <= heads - most,
+                "slopes of {} heads; the first heads of the ranks are {} to {}, and each has {} groups of "
+                "{}, {} apart; "
+                "expected slopes of all of them",
+                heads, least, most, attention.g, attention.r, attention.groupStride);
+}
+
 void Attention::verify(AttributeChecks &checks) const {
   if (checks.need(checks.arePositive({{"s", s}, {"t", t}, {"b", b}, {"g", g}, {"r", r}, {"d", d}})))
     checks.need(verifyStrides(checks, *this));
@@ -135,10 +166,15 @@ void Attention::verify(AttributeChecks &checks) const {
   verifyOrder(checks, *this);
   checks.expect(std::isfinite(scale), "scale = {} must be finite", scale);
   checks.expect(window >= 0, "window = {} is negative", window);
+  checks.expect(std::isfinite(softcap) && softcap >= 0, "softcap = {} must be finite, and 0 or more",
+                softcap);
   checks.expect(dropout >= 0 && dropout < 1, "dropout = {} is not in [0, 1)", dropout);
   checks.expect(groupStride >= 0, "groupStride = {} is negative", groupStride);
+  bool areScalars = true;
   for (const Scalar *scalar : runScalars())
-    checks.isScalar(*scalar);
+    areScalars &= checks.isScalar(*scalar);
+  if (areScalars)
+    verifySlopes(checks, *this);
 }
 
 } // namespace mgc::plan

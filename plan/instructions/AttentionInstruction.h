@@ -5,17 +5,20 @@
 #include "plan/instructions/Work.h"
 
 #include <string>
+#include <vector>
 
 namespace mgc::plan {
 
 class AttributeChecks;
 
 // Attention over q[s,b,g,r,d], k[t,b,g,d], v[t,b,g,w], query positions [s,b] and key positions [t,b] (i32).
-// Key t is visible to query s when pos_t <= pos_s and, with a window > 0, pos_s - pos_t < window; with documents,
-// start_s <= pos_t too.
-// forward operands:  q k v queryPos keyPos [start] [sample] [sink] -> o, lse[s,b,g,r], workspace
-// backward operands: q k v o lse do queryPos keyPos [start] [sample] -> dq dk dv, workspace
-// start[s,b] (i32) only with documents: where the query's begins. sample[b] (i32) only with dropout. dk and dv sum over r.
+// Key t is visible to query s when, causal, pos_t <= pos_s and, with a window > 0, |pos_s - pos_t| < window; with documents,
+// start_s <= pos_t too, with ends, pos_t < end_s. A query that sees no key has o = 0, lse = -infinity and no gradient.
+// Its score is scale q k; with a softcap > 0, softcap tanh(scale q k / softcap); with slopes, less slope |pos_s - pos_t|.
+// forward operands:  q k v queryPos keyPos [start] [end] [sample] [sink] -> o, lse[s,b,g,r], workspace
+// backward operands: q k v o lse do queryPos keyPos [start] [end] [sample] -> dq dk dv, workspace
+// start[s,b] (i32) only with documents: where the query's begins. end[s,b] (i32) only with ends: behind its last position.
+// sample[b] (i32) only with dropout. dk and dv sum over r.
 // sink[g,r] only with sinks: a score of each head whose value is 0. o and lse count it, and so backward need not know it.
 // o and do are [s,b,g,r,w]. lse is f32, all others but those of integers of `type`, or results of f32.
 struct Attention {
@@ -26,8 +29,11 @@ struct Attention {
   int64_t w = 0; // 0: d
   double scale = 1;
   int64_t window = 0;
-  double dropout = 0; // probability; mask keyed by seed, site, instance, sample, head, positions
-  int64_t site = 0;   // hash of the dropout's name
+  bool causal = true;
+  double softcap = 0;              // 0: none
+  std::vector<double> slopes = {}; // of all query heads by their global numbers (ALiBi); empty: none
+  double dropout = 0;              // probability; mask keyed by seed, site, instance, sample, head, positions
+  int64_t site = 0;                // hash of the dropout's name
   // headOffset: global number of local head 0 (g major, r minor); the global head of (g, r) is
   // headOffset + g * groupStride + r.
   Scalar seed = {}, instance = {}, headOffset = {};
@@ -42,14 +48,19 @@ struct Attention {
   int64_t zigzag = 0;
   Axes queryAxes = {};
   bool documents = false; // a query sees only its own
+  bool ends = false;      // a query's document, or the padded sample, has an end
   bool sinks = false;     // forward only
   // o, or dq, dk and dv, are f32 whatever the type: to be merged with those of other keys.
   bool resultsInF32 = false;
   bool operator==(const Attention &) const = default;
 
   int64_t valueSize() const { return w > 0 ? w : d; } // of a head of v and o
+  bool knowsHeads() const {
+    return dropout > 0 || !slopes.empty();
+  } // what it computes depends on their global numbers
   OperandInfos operands(const Mesh &) const;
-  // Counts only pairs of a query and a key that the query sees: with as many queries as keys half of all, fewer with a window.
+  // Counts only pairs of a query and a key that the query sees, as far as they do not depend on data: causal, with as many queries as
+  // keys, half of all; fewer with a window.
   Work work(const Mesh &mesh) const;
   std::string sizes() const;
   std::vector<const Scalar *> runScalars() const {
@@ -75,6 +86,9 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("w", &Attention::w);
   v.required("scale", &Attention::scale);
   v.optional("window", &Attention::window);
+  v.optional("causal", &Attention::causal);
+  v.optional("softcap", &Attention::softcap);
+  v.optional("slopes", &Attention::slopes);
   v.optional("dropout", &Attention::dropout);
   v.optional("site", &Attention::site);
   v.optional("seed", &Attention::seed);
@@ -92,6 +106,7 @@ template <typename V> void fields(V &v, Of<Attention>) {
   v.optional("zigzag", &Attention::zigzag);
   v.optional("queryAxes", &Attention::queryAxes);
   v.optional("documents", &Attention::documents);
+  v.optional("ends", &Attention::ends);
   v.optional("sinks", &Attention::sinks);
   v.optional("resultsInF32", &Attention::resultsInF32);
 }

@@ -26,19 +26,26 @@ __int128 heads(const plan::Attention &a) { return static_cast<__int128>(a.b) * a
 
 int64_t rowsBytes(const plan::Attention &a) { return padded(4 * heads(a) * a.s); }
 
-// The first key that a query at this position sees.
+// Where each query sees all keys, nobody need know in which order either lie.
+bool seesAll(const plan::Attention &a) { return !a.causal && a.window <= 0; }
+
+// Between the first key that a query at this position sees and the one behind the last.
 int64_t firstKeyOf(const plan::Attention &a, int64_t position) {
   return a.window > 0 ? std::max<int64_t>(0, position - a.window + 1) : 0;
+}
+int64_t endOfKeysOf(const plan::Attention &a, int64_t position) {
+  return a.causal ? position + 1 : position < a.t - a.window ? position + a.window : a.t;
 }
 
 // A run of that many queries whose last is at most the `end`-th position: the most keys it sees.
 __int128 mostKeys(const plan::Attention &a, __int128 queries, __int128 end) {
-  return a.window > 0 ? std::min<__int128>(end, queries + a.window - 1) : end;
+  const __int128 all = a.causal ? end : a.t, sides = a.causal ? 1 : 2;
+  return a.window > 0 ? std::min<__int128>(all, queries + sides * (a.window - 1)) : all;
 }
 
 // A part of a zigzag order is two runs of s / 2 queries, of which the second ends as far before the sequence's end as the first
 // begins after its begin; in the last part they meet in the middle.
-bool hasTwoRuns(const plan::Attention &a) { return a.zigzag > 1 && a.s < a.t; }
+bool hasTwoRuns(const plan::Attention &a) { return !seesAll(a) && a.zigzag > 1 && a.s < a.t; }
 
 // The sizes that a run of any part can have.
 struct RunSize {
@@ -51,13 +58,13 @@ std::array<RunSize, 2> runSizes(const plan::Attention &a) {
   return {RunSize{s / 2, mostKeys(a, s / 2, t)}, RunSize{s, mostKeys(a, s, (t + s) / 2)}};
 }
 
-// The most keys that the runs of a part have together: p (s / 2) and t - (p - 1) (s / 2) without a window.
+// The most keys that the runs of a part have together: causal, p (s / 2) and t - (p - 1) (s / 2) without a window.
 __int128 keysOfAllRuns(const plan::Attention &a) {
   const __int128 half = a.s / 2;
   if (!hasTwoRuns(a))
     return runSizes(a)[0].keys;
-  const __int128 together = a.t + half;
-  return a.window > 0 ? std::min(together, 2 * (half + a.window - 1)) : together;
+  const __int128 together = a.causal ? a.t + half : 2 * static_cast<__int128>(a.t);
+  return std::min(together, 2 * mostKeys(a, half, a.t));
 }
 
 // Bytes that cuDNN keeps between its kernels of backward.
@@ -72,6 +79,17 @@ __int128 libraryBackwardBytes(const plan::Attention &a, bool deterministic) {
   return heads(a) * most;
 }
 
+Status isInOrder(const plan::Attention &a) {
+  if (seesAll(a))
+    return Status::ok();
+  if (a.zigzag == 0)
+    return errorf("no order of the positions is stated");
+  const int64_t parts = a.t / a.s;
+  if (a.t % a.s != 0 || !plan::isOrder(a.t, a.zigzag) || (a.zigzag > 1 && a.zigzag % parts != 0))
+    return errorf("{} queries are no part of {} keys in the order of {} ranks", a.s, a.t, a.zigzag);
+  return Status::ok();
+}
+
 } // namespace
 
 Status cudnnTakes(const plan::Attention &a) {
@@ -81,15 +99,15 @@ Status cudnnTakes(const plan::Attention &a) {
     return errorf("results are f32, to be merged; cuDNN's are bf16");
   if (a.documents)
     return errorf("sequences are packed documents");
+  if (a.ends)
+    return errorf("samples or documents have ends");
+  if (!a.slopes.empty())
+    return errorf("heads have slopes");
   if (a.sinks)
     return errorf("heads have sinks");
-  if (a.zigzag == 0)
-    return errorf("no order of the positions is stated");
-  if (a.s == 0 || heads(a) == 0)
+  if (a.s == 0 || a.t == 0 || heads(a) == 0)
     return errorf("there are no elements");
-  const int64_t parts = a.t / a.s;
-  if (a.t % a.s != 0 || !plan::isOrder(a.t, a.zigzag) || (a.zigzag > 1 && a.zigzag % parts != 0))
-    return errorf("{} queries are no part of {} keys in the order of {} ranks", a.s, a.t, a.zigzag);
+  MGC_TRY(isInOrder(a));
   if (a.dropout > 0)
     return errorf("dropout is {}: cuDNN would draw another mask", a.dropout);
   for (const auto &[name, size] : {std::pair("d", a.d), std::pair("w", a.valueSize())})
@@ -102,11 +120,14 @@ Status cudnnTakes(const plan::Attention &a) {
 }
 
 std::vector<CudaAttentionRun> cudaAttentionRuns(const plan::Attention &a, int64_t part) {
+  if (seesAll(a))
+    return {{0, a.s, 0, 0, a.t}};
   std::vector<CudaAttentionRun> runs;
   int64_t query = 0;
   for (const plan::OrderRun &run : plan::positionsOfPart(part, a.t / a.s, a.t, a.zigzag)) {
     const int64_t firstKey = firstKeyOf(a, run.position);
-    runs.push_back({query, run.count, run.position, firstKey, run.position + run.count - firstKey});
+    const int64_t endOfKeys = endOfKeysOf(a, run.position + run.count - 1);
+    runs.push_back({query, run.count, run.position, firstKey, endOfKeys - firstKey});
     query += run.count;
   }
   return runs;
@@ -116,17 +137,18 @@ CudaAttentionWorkspace::CudaAttentionWorkspace(const plan::Attention &a, bool de
     : rows(rowsBytes(a)) {
   const __int128 queryElements = heads(a) * a.s * a.d, outputElements = heads(a) * a.s * a.valueSize();
   const __int128 groupBytes = static_cast<__int128>(2) * a.b * a.g; // of one element in each
-  const bool isWhole = a.s == a.t;
+  const bool isWhole = a.s == a.t || seesAll(a);
   delta = a.backward ? rows : 0;
   dqSum = a.backward && !deterministic ? padded(4 * queryElements) : 0;
-  if (a.zigzag > 1)
+  const int64_t zigzag = seesAll(a) ? 1 : a.zigzag;
+  if (zigzag > 1)
     keys = padded(a.t * groupBytes * a.d), values = padded(a.t * groupBytes * a.valueSize());
-  if (a.zigzag > a.t / a.s)
+  if (zigzag > 1 && zigzag > a.t / a.s)
     queries = padded(2 * queryElements), outputs = padded(2 * outputElements);
   if (!a.backward)
     return;
   queryGradients = queries, outputGradients = outputs;
-  if (a.zigzag > 1 || !isWhole)
+  if (zigzag > 1 || !isWhole)
     keyGradients = padded(keysOfAllRuns(a) * groupBytes * a.d),
     valueGradients = padded(keysOfAllRuns(a) * groupBytes * a.valueSize());
 }

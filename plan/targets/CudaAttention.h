@@ -1,9 +1,9 @@
 // Attention on NVIDIA GPUs: what the compiler must know of it, and the plugin too.
 //
-// cuDNN's causal kernels take queries and keys whose positions follow each other. In an order of the sequence
-// (plan/SequenceOrder.h) the queries of a part are one or two such runs; each sees keys from some position up to its own last
-// one, which is the mask that cuDNN calls causal from the bottom right. The plugin copies what lies in another order, runs
-// each, and puts the results back.
+// cuDNN's causal kernels take queries and keys whose positions follow each other, and so do those with windows. In an order of the
+// sequence (plan/SequenceOrder.h) the queries of a part are one or two such runs; causal, each sees keys from some position up to
+// its own last one, which is the mask that cuDNN calls causal from the bottom right. The plugin copies what lies in another order,
+// runs each, and puts the results back. Where every query sees all keys, there is one run, without a mask, of what lies anyhow.
 #pragma once
 
 #include "plan/Plan.h"
@@ -17,7 +17,8 @@ namespace mgc {
 // the plugin's own kernels, which take everything and use no tensor cores, step in where it has none.
 Status cudnnTakes(const plan::Attention &attention);
 
-// Queries whose positions follow each other, and the keys they see: one call of cuDNN. Query i sees keys up to i + offset().
+// Queries whose positions follow each other, and the keys they see: one call of cuDNN. Query i is at the position of key i +
+// offset().
 struct CudaAttentionRun {
   int64_t query, queries; // the first, counted along the part's positions; how many
   int64_t position;       // of the first

@@ -120,15 +120,17 @@ mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, i
 
 mgc_attention_facts factsOf(const plan::Attention &attention) {
   auto facts = zeroed<mgc_attention_facts>();
-  facts.backward = attention.backward, facts.documents = attention.documents;
-  facts.sinks = attention.sinks;
+  facts.backward = attention.backward, facts.causal = attention.causal;
+  facts.documents = attention.documents, facts.ends = attention.ends, facts.sinks = attention.sinks;
   facts.type = deviceType(attention.type), facts.results_in_f32 = attention.resultsInF32;
   facts.zigzag = attention.zigzag;
   facts.s = attention.s, facts.t = attention.t, facts.b = attention.b;
   facts.g = attention.g, facts.r = attention.r, facts.d = attention.d, facts.w = attention.w;
-  facts.scale = attention.scale, facts.window = attention.window;
+  facts.scale = attention.scale, facts.softcap = attention.softcap, facts.window = attention.window;
+  facts.slopes = attention.slopes.data(), facts.slope_count = std::ssize(attention.slopes);
   if (attention.dropout > 0) // what only it looks at makes no calls different
-    facts.dropout = attention.dropout, facts.site = attention.site,
+    facts.dropout = attention.dropout, facts.site = attention.site;
+  if (attention.knowsHeads())
     facts.group_stride = attention.groupStride;
   facts.q_stride = attention.qStride, facts.k_stride = attention.kStride, facts.v_stride = attention.vStride;
   facts.dq_stride = attention.dqStride, facts.dk_stride = attention.dkStride,
@@ -139,13 +141,15 @@ mgc_attention_facts factsOf(const plan::Attention &attention) {
 
 plan::Attention planOf(const mgc_attention_facts &facts) {
   plan::Attention attention;
-  attention.backward = facts.backward != 0, attention.documents = facts.documents != 0;
+  attention.backward = facts.backward != 0, attention.causal = facts.causal != 0;
+  attention.documents = facts.documents != 0, attention.ends = facts.ends != 0;
   attention.sinks = facts.sinks != 0;
   attention.type = planType(facts.type), attention.resultsInF32 = facts.results_in_f32 != 0;
   attention.zigzag = facts.zigzag;
   attention.s = facts.s, attention.t = facts.t, attention.b = facts.b;
   attention.g = facts.g, attention.r = facts.r, attention.d = facts.d, attention.w = facts.w;
-  attention.scale = facts.scale, attention.window = facts.window;
+  attention.scale = facts.scale, attention.softcap = facts.softcap, attention.window = facts.window;
+  attention.slopes.assign(facts.slopes, facts.slopes + facts.slope_count);
   attention.dropout = facts.dropout, attention.site = facts.site, attention.groupStride = facts.group_stride;
   attention.qStride = facts.q_stride, attention.kStride = facts.k_stride, attention.vStride = facts.v_stride;
   attention.dqStride = facts.dq_stride, attention.dkStride = facts.dk_stride,

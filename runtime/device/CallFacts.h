@@ -13,7 +13,7 @@ mgc_reduce deviceReduce(plan::ReduceKind kind);
 mgc_gemm_facts factsOf(const plan::Gemm &gemm);
 mgc_grouped_gemm_facts factsOf(const plan::GroupedGemm &gemm);
 mgc_drop_choices_facts factsOf(const plan::DropChoices &what);
-mgc_attention_facts factsOf(const plan::Attention &attention);
+mgc_attention_facts factsOf(const plan::Attention &attention); // its slopes are those of `attention`
 mgc_exchange_rows_facts factsOf(const plan::ExchangeRows &what, int64_t ranks, int64_t index);
 
 // The same back; a product's path is left to the rule.

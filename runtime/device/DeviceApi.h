@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-enum { MGC_DEVICE_API_VERSION = 8 };
+enum { MGC_DEVICE_API_VERSION = 9 };
 
 typedef uint64_t mgc_address; /* of device memory, 0: none */
 typedef struct mgc_device mgc_device;
@@ -120,14 +120,17 @@ typedef struct {
 
 /* As plan::Attention; strides in elements, 0: dense. */
 typedef struct {
-  int32_t backward, documents, sinks;
+  int32_t backward, causal, documents, ends, sinks;
   int32_t results_in_f32; /* of operands of bf16: o, or dq, dk and dv */
   mgc_type type;
   int64_t zigzag,
       part; /* of keys: plan/SequenceOrder.h, 0: data alone knows it. Queries are this one of t / s parts of it. */
   int64_t s, t, b, g, r, d, w;
-  double scale;
+  double scale, softcap;
   int64_t window;
+  const double
+      *slopes; /* of all query heads, slope_count of them, on the host: read by make_attention alone */
+  int64_t slope_count;
   double dropout;
   int64_t site, seed, instance, head_offset, group_stride;
   int64_t q_stride, k_stride, v_stride, dq_stride, dk_stride, dv_stride;
@@ -135,8 +138,8 @@ typedef struct {
 } mgc_attention_facts;
 
 typedef struct {
-  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, samples, sinks, dq,
-      dk, dv, workspace; /* 0: not given */
+  mgc_address q, k, v, o, lse, output_gradient, query_positions, key_positions, starts, ends, samples, sinks,
+      dq, dk, dv, workspace; /* 0: not given */
 } mgc_attention_operands;
 
 typedef struct {

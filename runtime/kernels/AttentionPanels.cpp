@@ -162,11 +162,56 @@ void hideKeys(const VisibleKeys &view, float *scores) {
   }
 }
 
-// Dropout's factors for one key and vector n of the panel.
+// --- What products become before softmax: caps and slopes.
+
+// body(whether scores are capped, whether they have slopes), both constants of the compilation.
+template <typename Body> MGC_INLINE void withShape(const AttentionQueries &queries, const Body &body) {
+  using Yes = std::true_type;
+  using No = std::false_type;
+  if (queries.cap > 0)
+    queries.hasSlopes ? body(Yes(), Yes()) : body(Yes(), No());
+  else
+    queries.hasSlopes ? body(No(), Yes()) : body(No(), No());
+}
+
+// Scores of one key and the panel from its products x; hidden ones are -infinity and stay so. tangents <- tanh(x), with a cap.
+template <bool kCaps, bool kSlopes>
+MGC_INLINE void shapeScores(const VisibleKeys &view, int64_t key, Vector (&scores)[kVectors],
+                            Vector (&tangent)[kVectors]) {
+  if constexpr (kCaps) {
+    for (int n = 0; n < kVectors; ++n)
+      tangent[n] = scores[n];
+    tangents(tangent);
+    for (int n = 0; n < kVectors; ++n)
+      scores[n] = scores[n] == -kInfinity ? scores[n] : tangent[n] * view.queries.cap;
+  }
+  if constexpr (kSlopes)
+    for (int n = 0; n < kVectors; ++n) {
+      const int64_t lane = view.lane + n * kLanes;
+      const Vector position = __builtin_convertvector(load<Integers>(view.queries.positions + lane), Vector);
+      const Vector distance = broadcast(static_cast<float>(view.keys.positions[key])) - position;
+      scores[n] -= load(view.queries.slopes + lane) * (Vector)((Bits)distance & 0x7FFFFFFFu);
+    }
+}
+
+template <bool kCaps, bool kSlopes> void shapeAllScores(const VisibleKeys &view, float *scores) {
+  for (int64_t key = view.first; key < view.last; ++key) {
+    Vector row[kVectors], unused[kVectors];
+    for (int n = 0; n < kVectors; ++n)
+      row[n] = load(scores + key * kWidth + n * kLanes);
+    shapeScores<kCaps, kSlopes>(view, key, row, unused);
+    for (int n = 0; n < kVectors; ++n)
+      store(scores + key * kWidth + n * kLanes, row[n]);
+  }
+}
+
+// --- Dropout.
+
+// Factors for one key and vector n of the panel.
 MGC_INLINE Vector keepFactors(const VisibleKeys &view, int64_t key, int64_t n) {
   const AttentionDropout &dropout = *view.queries.dropout;
   const Bits heads = load<Bits>(view.queries.heads + view.lane + n * kLanes);
-  const Bits queries = load<Bits>(view.queries.last + view.lane + n * kLanes);
+  const Bits queries = load<Bits>(view.queries.positions + view.lane + n * kLanes);
   const bool none = dropout.threshold > 0xFFFFFFFFu;
   const uint32_t threshold = none ? 0 : static_cast<uint32_t>(dropout.threshold);
   Bits word = Bits{} + dropout.sample;
@@ -182,6 +227,8 @@ void dropKeys(const VisibleKeys &view, float *scores) {
       store(place, load(place) * keepFactors(view, key, n));
     }
 }
+
+// --- Softmax.
 
 // M rows of scores [M, width] <- 2^(scores - shift), added to the sums.
 template <int M>
@@ -236,6 +283,11 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
     scoreKeys(keys.k, view.column(queries.q, queries.d), queries.d, view.first, view.last, keys.scores);
     if (!view.isWhole())
       hideKeys(view, keys.scores);
+    if (queries.cap > 0 || queries.hasSlopes)
+      withShape(queries,
+                [&]<bool kCaps, bool kSlopes>(std::bool_constant<kCaps>, std::bool_constant<kSlopes>) {
+                  shapeAllScores<kCaps, kSlopes>(view, keys.scores);
+                });
     Vector factors[kVectors];
     softmaxStep(view, queries, keys.scores, factors);
     if (queries.dropout)
@@ -245,18 +297,22 @@ void forward(AttentionQueries &queries, const AttentionKeys &keys) {
   }
 }
 
-// For scores s and probability gradients dp, with the factors f of dropout (1 without):
-//   p = 2^(s - shift);  s <- p f;  dp <- p (dp f - delta)
-template <bool kDropout> void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
+// For scores s, or what they are made of, and probability gradients dp, with the factors f of dropout (1 without):
+//   p = 2^(s - shift);  s <- p f;  dp <- p (dp f - delta), and with a cap, s = cap tanh(x), that times 1 - tanh(x)^2
+template <bool kDropout, bool kCaps, bool kSlopes>
+void softmaxGradient(const VisibleKeys &view, float *scores, float *gradients) {
   Vector shift[kVectors], delta[kVectors];
   for (int n = 0; n < kVectors; ++n) {
     shift[n] = load(view.queries.shift + view.lane + n * kLanes);
     delta[n] = load(view.queries.sum + view.lane + n * kLanes);
   }
   for (int64_t key = view.first; key < view.last; ++key) {
-    Vector p[kVectors];
+    Vector p[kVectors], tangent[kVectors];
+    for (int n = 0; n < kVectors; ++n)
+      p[n] = load(scores + key * kWidth + n * kLanes);
+    shapeScores<kCaps, kSlopes>(view, key, p, tangent);
     for (int n = 0; n < kVectors; ++n) { // above 0 by rounding only
-      p[n] = load(scores + key * kWidth + n * kLanes) - shift[n];
+      p[n] = p[n] - shift[n];
       p[n] = p[n] > broadcast(127) ? broadcast(127) : p[n];
     }
     powersOfTwo(p);
@@ -264,7 +320,8 @@ template <bool kDropout> void softmaxGradient(const VisibleKeys &view, float *sc
       const int64_t place = key * kWidth + n * kLanes;
       const Vector dp = load(gradients + place), factor = kDropout ? keepFactors(view, key, n) : Vector{};
       store(scores + place, kDropout ? p[n] * factor : p[n]);
-      store(gradients + place, p[n] * ((kDropout ? dp * factor : dp) - delta[n]));
+      const Vector ds = p[n] * ((kDropout ? dp * factor : dp) - delta[n]);
+      store(gradients + place, kCaps ? ds * (1.0f - tangent[n] * tangent[n]) : ds);
     }
   }
 }
@@ -283,7 +340,10 @@ void backward(const AttentionQueries &queries, const AttentionKeys &keys, Attent
     scoreKeys(keys.v, view.column(queries.outputGradient, w), w, view.first, view.last, gradients);
     if (!view.isWhole())
       hideKeys(view, scores);
-    (queries.dropout ? softmaxGradient<true> : softmaxGradient<false>)(view, scores, gradients);
+    withShape(queries, [&]<bool kCaps, bool kSlopes>(std::bool_constant<kCaps>, std::bool_constant<kSlopes>) {
+      (queries.dropout ? softmaxGradient<true, kCaps, kSlopes>
+                       : softmaxGradient<false, kCaps, kSlopes>)(view, scores, gradients);
+    });
     mixKeys(keys.k, gradients, ones, d, view.first, view.last, view.column(queries.dq, d));
   }
 }

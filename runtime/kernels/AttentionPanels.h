@@ -25,11 +25,17 @@ struct AttentionDropout {
 // Lanes past `count` see no key: their first is greater than their last.
 struct AttentionQueries {
   int64_t count = 0, d = 0, w = 0;
-  // Visible keys have positions in [first, last]. The last is the query's own.
+  // Visible keys have positions in [first, last].
   alignas(64) int32_t first[kAttentionRows], last[kAttentionRows];
-  alignas(64) uint32_t heads[kAttentionRows]; // read with dropout only
-  const AttentionDropout *dropout = nullptr;  // null without
-  // Scores are in powers of 2, for which q comes multiplied by scale / ln(2).
+  alignas(64) int32_t positions[kAttentionRows]; // its own, read with dropout or slopes only
+  alignas(64) uint32_t heads[kAttentionRows];    // read with dropout only
+  alignas(
+      64) float slopes[kAttentionRows]; // of what a key loses for each position that it is away, over ln(2)
+  bool hasSlopes = false;
+  const AttentionDropout *dropout = nullptr; // null without
+  // Scores are in powers of 2, for which q comes multiplied by scale / ln(2). With a cap, softcap / ln(2), they are cap tanh(x) of
+  // products x, for which q comes multiplied by scale / softcap. 0: none.
+  float cap = 0;
   // Forward: the maximum so far and the sum of 2^(score - maximum).
   // Backward: lse, infinity if nothing is seen, and delta.
   alignas(64) float shift[kAttentionRows], sum[kAttentionRows];

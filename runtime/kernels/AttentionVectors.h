@@ -37,29 +37,57 @@ MGC_INLINE Vector broadcast(float x) { return x - Vector{}; } // 0 + x would not
 
 MGC_INLINE Vector larger(const Vector &x, const Vector &y) { return x > y ? x : y; } // y where x is NaN
 
+constexpr float kRoundToInteger = 12582912.0f; // 1.5 * 2^23
+// Of 2^r, |r| <= 1/2, from the highest power of r to the lowest.
+constexpr float kPowerSeries[] = {1.534732000e-04f,
+                                  1.340015442e-03f,
+                                  9.618484415e-03f,
+                                  5.550327897e-02f,
+                                  2.402264625e-01f,
+                                  6.931471825e-01f,
+                                  1.0f};
+
 // x <- 2^x for x <= 127, 0 below -126.5, in each of N vectors; 2^n * 2^r with |r| <= 1/2, where adding
 // 1.5 * 2^23 rounds to n in the low bits. The polynomial is the minimax one of relative error 1.9e-9. NaN
 // stays NaN.
 template <int N> MGC_INLINE void powersOfTwo(Vector (&x)[N]) {
-  constexpr float coefficients[] = {1.340015442e-03f, 9.618484415e-03f, 5.550327897e-02f,
-                                    2.402264625e-01f, 6.931471825e-01f, 1.0f};
-  const Vector magic = broadcast(12582912.0f), lowest = broadcast(-127.0f);
+  const Vector magic = broadcast(kRoundToInteger), lowest = broadcast(-127.0f);
   Vector shifted[N], series[N];
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i) {
     x[i] = larger(lowest, x[i]);
     shifted[i] = x[i] + magic;
     x[i] = x[i] - (shifted[i] - magic);
-    series[i] = broadcast(1.534732000e-04f);
+    series[i] = broadcast(kPowerSeries[0]);
   }
 #pragma GCC unroll 6
-  for (float coefficient : coefficients)
+  for (int term = 1; term < 7; ++term)
 #pragma GCC unroll 4
     for (int i = 0; i < N; ++i)
-      series[i] = series[i] * x[i] + coefficient;
+      series[i] = series[i] * x[i] + kPowerSeries[term];
 #pragma GCC unroll 4
   for (int i = 0; i < N; ++i)
     x[i] = series[i] * (Vector)(((Bits)shifted[i] << 23) + (127u << 23));
+}
+
+// x <- tanh(x) in each of N vectors: e / (e + 2) with the magnitude's e = exp(2 x) - 1 = 2^n (2^r - 1) + 2^n - 1, of which for small
+// x the first term is all there is, so that the relative error stays that of a few roundings. NaN stays NaN.
+template <int N> MGC_INLINE void tangents(Vector (&x)[N]) {
+  const Vector magic = broadcast(kRoundToInteger), greatest = broadcast(10.0f); // whose tanh is 1
+#pragma GCC unroll 4
+  for (int i = 0; i < N; ++i) {
+    const Bits sign = (Bits)x[i] & 0x80000000u;
+    Vector rest = (Vector)((Bits)x[i] ^ sign);
+    rest = (rest > greatest ? greatest : rest) * 2.885390082f; // 2 / ln(2)
+    const Vector shifted = rest + magic, power = (Vector)(((Bits)shifted << 23) + (127u << 23));
+    rest = rest - (shifted - magic);
+    Vector series = broadcast(kPowerSeries[0]);
+#pragma GCC unroll 5
+    for (int term = 1; term < 6; ++term)
+      series = series * rest + kPowerSeries[term];
+    const Vector e = power * (series * rest) + (power - 1.0f);
+    x[i] = (Vector)((Bits)(e / (e + 2.0f)) | sign);
+  }
 }
 
 // (high, low) words of x * factor: in 64-bit lanes, first the even elements, then the odd ones.

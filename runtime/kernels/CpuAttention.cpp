@@ -4,6 +4,7 @@
 // They begin at m = -inf, l = 0, o = 0; with a sink at m = sink, l = 1, o = 0: it is a key whose value is 0.
 // Backward recomputes p = exp(s - lse) and needs only delta = rowsum(do o):
 //   dv += p^T do;  ds = p (do v^T - delta);  dq += ds k;  dk += ds^T q
+// With a softcap c the scores are s = c tanh(x), x = q k scale / c, and ds is multiplied by 1 - tanh(x)^2.
 // A query row is a pair (s, r) of one (b, g): all r share the keys. A task is one block of query rows; what it
 // does to one block of keys is in AttentionPanels.h. Here: which blocks meet, and in which order.
 //
@@ -34,6 +35,7 @@ constexpr int64_t kKeys = kAttentionKeys;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
                   kGreatest = std::numeric_limits<int32_t>::max();
+constexpr int64_t kUnlimited = int64_t(1) << 32; // a window that holds all positions
 constexpr double kLn2 = 0.693147180559945309417;
 
 struct PositionRange { // of positions
@@ -139,6 +141,7 @@ private:
 
   void setDropout(const AttentionScalars &scalars);
   void setQueries(const AttentionScalars &scalars);
+  void setVisible(int64_t i, int64_t at);
   void beginAtSinks();
   AttentionKeys gatherKeys(int64_t block);
   void gatherGradients();
@@ -175,20 +178,39 @@ template <typename T, typename Out> void AttentionTask<T, Out>::setQueries(const
   std::fill_n(queries_.first, kAttentionRows, kGreatest);
   std::fill_n(queries_.last, kAttentionRows, kLeast);
   std::fill_n(queries_.heads, kAttentionRows, 0);
+  std::fill_n(queries_.positions, kAttentionRows, 0);
+  std::fill_n(queries_.slopes, kAttentionRows, 0.0f);
   for (int64_t i = 0; i < rows_; ++i) {
-    const int64_t row = firstRow_ + i, position = x_.queryPositions[row / a_.r * a_.b + b_];
-    const bool windowed = a_.window > 0 && a_.window <= position - kLeast;
-    const int32_t inWindow = static_cast<int32_t>(windowed ? position - a_.window + 1 : kLeast);
-    queries_.first[i] = a_.documents ? std::max(inWindow, x_.starts[row / a_.r * a_.b + b_]) : inWindow;
-    queries_.last[i] = static_cast<int32_t>(position);
-    queries_.heads[i] = static_cast<uint32_t>(scalars.headOffset + g_ * a_.groupStride + row % a_.r);
-    rowRange_.least = std::min(rowRange_.least, queries_.first[i]);
-    rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
+    const int64_t row = firstRow_ + i;
+    setVisible(i, row / a_.r * a_.b + b_);
+    const int64_t head = scalars.headOffset + g_ * a_.groupStride + row % a_.r;
+    queries_.heads[i] = static_cast<uint32_t>(head);
+    queries_.slopes[i] = a_.slopes.empty() ? 0 : static_cast<float>(a_.slopes[head] / kLn2);
   }
+  queries_.cap = static_cast<float>(a_.softcap / kLn2), queries_.hasSlopes = !a_.slopes.empty();
   const float *rows[kAttentionRows];
   readRows(x_.q, a_.d, strides_.q, rows);
-  kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / kLn2), lane_.q);
+  kernels_.pack(rows, rows_, a_.d, static_cast<float>(a_.scale / (a_.softcap > 0 ? a_.softcap : kLn2)),
+                lane_.q);
   queries_.q = lane_.q;
+}
+
+// The positions of the keys that row i sees, whose position is number `at` of [s, b].
+template <typename T, typename Out> void AttentionTask<T, Out>::setVisible(int64_t i, int64_t at) {
+  const int32_t position = x_.queryPositions[at];
+  const int64_t reach = a_.window > 0 ? std::min(a_.window, kUnlimited) : kUnlimited;
+  int64_t first = std::max<int64_t>(position - reach + 1, kLeast);
+  int64_t last = a_.causal ? position : std::min<int64_t>(position + reach - 1, kGreatest);
+  if (a_.documents)
+    first = std::max<int64_t>(first, x_.starts[at]);
+  if (a_.ends)
+    last = std::min<int64_t>(last, int64_t(x_.ends[at]) - 1);
+  if (last < kLeast) // it ends before the least of all positions: none is visible, as first is greater
+    first = kGreatest, last = kLeast;
+  queries_.positions[i] = position;
+  queries_.first[i] = static_cast<int32_t>(first), queries_.last[i] = static_cast<int32_t>(last);
+  rowRange_.least = std::min(rowRange_.least, queries_.first[i]);
+  rowRange_.greatest = std::max(rowRange_.greatest, queries_.last[i]);
 }
 
 // Keys of a block up to the last that some query may see; none of a block that no query sees.

@@ -23,6 +23,7 @@ struct AttentionOperands {
   const int32_t *queryPositions = nullptr; // [s,b]
   const int32_t *keyPositions = nullptr;   // [t,b]
   const int32_t *starts = nullptr;         // [s,b], read with documents only
+  const int32_t *ends = nullptr;           // [s,b], read with ends only
   const int32_t *samples = nullptr;        // [b], read with dropout only
   const void *sinks = nullptr;             // [g,r], read with sinks only
   void *o = nullptr;                       // written forward, read backward

@@ -310,8 +310,19 @@ def attention_mutants(attention):
     yield "window of 2", lambda i: i.update(window=2)
     if attention.get("resultsInF32"):
         yield "results of the type", lambda i: i.pop("resultsInF32")
+    yield "other causality", lambda i: i.update(causal=not i.get("causal", True))
+    yield "softcap of 1", lambda i: i.update(softcap=1)
+    if attention.get("softcap"):
+        yield "no softcap", lambda i: i.pop("softcap")
+    for head in range(len(attention.get("slopes", []))):
+        yield f"slope {head} doubled", lambda i, head=head: i["slopes"].__setitem__(head, 2 * i["slopes"][head])
+    if attention.get("slopes"):
+        yield "no slopes", lambda i: i.pop("slopes")
+        yield "a slope less", lambda i: i["slopes"].pop()
     if attention.get("documents"):
         yield "one document", lambda i: i.pop("documents")
+    if attention.get("ends"):
+        yield "no ends", lambda i: i.pop("ends")
     # Of one row alone the stride is nobody's business.
     for name in ("qStride", "kStride", "vStride", "dqStride", "dkStride", "dvStride"):
         positions = attention["s" if "q" in name else "t"]
@@ -324,6 +335,7 @@ def attention_mutants(attention):
         yield "another site", lambda i: i.update(site=i.get("site", 0) + 1)
         yield "no instance", lambda i: i.update(instance={"kind": "linear"})
         yield "no seed", lambda i: i.update(seed={"kind": "linear"})
+    if attention.get("dropout") or attention.get("slopes"):
         if attention.get("headOffset", {}).get("terms"):
             yield "no head offset", lambda i: i.pop("headOffset")
         if attention["g"] > 1:

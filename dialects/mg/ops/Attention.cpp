@@ -9,6 +9,8 @@
 #include "plan/targets/CudaAttention.h"
 #include "runtime/random/Philox.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mgc;
 
@@ -44,6 +46,12 @@ LogicalResult RopeOp::buildGradient(GradientBuilder &g) {
     g.contribute(getX(), g.make<RopeOp>(getX(), dy, getCosSin(), getInterleavedAttr(),
                                         getInverse() ? UnitAttr() : g.builder().getUnitAttr()));
   return success();
+}
+
+// The groups and their queries.
+static SmallVector<StringAttr> headFactors(Value q) {
+  auto names = layoutOf(q).getNames();
+  return {names[2], names[3]};
 }
 
 // `values` are of one element type.
@@ -84,6 +92,37 @@ static LogicalResult verifyRing(Op op, StringRef splitConstraint, StringRef axes
   return mesh.verifyAxes([&] { return op.emitOpError() << axesConstraint << ": "; }, ring);
 }
 
+// Query heads of the model: `factor` groups or queries of all ranks.
+static int64_t sizeOverRanks(Operation *op, StringAttr factor) {
+  const auto coordinates = op->getAttrOfType<DictionaryAttr>("coordinates");
+  const auto axes = coordinates ? coordinates.getAs<ArrayAttr>(factor) : ArrayAttr();
+  auto module = op->getParentOfType<ModuleOp>();
+  auto mesh = module ? module->getAttrOfType<MeshAttr>(kMeshAttr) : MeshAttr();
+  return factsOf(op, factor).size * (axes && mesh ? mesh.sizeOf(axes) : 1);
+}
+
+// How scores are made of products.
+template <typename Op>
+static LogicalResult verifyScores(Op op, StringRef capConstraint, StringRef slopesConstraint) {
+  if (const double cap = op.getSoftcap().convertToDouble(); !std::isfinite(cap) || cap < 0)
+    return op.emitOpError() << "softcap = " << cap << "; expected a finite number above 0, or 0 for none ("
+                            << capConstraint << ")";
+  ArrayRef<double> slopes = op.getSlopes();
+  if (slopes.empty())
+    return success();
+  int64_t heads = 1;
+  for (StringAttr factor : headFactors(op.getQ()))
+    heads *= sizeOverRanks(op, factor);
+  if (int64_t(slopes.size()) != heads)
+    return op.emitOpError() << "has " << slopes.size() << " slopes; expected none, or one for each of "
+                            << heads << " query heads (" << slopesConstraint << ")";
+  if (const auto *found = llvm::find_if(slopes, [](double slope) { return !std::isfinite(slope); });
+      found != slopes.end())
+    return op.emitOpError() << "slopes[" << found - slopes.begin() << "] = " << *found
+                            << "; expected finite numbers (" << slopesConstraint << ")";
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   bool drops = getDropout().convertToDouble() > 0;
   if (drops != bool(getSamples()))
@@ -95,7 +134,8 @@ LogicalResult AttentionOp::verify() {
     values.push_back(getO());
   return failed(verifyElements(*this, values, "attention_c2"))
              ? failure()
-             : verifyRing(*this, "attention_c3", "attention_c4");
+             : success(succeeded(verifyRing(*this, "attention_c3", "attention_c4")) &&
+                       succeeded(verifyScores(*this, "attention_c5", "attention_c6")));
 }
 
 LogicalResult AttentionGradOp::verify() {
@@ -104,7 +144,8 @@ LogicalResult AttentionGradOp::verify() {
     values.append({getDq(), getDk(), getDv()});
   return failed(verifyElements(*this, values, "attention_grad_c1"))
              ? failure()
-             : verifyRing(*this, "attention_grad_c2", "attention_grad_c3");
+             : success(succeeded(verifyRing(*this, "attention_grad_c2", "attention_grad_c3")) &&
+                       succeeded(verifyScores(*this, "attention_grad_c4", "attention_grad_c5")));
 }
 
 LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
@@ -113,9 +154,9 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &g) {
     return success();
   auto grad = AttentionGradOp::create(
       g.builder(), g.loc(), TypeRange{getQ().getType(), getK().getType(), getV().getType()}, getQ(), getK(),
-      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getSamples(),
-      getScaleAttr(), getWindowAttr(), getDropoutAttr(), getSiteAttr(), getQueriesPerGroupAttr(),
-      DictionaryAttr(), ArrayAttr());
+      getV(), getO(), getLse(), dy, getPositions(), getKeyPositions(), getStarts(), getEnds(), getSamples(),
+      getScaleAttr(), getWindowAttr(), getCausalAttr(), getSoftcapAttr(), getSlopesAttr(), getDropoutAttr(),
+      getSiteAttr(), getQueriesPerGroupAttr(), DictionaryAttr(), ArrayAttr());
   copyTag(*this, grad);
   g.contribute(getQ(), grad.getDq());
   g.contribute(getK(), grad.getDk());
@@ -135,10 +176,6 @@ LogicalResult SinkGradOp::verify() {
                              << "; expected one element type (sink_grad_c1)";
 }
 
-static SmallVector<StringAttr> headFactors(Value q) {
-  auto names = layoutOf(q).getNames();
-  return {names[2], names[3]};
-}
 SmallVector<StringAttr> AttentionOp::getIndexedFactors() { return headFactors(getQ()); }
 SmallVector<StringAttr> AttentionGradOp::getIndexedFactors() { return headFactors(getQ()); }
 
@@ -197,7 +234,11 @@ template <typename Op> static plan::Attention describe(Op op, bool backward) {
   setOrder(op, attention);
   attention.scale = op.getScale().convertToDouble();
   attention.window = op.getWindow();
+  attention.causal = op.getCausal();
+  attention.softcap = op.getSoftcap().convertToDouble();
+  attention.slopes.assign(op.getSlopes().begin(), op.getSlopes().end());
   attention.documents = bool(op.getStarts());
+  attention.ends = bool(op.getEnds());
   if constexpr (std::is_same_v<Op, AttentionOp>)
     attention.sinks = bool(op.getSinks());
   attention.dropout = op.getDropout().convertToDouble();

@@ -41,11 +41,16 @@ defvar MgAttention = [
 def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
   let summary = "Softmax attention of queries s over keys t, by groups g of r query heads";
   let description = [{
-    Key t is visible to query s when key_position <= position and, with a window > 0, position - key_position < window.
-    For packed sequences `starts` has the position where the query's document begins: start <= key_position too.
-    o = softmax(scale * q k) v; lse is kept for the gradient. Heads of v and o may have a size of their own (latent
+    Key t is visible to query s when key_position <= position, if attention is `causal`, and, with a window > 0, |position -
+    key_position| < window. `starts` has the position where the query's document begins: start <= key_position too. `ends` has the
+    position behind the last of the query's document: key_position < end too. Both are packed documents; ends alone are padding
+    behind each sample. A query that sees no key has o = 0, lse = -inf and no gradient.
+    o = softmax(scores) v; lse is kept for the gradient. A score is scale q k; with a softcap > 0 (Gemma 2) it is softcap
+    tanh(scale q k / softcap). With slopes, one for each query head of the model (ALiBi), |position - key_position| times that of
+    the head is subtracted. Heads of v and o may have a size of their own (latent
     attention). A sink is one more score of its head, whose value is 0: it takes its share of the probabilities, o and lse
-    count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample, head and positions.
+    count it, and it is not dropped. With dropout p > 0 the probabilities are dropped by Philox keyed by seed, site, instance, sample,
+    head and positions.
 
     Keys that are split over the axes of the queries travel around the ranks of these axes; `ring` names them from
     mg-local on, and mg-ring makes the steps of the ring. A step sees the keys of one rank: o is then of f32, to be
@@ -55,17 +60,21 @@ def Mg_AttentionOp : Mg_IndexedOp<"attention", [MgGradient] # MgAttention> {
     2. q, k, v and sinks have one element type; o has it too, or f32 where it is to be merged (attention_c2)
     3. keys are whole, or split as the queries are (attention_c3)
     4. ring has one or more axes of the module's mg.mesh, each once (attention_c4)
+    5. softcap is 0 or more, and finite (attention_c5)
+    6. slopes are none, or one for each of the query heads of all ranks, and finite (attention_c6)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_I32:$positions, Mg_I32:$keyPositions,
-                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, Optional<Mg_Float>:$sinks,
-                       F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends, Optional<Mg_I32>:$samples,
+                       Optional<Mg_Float>:$sinks, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
                        DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
                        I64Attr:$queriesPerGroup, OptionalAttr<DictionaryAttr>:$coordinates,
                        OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$o, Mg_F32:$lse);
-  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, b, g r -> s b g r w, s b g r";
-  let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`samples` $samples^)? "
-                       "(`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b, t@ b, s b, s b, b, g r -> s b g r w, s b g r";
+  let assemblyFormat = "$q `,` $k `,` $v `,` $positions `,` $keyPositions (`starts` $starts^)? (`ends` $ends^)? "
+                       "(`samples` $samples^)? (`sinks` $sinks^)? attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }
@@ -79,16 +88,23 @@ def Mg_AttentionGradOp : Mg_IndexedOp<"attention_grad", MgAttention> {
        (attention_grad_c1)
     2. keys are whole, or split as the queries are (attention_grad_c2)
     3. ring has one or more axes of the module's mg.mesh, each once (attention_grad_c3)
+    4. softcap is 0 or more, and finite (attention_grad_c4)
+    5. slopes are none, or one for each of the query heads of all ranks, and finite (attention_grad_c5)
   }];
   let arguments = (ins Mg_Float:$q, Mg_Float:$k, Mg_Float:$v, Mg_Float:$o, Mg_F32:$lse, Mg_Float:$do_, Mg_I32:$positions,
-                       Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$samples, F64Attr:$scale,
-                       DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "0.0">:$dropout,
-                       DefaultValuedAttr<StrAttr, "\"\"">:$site, I64Attr:$queriesPerGroup,
+                       Mg_I32:$keyPositions, Optional<Mg_I32>:$starts, Optional<Mg_I32>:$ends,
+                       Optional<Mg_I32>:$samples, F64Attr:$scale, DefaultValuedAttr<I64Attr, "0">:$window,
+                       DefaultValuedAttr<BoolAttr, "true">:$causal, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       DefaultValuedAttr<DenseF64ArrayAttr, "{}">:$slopes,
+                       DefaultValuedAttr<F64Attr, "0.0">:$dropout, DefaultValuedAttr<StrAttr, "\"\"">:$site,
+                       I64Attr:$queriesPerGroup,
                        OptionalAttr<DictionaryAttr>:$coordinates, OptionalAttr<ArrayAttr>:$ring);
   let results = (outs Mg_Float:$dq, Mg_Float:$dk, Mg_Float:$dv);
-  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, b -> s b g r d, t b g d, t b g w";
+  let rule = "s b g r d!, t@ b g d!, t@ b g w!, s b g r w!, s b g r, s b g r w!, s b, t@ b, s b, s b, b "
+             "-> s b g r d, t b g d, t b g w";
   let assemblyFormat = "$q `,` $k `,` $v `,` $o `,` $lse `,` $do_ `,` $positions `,` $keyPositions "
-                       "(`starts` $starts^)? (`samples` $samples^)? attr-dict `:` functional-type(operands, results)";
+                       "(`starts` $starts^)? (`ends` $ends^)? (`samples` $samples^)? attr-dict "
+                       "`:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = "double getFlops();";
 }

@@ -265,14 +265,15 @@ Status makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attenti
 }
 
 void runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands) {
-  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, samples, sinks, dq, dk, dv, workspace] =
-      *operands;
+  const auto &[q, k, v, o, lse, gradient, queries, keys, starts, ends, samples, sinks, dq, dk, dv,
+               workspace] = *operands;
   const AttentionOperands to{at(q),
                              at(k),
                              at(v),
                              at<int32_t>(queries),
                              at<int32_t>(keys),
                              at<int32_t>(starts),
+                             at<int32_t>(ends),
                              at<int32_t>(samples),
                              at(sinks),
                              at(o),

@@ -26,11 +26,15 @@ struct AttentionArguments {
   uint64_t delta; // f32 [s,b,g,r]: the rows' sums of output times its gradient; backward only
   uint64_t queryPositions, keyPositions, samples;
   uint64_t starts;       // 0: without documents
+  uint64_t ends;         // 0: without
+  uint64_t slopes;       // f32 [g,r], over ln(2); 0: without
   AttentionTensor sinks; // [g,r]; address 0: without
   CudaAttentionDropout dropout;
   float scale;
-  float scoreScale; // scale / ln(2): scores are in powers of 2
-  int32_t isBf16, writesBf16;
+  // Scores are in powers of 2: products times scale / ln(2), or, with a cap of softcap / ln(2), cap tanh(x) of products x times
+  // scale / softcap.
+  float scoreScale, cap; // cap 0: none
+  int32_t isCausal, isBf16, writesBf16;
 };
 
 // --- Between the order in which positions lie and the ascending one that cuDNN takes (plan/SequenceOrder.h).

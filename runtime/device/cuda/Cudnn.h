@@ -138,6 +138,8 @@ public:
              const Tensor *predicate = nullptr, cudnnDataType_t arithmetic = CUDNN_DATA_FLOAT);
   Tensor apply(cudnnPointwiseMode_t mode, const Tensor &x, const Tensor &b); // between, like x
   Tensor apply(cudnnPointwiseMode_t mode, const Tensor &x);
+  // The gradient of x, of that of a function of it.
+  Tensor applyBackward(cudnnPointwiseMode_t mode, const Tensor &gradient, const Tensor &x);
   // Where each element of x is along an axis, i32.
   Tensor indexAlong(int64_t axis, const Tensor &x);
 

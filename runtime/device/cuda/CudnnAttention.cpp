@@ -84,7 +84,7 @@ private:
   int64_t queryWidth() const { return a_.r * a_.d; }
   int64_t outputWidth() const { return a_.r * valueSize(a_); }
   AttentionOrder keyOrder() const { return orderOf(a_.zigzag, a_.t); }
-  AttentionOrder queryOrder() const { return orderOf(a_.zigzag / parts_, a_.s); }
+  AttentionOrder queryOrder() const { return orderOf(layout_.parts.queries ? a_.zigzag / parts_ : 1, a_.s); }
   // A contiguous order, of 1, is of no more than one rank in all its parts.
   static AttentionOrder orderOf(int64_t ranks, int64_t positions) {
     return ranks > 1 ? AttentionOrder{ranks, positions / (2 * ranks)} : AttentionOrder{1, positions};

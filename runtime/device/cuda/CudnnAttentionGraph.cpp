@@ -73,9 +73,14 @@ private:
     graph_.multiply(a, b, to);
     return to;
   }
-  Tensor scale(const Tensor &x) {
-    return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(a_.scale)));
+  Tensor times(const Tensor &x, double factor) {
+    return graph_.apply(CUDNN_POINTWISE_MUL, x, graph_.constant(static_cast<float>(factor)));
   }
+  struct Scores {
+    Tensor values, insides; // what tanh is of, with a softcap alone
+  };
+  Scores scoresOf(const Tensor &products);
+  Tensor productGradients(const Tensor &gradients, const Scores &scores);
   // The library reads the shift of a query's index as i32 and that of a key's as f32, whatever the types of their tensors are.
   Tensor shiftedQuery(const Tensor &index, int64_t by) {
     if (by == 0)
@@ -105,24 +110,41 @@ Tensor AttentionGraphBuilder::hideWhereNot(const Tensor &scores, cudnnPointwiseM
   return to;
 }
 
-// Visible are keys up to the query's own position, query + offset, and, with a window, keys + window > query + offset. The library
-// knows each of these with one sum alone, on this side.
+// Visible are keys up to the query's own position, query + offset, or, where attention is not causal, up to window - 1 behind it; with
+// a window, keys + window > query + offset. The library knows each of these with one sum alone, on this side.
 Tensor AttentionGraphBuilder::hide(const Tensor &scores) {
-  const Tensor query = shiftedQuery(graph_.indexAlong(2, scores), run_.offset()),
+  if (!a_.causal && (a_.window <= 0 || a_.window >= a_.t))
+    return scores;
+  const Tensor last = shiftedQuery(graph_.indexAlong(2, scores),
+                                   run_.offset() + (a_.causal ? 0 : a_.window - 1)),
                key = graph_.indexAlong(3, scores);
-  const Tensor causal = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, query, key);
+  const Tensor upToLast = hideWhereNot(scores, CUDNN_POINTWISE_CMP_GE, last, key);
   if (a_.window <= 0 || a_.window >= run_.keys)
-    return causal;
-  const Tensor again = graph_.indexAlong(2, causal);
-  const Tensor past = shiftedKey(graph_.indexAlong(3, causal), a_.window - run_.offset());
-  return hideWhereNot(causal, CUDNN_POINTWISE_CMP_GT, past, again);
+    return upToLast;
+  const Tensor query = graph_.indexAlong(2, upToLast);
+  const Tensor past = shiftedKey(graph_.indexAlong(3, upToLast), a_.window - run_.offset());
+  return hideWhereNot(upToLast, CUDNN_POINTWISE_CMP_GT, past, query);
+}
+
+AttentionGraphBuilder::Scores AttentionGraphBuilder::scoresOf(const Tensor &products) {
+  if (a_.softcap <= 0)
+    return {times(products, a_.scale), {}};
+  const Tensor insides = times(products, a_.scale / a_.softcap);
+  return {times(graph_.apply(CUDNN_POINTWISE_TANH_FWD, insides), a_.softcap), insides};
+}
+
+// Of the products, from those of the scores.
+Tensor AttentionGraphBuilder::productGradients(const Tensor &gradients, const Scores &scores) {
+  if (a_.softcap <= 0)
+    return times(gradients, a_.scale);
+  return times(graph_.applyBackward(CUDNN_POINTWISE_TANH_BWD, gradients, scores.insides), a_.scale);
 }
 
 void AttentionGraphBuilder::forward() {
   const Tensor q = queries(CudnnOperand::q, a_.d, strides_.q),
                k = keysAcross(CudnnOperand::k, a_.d, strides_.k);
   const Tensor v = keys(CudnnOperand::v, w_, strides_.v), o = queries(CudnnOperand::o, w_, a_.r * w_);
-  const Tensor visible = hide(scale(product(q, k)));
+  const Tensor visible = hide(scoresOf(product(q, k)).values);
   const Tensor maximum = graph_.between(rows()), sum = graph_.between(rows());
   graph_.reduce(CUDNN_REDUCE_TENSOR_MAX, visible, maximum);
   const Tensor power = graph_.apply(CUDNN_POINTWISE_EXP, graph_.apply(CUDNN_POINTWISE_SUB, visible, maximum));
@@ -164,12 +186,14 @@ void AttentionGraphBuilder::backward(bool sumsUp) {
   graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, graph_.apply(CUDNN_POINTWISE_MUL, outputGradient, o), sum);
   graph_.apply(CUDNN_POINTWISE_MUL, sum, &one, delta);
 
-  const Tensor exponent = graph_.apply(CUDNN_POINTWISE_SUB, scale(product(q, k)), lse);
+  const Scores scores = scoresOf(product(q, k));
+  const Tensor exponent = graph_.apply(CUDNN_POINTWISE_SUB, scores.values, lse);
   const Tensor probability = graph_.apply(CUDNN_POINTWISE_EXP, hide(exponent));
   sumOverHeads(probability, outputGradient, keys(CudnnOperand::dv, w_, strides_.dv));
 
   const Tensor difference = graph_.apply(CUDNN_POINTWISE_SUB, product(outputGradient, v), delta);
-  const Tensor gradient = scale(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability));
+  const Tensor gradient =
+      productGradients(graph_.apply(CUDNN_POINTWISE_MUL, difference, probability), scores);
   sumOverHeads(gradient, q, keys(CudnnOperand::dk, a_.d, strides_.dk));
 
   const Tensor kRows =

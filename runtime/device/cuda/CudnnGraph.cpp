@@ -129,6 +129,22 @@ CudnnGraph::Tensor CudnnGraph::apply(cudnnPointwiseMode_t mode, const Tensor &x)
   return to;
 }
 
+CudnnGraph::Tensor CudnnGraph::applyBackward(cudnnPointwiseMode_t mode, const Tensor &gradient,
+                                             const Tensor &x) {
+  CudnnDescriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  kind.set(CUDNN_ATTR_POINTWISE_MODE, mode);
+  kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  kind.finalize();
+  const Tensor to = between(x.layout.shape);
+  CudnnDescriptor operation = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(std::move(kind)));
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, gradient.handle);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.handle);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, to.handle);
+  keepOperation(std::move(operation));
+  return to;
+}
+
 CudnnGraph::Tensor CudnnGraph::indexAlong(int64_t axis, const Tensor &x) {
   const Tensor to = between(x.layout.shape, CUDNN_DATA_INT32);
   CudnnDescriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);

@@ -14,7 +14,7 @@
   F(cuMemFreeHost) F(cuStreamCreateWithPriority) F(cuStreamDestroy) F(cuStreamQuery) \
   F(cuStreamWaitEvent) F(cuStreamWriteValue32) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) \
   F(cuEventQuery) F(cuEventElapsedTime) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) \
-  F(cuMemcpyDtoDAsync) F(cuMemcpy2DAsync) F(cuMemcpyDtoH) F(cuMemsetD8Async) F(cuModuleLoadDataEx) \
+  F(cuMemcpyDtoDAsync) F(cuMemcpy2DAsync) F(cuMemcpyDtoH) F(cuMemcpyHtoD) F(cuMemsetD8Async) F(cuModuleLoadDataEx) \
   F(cuModuleUnload) F(cuModuleGetFunction) F(cuModuleGetGlobal) F(cuFuncGetAttribute) \
   F(cuFuncSetAttribute) F(cuLaunchKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
   F(cuStreamIsCapturing) F(cuGraphInstantiate) F(cuGraphLaunch) F(cuGraphExecDestroy) \

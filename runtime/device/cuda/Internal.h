@@ -134,6 +134,8 @@ void release(mgc_device *device, mgc_address address);
 Status allocateHost(mgc_device *device, int64_t bytes, void **data);
 void releaseHost(mgc_device *device, void *data);
 Status copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t bytes);
+Status copyInNow(mgc_device &device, mgc_address to, const void *from,
+                 int64_t bytes); // returns when it is there
 Status copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes);
 Status copy(mgc_stream *stream, mgc_address to, mgc_address from, int64_t bytes);
 Status copyRows(mgc_stream *stream, mgc_address to, int64_t toPitch, mgc_address from, int64_t fromPitch,

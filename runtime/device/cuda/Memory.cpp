@@ -74,6 +74,12 @@ Status copyIn(mgc_stream *stream, mgc_address to, const void *from, int64_t byte
   return copyWith(*stream, result, bytes, "from host to device");
 }
 
+Status copyInNow(mgc_device &device, mgc_address to, const void *from, int64_t bytes) {
+  MGC_TRY(device.enter());
+  return check(device, device.driver->cuMemcpyHtoD(to, from, size_t(bytes)),
+               "copy of {} bytes from host to device", bytes);
+}
+
 Status copyOut(mgc_stream *stream, void *to, mgc_address from, int64_t bytes) {
   MGC_TRY(stream->device->enter());
   const auto result = stream->device->driver->cuMemcpyDtoHAsync(to, from, size_t(bytes), stream->handle);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace mgc::cuda {
 
@@ -46,23 +47,43 @@ AttentionArguments argumentsOf(const mgc_attention_facts &facts) {
   a.dq.stride = strides.dq, a.dk.stride = strides.dk, a.dv.stride = strides.dv;
   a.o.stride = a.outputGradient.stride = facts.r * a.w;
   a.dropout = dropoutOf(facts);
-  a.scale = static_cast<float>(facts.scale), a.scoreScale = static_cast<float>(facts.scale / kLn2);
+  a.scale = static_cast<float>(facts.scale);
+  a.scoreScale = static_cast<float>(facts.scale / (facts.softcap > 0 ? facts.softcap : kLn2));
+  a.cap = static_cast<float>(facts.softcap / kLn2);
+  a.isCausal = facts.causal;
   a.isBf16 = facts.type == MGC_BF16, a.writesBf16 = a.isBf16 && !facts.results_in_f32;
   return a;
+}
+
+// Those of the heads of the call, over ln(2).
+std::vector<float> slopesOf(const mgc_attention_facts &facts) {
+  std::vector<float> slopes;
+  if (facts.slope_count > 0)
+    for (int64_t g = 0; g < facts.g; ++g)
+      for (int64_t r = 0; r < facts.r; ++r)
+        slopes.push_back(
+            static_cast<float>(facts.slopes[facts.head_offset + g * facts.group_stride + r] / kLn2));
+  return slopes;
 }
 
 class OwnAttention : public mgc_attention {
 public:
   OwnAttention(const mgc_attention_facts &facts)
       : isBackward_(facts.backward), arguments_(argumentsOf(facts)) {}
+  ~OwnAttention() override {
+    if (arguments_.slopes)
+      release(device_, arguments_.slopes);
+  }
 
-  Status prepare(mgc_device &device, int64_t workspaceBytes) {
+  Status prepare(mgc_device &device, const mgc_attention_facts &facts) {
+    const int64_t workspaceBytes = facts.workspace_bytes;
     const AttentionArguments &a = arguments_;
     heads_ = a.b * a.g;
     const int64_t deltaBytes = isBackward_ ? a.s * heads_ * a.r * static_cast<int64_t>(sizeof(float)) : 0;
     if (workspaceBytes < deltaBytes)
       return errorf("attention has {} bytes of workspace; expected are {} or more", workspaceBytes,
                     deltaBytes);
+    MGC_TRY(keepSlopes(device, slopesOf(facts)));
     for (const Columns &columns : kColumns)
       if (std::max(a.d, a.w) <= columns.most)
         return findKernels(device, *columns.module);
@@ -84,8 +105,18 @@ public:
 private:
   bool isBackward_;
   AttentionArguments arguments_;
-  int64_t heads_ = 0; // of keys: b g
+  mgc_device *device_ = nullptr; // that has the slopes
+  int64_t heads_ = 0;            // of keys: b g
   CUfunction forward_ = nullptr, delta_ = nullptr, queryGradients_ = nullptr, keyGradients_ = nullptr;
+
+  Status keepSlopes(mgc_device &device, const std::vector<float> &slopes) {
+    if (slopes.empty())
+      return Status::ok();
+    const auto bytes = static_cast<int64_t>(slopes.size() * sizeof(float));
+    device_ = &device;
+    MGC_TRY(allocate(&device, bytes, &arguments_.slopes));
+    return copyInNow(device, arguments_.slopes, slopes.data(), bytes);
+  }
 
   Status findKernels(mgc_device &device, const OwnModule &module) {
     if (!isBackward_) {
@@ -107,7 +138,7 @@ private:
     a.dq.address = x.dq, a.dk.address = x.dk, a.dv.address = x.dv;
     a.lse = x.lse, a.delta = x.workspace;
     a.queryPositions = x.query_positions, a.keyPositions = x.key_positions, a.samples = x.samples;
-    a.starts = x.starts, a.sinks.address = x.sinks;
+    a.starts = x.starts, a.ends = x.ends, a.sinks.address = x.sinks;
   }
 
   Status start(mgc_stream &stream, CUfunction kernel, int64_t blocks, const char *name) {
@@ -126,7 +157,7 @@ private:
 
 Result<Attention> makeOwnAttention(mgc_device &device, const mgc_attention_facts &facts) {
   auto attention = std::make_unique<OwnAttention>(facts);
-  MGC_TRY(attention->prepare(device, facts.workspace_bytes));
+  MGC_TRY(attention->prepare(device, facts));
   return Attention(std::move(attention));
 }
 

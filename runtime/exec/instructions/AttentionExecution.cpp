@@ -21,22 +21,31 @@ static Status verifyWorkspace(const plan::Attention &attention, plan::Target tar
 static mgc_attention_facts factsOf(const Preparation &at, const plan::Attention &attention) {
   mgc_attention_facts facts = factsOf(attention);
   facts.part = at.record.coordinate;
-  if (attention.dropout > 0) { // what only it looks at makes no calls different
-    const std::span<const int64_t> scalars = at.chunk.scalarsOf(at.record); // in the order of runScalars()
-    facts.seed = scalars[0], facts.instance = scalars[1], facts.head_offset = scalars[2];
-  }
+  const std::span<const int64_t> scalars = at.chunk.scalarsOf(at.record); // in the order of runScalars()
+  if (attention.dropout > 0) // what only it looks at makes no calls different
+    facts.seed = scalars[0], facts.instance = scalars[1];
+  if (attention.knowsHeads())
+    facts.head_offset = scalars[2];
   return facts;
+}
+
+// Slopes count by what they are, not by where they lie.
+static std::string keyOfCall(mgc_attention_facts facts) {
+  const std::string slopes(reinterpret_cast<const char *>(facts.slopes),
+                           static_cast<size_t>(facts.slope_count) * sizeof(double));
+  facts.slopes = nullptr;
+  return keyOf(facts) + slopes;
 }
 
 Status prepare(const Preparation &at, const plan::Attention &attention, PreparedCall &to) {
   MGC_TRY(verifyWorkspace(attention, at.plan.target, at.chunk.operandsOf(at.record).back()));
   const mgc_attention_facts facts = factsOf(at, attention);
-  MGC_ASSIGN(call, at.calls.attentions.get(keyOf(facts), [&] { return at.device.makeAttention(facts); }));
+  MGC_ASSIGN(call, at.calls.attentions.get(keyOfCall(facts), [&] { return at.device.makeAttention(facts); }));
   to.attention = call;
   return Status::ok();
 }
 
-// The order of the operands is that of plan::Attention: starts, samples and sinks are there where its attributes say so.
+// The order of the operands is that of plan::Attention: starts, ends, samples and sinks are there where its attributes say so.
 Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
   auto next = at.operands.begin();
   mgc_attention_operands to{};
@@ -52,6 +61,8 @@ Status enqueue(const Enqueueing &at, const plan::Attention &attention) {
   to.key_positions = *next++;
   if (attention.documents)
     to.starts = *next++;
+  if (attention.ends)
+    to.ends = *next++;
   if (attention.dropout > 0)
     to.samples = *next++;
   if (attention.sinks)

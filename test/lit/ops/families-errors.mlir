@@ -329,3 +329,84 @@ func.func @sink_grad_types(%o: !q, %do: !h, %l: !l, %sinks: tensor<1x2xf32, #mg.
   %0 = mg.sink_grad %o, %l, %do, %sinks : (!q, !l, !h, tensor<1x2xf32, #mg.layout<g, r>>) -> !l
   return
 }
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_a_negative_softcap(%q: !q, %k: !k, %p: !s, %t: !t) {
+  // expected-error@+1 {{softcap = -1.000000e+00; expected a finite number above 0, or 0 for none (attention_c5)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, softcap = -1.0, queriesPerGroup = 2} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_too_few_slopes(%q: !q, %k: !k, %p: !s, %t: !t) {
+  // expected-error@+1 {{has 1 slopes; expected none, or one for each of 2 query heads (attention_c6)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, slopes = array<f64: 0.5>, queriesPerGroup = 2} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_of_an_infinite_slope(%q: !q, %k: !k, %p: !s, %t: !t) {
+  // expected-error@+1 {{slopes[1] = INF; expected finite numbers (attention_c6)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, slopes = array<f64: 0.5, 0x7FF0000000000000>, queriesPerGroup = 2} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_of_a_negative_softcap(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{softcap = -1.000000e+00; expected a finite number above 0, or 0 for none (attention_grad_c4)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, softcap = -1.0, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !k, !k)
+  return
+}
+
+// -----
+
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+func.func @attention_gradients_of_too_many_slopes(%q: !q, %k: !k, %l: !l, %p: !s, %t: !t) {
+  // expected-error@+1 {{has 3 slopes; expected none, or one for each of 2 query heads (attention_grad_c5)}}
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %k, %q, %l, %q, %p, %t {scale = 1.0, slopes = array<f64: 0.5, 0.25, 0.125>, queriesPerGroup = 2} : (!q, !k, !k, !q, !l, !q, !s, !t) -> (!q, !k, !k)
+  return
+}
+
+// -----
+
+// A rank of four has one group of two queries.
+!q = tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+!k = tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>
+!l = tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>
+!s = tensor<4x2xi32, #mg.layout<s, b>>
+!t = tensor<4x2xi32, #mg.layout<t, b>>
+module attributes {mg.mesh = #mg.mesh<tp = 4 : tensor>} {
+func.func @attention_of_the_slopes_of_one_rank(%q: !q, %k: !k, %p: !s, %t: !t) {
+  // expected-error@+1 {{has 2 slopes; expected none, or one for each of 8 query heads (attention_c6)}}
+  %o, %lse = mg.attention %q, %k, %k, %p, %t {scale = 1.0, slopes = array<f64: 0.5, 0.25>, queriesPerGroup = 2, coordinates = {g = ["tp"]}} : (!q, !k, !k, !s, !t) -> (!q, !l)
+  return
+}
+}

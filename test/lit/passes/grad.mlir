@@ -138,4 +138,14 @@ func.func @term(%x: tensor<4x128xf32, #mg.layout<s, v>>, %labels: tensor<4xi32, 
   %term = mg.loss_term %loss, %n {scale = 0.1} : (tensor<f32, #mg.layout<>>, tensor<f32, #mg.layout<>>) -> tensor<f32, #mg.layout<>>
   return %term : tensor<f32, #mg.layout<>>
 }
+// Attention's gradient has all that says what a query sees and how its scores are made.
+// CHECK-LABEL: func.func @attention.backward(
+// CHECK:         mg.attention_grad {{.*}} starts %{{.*}} ends %{{.*}} {causal = false, queriesPerGroup = 2 : i64, scale = 1.000000e+00 : f64, slopes = array<f64: 5.000000e-01, 2.500000e-01>, softcap = 3.000000e+01 : f64, window = 3 : i64}
+func.func @attention(%q: tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, %k: tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>> {mg.param = {tensor = "k"}},
+                     %p: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "positions"}, %t: tensor<4x2xi32, #mg.layout<t, b>> {mg.data = "key_positions"},
+                     %starts: tensor<4x2xi32, #mg.layout<s, b>> {mg.data = "document_starts"}) -> tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>> attributes {mg.block} {
+  %o, %lse = mg.attention %q, %k, %k, %p, %t starts %starts ends %p {scale = 1.0, window = 3, causal = false, softcap = 30.0, slopes = array<f64: 0.5, 0.25>, queriesPerGroup = 2} : (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2x1x8xf32, #mg.layout<t, b, g, d>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<t, b>>, tensor<4x2xi32, #mg.layout<s, b>>, tensor<4x2xi32, #mg.layout<s, b>>) -> (tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>, tensor<4x2x1x2xf32, #mg.layout<s, b, g, r>>)
+  return %o : tensor<4x2x1x2x8xf32, #mg.layout<s, b, g, r, d>>
+}
+
 }

@@ -76,4 +76,14 @@ func.func @alone(%q: !q, %k: !k, %p: !s, %t: !t) -> !q {
   return %o : !q
 }
 
+// Where attention is not causal every step is there as well, with all that says what a query sees and how its scores are made.
+// CHECK-LABEL: func.func @bidirectional(
+// CHECK-COUNT-2: mg.attention {{.*}} starts %{{.*}} ends %{{.*}} {causal = false, queriesPerGroup = 2 : i64, scale = 1.000000e+00 : f64, slopes = array<f64: 5.000000e-01, 2.500000e-01>, softcap = 3.000000e+01 : f64}
+// CHECK-COUNT-2: mg.attention_grad {{.*}} starts %{{.*}} ends %{{.*}} {causal = false, queriesPerGroup = 2 : i64, scale = 1.000000e+00 : f64, slopes = array<f64: 5.000000e-01, 2.500000e-01>, softcap = 3.000000e+01 : f64}
+func.func @bidirectional(%q: !q, %k: !k, %v: !k, %do: !q, %p: !s, %t: !t, %starts: !s, %ends: !s) -> (!q, !k, !k) {
+  %o, %lse = mg.attention %q, %k, %v, %p, %t starts %starts ends %ends {scale = 1.0, causal = false, softcap = 30.0, slopes = array<f64: 0.5, 0.25>, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !s, !t, !s, !s) -> (!q, !l)
+  %dq, %dk, %dv = mg.attention_grad %q, %k, %v, %o, %lse, %do, %p, %t starts %starts ends %ends {scale = 1.0, causal = false, softcap = 30.0, slopes = array<f64: 0.5, 0.25>, queriesPerGroup = 2, ring = ["cp"]} : (!q, !k, !k, !q, !l, !q, !s, !t, !s, !s) -> (!q, !k, !k)
+  return %dq, %dk, %dv : !q, !k, !k
+}
+
 }

@@ -123,6 +123,20 @@ TEST(Operands, SinksAreANumberForEachHead) {
   EXPECT_EQ(infos[7].name, "o");
 }
 
+TEST(Operands, EndsFollowStarts) {
+  Attention attention{
+      .s = 2, .t = 3, .b = 5, .g = 7, .r = 3, .d = 13, .dropout = 0.1, .documents = true, .ends = true};
+  std::vector<OperandInfo> infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[5].name, "start");
+  EXPECT_EQ(infos[6].name, "end");
+  EXPECT_EQ(infos[6].bytes, Checked(4 * 2 * 5));
+  EXPECT_EQ(infos[7].name, "sample");
+  attention.backward = true;
+  infos = operandsOf(Mesh(), attention);
+  EXPECT_EQ(infos[9].name, "end");
+  EXPECT_EQ(infos[11].name, "dq");
+}
+
 TEST(Operands, ElementsOfTheirTypes) {
   const Gemm gemm{.m = 2, .n = 3, .k = 5, .inputType = DType::bf16};
   std::vector<OperandInfo> infos = operandsOf(Mesh(), gemm);

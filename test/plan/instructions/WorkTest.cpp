@@ -57,6 +57,16 @@ TEST(Work, Attention) {
   EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 1.75 * 2 * (4 + 6));
 }
 
+// All 8 x 8 pairs; of a window |s - t| < 2, 2 * 2 - 2 * 2 / 8 keys a query on average.
+TEST(Work, BidirectionalAttention) {
+  Attention attention = makeAttention();
+  attention.causal = false;
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 64 * 2 * 4 * 2);
+  attention.window = 2;
+  EXPECT_EQ(workOf({}, attention).flops, 30 * 8 * 3.5 * 2 * 4 * 2);
+  EXPECT_EQ(attention.sizes(), "s 8 t 8 b 3 g 2 r 5 d 4 bidirectional");
+}
+
 // q and o [8, 3, 10, 4], k and v [8, 3, 2, 4], lse [8, 3, 10], twice positions [8, 3]; no workspace.
 TEST(Work, AttentionBytes) {
   EXPECT_EQ(workOf({}, makeAttention()).bytes, 4 * (2 * 960 + 2 * 192 + 240 + 2 * 24));
@@ -84,6 +94,21 @@ TEST(Work, SharesOfAttention) {
   attention.window = 2; // of 2 * 2 / 2 + 6 * 2 = 14 pairs: 0 1 | 6 7 have 2 + 4, 2 to 5 have 8
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 0, 2), 2.0 * 6 / 14);
   EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 2.0 * 8 / 14);
+}
+
+// Without causality every part has as much, in every order; with a window |s - t| < 2 those at the ends have less: of 28 pairs, 0 to 3
+// and 4 to 7 have half, 2 to 5 have 16.
+TEST(Work, SharesOfBidirectionalAttention) {
+  Attention attention{.s = 4, .t = 8, .b = 1, .g = 1, .r = 1, .d = 8, .causal = false};
+  for (const int64_t zigzag : {1, 2})
+    for (const int64_t part : {0, 1}) {
+      attention.zigzag = zigzag;
+      EXPECT_DOUBLE_EQ(shareOfPart(attention, part, 2), 1);
+    }
+  attention.window = 2;
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 2.0 * 16 / 28);
+  attention.zigzag = 1;
+  EXPECT_DOUBLE_EQ(shareOfPart(attention, 1, 2), 1);
 }
 
 } // namespace

@@ -175,6 +175,41 @@ const Broken kPrograms[] = {
      "programs[0].instructions[3]: sinks backward; expected forward alone, whose o and lse count them"},
     {"AttentionResults", [](Plan &plan) { body<Attention>(plan, kAttention).resultsInF32 = true; },
      "programs[0].instructions[2]: resultsInF32 of type f32; expected of bf16 alone"},
+    {"AttentionSoftcap", [](Plan &plan) { body<Attention>(plan, kAttention).softcap = -1; },
+     "programs[0].instructions[2]: softcap = -1 must be finite, and 0 or more"},
+    {"AttentionSoftcapNan", [](Plan &plan) { body<Attention>(plan, kAttention).softcap = NAN; },
+     "programs[0].instructions[2]: softcap = nan must be finite, and 0 or more"},
+    {"AttentionEnds", [](Plan &plan) { body<Attention>(plan, kAttention).ends = true; },
+     "programs[0].instructions[2]: found 8 operands, expected 9"},
+    {"AttentionSlopes", [](Plan &plan) { body<Attention>(plan, kAttention).slopes = {1, INFINITY}; },
+     "programs[0].instructions[2]: slopes[1] = inf must be finite"},
+    {"AttentionSlopesOfFewHeads",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).slopes = {1};
+       body<Attention>(plan, kAttention).headOffset.terms = {{{"tp"}, 1}};
+     },
+     "programs[0].instructions[2]: slopes of 1 heads; the first heads of the ranks are 0 to 1, and each has "
+     "1 groups "
+     "of 1, 0 apart; expected slopes of all of them"},
+    {"AttentionSlopesOfNegativeHeads",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).slopes = {1, 1};
+       body<Attention>(plan, kAttention).headOffset.value = -1;
+     },
+     "programs[0].instructions[2]: slopes of 2 heads; the first heads of the ranks are -1 to -1"},
+    {"AttentionSlopesOfHeadsFarApart",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).g = 2;
+       body<Attention>(plan, kAttention).slopes = {1, 1};
+       body<Attention>(plan, kAttention).groupStride = kMax;
+     },
+     "programs[0].instructions[2]: slopes of 2 heads; the first heads of the ranks are 0 to 0"},
+    {"AttentionSlopesOfARun",
+     [](Plan &plan) {
+       body<Attention>(plan, kAttention).slopes = {1};
+       body<Attention>(plan, kAttention).headOffset.kind = Scalar::Kind::seed;
+     },
+     "programs[0].instructions[2]: slopes with a headOffset of the call or the run; expected a linear one"},
     {"AttentionWorkspace", [](Plan &plan) { body<Attention>(plan, kAttention).workspaceBytes = -4; },
      "programs[0].instructions[2].operands[7]: operand workspace (-4 bytes from 128 on) is not inside"},
     {"AttentionOutputs", [](Plan &plan) { instruction(plan, kAttention).operands[6] = {1, 0}; },

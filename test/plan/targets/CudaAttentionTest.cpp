@@ -27,6 +27,13 @@ TEST(CudnnTakes, whatItsKernelsDoAsAPlanSays) {
   };
   EXPECT_EQ(reason([](auto &a) { a.type = plan::DType::f32; }), "values are f32; cuDNN's kernels take bf16");
   EXPECT_EQ(reason([](auto &a) { a.sinks = true; }), "heads have sinks");
+  EXPECT_EQ(reason([](auto &a) { a.ends = true; }), "samples or documents have ends");
+  EXPECT_EQ(reason([](auto &a) { a.slopes = {1, 1, 1, 1}; }), "heads have slopes");
+  EXPECT_EQ(reason([](auto &a) { a.softcap = 30; }), "");
+  EXPECT_EQ(reason([](auto &a) { a.causal = false, a.zigzag = 0, a.t = 100; }), "");
+  EXPECT_EQ(reason([](auto &a) { a.causal = false, a.zigzag = 0, a.window = 8; }),
+            "no order of the positions is stated");
+  EXPECT_EQ(reason([](auto &a) { a.t = 0; }), "there are no elements");
   EXPECT_EQ(reason([](auto &a) { a.t = 128; }), "");
   EXPECT_EQ(reason([](auto &a) { a.zigzag = 4; }), "");
   EXPECT_EQ(reason([](auto &a) { a.zigzag = 0; }), "no order of the positions is stated");
@@ -53,10 +60,13 @@ TEST(CudaAttentionWorkspaceBytes, ownKernelsNeedDeltaOnly) {
 }
 
 // Each query of a part is in one run, and the run has the keys that the query's own position lets it see, and no more.
-TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) {
-  for (const int64_t window : {0, 1, 5, 40})
+static void checkRuns(bool causal) {
+  for (const int64_t window : {0, 1, 5, 40, 500})
     for (const auto &[parts, zigzag] : kOrders) {
-      const plan::Attention a = {.s = 96 / parts, .t = 96, .window = window, .zigzag = zigzag};
+      const plan::Attention a = {
+          .s = 96 / parts, .t = 96, .window = window, .causal = causal, .zigzag = zigzag};
+      if (!causal && window == 0)
+        continue;
       for (int64_t part = 0; part < parts; ++part) {
         std::set<int64_t> expected, found;
         for (int64_t i = 0; i < a.s; ++i)
@@ -67,7 +77,8 @@ TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) {
           queries += run.queries;
           for (int64_t i = 0; i < run.queries; ++i)
             found.insert(run.position + i);
-          EXPECT_EQ(run.firstKey + run.keys, run.position + run.queries);
+          const int64_t end = run.position + run.queries;
+          EXPECT_EQ(run.firstKey + run.keys, causal ? end : std::min<int64_t>(end + window - 1, 96));
           EXPECT_EQ(run.firstKey, window ? std::max<int64_t>(0, run.position - window + 1) : 0);
         }
         EXPECT_EQ(queries, a.s);
@@ -76,12 +87,34 @@ TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) {
     }
 }
 
+TEST(CudaAttentionRuns, haveWhatTheirQueriesSee) { checkRuns(true); }
+TEST(CudaAttentionRuns, haveWhatTheirQueriesSeeOnBothSides) { checkRuns(false); }
+
+// One without a mask, in whatever order keys and queries lie, and nothing is copied.
+TEST(CudaAttentionRuns, isOneWhereAllKeysAreSeen) {
+  for (const int64_t zigzag : {0, 1, 4}) {
+    plan::Attention a = {.backward = true, .s = 24, .t = 96, .b = 2, .g = 2, .r = 3, .d = 8, .causal = false};
+    a.zigzag = zigzag;
+    const std::vector<CudaAttentionRun> runs = cudaAttentionRuns(a, 2);
+    ASSERT_EQ(runs.size(), 1u);
+    EXPECT_EQ(runs[0].query, 0);
+    EXPECT_EQ(runs[0].queries, 24);
+    EXPECT_EQ(runs[0].firstKey, 0);
+    EXPECT_EQ(runs[0].keys, 96);
+    const CudaAttentionWorkspace w(a, true);
+    EXPECT_EQ(w.bytes(), w.rows + w.delta);
+  }
+}
+
 // The bytes stated for all parts at once are enough for each and, without windows, as many as one of them needs.
-TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPart) {
+static void checkLargestPart(bool causal) {
   const auto padded = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
   for (const int64_t window : {0, 1, 5, 40, 500})
     for (const auto &[parts, zigzag] : kOrders) {
       plan::Attention a = {.backward = true, .s = 768 / parts, .t = 768, .b = 1, .g = 2, .r = 3, .d = 8};
+      a.causal = causal;
+      if (!causal && window == 0)
+        continue;
       a.type = plan::DType::bf16, a.window = window, a.zigzag = zigzag;
       int64_t mostKeys = 0, mostLibrary = 0;
       for (int64_t part = 0; part < parts; ++part) {
@@ -104,6 +137,9 @@ TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPart) {
       }
     }
 }
+
+TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPart) { checkLargestPart(true); }
+TEST(CudaAttentionWorkspaceBytes, isThatOfTheLargestPartOnBothSides) { checkLargestPart(false); }
 
 TEST(CudaAttentionWorkspaceBytes, copiesAreOfWhatLiesInAnotherOrder) {
   const auto of = [](int64_t parts, int64_t zigzag) {

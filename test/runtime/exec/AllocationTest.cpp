@@ -103,6 +103,7 @@ TEST(Allocation, noneInAttentionAndProducts) {
                                    x.queryPositions.data(),
                                    x.keyPositions.data(),
                                    x.starts.data(),
+                                   x.ends.data(),
                                    x.samples.data(),
                                    x.sinks.data(),
                                    x.o.data(),

@@ -88,7 +88,7 @@ public:
       aligned += -reinterpret_cast<uintptr_t>(aligned) % plan::kAlignment;
       attention(a_,
                 {q.data(), k.data(), v.data(), x_.queryPositions.data(), x_.keyPositions.data(),
-                 x_.starts.data(), x_.samples.data(), sinks.data(),
+                 x_.starts.data(), x_.ends.data(), x_.samples.data(), sinks.data(),
                  backward ? static_cast<void *>(o.data()) : made.data(), lse.data(), outputGradient.data(),
                  dq.data(), dk.data(), dv.data(), aligned},
                 x_.scalars, threads, *x_.kernels);

@@ -23,7 +23,7 @@ struct AttentionProblem {
   std::vector<float> q, k, v, sinks, outputGradient, o, lse, dq, dk, dv;
   std::vector<float> joined, joinedGradients; // after join()
   std::vector<float> workspace;               // what an earlier pass left is still there
-  std::vector<int32_t> queryPositions, keyPositions, starts, samples;
+  std::vector<int32_t> queryPositions, keyPositions, starts, ends, samples;
 
   explicit AttentionProblem(const plan::Attention &attention) : a(attention) {
     if (a.scale == 1)
@@ -59,6 +59,26 @@ struct AttentionProblem {
       const int64_t shift = static_cast<int64_t>(i) % a.b, position = queryPositions[i];
       starts[i] = static_cast<int32_t>(std::max<int64_t>(position - (position + shift) % length, 0));
     }
+  }
+
+  // From now on the document of a query ends there too; alone it is padding behind `length` positions, of each sequence one more.
+  void end(int64_t length) {
+    a.ends = true;
+    ends.resize(queryPositions.size());
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const int64_t b = static_cast<int64_t>(i) % a.b;
+      ends[i] = static_cast<int32_t>(!a.documents     ? length + b
+                                     : starts[i] == 0 ? length - b % length
+                                                      : starts[i] + length);
+    }
+  }
+
+  // From now on heads have slopes; those of the problem are some in the middle.
+  void slope() {
+    a.groupStride = a.groupStride == 0 ? a.r : a.groupStride;
+    a.slopes.clear();
+    for (int64_t head = 0; head < scalars.headOffset + a.g * a.groupStride + 2; ++head)
+      a.slopes.push_back(std::exp2(-0.7 * static_cast<double>(head + 1)));
   }
 
   static std::vector<float> random(int64_t count, uint64_t seed) {
@@ -107,6 +127,7 @@ struct AttentionProblem {
                                   queryPositions.data(),
                                   keyPositions.data(),
                                   starts.data(),
+                                  ends.data(),
                                   samples.data(),
                                   sinks.data(),
                                   o.data(),
@@ -143,27 +164,39 @@ struct AttentionExpected {
   std::vector<double> o, lse, dq, dk, dv;
 };
 
-// Probabilities of one query row, all keys; dropped[t] is dropout's factor.
+// Probabilities of one query row, all keys; dropped[t] is dropout's factor, slope[t] the derivative of the score by scale q k.
 struct ReferenceRow {
-  std::vector<double> p, dropped;
+  std::vector<double> p, dropped, slope;
   double lse = 0;
 };
+
+inline bool isVisible(const AttentionProblem &x, int64_t s, int64_t t, int64_t b) {
+  const plan::Attention &a = x.a;
+  const int64_t query = x.queryPositions[s * a.b + b], key = x.keyPositions[t * a.b + b];
+  return !(a.causal && key > query) && !(a.window > 0 && std::abs(query - key) >= a.window) &&
+         !(a.documents && key < x.starts[s * a.b + b]) && !(a.ends && key >= x.ends[s * a.b + b]);
+}
 
 inline ReferenceRow referenceRow(const AttentionProblem &x, int64_t s, int64_t b, int64_t g, int64_t r) {
   const plan::Attention &a = x.a;
   const int64_t query = x.queryPositions[s * a.b + b], head = x.scalars.headOffset + g * a.groupStride + r;
   const float *q = &x.q[(((s * a.b + b) * a.g + g) * a.r + r) * a.d];
-  ReferenceRow row{std::vector<double>(a.t), std::vector<double>(a.t, 1)};
+  ReferenceRow row{std::vector<double>(a.t), std::vector<double>(a.t, 1), std::vector<double>(a.t, 1)};
   double maximum = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t t = 0; t < a.t; ++t) {
     const int64_t key = x.keyPositions[t * a.b + b];
     row.p[t] = -std::numeric_limits<double>::infinity();
-    if (key > query || (a.window > 0 && query - key >= a.window) ||
-        (a.documents && key < x.starts[s * a.b + b]))
+    if (!isVisible(x, s, t, b))
       continue;
     row.p[t] = 0;
     for (int64_t d = 0; d < a.d; ++d)
       row.p[t] += a.scale * q[d] * x.k[((t * a.b + b) * a.g + g) * a.d + d];
+    if (a.softcap > 0) {
+      const double tangent = std::tanh(row.p[t] / a.softcap);
+      row.p[t] = a.softcap * tangent, row.slope[t] = 1 - tangent * tangent;
+    }
+    if (!a.slopes.empty())
+      row.p[t] -= a.slopes.at(head) * static_cast<double>(std::abs(key - query));
     maximum = std::max(maximum, row.p[t]);
     if (a.dropout > 0) {
       const PhiloxWords words =
@@ -207,7 +240,7 @@ inline void addReferenceRow(const AttentionProblem &x, int64_t s, int64_t b, int
   }
   for (int64_t t = 0; t < a.t; ++t) {
     for (int64_t d = 0; d < a.d; ++d) {
-      const double ds = a.scale * row.p[t] * (dp[t] - mean);
+      const double ds = a.scale * row.slope[t] * row.p[t] * (dp[t] - mean);
       e.dq[index * a.d + d] += ds * x.k[keyAt(t) + d];
       e.dk[keyAt(t) + d] += ds * x.q[index * a.d + d];
     }

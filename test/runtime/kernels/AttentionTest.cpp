@@ -8,8 +8,9 @@ using namespace mgc;
 using namespace mgc::test;
 
 static std::string describe(const plan::Attention &a) {
-  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}", a.s, a.t, a.b, a.g, a.r, a.d,
-                     a.window, a.dropout);
+  return fmt::format("s={} t={} b={} g={} r={} d={} window={} dropout={}{} softcap={} {} slopes", a.s, a.t,
+                     a.b, a.g, a.r, a.d, a.window, a.dropout, a.causal ? "" : " bidirectional", a.softcap,
+                     a.slopes.size());
 }
 
 static void expectNear(const std::vector<float> &found, const std::vector<double> &expected, const char *name,
@@ -116,6 +117,204 @@ TEST(Attention, oneDocumentGivesTheBitsOfNone) {
   EXPECT_EQ(none.dv, one.dv);
 }
 
+// Of caps far above the scores, near them, and below almost all of them.
+TEST(Attention, softcap) {
+  for (double softcap : {1000.0, 3.0, 0.3})
+    for (int64_t window : {0, 40}) {
+      check(AttentionProblem(
+          {.s = 150, .t = 150, .b = 2, .g = 2, .r = 2, .d = 16, .window = window, .softcap = softcap}));
+      check(AttentionProblem({.s = 130,
+                              .t = 70,
+                              .b = 1,
+                              .g = 2,
+                              .r = 1,
+                              .d = 24,
+                              .w = 16,
+                              .window = window,
+                              .softcap = softcap,
+                              .dropout = 0.3}));
+    }
+}
+
+// They are no scores of a key.
+TEST(Attention, sinksAreNotCapped) {
+  AttentionProblem problem(
+      {.s = 150, .t = 150, .b = 1, .g = 2, .r = 2, .d = 16, .softcap = 0.5, .sinks = true});
+  problem.sinks[0] = 7, problem.queryPositions[20] = -1;
+  check(problem);
+}
+
+TEST(Attention, aHugeCapIsNone) {
+  AttentionProblem none({.s = 90, .t = 90, .b = 1, .g = 1, .r = 2, .d = 16}), huge = none;
+  huge.a.softcap = 1e6;
+  none.run(1), huge.run(1);
+  for (size_t i = 0; i < none.o.size(); ++i)
+    ASSERT_NEAR(none.o[i], huge.o[i], 1e-6) << i;
+}
+
+TEST(Attention, bidirectional) {
+  for (int64_t window : {0, 1, 2, 50, 128, 1000})
+    for (int64_t r : {1, 3}) {
+      AttentionProblem problem({.s = 300, .t = 300, .b = 1, .g = 2, .r = r, .d = 8, .window = window});
+      problem.a.causal = false;
+      check(problem);
+      problem.a.dropout = 0.3;
+      check(problem);
+    }
+  AttentionProblem shorter({.s = 40, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .causal = false});
+  check(shorter);
+}
+
+// Documents from starts to ends, and padding behind samples, where some queries see no key.
+TEST(Attention, ends) {
+  for (bool causal : {true, false})
+    for (int64_t length : {1, 3, 64, 129, 1000})
+      for (int64_t window : {0, 40}) {
+        AttentionProblem problem(
+            {.s = 300, .t = 300, .b = 2, .g = 1, .r = 2, .d = 8, .window = window, .causal = causal});
+        problem.end(length);
+        check(problem);
+        AttentionProblem packed = problem;
+        packed.pack(length);
+        packed.end(length);
+        check(packed);
+      }
+}
+
+TEST(Attention, endsThatHideAllKeys) {
+  for (bool causal : {true, false})
+    for (int32_t end : {0, -7, std::numeric_limits<int32_t>::min()}) {
+      AttentionProblem problem({.s = 60, .t = 60, .b = 2, .g = 1, .r = 2, .d = 8, .causal = causal});
+      problem.end(60);
+      for (int64_t s = 20; s < 60; ++s)
+        problem.ends[s * 2] = end;
+      problem.run(1);
+      for (int64_t i = 30 * 2 * 2 * 8; i < 30 * 2 * 2 * 8 + 16; ++i) {
+        EXPECT_EQ(problem.o[i], 0);
+        EXPECT_EQ(problem.dq[i], 0);
+      }
+      EXPECT_EQ(problem.lse[30 * 2 * 2], -std::numeric_limits<float>::infinity());
+      problem.a.softcap = 2;
+      problem.slope();
+      check(problem);
+    }
+}
+
+TEST(Attention, slopes) {
+  for (bool causal : {true, false})
+    for (double softcap : {0.0, 2.0})
+      for (int64_t window : {0, 40}) {
+        AttentionProblem problem({.s = 200,
+                                  .t = 200,
+                                  .b = 2,
+                                  .g = 2,
+                                  .r = 3,
+                                  .d = 16,
+                                  .window = window,
+                                  .causal = causal,
+                                  .softcap = softcap,
+                                  .groupStride = 4});
+        problem.scalars.headOffset = 2;
+        problem.slope();
+        check(problem);
+        problem.a.dropout = 0.3;
+        check(problem);
+      }
+}
+
+// Everything at once, in an order that is not that of the positions.
+TEST(Attention, allFeatures) {
+  for (bool causal : {true, false}) {
+    AttentionProblem problem({.s = 150,
+                              .t = 300,
+                              .b = 2,
+                              .g = 1,
+                              .r = 2,
+                              .d = 16,
+                              .window = 60,
+                              .causal = causal,
+                              .softcap = 1.5,
+                              .dropout = 0.2,
+                              .sinks = true});
+    problem.order(2, 1);
+    problem.pack(70), problem.end(70), problem.slope();
+    check(problem);
+  }
+}
+
+// Two halves of the keys, merged as a ring merges them, are all keys, also for queries that see none of one half.
+TEST(Attention, halvesOfTheKeysAreSummands) {
+  AttentionProblem whole(
+      {.s = 90, .t = 90, .b = 1, .g = 1, .r = 2, .d = 8, .window = 30, .causal = false, .softcap = 1.5});
+  whole.slope(), whole.end(80);
+  whole.run(1);
+  std::vector<double> dq(whole.dq.size()), o(whole.o.size());
+  for (int64_t first : {0, 45}) {
+    AttentionProblem half = whole;
+    half.a.t = 45;
+    const auto part = [&](auto &values, int64_t size) {
+      values =
+          std::decay_t<decltype(values)>(values.begin() + first * size, values.begin() + (first + 45) * size);
+    };
+    part(half.k, 8), part(half.v, 8), part(half.keyPositions, 1);
+    half.dk.resize(half.k.size()), half.dv.resize(half.v.size());
+    half.pass(false, 1);
+    for (size_t i = 0; i < o.size(); ++i) {
+      ASSERT_FALSE(std::isnan(half.o[i])) << i;
+      o[i] +=
+          std::isinf(half.lse[i / 8]) ? 0 : std::exp(double(half.lse[i / 8]) - whole.lse[i / 8]) * half.o[i];
+    }
+    half.o = whole.o, half.lse = whole.lse;
+    half.pass(true, 1);
+    for (size_t i = 0; i < dq.size(); ++i)
+      dq[i] += half.dq[i];
+    for (int64_t i = 0; i < 45 * 8; ++i)
+      ASSERT_NEAR(half.dk[i], whole.dk[first * 8 + i], 1e-5) << i;
+  }
+  for (size_t i = 0; i < o.size(); ++i) {
+    ASSERT_NEAR(o[i], whole.o[i], 1e-5) << i;
+    ASSERT_NEAR(dq[i], whole.dq[i], 1e-5) << i;
+  }
+}
+
+// The gradients of the sum of o times do, against its difference quotients: in double, so that they say what the formulas are.
+TEST(Attention, gradientsAreDifferenceQuotients) {
+  AttentionProblem problem({.s = 7,
+                            .t = 7,
+                            .b = 1,
+                            .g = 1,
+                            .r = 2,
+                            .d = 3,
+                            .scale = 1.3,
+                            .window = 5,
+                            .causal = false,
+                            .softcap = 0.8});
+  problem.slope(), problem.end(6);
+  problem.run(1);
+  const auto objective = [&] {
+    const AttentionExpected expected = reference(problem);
+    double sum = 0;
+    for (size_t i = 0; i < expected.o.size(); ++i)
+      sum += expected.o[i] * problem.outputGradient[i];
+    return sum;
+  };
+  const auto compare = [&](std::vector<float> &values, const std::vector<float> &gradients,
+                           const char *name) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float value = values[i], step = 1.0f / 1024;
+      values[i] = value + step;
+      const double after = objective(), right = values[i];
+      values[i] = value - step;
+      const double before = objective(), left = values[i];
+      values[i] = value;
+      ASSERT_NEAR(gradients[i], (after - before) / (right - left), 2e-5) << name << "[" << i << "]";
+    }
+  };
+  compare(problem.q, problem.dq, "q");
+  compare(problem.k, problem.dk, "k");
+  compare(problem.v, problem.dv, "v");
+}
+
 TEST(Attention, zigzagPositions) {
   for (int64_t window : {0, 40}) {
     AttentionProblem problem({.s = 150, .t = 300, .b = 2, .g = 1, .r = 2, .d = 16, .window = window});
@@ -163,6 +362,8 @@ TEST(Attention, extremePositionsDoNotOverflow) {
     AttentionProblem problem({.s = 4, .t = 4, .b = 1, .g = 1, .r = 1, .d = 8, .window = window});
     problem.queryPositions = {least, 0, greatest, 5};
     problem.keyPositions = {greatest, least, 0, 5};
+    check(problem);
+    problem.a.causal = false;
     check(problem);
   }
 }
@@ -278,6 +479,25 @@ TEST_P(AttentionGeneration, dropout) {
 
 TEST_P(AttentionGeneration, sinks) {
   checkHere({.s = 140, .t = 140, .b = 2, .g = 2, .r = 3, .d = 24, .window = 40, .sinks = true});
+}
+
+TEST_P(AttentionGeneration, shapesOfScores) {
+  for (double softcap : {0.0, 1.5})
+    for (bool hasSlopes : {false, true}) {
+      AttentionProblem problem({.s = 140,
+                                .t = 140,
+                                .b = 2,
+                                .g = 2,
+                                .r = 3,
+                                .d = 24,
+                                .window = 40,
+                                .causal = false,
+                                .softcap = softcap});
+      if (hasSlopes)
+        problem.slope();
+      problem.kernels = kernels;
+      check(problem);
+    }
 }
 
 TEST_P(AttentionGeneration, inOneBuffer) {

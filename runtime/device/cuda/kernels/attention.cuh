@@ -27,6 +27,7 @@ constexpr int kTransposed = kTile + 4;  // stride of [kSlice, kTile]: stores and
 constexpr int kStraight = kSlice + 8;   // stride of [kTile, kSlice]
 constexpr int kGroups = kThreads / 16;  // threads along a side of the tile
 constexpr int kLeast = -2147483647 - 1, kGreatest = 2147483647;
+constexpr int64_t kUnlimited = int64_t(1) << 32; // a window that holds all positions
 constexpr float kLn2 = 0.693147180559945309417f;
 static_assert(kGroups * 4 == kTile && 16 * 2 == kSlice, "how threads share a tile");
 
@@ -34,18 +35,33 @@ __device__ float minusInfinity() { return __int_as_float(0xff800000); }
 __device__ int row() { return threadIdx.x / 16; }
 __device__ int column() { return threadIdx.x % 16; }
 
-// 2^x for x <= 127, 0 below -126.5: as powersOfTwo in runtime/kernels/AttentionVectors.h.
+// (2^r - 1) / r for |r| <= 1/2: this and the two below as in runtime/kernels/AttentionVectors.h.
+__device__ float powerSeries(float r) {
+  float series = 1.534732000e-04f;
+  series = fmaf(series, r, 1.340015442e-03f);
+  series = fmaf(series, r, 9.618484415e-03f);
+  series = fmaf(series, r, 5.550327897e-02f);
+  series = fmaf(series, r, 2.402264625e-01f);
+  return fmaf(series, r, 6.931471825e-01f);
+}
+
+// 2^x for x <= 127, 0 below -126.5.
 __device__ float powerOfTwo(float x) {
   x = x < -127.0f ? -127.0f : x; // NaN stays NaN
   const float shifted = x + 12582912.0f, rest = x - (shifted - 12582912.0f);
-  float series = 1.534732000e-04f;
-  series = fmaf(series, rest, 1.340015442e-03f);
-  series = fmaf(series, rest, 9.618484415e-03f);
-  series = fmaf(series, rest, 5.550327897e-02f);
-  series = fmaf(series, rest, 2.402264625e-01f);
-  series = fmaf(series, rest, 6.931471825e-01f);
-  series = fmaf(series, rest, 1.0f);
+  const float series = fmaf(powerSeries(rest), rest, 1.0f);
   return series * __uint_as_float((__float_as_uint(shifted) + 127) << 23);
+}
+
+// tanh(x): e / (e + 2) with the magnitude's e = exp(2 x) - 1.
+__device__ float tangent(float x) {
+  const uint32_t sign = __float_as_uint(x) & 0x80000000u;
+  float rest = __uint_as_float(__float_as_uint(x) ^ sign);
+  rest = (rest > 10.0f ? 10.0f : rest) * 2.885390082f; // 2 / ln(2)
+  const float shifted = rest + 12582912.0f, power = __uint_as_float((__float_as_uint(shifted) + 127) << 23);
+  rest = rest - (shifted - 12582912.0f);
+  const float e = fmaf(power, powerSeries(rest) * rest, power - 1.0f);
+  return __uint_as_float(__float_as_uint(e / (e + 2.0f)) | sign);
 }
 
 // --- Sides.
@@ -54,7 +70,9 @@ __device__ float powerOfTwo(float x) {
 struct Side {
   int64_t group[kTile]; // (position, b, g) as an index
   int inner[kTile];     // r of a query, 0 of a key
-  int first[kTile], last[kTile]; // queries: positions of visible keys; the last is the query's own. Keys: both their own
+  int first[kTile], last[kTile]; // queries: positions of visible keys. Keys: both their own
+  int position[kTile];
+  float slope[kTile]; // of queries: of what a key loses for each position that it is away
 };
 
 struct Shared {
@@ -76,6 +94,22 @@ __device__ int64_t groupIndex(const AttentionArguments &a, int64_t position, int
   return position * a.b * a.g + head; // head = b * g + g
 }
 
+// The positions of the keys that query i sees, whose position is number `at` of [s, b].
+__device__ void setVisible(const AttentionArguments &a, Side &side, int i, int64_t at) {
+  const int position = reinterpret_cast<const int *>(a.queryPositions)[at];
+  const int64_t reach = a.window > 0 && a.window < kUnlimited ? a.window : kUnlimited;
+  int64_t first = position - reach + 1, last = a.isCausal ? position : position + reach - 1;
+  if (a.starts)
+    first = max(first, int64_t(reinterpret_cast<const int *>(a.starts)[at]));
+  if (a.ends)
+    last = min(last, int64_t(reinterpret_cast<const int *>(a.ends)[at]) - 1);
+  side.position[i] = position;
+  if (last < kLeast) // it ends before the least of all positions
+    return;
+  side.first[i] = int(max(first, int64_t(kLeast)));
+  side.last[i] = int(min(last, int64_t(kGreatest)));
+}
+
 // Thread i sets row i. Rows past the end are no queries: they see nothing.
 __device__ void setQuery(const AttentionArguments &a, Side &side, int i, int64_t row, int64_t head) {
   const bool exists = row < a.s * a.r;
@@ -83,14 +117,13 @@ __device__ void setQuery(const AttentionArguments &a, Side &side, int i, int64_t
   side.group[i] = groupIndex(a, s, head);
   side.inner[i] = exists ? int(row % a.r) : 0;
   side.first[i] = kGreatest, side.last[i] = kLeast;
+  side.position[i] = 0, side.slope[i] = 0;
   if (!exists)
     return;
-  const int position = reinterpret_cast<const int *>(a.queryPositions)[s * a.b + head / a.g];
-  const bool windowed = a.window > 0 && a.window <= int64_t(position) - kLeast;
-  const int inWindow = windowed ? int(position - a.window + 1) : kLeast;
-  const int *starts = reinterpret_cast<const int *>(a.starts);
-  side.first[i] = starts ? max(inWindow, starts[s * a.b + head / a.g]) : inWindow;
-  side.last[i] = position;
+  const int64_t at = s * a.b + head / a.g;
+  setVisible(a, side, i, at);
+  if (a.slopes)
+    side.slope[i] = reinterpret_cast<const float *>(a.slopes)[head % a.g * a.r + side.inner[i]];
 }
 
 // Past the end: no key, which no query sees.
@@ -99,8 +132,9 @@ __device__ void setKey(const AttentionArguments &a, Side &side, int i, int64_t t
   side.group[i] = groupIndex(a, exists ? t : 0, head);
   side.inner[i] = 0;
   side.first[i] = kGreatest, side.last[i] = kLeast;
+  side.position[i] = 0;
   if (exists)
-    side.first[i] = side.last[i] = reinterpret_cast<const int *>(a.keyPositions)[t * a.b + head / a.g];
+    side.first[i] = side.last[i] = side.position[i] = reinterpret_cast<const int *>(a.keyPositions)[t * a.b + head / a.g];
 }
 
 // Where one is missing, its first is greater than its last.
@@ -244,7 +278,7 @@ __device__ uint32_t keptPairs(const AttentionArguments &a, const Shared &x, bool
     const int own = 4 * row() + pair / 4, other = 4 * column() + pair % 4;
     const int query = ownAreQueries ? own : other, key = ownAreQueries ? other : own;
     const uint32_t queryHead = uint32_t(a.headOffset + head % a.g * a.groupStride + queries.inner[query]);
-    const PhiloxWords words = philox({sample, queryHead, uint32_t(queries.last[query]), uint32_t(keys.last[key])},
+    const PhiloxWords words = philox({sample, queryHead, uint32_t(queries.position[query]), uint32_t(keys.position[key])},
                                      {a.dropout.key[0], a.dropout.key[1]});
     kept |= uint32_t(words[0] >= a.dropout.threshold) << pair;
   }
@@ -253,6 +287,24 @@ __device__ uint32_t keptPairs(const AttentionArguments &a, const Shared &x, bool
 
 __device__ float keepFactor(const AttentionArguments &a, uint32_t kept, int pair) {
   return kept >> pair & 1 ? a.dropout.keep : 0.0f;
+}
+
+// --- What products become before softmax: caps and slopes.
+
+// The score, and its derivative by the product times scale.
+__device__ float scoreOf(const AttentionArguments &a, const Side &queries, int query, const Side &keys, int key,
+                         float product, float &derivative) {
+  derivative = 1;
+  if (a.cap > 0) {
+    const float y = tangent(product);
+    product = a.cap * y;
+    derivative = 1 - y * y;
+  }
+  if (a.slopes) {
+    const float distance = float(keys.position[key]) - float(queries.position[query]);
+    product -= queries.slope[query] * (distance < 0 ? -distance : distance);
+  }
+  return product;
 }
 
 // --- Forward: shift and sum are the running maximum and sum of 2^(score - maximum). A sink is a score before the keys', of no value.
@@ -316,9 +368,12 @@ template <int kSlices> __device__ void forward(const AttentionArguments &a) {
     float scores[4][4];
     multiply(a, x, a.q, a.k, int(a.d), a.scoreScale, scores);
 #pragma unroll
-    for (int i = 0; i < 16; ++i)
-      if (!isVisible(x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4))
-        scores[i / 4][i % 4] = minusInfinity();
+    for (int i = 0; i < 16; ++i) {
+      const int query = 4 * row() + i / 4, key = 4 * column() + i % 4;
+      float &score = scores[i / 4][i % 4], unused;
+      score = isVisible(x.own, query, x.other, key) ? scoreOf(a, x.own, query, x.other, key, score, unused)
+                                                    : minusInfinity();
+    }
     softmaxStep(x, scores);
     const uint32_t kept = keptPairs(a, x, true, head);
 #pragma unroll
@@ -352,17 +407,19 @@ __device__ void loadStatistics(const AttentionArguments &a, Shared &x, const Sid
   x.sum[i] = reinterpret_cast<const float *>(a.delta)[at];
 }
 
-// With the factor f of dropout: p = 2^(score - shift); probability <- p f; gradient <- p (gradient f - delta).
-__device__ void softmaxGradient(const Shared &x, const Side &queries, int query, const Side &keys, int key, float factor,
-                                float &probability, float &gradient) {
+// `probability` is a product before. With the factor f of dropout: p = 2^(score - shift); probability <- p f; gradient <-
+// p (gradient f - delta) times the score's derivative.
+__device__ void softmaxGradient(const AttentionArguments &a, const Shared &x, const Side &queries, int query,
+                                const Side &keys, int key, float factor, float &probability, float &gradient) {
   if (!isVisible(queries, query, keys, key)) {
     probability = gradient = 0;
     return;
   }
-  const float exponent = probability - x.shift[query];
+  float derivative;
+  const float exponent = scoreOf(a, queries, query, keys, key, probability, derivative) - x.shift[query];
   const float p = powerOfTwo(exponent > 127 ? 127 : exponent); // above 0 by rounding only
   probability = p * factor;
-  gradient = p * (gradient * factor - x.sum[query]);
+  gradient = p * (gradient * factor - x.sum[query]) * derivative;
 }
 
 template <int kSlices> __device__ void queryGradients(const AttentionArguments &a) {
@@ -385,7 +442,7 @@ template <int kSlices> __device__ void queryGradients(const AttentionArguments &
     const uint32_t kept = keptPairs(a, x, true, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
-      softmaxGradient(x, x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4, keepFactor(a, kept, i),
+      softmaxGradient(a, x, x.own, 4 * row() + i / 4, x.other, 4 * column() + i % 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, gradients);
     mix<kSlices>(a, x, a.k, int(a.d), dq);
@@ -414,7 +471,7 @@ template <int kSlices> __device__ void keyGradients(const AttentionArguments &a)
     const uint32_t kept = keptPairs(a, x, false, head);
 #pragma unroll
     for (int i = 0; i < 16; ++i)
-      softmaxGradient(x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
+      softmaxGradient(a, x, x.other, 4 * column() + i % 4, x.own, 4 * row() + i / 4, keepFactor(a, kept, i),
                       scores[i / 4][i % 4], gradients[i / 4][i % 4]);
     keepWeights(x, scores);
     mix<kSlices>(a, x, a.outputGradient, int(a.w), dv);

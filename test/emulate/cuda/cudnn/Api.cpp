@@ -91,10 +91,14 @@ Operation operationOf(const Descriptor &d) {
   }
   const Descriptor &kind = d.at(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   o.mode = kind.get<int>(CUDNN_ATTR_POINTWISE_MODE), o.axis = kind.get<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
-  o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)),
-  o.to = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-  if ((o.hasB = d.has(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)))
-    o.b = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+  const bool isBackward = d.has(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC); // b is then the gradient
+  const auto second =
+      isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_BDESC;
+  o.x = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
+  o.to = tensorOf(
+      d.at(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+  if ((o.hasB = d.has(second)))
+    o.b = tensorOf(d.at(second));
   if ((o.hasPredicate = d.has(CUDNN_ATTR_OPERATION_POINTWISE_TDESC)))
     o.predicate = tensorOf(d.at(CUDNN_ATTR_OPERATION_POINTWISE_TDESC));
   return o;

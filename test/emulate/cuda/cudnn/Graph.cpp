@@ -60,6 +60,10 @@ float pointwise(int mode, float x, float b, bool predicate) {
     return std::exp(x);
   case CUDNN_POINTWISE_LOG:
     return std::log(x);
+  case CUDNN_POINTWISE_TANH_FWD:
+    return std::tanh(x);
+  case CUDNN_POINTWISE_TANH_BWD: // b: the gradient of tanh(x)
+    return b * (1 - std::tanh(x) * std::tanh(x));
   case CUDNN_POINTWISE_IDENTITY:
     return x;
   case CUDNN_POINTWISE_CMP_GE:

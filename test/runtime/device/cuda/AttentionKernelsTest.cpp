@@ -33,6 +33,18 @@ const ptx::Module &interpreted(const cuda::OwnModule &own) {
 
 Status mgc_device::enter() { return Status::ok(); }
 
+Status cuda::allocate(mgc_device *, int64_t bytes, mgc_address *address) {
+  *address = space.add(std::malloc(size_t(bytes)), size_t(bytes));
+  return Status::ok();
+}
+void cuda::release(mgc_device *, mgc_address address) {
+  EXPECT_TRUE(space.remove(address));
+  std::free(reinterpret_cast<void *>(address));
+}
+Status cuda::copyInNow(mgc_device &, mgc_address to, const void *from, int64_t bytes) {
+  std::memcpy(reinterpret_cast<void *>(to), from, size_t(bytes));
+  return Status::ok();
+}
 Status cuda::fill(mgc_stream *, mgc_address, uint8_t, int64_t) { return errorf("there is no device"); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &own, const char *symbol) {
   static std::map<std::pair<const OwnModule *, std::string>, InterpretedKernel> kernels;

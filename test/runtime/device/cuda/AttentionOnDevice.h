@@ -77,14 +77,14 @@ public:
 
   void forward() {
     device.facts.backward = 0;
-    run_(device);
+    runNow();
     o = read(kO, problem.outputGradient.size(), resultBytes()),
     lse = readFloats(kLse, problem.a.s * problem.a.b * problem.a.g * problem.a.r);
   }
   void backward() {
     device.facts.backward = 1;
     write(kO, o); // of the operands' type, as the merged one
-    run_(device);
+    runNow();
     if (problem.joined.empty()) {
       dq = read(kDq, problem.q.size(), resultBytes());
       dk = read(kDk, problem.k.size(), resultBytes()), dv = read(kDv, problem.v.size(), resultBytes());
@@ -112,6 +112,7 @@ private:
     kQueryPositions,
     kKeyPositions,
     kStarts,
+    kEnds,
     kSamples,
     kSinks,
     kDq,
@@ -123,12 +124,20 @@ private:
   mgc_type type_;
   RunOnDevice run_;
 
+  // The slopes lie in this problem's list, also in a copy of what was made.
+  void runNow() {
+    device.facts.slopes = problem.a.slopes.data(), device.facts.slope_count = std::ssize(problem.a.slopes);
+    run_(device);
+  }
+
   std::string describe() const {
     const plan::Attention &a = problem.a;
     return fmt::format("s={} t={} b={} g={} r={} d={} w={} window={} dropout={} zigzag={} part={} {}{}", a.s,
                        a.t, a.b, a.g, a.r, a.d, a.w, a.window, a.dropout, a.zigzag, problem.part,
                        type_ == MGC_BF16 ? "bf16" : "f32", problem.joined.empty() ? "" : " joined") +
-           (problem.a.resultsInF32 ? " results in f32" : "");
+           (a.resultsInF32 ? " results in f32" : "") + (a.causal ? "" : " bidirectional") +
+           (a.documents ? " documents" : "") + (a.ends ? " ends" : "") + (a.slopes.empty() ? "" : " slopes") +
+           fmt::format(" softcap={}", a.softcap);
   }
 
   void makeFacts() {
@@ -136,6 +145,7 @@ private:
     mgc_attention_facts &f = device.facts;
     f.zigzag = a.zigzag, f.part = problem.part, f.documents = a.documents, f.sinks = a.sinks, f.type = type_;
     f.results_in_f32 = a.resultsInF32;
+    f.causal = a.causal, f.ends = a.ends, f.softcap = a.softcap;
     f.s = a.s, f.t = a.t, f.b = a.b, f.g = a.g, f.r = a.r, f.d = a.d, f.w = a.w;
     f.scale = a.scale, f.window = a.window, f.dropout = a.dropout, f.site = a.site,
     f.group_stride = a.groupStride;
@@ -153,7 +163,8 @@ private:
     write(kQ, isJoined ? problem.joined : problem.q);
     write(kK, problem.k), write(kV, problem.v), write(kOutputGradient, problem.outputGradient);
     writeRaw(kQueryPositions, problem.queryPositions), writeRaw(kKeyPositions, problem.keyPositions);
-    writeRaw(kStarts, problem.starts), writeRaw(kSamples, problem.samples), write(kSinks, problem.sinks);
+    writeRaw(kStarts, problem.starts), writeRaw(kEnds, problem.ends), writeRaw(kSamples, problem.samples),
+        write(kSinks, problem.sinks);
     device.facts.workspace_bytes = workspaceBytes;
     // Memory that is to be written begins as NaN.
     unset(kO, problem.outputGradient.size() * resultBytes()), unset(kLse, rows * 4),
@@ -174,6 +185,8 @@ private:
     place(&Operands::query_positions, kQueryPositions), place(&Operands::key_positions, kKeyPositions);
     if (a.documents)
       place(&Operands::starts, kStarts);
+    if (a.ends)
+      place(&Operands::ends, kEnds);
     if (a.sinks)
       place(&Operands::sinks, kSinks);
     place(&Operands::samples, kSamples), place(&Operands::workspace, kWorkspace);

@@ -57,10 +57,11 @@ int64_t callsOfCudnn(const plugin::PluginDevice &of = device()) {
                                                                                       : 0;
 }
 
-void checkLibrary(AttentionProblem problem, const plugin::PluginDevice &maker = device()) {
+void checkLibrary(AttentionProblem problem, const plugin::PluginDevice &maker = device(),
+                  bool isInOrder = true) {
   if (hasNoCudnn())
     GTEST_SKIP() << "there is no cuDNN";
-  if (problem.a.zigzag == 0)
+  if (isInOrder && problem.a.zigzag == 0)
     problem.order(1);
   AttentionCheck check(std::move(problem), MGC_BF16,
                        [&](DeviceAttention &attention) { Upload().run(attention, maker); });
@@ -87,6 +88,43 @@ TEST(LibraryAttention, oneHead) {
 
 TEST(LibraryAttention, window) {
   checkLibrary(AttentionProblem({.s = 100, .t = 100, .b = 1, .g = 2, .r = 2, .d = 16, .window = 30}));
+}
+
+TEST(LibraryAttention, softcap) {
+  for (const double softcap : {30.0, 1.5})
+    checkLibrary(AttentionProblem({.s = 66, .t = 66, .b = 2, .g = 2, .r = 2, .d = 64, .softcap = softcap}));
+  AttentionProblem problem({.s = 48, .t = 96, .b = 2, .g = 2, .r = 3, .d = 16, .window = 30, .softcap = 1.5});
+  problem.order(4, 1);
+  checkLibrary(std::move(problem));
+}
+
+// Nothing is hidden, so that any positions will do, and keys and queries that are no parts of one sequence.
+TEST(LibraryAttention, bidirectional) {
+  AttentionProblem problem({.s = 66, .t = 40, .b = 2, .g = 2, .r = 2, .d = 32, .causal = false});
+  for (size_t i = 0; i < problem.keyPositions.size(); ++i)
+    problem.keyPositions[i] = int32_t(i * 37 % 80);
+  EXPECT_EQ(problem.a.zigzag, 0);
+  checkLibrary(problem, device(), false);
+  problem.join(8);
+  checkLibrary(std::move(problem), device(), false);
+}
+
+TEST(LibraryAttention, bidirectionalParts) {
+  for (const auto &[parts, zigzag] : {std::pair<int64_t, int64_t>{3, 1}, {4, 4}, {2, 8}, {1, 4}})
+    for (const int64_t window : {0, 1, 7, 30, 1000})
+      for (int64_t part = 0; part < parts; ++part) {
+        AttentionProblem problem({.s = 96 / parts,
+                                  .t = 96,
+                                  .b = 2,
+                                  .g = 2,
+                                  .r = 3,
+                                  .d = 16,
+                                  .window = window,
+                                  .causal = false,
+                                  .softcap = part ? 2.0 : 0.0});
+        problem.order(zigzag, part);
+        checkLibrary(std::move(problem));
+      }
 }
 
 TEST(LibraryAttention, valuesOfAnotherSize) {

@@ -10,6 +10,11 @@ using namespace mgc::cuda;
 
 // Stubs of the functions that attention asks of a device; these tests call none.
 Status mgc_device::enter() { return Status::ok(); }
+Status cuda::allocate(mgc_device *, int64_t, mgc_address *) { return errorf("there is no device"); }
+void cuda::release(mgc_device *, mgc_address) {}
+Status cuda::copyInNow(mgc_device &, mgc_address, const void *, int64_t) {
+  return errorf("there is no device");
+}
 Status cuda::fill(mgc_stream *, mgc_address, uint8_t, int64_t) { return errorf("there is no device"); }
 Result<CUfunction> cuda::ownKernel(mgc_device &, const OwnModule &, const char *) {
   return errorf("there is no device");
@@ -45,7 +50,7 @@ protected:
   }
   mgc_attention_facts factsOf(int64_t s, int64_t r, int64_t d) {
     mgc_attention_facts facts = {};
-    facts.zigzag = 1, facts.type = MGC_BF16, facts.scale = 0.125;
+    facts.causal = 1, facts.zigzag = 1, facts.type = MGC_BF16, facts.scale = 0.125;
     facts.s = facts.t = s, facts.b = 2, facts.g = 2, facts.r = r, facts.d = d;
     return facts;
   }
@@ -90,6 +95,41 @@ TEST_P(CudnnAttention, partsOfAnOrder) {
       facts.part = part, facts.window = window;
       expectPlans(facts);
     }
+}
+
+TEST_P(CudnnAttention, bidirectional) {
+  mgc_attention_facts facts = factsOf(1024, 2, 64);
+  facts.causal = 0;
+  for (const int64_t zigzag : {0, 4}) {
+    facts.zigzag = zigzag, facts.t = zigzag ? 4096 : 500;
+    expectPlans(facts);
+  }
+}
+
+TEST_P(CudnnAttention, bidirectionalWindows) {
+  mgc_attention_facts facts = factsOf(1024, 1, 64);
+  facts.causal = 0, facts.window = 65;
+  expectPlans(facts);
+}
+
+TEST_P(CudnnAttention, bidirectionalWindowsOfParts) {
+  mgc_attention_facts facts = factsOf(1024, 1, 64);
+  facts.causal = 0, facts.window = 65;
+  facts.t = 4096, facts.zigzag = 4;
+  for (const int64_t part : {0, 3}) {
+    facts.part = part;
+    expectPlans(facts);
+  }
+}
+
+TEST_P(CudnnAttention, softcap) {
+  mgc_attention_facts facts = factsOf(1024, 2, 256);
+  facts.softcap = 50;
+  expectPlan(facts, false, true);
+  facts.d = 128;
+  expectPlans(facts);
+  facts.window = 100;
+  expectPlans(facts);
 }
 
 TEST_P(CudnnAttention, oneHead) { expectPlan(factsOf(1000, 1, 64), true, true); }

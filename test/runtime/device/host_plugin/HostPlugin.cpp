@@ -40,6 +40,7 @@ struct mgc_gemm {
 };
 struct mgc_attention {
   mgc_attention_facts facts;
+  plan::Attention plan;
 };
 struct mgc_kernel {
   std::string symbol;
@@ -401,7 +402,7 @@ int makeAttention(mgc_device *, const mgc_attention_facts *facts, mgc_attention 
   if (const int64_t needed = attentionWorkspaceBytes(planOf(*facts)); facts->workspace_bytes < needed)
     return report(errorf("the workspace has {} bytes, expected at least {}", facts->workspace_bytes, needed),
                   error);
-  *attention = new mgc_attention{*facts};
+  *attention = new mgc_attention{*facts, planOf(*facts)};
   return 0;
 }
 
@@ -416,8 +417,9 @@ template <typename T> Status follow(mgc_stream *stream, mgc_address address, T *
 
 int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attention_operands *operands,
                  mgc_error *error) {
-  return report(stream->submit([stream, facts = attention->facts, from = *operands]() -> Status {
+  return report(stream->submit([stream, call = *attention, from = *operands]() -> Status {
     AttentionOperands to;
+    const mgc_attention_facts &facts = call.facts;
     MGC_TRY(follow(stream, from.q, to.q));
     MGC_TRY(follow(stream, from.k, to.k));
     MGC_TRY(follow(stream, from.v, to.v));
@@ -427,6 +429,7 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
     MGC_TRY(follow(stream, from.query_positions, to.queryPositions));
     MGC_TRY(follow(stream, from.key_positions, to.keyPositions));
     MGC_TRY(follow(stream, from.starts, to.starts));
+    MGC_TRY(follow(stream, from.ends, to.ends));
     MGC_TRY(follow(stream, from.samples, to.samples));
     MGC_TRY(follow(stream, from.sinks, to.sinks));
     MGC_TRY(follow(stream, from.dq, to.dq));
@@ -434,7 +437,7 @@ int runAttention(mgc_stream *stream, mgc_attention *attention, const mgc_attenti
     MGC_TRY(follow(stream, from.dv, to.dv));
     MGC_ASSIGN(workspace, stream->device().at(from.workspace, facts.workspace_bytes));
     to.workspace = workspace;
-    mgc::attention(planOf(facts), to, {uint64_t(facts.seed), facts.instance, facts.head_offset}, 1);
+    mgc::attention(call.plan, to, {uint64_t(facts.seed), facts.instance, facts.head_offset}, 1);
     return Status::ok();
   }),
                 error);
