@@ -141,8 +141,8 @@ def check_repeat(machine):
 SANITIZERS = (("memcheck", cases.DENSE, cases.DENSE.layouts[-1], 3), ("racecheck", cases.DENSE, cases.DENSE.layouts[0], 1),
               ("initcheck", cases.DENSE, cases.DENSE.layouts[0], 1), ("memcheck", cases.EXPERTS, cases.EXPERTS.layouts[1], 1),
               ("racecheck", cases.EXPERTS, cases.EXPERTS.layouts[0], 1))
-# racecheck knows nothing of the barriers by which cuDNN's kernels for 9.0 order their copies and products: it reports hazards between
-# them, and shows the first hundred alone.
+# racecheck knows nothing of the barriers by which cuDNN's kernels for 9.0 order their copies and products: it reports hazards
+# between them, and shows the first hundred alone.
 TOOL_FLAGS = {"racecheck": ("--kernel-name-exclude", "kernel_substring=cudnn")}
 
 
